@@ -1,4 +1,4 @@
-// The operation table: one row for everything that can be asked of the group. Negotiation, fusion, paths and
+// The operation table has one row for each operation that can be requested. Negotiation, fusion, paths and
 // the bindings read it; a new operation is a new row.
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace farandole {
 
-/// What members on one host may do with a tensor without asking the leader.
+/// How members on one host may use the fast path for a tensor, without a message to the leader.
 enum class fast_path_use : std::uint8_t {
   none,
-  bytes,      ///< a small one is shown whole in a cell; a larger one is used as a `collective`
-  collective, ///< of any size: the waiting callers run the collective themselves
+  bytes,      ///< a small tensor is stored whole in a cell; a larger one is handled as `collective`
+  collective, ///< any size: the waiting callers run the collective themselves
 };
 
-/// What becomes of the first dimension of a tensor.
+/// How an operation changes the first dimension of a tensor.
 enum class row_use : std::uint8_t {
   whole,     ///< nothing: the result has the shape of the tensor
   gathered,  ///< the result holds the rows of all members, in rank order
-  dealt,     ///< each member says how many of its rows go to which member
+  dealt,     ///< each member states how many of its rows go to each member
   segmented, ///< each member gets its segment of the rows, of almost equal sizes
 };
 
@@ -30,17 +30,17 @@ struct operation_row {
   std::string_view name;
   row_use rows = row_use::whole;
   bool moves_tensor = true;
-  bool reduces = false;      ///< combines elements: reduce op and scales count, bool is refused
-  bool takes_adasum = false; ///< has an adaptive sum, which needs whole tensors
+  bool reduces = false;      ///< combines elements: uses the reduce op and the scales, refuses bool
+  bool takes_adasum = false; ///< supports Adasum, which needs whole tensors
   bool has_root = false;     ///< one rank is the source; ranks must agree on it
   bool fusible = false;      ///< several tensors may share a bundle
   fast_path_use on_fast_path = fast_path_use::none;
-  bool takes_zeros = false; ///< goes on while some ranks have joined; the others refuse
+  bool takes_zeros = false; ///< allowed while some ranks have joined; other operations are refused then
 
-  /// Takes the first dimension apart, or grows it: scalars are refused.
+  /// Splits or extends the first dimension, so scalars are refused.
   constexpr bool has_rows() const { return rows != row_use::whole; }
-  /// Members' shapes may differ in their first extent; so the size of the result is known only when the
-  /// operation runs, and the core allocates it.
+  /// Members' shapes may differ in their first extent. The size of the result is known only when the
+  /// operation runs, and the core then allocates it.
   constexpr bool first_dim_free() const { return rows == row_use::gathered || rows == row_use::dealt; }
 };
 
@@ -80,8 +80,8 @@ constexpr const operation_row& row_of(operation id) {
   return operation_table[static_cast<std::size_t>(id)];
 }
 
-/// What members on one host may do with such a tensor of `bytes` without asking the leader, when small ones
-/// are those of up to `limit_bytes`.
+/// How members on one host may use the fast path for this tensor of `bytes`. Tensors of up to `limit_bytes`
+/// are small.
 inline fast_path_use use_of_fast_path(const signature& tensor, std::size_t bytes, std::size_t limit_bytes) {
   const auto& row = row_of(tensor.operation);
   if (row.reduces && (tensor.reduce_op == reduce_op::adasum || tensor.dtype == dtype::boolean))

@@ -1,5 +1,6 @@
-// A process that says hello, or that comes back by another link, names the slot that it has. Here is decided
-// whether that seat is its own, and otherwise what to tell it.
+// Admission checks of the rendezvous. A process that sends a hello, or that reconnects over a new link, names
+// its slot. These functions decide whether the process may have the seat of that slot, and otherwise the
+// reason that it is given.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,20 @@
 
 namespace farandole {
 
-/// What a process is told whose slot has been taken out by plan.
+/// The refusal of a process whose slot has been removed from the job by plan.
 refused taken_out(std::int32_t slot);
 
-/// Why this hello is turned away; nothing: it may wait for the next generation.
+/// Why this hello is refused; empty if the process may wait for the next generation.
 std::optional<refused> objection(const hello& request, const membership_rules& rules,
                                  const seat_table& seats);
 
 struct return_verdict {
   enum class kind : std::uint8_t { resumes, generation_ended, turned_away };
   kind result = kind::resumes;
-  refused reason; ///< of one that is turned away
+  refused reason; ///< only of kind turned_away
 };
 
-/// Whether who comes back by the link `from` is still in the generation that it names.
+/// Whether the member that reconnects over the link `from` is still in the generation that it names.
 return_verdict check_return(route from, const returning& request, const seat_table& seats,
                             const generation_record& current);
 

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Without a rule there is no longest stay; this one only keeps numbers in range.
+// Without a cooldown no limit applies to a stay; this one only keeps the arithmetic in range.
 constexpr std::chrono::hours longest_stay{24 * 365};
 
 std::chrono::nanoseconds delay(const blacklist::cooldown& range, std::int32_t earlier, double uniform) {

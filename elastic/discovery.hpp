@@ -1,6 +1,6 @@
-// What a discovery script printed: one host a line, "name" or "name:slots". A script is written by people and
-// asks services that fail, so anything may come out of it; nothing of a result is taken unless all of it is
-// right, and what is wrong is told with its line.
+// Parses the output of a host discovery script: one host per line, "name" or "name:slots". Scripts are
+// written by users and call services that fail, so the output may be any text. A result is accepted only as a
+// whole: one malformed line rejects all of it, and the error quotes that line.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace farandole {
 
 struct discovered_hosts {
   std::vector<host_slots> hosts;  ///< in the order of the lines; none twice
-  std::vector<std::string> notes; ///< right, but worth a look: hosts that were printed twice
+  std::vector<std::string> notes; ///< valid, but suspicious: hosts that were printed twice
 };
 
 inline constexpr std::size_t most_discovery_lines = 10000;
 
-/// Empty lines are skipped; a host that is printed twice gets the slots of both lines; one without slots has
-/// `slots_per_host`. No lines at all is a result: there are no hosts.
+/// Empty lines are skipped. A host that is printed twice gets the slots of both lines. A host without a
+/// number of slots gets `slots_per_host`. Empty output is a valid result: there are no hosts.
 expected<discovered_hosts> parse_discovery(std::string_view printed,
                                            std::optional<std::int32_t> slots_per_host);
 

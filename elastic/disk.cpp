@@ -46,7 +46,7 @@ std::string this_process() {
   return "process " + std::to_string(::getpid()) + " on " + host.data();
 }
 
-/// So that a new name is still there when the machine comes up again.
+/// Makes a new name durable, so that it survives a crash of the machine.
 bool sync_folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
   const auto folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -90,7 +90,7 @@ public:
   }
 
   std::unique_ptr<disk_file> create(const std::string& path) override {
-    // What lies there may be a link that somebody else has put there: it goes, and is not followed.
+    // Another user may have placed a symbolic link at `path`: it is removed, and never followed.
     ::unlink(path.c_str());
     descriptor file{
         ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600)};
@@ -115,7 +115,7 @@ public:
       return nullptr;
     }
     const auto name = this_process() + "\n";
-    // Only for people: that it is locked does not hang on it.
+    // The name is only for messages: the lock is valid even if it could not be written.
     [[maybe_unused]] const bool named =
         ::ftruncate(file.get(), 0) == 0 && write_all(file.get(), std::as_bytes(std::span(name)));
     return std::make_unique<local_lock>(std::move(file));

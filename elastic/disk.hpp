@@ -1,5 +1,6 @@
-// What a journal asks of a file system, so that the simulated world can have one that is full, or loses what
-// was not synced. As POSIX has it: what fails returns false, or nothing, and errno says why.
+// The file system operations that a journal uses, as an interface: the simulated world implements a disk that
+// is full, or that loses unsynced data. Errors follow POSIX: a call that fails returns false or null, and sets
+// errno.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +15,17 @@ class disk_file {
 public:
   virtual ~disk_file() = default;
 
-  /// All of it, behind what `bytes` has.
+  /// Appends the whole content of the file to `bytes`.
   virtual bool read(std::vector<std::byte>& bytes) = 0;
-  /// Where it fails, a part may have been written.
+  /// Appends to the file. After a failure, a part of `bytes` may have been written.
   virtual bool append(std::span<const std::byte> bytes) = 0;
-  /// Nothing is left beyond so many bytes.
+  /// Truncates the file to `bytes` bytes.
   virtual bool cut(std::size_t bytes) = 0;
-  /// What it holds outlasts the machine's end.
+  /// Makes the content durable: it survives a crash of the machine.
   virtual bool sync() = 0;
 };
 
-/// Held as long as it stands, at most until the process ends.
+/// A lock, held until this object is destroyed or the process ends.
 class disk_lock {
 public:
   virtual ~disk_lock() = default;
@@ -34,18 +35,19 @@ class disk {
 public:
   virtual ~disk() = default;
 
-  /// One that is there. Whatever is no regular file: EINVAL.
+  /// Opens an existing file. Fails with EINVAL if it is not a regular file.
   virtual std::unique_ptr<disk_file> open(const std::string& path) = 0;
-  /// An empty one, in place of what was there. A symbolic link is not followed, but replaced.
+  /// Creates an empty file and replaces an existing one. A symbolic link is replaced, not followed.
   virtual std::unique_ptr<disk_file> create(const std::string& path) = 0;
-  /// What was there under `to` is gone. The new name outlasts the machine's end.
+  /// Renames a file and replaces an existing file `to`. The new name survives a crash of the machine.
   virtual bool rename(const std::string& from, const std::string& to) = 0;
-  /// The lock file stays. A symbolic link is not followed (ELOOP). Where another process has it
-  /// (EWOULDBLOCK), `holder` names that one, if it can.
+  /// Locks the file `path`, which is created if necessary and never removed. A symbolic link is not followed
+  /// (ELOOP). If another process holds the lock (EWOULDBLOCK), `holder` names that process as far as the lock
+  /// file does.
   virtual std::unique_ptr<disk_lock> lock(const std::string& path, std::string& holder) = 0;
 };
 
-/// This machine's.
+/// The file system of this machine.
 std::shared_ptr<disk> local_disk();
 
 } // namespace farandole

@@ -22,7 +22,7 @@ std::string names_of(const std::vector<drain_candidate>& workers) {
   return text;
 }
 
-/// Empty: each rank and each host is there.
+/// Names a rank or host that does not exist; empty if all of them do.
 std::string unknown(const drain& asked, const std::vector<drain_candidate>& workers, std::int32_t members) {
   for (const auto rank : asked.ranks)
     if (std::none_of(workers.begin(), workers.end(),

@@ -1,5 +1,5 @@
-// Some members are to leave by plan, because a person has said so: who that is, whether enough remain, and
-// when the last of them is out. Plain decisions.
+// Planned departures that a user requested: which workers leave, whether enough members remain, and when the
+// processes of all leaving workers have ended. Pure decisions without actors, sockets or clocks.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,25 @@
 
 namespace farandole {
 
-/// A worker of the job, as a drain looks at it.
+/// A worker of the job, as plan_drain() sees it.
 struct drain_candidate {
   leaver departing;
-  bool leaves = false; ///< already
+  bool leaves = false; ///< it is leaving already
 };
 
-/// Who leaves: the members of these ranks, and every worker on these hosts. Or why that cannot be, if fewer
-/// than `fewest` members would remain, or one is named that is not there.
+/// Selects the workers that leave: the members of the ranks in `asked`, and every worker on its hosts. Sets
+/// only `problem` if a rank or host does not exist, if there are no members yet, or if fewer than `fewest`
+/// members would remain.
 draining plan_drain(const drain& asked, const std::vector<drain_candidate>& workers, std::int32_t fewest);
 
-/// Who waits for whose end. A ticket is whatever the caller calls those that wait.
+/// Tracks which requests wait for the end of which processes. The caller chooses a ticket for each request.
 class drain_watch {
 public:
   using ticket = std::uint64_t;
 
   void add(ticket request_ticket, const std::vector<leaver>& leavers);
-  /// This slot's process has ended. Those who had waited for it last.
+  /// The process of this slot has ended. Returns the requests that now wait for no other process, with all
+  /// their leavers.
   std::vector<std::pair<ticket, std::vector<leaver>>> ended(std::int32_t slot);
 
 private:

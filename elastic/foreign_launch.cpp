@@ -102,8 +102,8 @@ const std::vector<launcher_row>& rows() {
   return table;
 }
 
-/// Slurm numbers the pseudo-steps of a batch script, an interactive shell and the like from here on. They run
-/// once, although SLURM_NTASKS tells of the whole allocation.
+/// Slurm numbers the pseudo-steps of a batch script, an interactive shell and the like from this number on.
+/// They run once, although SLURM_NTASKS is set for the whole allocation.
 constexpr std::int64_t first_pseudo_step = 0xfffffff0;
 
 std::optional<std::int64_t> number_in(const environment_lookup& environment, std::string_view name) {
@@ -116,7 +116,7 @@ std::optional<std::int64_t> number_in(const environment_lookup& environment, std
   return problem == std::errc() && stop == end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// A rank or a size. What no job has is as good as not set: cut to 32 bits it would name another rank.
+/// A rank or a size. A number above 32 bits counts as not set: truncated, it would name another rank.
 std::optional<std::int32_t> place_in(const environment_lookup& environment, std::string_view name) {
   const auto number = number_in(environment, name);
   return number && *number <= std::numeric_limits<std::int32_t>::max()
@@ -180,7 +180,7 @@ std::optional<foreign_launch> find_foreign_launch(const environment_lookup& envi
   std::optional<foreign_launch> alone;
   for (const auto& row : rows())
     if (auto found = described_by(row, environment)) {
-      // The launcher may be known by another variable, which tells the size.
+      // The row in `alone` may describe the same launcher by a variable that also gives the size.
       if (found->size == 0 && alone)
         continue;
       if (found->may_have_others())

@@ -1,4 +1,4 @@
-// Launchers other than horovodrun (mpirun, srun, jsrun, torchrun, a person) describe a process's place in its
+// Launchers other than horovodrun (mpirun, srun, jsrun, torchrun, a user) describe a process's place in its
 // job by environment variables. A process that ignores them trains alone and exits with code 0. This table
 // says which launcher started the process, with which rank and size, so that init() joins that job or fails.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace farandole {
 
-/// What can bring the processes of such a job together.
+/// The mechanism by which the processes of such a job can find each other.
 enum class gathering : std::uint8_t {
   nothing,    ///< Farandole cannot find the job
   mpi,        ///< the MPI library
@@ -43,11 +43,11 @@ struct foreign_launch {
 /// of a Slurm job are inside a Slurm step.
 std::optional<foreign_launch> find_foreign_launch(const environment_lookup& environment);
 
-/// The values of all variables by which a launcher, horovodrun included, tells a process its place, as one
-/// text: a process with the same text as its parent inherited it, and has no place of its own.
+/// The values of all variables by which a launcher, horovodrun included, passes a process its place, as one
+/// text. A process with the same text as its parent inherited the variables and has no place of its own.
 std::string place_in_environment(const environment_lookup& environment);
 
-/// HOROVOD_SIZE=1 was given: this process is meant to be a job of its own, whatever launcher started it.
+/// Whether HOROVOD_SIZE=1 is set: the process is then a job of its own, regardless of its launcher.
 bool is_meant_to_be_alone(const settings& values);
 
 /// The job that this process has to join through the TCPStore, unless horovodrun started the process or it is
@@ -55,8 +55,8 @@ bool is_meant_to_be_alone(const settings& values);
 std::optional<foreign_launch> torch_store_launch(const environment_lookup& environment,
                                                  const settings& values);
 
-/// Why this process cannot be rank `found_rank` of a job of `found_size`, given its launcher; kind none: it
-/// can.
+/// The error if the launcher contradicts that this process is rank `found_rank` of a job of `found_size`; kind
+/// none if it does not.
 error objection_to_job(const foreign_launch& launch, std::int32_t found_rank, std::int32_t found_size);
 
 } // namespace farandole

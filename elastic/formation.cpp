@@ -26,7 +26,7 @@ const candidate& candidate_in(std::int32_t slot, const candidates& present) {
                            [](const candidate& choice, std::int32_t wanted) { return choice.slot < wanted; });
 }
 
-/// Nothing: somebody has not come who is waited for.
+/// All present members; empty if an awaited member has not sent its hello.
 std::optional<candidates> all_present(const seat_table& seats) {
   candidates present;
   for (const auto& [slot, seat] : seats) {
@@ -38,7 +38,7 @@ std::optional<candidates> all_present(const seat_table& seats) {
   return present;
 }
 
-// Whether all that were in the last generation wait already, or never come again.
+// Whether each member of the last generation either waits already or can never return.
 bool nobody_returns(const seat_table& seats, const generation_record& last) {
   return std::all_of(last.slots().begin(), last.slots().end(), [&](std::int32_t slot) {
     const auto& seat = seats.at(slot);
@@ -48,17 +48,17 @@ bool nobody_returns(const seat_table& seats, const generation_record& last) {
 
 enum class knowledge { present, may_return, lost };
 
-// Training must not begin anew, or from an older state, where it has been further. Who has never been in
-// waits for somebody who has; if there is none, the launcher ends the job. Who was to be brought to the
-// others' state, and has lost them before that, is told so, whether its training function was about to begin
-// or not.
+// Training must not restart, or continue from an older state, once it has progressed further. So a process
+// that was never a member waits for one that was; if there is none left, the launcher ends the job. A member
+// that was to receive the others' state, and lost them before that, is refused with this reason, whether or
+// not its training function had begun.
 knowledge knowledge_of(const candidates& present, const seat_table& seats, const generation_record& last) {
   const auto any = [&](const auto& is_so) { return std::any_of(present.begin(), present.end(), is_so); };
   if (last.number() == 0 || any([&](const candidate& member) { return holds_state(member, last); }))
     return knowledge::present;
   if (any(was_in_last))
     return !last.lost_somebody() || !last.had_state() ? knowledge::present : knowledge::lost;
-  // A member that was lost with the last generation and has no state shows that nobody has trained in it.
+  // A member of the last generation that was lost and has no state proves that no member trained in it.
   if (!last.had_state() && any([&](const candidate& member) { return last.has(member.slot); }))
     return knowledge::present;
   return nobody_returns(seats, last) ? knowledge::lost : knowledge::may_return;
@@ -77,9 +77,10 @@ void take_others_as_new(candidates& present, const auto& goes_on) {
       member.last_rank = -1;
 }
 
-// Who begins anew is new where others go on with what they had: its init() had not come to an end when
-// members were lost, so it never had anything. So is who has not been brought to the training state where
-// others have it, in whatever order they ranked: rank 0 gives its state to all.
+// A member counts as new in two cases, because rank 0 gives its state to all:
+// - Others have the newest training state and this member has not, regardless of its last rank.
+// - Others continue with their process sets and this member founds its sets anew: its init() had not
+//   completed when members were lost, so it never had any.
 void take_as_new_who_begins_anew(candidates& present, const generation_record& last) {
   take_others_as_new(present, [&](const candidate& member) { return holds_state(member, last); });
   take_others_as_new(present,
@@ -151,8 +152,8 @@ std::string formation::shortage_refusal(const seat_table& seats) const {
          std::to_string(left) + (left == 1 ? " is left" : " are left");
 }
 
-// The first generation is to have as many as were asked for. Where one of them has ended before, those that
-// are left do not wait for others, if they are enough.
+// The first generation needs as many members as the user requested. If a process has ended before that, the
+// minimum is enough, as soon as no other process can arrive.
 bool formation::may_start(std::size_t present, const seat_table& seats, const generation_record& last) const {
   const auto wanted = [&](std::int32_t count) { return present >= static_cast<std::size_t>(count); };
   if (last.number() > 0 || wanted(rules_.size))
@@ -163,7 +164,7 @@ bool formation::may_start(std::size_t present, const seat_table& seats, const ge
          std::none_of(seats.begin(), seats.end(), may_come);
 }
 
-// Where enough have come, the generation waits only for those that were in the one before.
+// Once enough members have arrived, the generation waits only for members of the previous one.
 awaited formation::missing(const seat_table& seats, const generation_record& last) const {
   awaited found;
   if (!last.running())

@@ -1,6 +1,6 @@
-// Members that have said hello wait for the next generation. This class decides whether they wait for
-// others, may go on as that generation, or are turned away because it can never come: there have to be enough
-// of them, and somebody who knows how far the training is.
+// Decides when the next generation starts. Members that have sent their hello wait for it. They keep waiting
+// for others, start as the next generation, or are refused because it can never form. A generation needs
+// enough members, and at least one that knows how far the training has progressed.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,40 @@ namespace farandole {
 
 struct next_generation {
   std::vector<member> members;    ///< in rank order
-  std::vector<bool> joined_late;  ///< by rank: others go on, and this member is new among them
-  bool must_sync = true;          ///< their training states differ
-  surviving_sets sets;            ///< process sets that go on
-  std::uint64_t state_generation; ///< of the newest training state that a member has; 0: none has any
+  std::vector<bool> joined_late;  ///< by rank: the job has run before, and this member is new in it
+  bool must_sync = true;          ///< the members' training states differ
+  surviving_sets sets;            ///< the process sets that continue
+  std::uint64_t state_generation; ///< of the newest training state of a member; 0: none has one
 };
 
-/// Neither: those that are present wait.
+/// If neither field is set, the present members keep waiting.
 struct formation_decision {
   std::optional<next_generation> start;
-  std::string refusal; ///< not empty: those that are present wait in vain, for this reason
+  std::string refusal; ///< not empty: the present members wait in vain, for this reason
 };
 
 class formation {
 public:
-  /// Not elastic: all slots count, so there are never fewer or more than `rules.size` members.
+  /// Not elastic: all slots count, so a generation always has exactly `rules.size` members.
   explicit formation(membership_rules rules);
   const membership_rules& rules() const { return rules_; }
 
-  /// Elastic: no process is started any more. Who waits for a generation that can no longer have enough
-  /// members is turned away, now or later.
+  /// Elastic: no more processes will be started. From now on, decide() refuses members that wait for a
+  /// generation that can no longer have enough members.
   void nobody_comes() { nobody_comes_ = true; }
 
   formation_decision decide(const seat_table& seats, const generation_record& last) const;
-  /// Who is waited for, by slot. `size` counts members that no slot is known of yet, too; `waited_seconds`
-  /// and `report` are left to the caller.
+  /// The members that the next generation waits for, by slot. `size` also counts members whose slots are not
+  /// known yet. The caller sets `waited_seconds` and `report`.
   awaited missing(const seat_table& seats, const generation_record& last) const;
 
 private:
-  /// Empty: there may still be enough.
+  /// Why there cannot be enough members any more; empty if there still can.
   std::string shortage_refusal(const seat_table& seats) const;
   bool may_start(std::size_t present, const seat_table& seats, const generation_record& last) const;
 
   membership_rules rules_;
-  bool nobody_comes_ = false; ///< but those that are known
+  bool nobody_comes_ = false; ///< no process will be started for a new slot
 };
 
 } // namespace farandole

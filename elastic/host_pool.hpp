@@ -1,6 +1,6 @@
-// The hosts of an elastic job, as discovery last told them, and which of their slots may get a new worker.
-// Hosts that stay keep their order and new ones come after them, so that workers which stay keep their ranks'
-// order.
+// The hosts of an elastic job according to the last result of discovery, and those that may get new workers.
+// Hosts that stay keep their order and new ones are appended, so that workers that stay keep the order of
+// their ranks.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ class host_pool {
 public:
   using time_point = blacklist::time_point;
 
-  /// A host stands in one of the lists when its slots grew or shrank, with the difference.
+  /// The hosts whose number of slots grew or shrank, each with the difference.
   struct change {
     std::vector<host_slots> added;
     std::vector<host_slots> removed;
@@ -24,10 +24,10 @@ public:
 
   explicit host_pool(std::optional<blacklist::cooldown> range = {}) : blacklist_(range) {}
 
-  /// Takes a whole result of discovery, which names no host twice.
+  /// Replaces all hosts by a result of discovery, which names no host twice.
   change update(const std::vector<host_slots>& found);
 
-  /// A worker on this host has failed. Whether the host is new on the blacklist.
+  /// A worker on this host has failed. Returns whether the host is new on the blacklist.
   bool fail(const std::string& host, time_point current_time, double uniform) {
     return blacklist_.add(host, current_time, uniform);
   }
@@ -35,7 +35,7 @@ public:
   blacklist& failed() { return blacklist_; }
 
   const std::vector<host_slots>& hosts() const { return hosts_; }
-  /// Of a host; 0 when it is not in the book. Blacklisted ones keep theirs: their workers live on.
+  /// The slots of a host; 0 if it is unknown. A blacklisted host keeps them: its workers continue to run.
   std::int32_t slots(const std::string& host) const;
   /// Hosts that may get new workers, in order.
   std::vector<host_slots> usable(time_point current_time) const;

@@ -63,13 +63,13 @@ std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view nam
 }
 
 bool add_slots(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
-  const auto __normal_iterator =
+  const auto known_host =
       std::find_if(hosts.begin(), hosts.end(), [&](const host_slots& host) { return host.name == name; });
-  if (__normal_iterator == hosts.end()) {
+  if (known_host == hosts.end()) {
     hosts.push_back({std::string(name), slots});
     return false;
   }
-  __normal_iterator->slots += slots;
+  known_host->slots += slots;
   return true;
 }
 

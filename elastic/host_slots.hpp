@@ -1,4 +1,4 @@
-// A host and how many processes it has room for: the value, and how people and scripts write it.
+// A host and its number of slots: the value, and the text form that users and scripts write.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ struct host_slots {
 
 inline constexpr std::int32_t most_slots = 65536;
 
-/// One host as it was written; slots may be left out.
+/// A parsed host; the number of slots may be missing.
 struct host_entry {
   std::string_view name; ///< without the brackets of an IPv6 address
   std::optional<std::int32_t> slots;
 };
 
-/// "name", "name:2", "[fe80::1]", "[fe80::1]:2"; nothing when the text is none of these. Slots are 0 or more.
+/// Parses "name", "name:2", "[fe80::1]" or "[fe80::1]:2"; empty for other texts. Slots are 0 or more.
 std::optional<host_entry> parse_host_entry(std::string_view text);
 
-/// A number of slots, 0 or more; nothing when the text is none.
+/// Parses a number of slots, 0 or more; empty if the text is not one.
 std::optional<std::int32_t> parse_slots(std::string_view digits);
 
-/// Without blanks around it.
+/// The text without surrounding blanks.
 std::string_view trimmed(std::string_view text);
 
-/// Of a host; 0 if it is not in the list.
+/// The slots of a host; 0 if it is not in the list.
 std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view name);
 
-/// A host that is in the list keeps its place and gets these slots too. Whether it was in the list.
-/// Together they must be `most_slots` at the most.
+/// Adds slots to a host, which is appended if it is not in the list. Returns whether it was in the list. The
+/// sum of its slots must not exceed `most_slots`.
 bool add_slots(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots);
 
 } // namespace farandole

@@ -1,6 +1,7 @@
-// Whether a process that could not join its job tries once more. When a member is lost, or makes no progress
-// any more, while the others connect, the generation ends for all of them, and none of them is to blame: in
-// an elastic job they are in the next one. Not for ever: who never gets in is not helped by another try.
+// Decides whether a process that could not join its job tries again. If a member is lost or stops making
+// progress while the members connect, the generation ends for all of them although none of the others failed:
+// in an elastic job they retry and join the next generation. The retries end at the deadline or after `limit`
+// tries, because a process that failed so often will not succeed by another try.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +20,14 @@ class join_retry {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Once `deadline` is over nothing is tried any more; `setting` says how long it is.
+  /// No try starts after `deadline`; `setting` is its setting and value, for the error.
   join_retry(bool elastic, std::shared_ptr<const join_deadline> deadline, std::string setting)
       : elastic_(elastic), deadline_(std::move(deadline)), setting_(std::move(setting)) {}
 
-  /// A try has ended so. Kind none: once more; otherwise what the caller is told.
+  /// A try ended with `reason`. Returns kind none if the caller tries again, otherwise the caller's error.
   error after(const error& reason, time_point current_time) {
     const bool too_late = deadline_->over(current_time);
-    // Somebody was waited for in vain; once it is too late, by this process for all.
+    // Before the deadline, a timeout means that some member did not arrive; after it, the timeout is final.
     const bool held_up = reason.kind == error_kind::timed_out && !too_late;
     if (!elastic_ || (reason.kind != error_kind::disconnected && !held_up))
       return reason;
@@ -46,9 +47,9 @@ public:
     return std::min<std::chrono::nanoseconds>(retry_delay(ended_, uniform), left);
   }
 
-  /// How long one try waits until all members have founded the process sets of the start; `patience` is that
-  /// of a job whose members do not change. Where they may, a member that falls silent meanwhile is lost
-  /// sooner or later, which ends the try, and nobody may have given up the whole job before that.
+  /// Until when one try waits for all members to found the initial process sets. A job whose members do not
+  /// change waits for `patience`. An elastic job waits until the deadline: a member that falls silent
+  /// meanwhile is eventually lost, which ends the try, and no other member may give up the job before that.
   time_point founding_until(time_point current_time, time_point::duration patience) const {
     return elastic_ ? deadline_->deadline(current_time) : current_time + patience;
   }

@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// A file no longer than this is never worth writing anew.
+/// A file up to this size is not compacted.
 constexpr std::size_t least_bytes = std::size_t{64} << 10;
 constexpr std::size_t snapshots_to_rewrite = 8;
 
@@ -27,8 +27,8 @@ std::string text_of(const journal_damage& found) {
          std::to_string(found.record) + "): " + found.reason;
 }
 
-/// Where forgetting a change would let two generations have one number, or two rendezvous one epoch. The rest
-/// is told again by members and launcher.
+/// Whether the change must be synced: without it, two generations could have the same number, or two rendezvous
+/// the same epoch. Members and the launcher report all other changes again.
 bool must_last(const job_image& before, const job_image& current) {
   return before.epoch != current.epoch || before.generation != current.generation ||
          before.running != current.running || before.launcher != current.launcher;
@@ -36,9 +36,9 @@ bool must_last(const job_image& before, const job_image& current) {
 
 } // namespace
 
-expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> held_disk,
+expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> storage,
                                                  damaged rule) {
-  std::unique_ptr<journal> made(new journal(path, std::move(held_disk)));
+  std::unique_ptr<journal> made(new journal(path, std::move(storage)));
   if (auto problem = made->lock())
     return problem;
   if (auto problem = made->read(rule))
@@ -93,7 +93,7 @@ error journal::read(damaged rule) {
   return {};
 }
 
-/// The file stays as it is until the first change writes it anew.
+/// Copies the damaged file. The file itself stays unchanged until the first change replaces it.
 error journal::set_aside(std::span<const std::byte> bytes, const journal_damage& found) {
   const auto copy = path_ + ".damaged";
   const auto file = disk_->create(copy);
@@ -132,7 +132,7 @@ error journal::remember(const std::vector<failed_host>& failed) {
   const auto entry = next.entry(failed_);
   auto problem = file_ ? append(entry, next.last(), true) : rewrite(*written_);
   owes_failed_ = static_cast<bool>(problem);
-  // That it could be written says nothing of a job that could not: only the job's own next writing does.
+  // Success does not reset `failing_`: only the next write of the job itself shows that it is in the file.
   return problem ? once(std::move(problem)) : error{};
 }
 
@@ -151,11 +151,11 @@ error journal::rewrite(const job_image& current) {
   add(writer.entry(journal_record::snapshot, current));
   if (!failed_.empty())
     add(writer.entry(failed_));
-  add(writer.synced()); // it gets its name once it is
+  add(writer.synced()); // valid, because the file is renamed only after the sync
   if (!file || !file->append(bytes) || !file->sync())
     return cannot_write(fresh);
   if (!disk_->rename(fresh, path_)) {
-    // The name may have changed its file, though not for sure: what is open may have no name any more.
+    // It is unknown whether `path_` names the old or the new file, so the open file may have no name any more.
     auto problem = cannot_write(path_);
     file_.reset();
     return problem;
@@ -170,7 +170,7 @@ error journal::rewrite(const job_image& current) {
 error journal::append(std::span<const std::byte> entry, journal_link made, bool to_disk) {
   if (!file_->append(entry)) {
     auto problem = cannot_write(path_);
-    // Half a record must not stay in the middle.
+    // A partial record must not remain before later records.
     if (!file_->cut(bytes_))
       file_.reset();
     return problem;
@@ -180,7 +180,7 @@ error journal::append(std::span<const std::byte> entry, journal_link made, bool 
   if (!to_disk)
     return {};
   if (!file_->sync()) {
-    // After a failed sync nobody knows what the disk has: the next change begins a new file.
+    // After a failed sync the content of the disk is unknown: the next change creates a new file.
     auto problem = cannot_write(path_);
     file_.reset();
     return problem;
@@ -189,7 +189,7 @@ error journal::append(std::span<const std::byte> entry, journal_link made, bool 
   return {};
 }
 
-// It is not worth an error: without it, damage to the record before it may be taken for a torn end.
+// A failure is no error: without the mark, damage to the record before it may be taken for a torn end.
 void journal::mark_synced() {
   journal_writer next(last_);
   const auto mark = next.synced();

@@ -1,9 +1,9 @@
-// The file in which a rendezvous keeps what it must not forget, so that one that is started again knows it.
-// One process at a time has it: a lock file beside it, PATH.lock, names who. It stays as long as a few
-// snapshots: beyond that the whole is written to a new file, which takes the old one's name.
+// The write-ahead log of a rendezvous, from which a restarted rendezvous recovers its job. One process at a
+// time may use it: a lock file beside it, PATH.lock, names that process. When the file has grown to several
+// times the size of a snapshot, it is compacted: a new snapshot is written to a new file, which replaces it.
 //
-// A change is in the file before anybody acts on it, and a change of generation is on the disk. Where the
-// file cannot be written, the job goes on without: each later change tries again.
+// A change is written to the file before the rendezvous acts on it, and a change of generation is also synced
+// to disk. If the file cannot be written, the job continues without it, and each later change tries again.
 #pragma once
 
 #include <cstddef>
@@ -20,38 +20,37 @@ namespace farandole {
 
 class journal {
 public:
-  /// What to do with a file that is damaged. Only a person can know which is the smaller evil: what was
-  /// written behind the damage is lost, so that a generation or an epoch may come twice.
+  /// How to treat a damaged file. The user must decide: to continue means that the records behind the damage
+  /// are lost, so that the number of a generation or an epoch may be used twice.
   enum class damaged : std::uint8_t {
     refuse,
-    go_on_before_it ///< a copy of the whole stays under PATH.damaged
+    go_on_before_it ///< the whole file is copied to PATH.damaged
   };
 
-  /// Takes the lock, reads what is there and cuts off a torn end. The error says who has the lock, or from
-  /// which record on the file cannot be believed.
-  static expected<std::unique_ptr<journal>> open(const std::string& path,
-                                                 std::shared_ptr<disk> held_disk = local_disk(),
-                                                 damaged rule = damaged::refuse);
+  /// Takes the lock, reads the file and cuts off a torn end. The error names the process that has the lock, or
+  /// the record from which on the file cannot be trusted.
+  static expected<std::unique_ptr<journal>>
+  open(const std::string& path, std::shared_ptr<disk> storage = local_disk(), damaged rule = damaged::refuse);
 
-  /// What the file held; none: it is new.
+  /// The job that the file held; empty if the file is new.
   const std::optional<job_image>& found() const { return found_; }
-  /// Hosts that failed, as the file held them or as was told since.
+  /// The hosts that failed, from the file or from the last remember().
   const std::vector<failed_host>& failed() const { return failed_; }
-  /// For people: what was cut off, or lost, when the file was opened; empty: nothing.
+  /// A message about content that was cut off or lost when the file was opened; empty if none was.
   const std::string& repaired() const { return repaired_; }
   const std::string& path() const { return path_; }
 
-  /// Writes how the job is from now on, if that differs from before. The error comes once for each time that
-  /// the file cannot be written, until it can be again.
+  /// Writes the state of the job if it has changed. When the file cannot be written, the first failure returns
+  /// an error; further ones return none until a write has succeeded.
   error remember(const job_image& current);
-  /// The same of the hosts that failed. Before the first job they only wait to be written with it.
+  /// The same for the hosts that failed. Before the first job is written they are kept and written with it.
   error remember(const std::vector<failed_host>& failed);
-  /// Something was not written: tell the job again, changed or not.
+  /// The last change is not in the file: call remember() again, even if the job has not changed.
   bool behind() const { return failing_; }
 
 private:
-  journal(std::string path, std::shared_ptr<disk> held_disk)
-      : path_(std::move(path)), disk_(std::move(held_disk)) {}
+  journal(std::string path, std::shared_ptr<disk> storage)
+      : path_(std::move(path)), disk_(std::move(storage)) {}
 
   error lock();
   error read(damaged rule);
@@ -65,16 +64,16 @@ private:
   std::string path_;
   std::shared_ptr<disk> disk_;
   std::unique_ptr<disk_lock> lock_;
-  std::unique_ptr<disk_file> file_; ///< null: the next change makes a new one
+  std::unique_ptr<disk_file> file_; ///< null: the next change creates a new file
   std::optional<job_image> found_;
-  std::optional<job_image> written_; ///< by this process
+  std::optional<job_image> written_; ///< last state that this process wrote
   std::vector<failed_host> failed_;
-  bool owes_failed_ = false; ///< the file has others
-  journal_link last_;        ///< of the file's records
+  bool owes_failed_ = false; ///< the file lacks `failed_`
+  journal_link last_;        ///< last record of the file
   std::string repaired_;
-  std::size_t bytes_ = 0;          ///< of the file, all sound
-  std::size_t snapshot_bytes_ = 0; ///< of it
-  bool failing_ = false;           ///< what was told last is not in the file
+  std::size_t bytes_ = 0;          ///< size of the file, without a torn end
+  std::size_t snapshot_bytes_ = 0; ///< part of `bytes_` written by the last compaction
+  bool failing_ = false;           ///< the last change is not in the file
 };
 
 } // namespace farandole

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<char, 8> magic{'F', 'A', 'R', 'A', 'N', 'D', 'J', 'L'};
 constexpr std::array<char, 4> record_magic{'F', 'J', 'R', 'C'};
-constexpr std::size_t checked_bytes = 24; ///< of a record's head, before their checksum
+constexpr std::size_t checked_bytes = 24; ///< of a record's head, before its checksum
 constexpr std::size_t body_at = 32;
 constexpr std::size_t head_bytes = 40;
 
@@ -34,7 +34,7 @@ Number get(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-/// Of one stretch of bytes behind the other.
+/// The checksum of both ranges of bytes, concatenated.
 std::uint64_t checksum(std::span<const std::byte> bytes, std::span<const std::byte> more = {}) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), EVP_MD_CTX_free);
@@ -46,12 +46,12 @@ std::uint64_t checksum(std::span<const std::byte> bytes, std::span<const std::by
   return get<std::uint64_t>(std::as_bytes(std::span(digest)), 0);
 }
 
-/// Where a file was cut short, what never reached the disk reads as zeros.
+/// After a crash, parts of the file that never reached the disk may read as zeros.
 bool is_blank(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte data) { return data == std::byte{0}; });
 }
 
-/// Whether a record may begin here; its payload is not looked at.
+/// Whether a valid head of a record begins here; the payload is not checked.
 bool has_head(std::span<const std::byte> bytes) {
   return bytes.size() >= head_bytes &&
          std::equal(record_magic.begin(), record_magic.end(), bytes.begin(),
@@ -59,7 +59,7 @@ bool has_head(std::span<const std::byte> bytes) {
          get<std::uint64_t>(bytes, checked_bytes) == checksum(bytes.first(checked_bytes));
 }
 
-/// Something was written behind what begins here.
+/// Whether another record was written behind the one that begins here.
 bool is_followed(std::span<const std::byte> bytes) {
   for (std::size_t at = 1; at + head_bytes <= bytes.size(); ++at)
     if (has_head(bytes.subspan(at)))
@@ -67,13 +67,13 @@ bool is_followed(std::span<const std::byte> bytes) {
   return false;
 }
 
-/// The record that begins here, or what is wrong with it.
+/// The record that begins here, or the problem with it.
 struct next_record {
   journal_record type{};
   std::span<const std::byte> payload;
   journal_link link;
   std::string wrong = {};
-  bool may_be_torn = false; ///< if it is the last
+  bool may_be_torn = false; ///< if it is the last record
 };
 
 next_record read_record(std::span<const std::byte> bytes, const journal_link& before) {
@@ -109,7 +109,7 @@ std::string take_job(const next_record& record, std::optional<job_image>& job) {
   return {};
 }
 
-/// What is wrong with a record that is as it was written; empty: nothing.
+/// Applies a record whose checksums are right. Returns the problem with its content; empty if there is none.
 std::string take(const next_record& record, journal_content& content) {
   switch (record.type) {
   case journal_record::snapshot:

@@ -51,15 +51,15 @@ private:
 };
 
 std::unique_ptr<journal> opened(const std::string& path) {
-  auto unique_ptr_result = journal::open(path);
-  INFO((unique_ptr_result ? std::string() : unique_ptr_result.error().text));
-  REQUIRE(unique_ptr_result);
-  return std::move(*unique_ptr_result);
+  auto opened = journal::open(path);
+  INFO((opened ? std::string() : opened.error().text));
+  REQUIRE(opened);
+  return std::move(*opened);
 }
 
 std::string refusal(const std::string& path) {
-  const auto unique_ptr_result = journal::open(path);
-  return unique_ptr_result ? std::string() : unique_ptr_result.error().text;
+  const auto opened = journal::open(path);
+  return opened ? std::string() : opened.error().text;
 }
 
 job_image image_of(std::uint64_t generation) {

@@ -55,7 +55,7 @@ std::map<std::int32_t, route> membership::waiting() const {
   return running() ? std::map<std::int32_t, route>{} : seats_.present();
 }
 
-// ---- who comes -------------------------------------------------------------------------------------
+// ---- joining ---------------------------------------------------------------------------------------
 
 void membership::expect(std::int32_t slot, const std::string& host) {
   if (seats_.expect(slot, host))
@@ -74,7 +74,7 @@ membership_decision membership::join(route from, const hello& request) {
         {from, {"this connection has joined already, as slot " + std::to_string(*slot)}});
     return decision;
   }
-  // A process that comes again may be faster than its own farewell, for two links keep no order between them.
+  // A process's next hello may overtake its farewell, because two links have no order between them.
   if (const auto earlier = seats_.link_of_same_process(request)) {
     auto& seat = seats_.at(request.slot);
     seat.link.reset();
@@ -84,8 +84,8 @@ membership_decision membership::join(route from, const hello& request) {
     if (seats_.all_left())
       generation_.end_in_order();
   }
-  // One that was in, by the word of an earlier rendezvous, and has not come back but starts anew: whether it
-  // left or lost somebody is not known, so its generation ends as by a loss.
+  // A member according to an earlier rendezvous starts anew instead of reconnecting. It is unknown whether it
+  // left or lost another member, so its generation ends as by a loss.
   if (const auto* seat = seats_.find(request.slot);
       seat && seat->is_absent() && seat->is_of(request.host, request.process))
     lose(request.slot, "has left while there was no rendezvous", decision);
@@ -106,15 +106,15 @@ void membership::take_seat(route from, const hello& request, membership_decision
   seat.link = from;
   seat.announced = request;
   if (seat.earlier)
-    ++revision_; // image() tells of it as of a member
-  // It has never been told of any generation, so it was not in the last one either; in the first, nobody was
-  // before anybody else.
+    ++revision_; // image() describes it as a member
+  // The process never learned of any generation, so it was not in the last one either. In the first generation
+  // this makes no difference, because no member precedes another.
   if (std::exchange(seat.untold, false) && request.epoch == 0 && generation() > 1) {
     seat.last_rank = -1;
     ++revision_;
   }
   const auto stays = [](const auto& entry) { return entry.second.in_generation && !entry.second.retired; };
-  // A member that comes again before the last farewell is nobody new.
+  // A member that says hello again before the last farewell is not new.
   const bool is_new = seat.last_rank < 0;
   const auto& rules = formation_.rules();
   if (rules.elastic && is_new && running() &&
@@ -147,13 +147,13 @@ membership_decision membership::come_back(route from, const returning& request) 
   return decision;
 }
 
-// ---- who goes, by plan -----------------------------------------------------------------------------
+// ---- leaving by plan -------------------------------------------------------------------------------
 
 membership_decision membership::leave(route from, std::uint64_t generation) {
   membership_decision decision;
   if (const auto slot = slot_of(from)) {
     auto& seat = seats_.at(*slot);
-    // Were it only forgotten, nobody would notice that it goes.
+    // Merely dropping the link would hide from the other members that this one is gone.
     if (generation != this->generation())
       lose(*slot,
            "left generation " + std::to_string(generation) + ", but is in generation " +
@@ -196,7 +196,7 @@ membership_decision membership::nobody_comes() {
   return decision;
 }
 
-// Who is in learns it and ends the generation at a commit.
+// The running members are notified, and end the generation at a commit.
 void membership::change(bool removal, membership_decision& decision) {
   ++revision_;
   generation_.change(removal);
@@ -205,7 +205,7 @@ void membership::change(bool removal, membership_decision& decision) {
       decision.warnings.push_back({*seat.link, generation_.pending_changes()});
 }
 
-// ---- who is lost, by whose word --------------------------------------------------------------------
+// ---- losses ----------------------------------------------------------------------------------------
 
 membership_decision membership::disconnect(route from, const std::string& reason) {
   membership_decision decision;
@@ -217,7 +217,7 @@ membership_decision membership::disconnect(route from, const std::string& reason
     lose(*slot, reason, decision);
     start_if_ready(decision);
   }
-  // It had come again, but not because it had left.
+  // The process had said hello again, but its earlier link ended without a farewell.
   for (auto& [slot, seat] : seats_)
     if (seat.earlier == from) {
       seat.earlier.reset();
@@ -253,12 +253,12 @@ membership_decision membership::report(route from, const lost& loss) {
          decision);
     return decision;
   }
-  // One that has said hello again meanwhile is alive, and its place in the next generation is its own.
+  // A member that has said hello again meanwhile is alive and keeps its place in the next generation.
   auto& seat = seats_.at(*slot);
   if (formation_.rules().elastic && loss.stuck && running() && seat.in_generation)
     seat.awaited = false;
   lose(*slot, loss.reason, decision);
-  start_if_ready(decision); // all others may have come again
+  start_if_ready(decision); // all others may be waiting already
   return decision;
 }
 
@@ -281,8 +281,8 @@ void membership::lose(std::int32_t slot, const std::string& reason, membership_d
     end_generation(slot, reason, decision);
 }
 
-// Everybody still in hears of the loss once; nobody is a member of the ended generation any more. Who was
-// lost but lives is welcome again.
+// Each remaining member is notified of the loss once, and the ended generation has no members any more. A
+// lost member whose process is alive may join again.
 void membership::end_generation(std::int32_t culprit, const std::string& reason,
                                 membership_decision& decision) {
   ++revision_;
@@ -324,9 +324,10 @@ void membership::start_if_ready(membership_decision& decision) {
   decision.roster = roster_of(std::move(next), generation(), epoch_);
 }
 
-// Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
-// to the launcher: it knows whether there is a member that still trains, and has not failed. To the launcher
-// a member of the last generation is one that trains, even if it never heard that it is in.
+// Refuses all processes that wait for the next generation. In an elastic job, processes that were never
+// members are left to the launcher: it knows whether a member still trains and has not failed. To the launcher
+// a member of the last generation is one that trains, even if it never learned that it was admitted, so such a
+// process is refused here.
 void membership::refuse_waiting(const std::string& reason, membership_decision& decision,
                                 std::int32_t culprit) {
   if (running())

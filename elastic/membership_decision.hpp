@@ -1,5 +1,5 @@
-// What a rendezvous has to tell, and to whom, after one event: plain values, which `membership` fills in and
-// the rendezvous sends.
+// The messages that a rendezvous has to send after one event, as plain values: `membership` fills them in, and
+// the rendezvous sends them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-/// What to tell whom.
+/// The messages, each with its recipient.
 struct membership_decision {
   struct refusal {
     route to;
@@ -36,7 +36,7 @@ struct membership_decision {
   };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;
-  farandole::roster roster; ///< what all are told who are admitted
+  farandole::roster roster; ///< sent to all admitted processes
   std::vector<notice> notices;
   std::vector<warning> warnings;
   std::vector<resumption> resumptions;
@@ -48,8 +48,8 @@ struct membership_decision {
     friend bool operator==(const consequence&, const consequence&) = default;
   };
   std::vector<consequence> consequences;
-  std::uint64_t superseded_by = 0; ///< members obey another rendezvous, of this epoch: this one has no say
-  route superseded_from = 0;       ///< who says so
+  std::uint64_t superseded_by = 0; ///< nonzero: members obey another rendezvous, of this epoch; step down
+  route superseded_from = 0;       ///< the link that reported it
 };
 
 } // namespace farandole

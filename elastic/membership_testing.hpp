@@ -19,14 +19,14 @@ inline hello from_slot(std::int32_t slot, std::int32_t size, const std::string& 
   return value;
 }
 
-/// Of one that is known again when its process says hello once more.
+/// The hello of a process that is recognised when it says hello again.
 inline hello from_process(std::int32_t slot) {
   auto value = from_slot(slot, 1);
   value.process = 1000 + slot;
   return value;
 }
 
-/// Of a member that goes on, with a process set whose one member is in slot 1.
+/// The hello of a member that continues with a process set whose only member is in slot 1.
 inline hello with_set_of_one(std::int32_t slot) {
   auto value = from_slot(slot, 1);
   value.keeps_sets = true;
@@ -41,7 +41,7 @@ inline std::vector<std::int32_t> missing_slots(const membership& job) {
   return slots;
 }
 
-/// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
+/// Slots 0.. with routes 100 + slot; the job may have `minimum` to `limit` members.
 inline membership elastic_running(std::int32_t size, std::int32_t limit, std::int32_t minimum = 1,
                                   bool known_again = false) {
   membership job{{.size = size, .elastic = true, .minimum = minimum, .limit = limit}, 1};
@@ -52,7 +52,7 @@ inline membership elastic_running(std::int32_t size, std::int32_t limit, std::in
   return job;
 }
 
-/// Of the generation that forms; none: there is none.
+/// The slots of the generation that forms; empty if none does.
 inline std::vector<std::int32_t> slots_of(const membership_decision& decision) {
   std::vector<std::int32_t> slots;
   if (!decision.admissions.empty())

@@ -1,7 +1,8 @@
-// When to look again for somebody who went away: soon at first, so that a short absence costs little, then
-// every two seconds, and not for ever.
-// Anybody may take the address of one that is away, and answer there without knowing the job's secret. Only
-// before the first contact does that mean that the address or the secret is wrong.
+// Exponential backoff for reconnecting to a peer that became unreachable: soon at first, so that a short
+// absence costs little, then about every two seconds at most, until a time limit.
+//
+// While a peer is away, any process may take its address and answer without knowing the job's secret. So an
+// authentication failure means that the address or the secret is wrong only before the first contact.
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,8 @@ public:
 
   explicit reconnect_backoff(duration longest = {}) : longest_(longest) {}
 
-  /// They are away, or still away: how long to wait before the next call. Nothing: they have been looked for
-  /// long enough. `uniform` in [0, 1).
+  /// The peer is unreachable, or still is: returns how long to wait before the next attempt. Empty if the
+  /// time limit has passed. `uniform` in [0, 1) is jitter.
   std::optional<duration> next(time_point current_time, double uniform) {
     if (!since_) {
       since_ = current_time;
@@ -29,10 +30,10 @@ public:
     }
     return waits.before_try(calls_++, uniform);
   }
-  /// Whether to call again is useless, after a call that ended because the other end has not our secret
-  /// (`untrusted`), or for another reason.
+  /// Whether further attempts are useless. `untrusted`: the last attempt failed because the other end does
+  /// not have the job's secret.
   bool in_vain(bool untrusted) const { return untrusted && !met_; }
-  /// They have proved the secret, now or to an earlier part of this process.
+  /// The peer has proved that it knows the secret, now or earlier in this process.
   void met() { met_ = true; }
   bool searching() const { return since_.has_value(); }
   void found() { since_.reset(); }
@@ -41,7 +42,7 @@ private:
   static constexpr backoff waits{std::chrono::milliseconds{50}, std::chrono::seconds{1}};
 
   duration longest_;
-  int calls_ = 0; ///< since they were found to be away
+  int calls_ = 0; ///< attempts since the peer became unreachable
   std::optional<time_point> since_;
   bool met_ = false;
 };

@@ -25,8 +25,9 @@ member_seat seat_from(const seat_image& image) {
 seat_image image_of(std::int32_t slot, const member_seat& seat, bool running) {
   seat_image image;
   image.slot = slot;
-  // Who came again before its farewell did may have left or lost somebody: another rendezvous could not
-  // hear which, so it has to take this seat for one that is in and has not come back.
+  // The process said hello again before its farewell arrived, so it may have left or lost another member.
+  // A restarted rendezvous could not learn which, so it must treat the seat as a member that has not
+  // reconnected.
   image.in_generation = seat.in_generation || (running && seat.earlier);
   image.awaited = seat.awaited;
   image.retired = seat.retired;
@@ -102,13 +103,13 @@ bool seat_table::all_left() const {
                       [](const auto& entry) { return entry.second.in_generation; });
 }
 
-// ---- what changes many things of a seat ------------------------------------------------------------
+// ---- changes of a whole seat -----------------------------------------------------------------------
 
 void seat_table::end_process(std::int32_t slot, const std::string& reason) {
   auto& seat = seats_.at(slot);
   seat.ended = true;
   if (!first_ended_)
-    first_ended_ = slot; // the others may end because this one did
+    first_ended_ = slot; // later ends may be consequences of this one
   seat.end_reason = reason;
   seat.awaited = false;
   seat.link.reset();
@@ -139,7 +140,7 @@ void seat_table::start_generation(const std::vector<std::int32_t>& slots_by_rank
   }
 }
 
-// ---- what is kept ----------------------------------------------------------------------------------
+// ---- images ----------------------------------------------------------------------------------------
 
 void seat_table::restore(const std::vector<seat_image>& images) {
   for (const auto& image : images) {

@@ -25,7 +25,7 @@ expected<std::vector<std::int32_t>> chosen(const set_rule& rule, const std::vect
   return ranks;
 }
 
-// A set by rule that has no members now does not start, and may in a later generation.
+// A set by rule that has no members now is not started; it may start in a later generation.
 void ask_for(const kept_set& set, set_founding& result) {
   if (set.members.empty() && set.origin.by_rule)
     return;
@@ -55,7 +55,7 @@ expected<set_founding> again(const welcome& told, const set_wishes& wishes) {
   return result;
 }
 
-// Lists are compared, as they are where sets do not outlive generations: an equal one stands for the earlier.
+// As in jobs whose sets do not outlive generations, equal lists of ranks stand for the same set.
 expected<set_founding> anew(const welcome& told, const set_wishes& wishes) {
   set_founding result;
   result.change.kind = set_change_kind::found;

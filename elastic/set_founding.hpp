@@ -1,6 +1,6 @@
-// Which process sets this member asks for when a generation begins. All members must ask for the same; so
-// nothing goes in but what all have alike: what init() was given, the table of members, and which sets the
-// rendezvous says go on.
+// The process sets that this member requests when a generation begins. All members must request the same ones,
+// so they are derived only from inputs that all members share: the arguments of init(), the table of members,
+// and the sets that continue according to the rendezvous.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace farandole {
 
-/// What a rule may look at: one member, as all members see it.
+/// The input of a rule: one member, as all members see it.
 struct member_facts {
   std::int32_t rank = 0;
   std::int32_t size = 1;
@@ -25,23 +25,23 @@ struct member_facts {
   std::string host; ///< name
 };
 
-/// Whether a member is in the set. The same answer for the same member on every member of the job.
+/// Whether a member is in the set. Must give the same answer for the same member on all members of the job.
 using set_rule = std::function<expected<bool>(const member_facts&)>;
 
-/// The sets of init(). Those by rule have the ids after the others.
+/// The sets given to init(). Sets by rule get the ids after the others.
 struct set_wishes {
   std::vector<std::vector<std::int32_t>> ranks; ///< each ascending
   std::vector<set_rule> rules;
 };
 
 struct set_founding {
-  set_change change; ///< what to ask for
-  /// What there is once all have asked; members are ranks of this generation. A set by rule may have none.
+  set_change change; ///< the request
+  /// The sets once all members have requested them, with ranks of this generation. A set by rule may be empty.
   std::vector<kept_set> sets;
 };
 
-/// What is wrong with a list of ranks is for all members to hear, and not looked at. Fails where a rule does,
-/// or is missing for a set that goes on.
+/// Lists of ranks are not checked here, because all members must learn of an error in them. Fails if a rule
+/// fails, or if a set by rule continues and its rule is missing.
 expected<set_founding> found_sets(const welcome& told, const set_wishes& wishes);
 
 } // namespace farandole

@@ -15,7 +15,7 @@ std::vector<std::int32_t> common(const std::vector<std::int32_t>& left,
   return both;
 }
 
-// Of what is left of the sets, what this one has too.
+// Reduces `sets` to the sets and members that this survivor reported too.
 void keep_what_is_in(const std::vector<kept_set>& said, std::vector<kept_set>& sets) {
   std::map<set_origin, const kept_set*> theirs;
   for (auto& set : said)

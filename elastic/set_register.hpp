@@ -1,9 +1,9 @@
-// Which process sets go on when a generation ends, and with whom. Members say in their hellos which sets they
-// have, with slots for members; this decides, for all members alike, from nothing but that.
+// Which process sets continue in the next generation, and with which members. Members report their sets, with
+// slots as members, in their hellos. The decision depends on nothing else and is the same for all members.
 //
-// A change of sets that was under way when somebody was lost may have come about for some members and not for
-// others. So a set goes on if every survivor has it: an addition that not all have seen has not happened, a
-// removal that one has seen has. Then all that go on have an object for each set that goes on.
+// A change of process sets in progress when a member is lost may have completed on some members only. So a set
+// continues if every survivor has it: an addition that some survivor has not seen did not happen, and a removal
+// that one survivor has seen did. Then each survivor has an object for each set that continues.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace farandole {
 
-/// A member of the generation before that is in the next one.
+/// A member of the previous generation that is in the next one.
 struct survivor {
   std::int32_t slot = 0;
   std::int32_t rank = 0;       ///< in the next generation
-  const hello* said = nullptr; ///< not null
+  const hello* said = nullptr; ///< its hello; not null
 };
 
 struct surviving_sets {
-  bool kept = false;          ///< there is somebody who goes on with sets; else all members found theirs
-  std::vector<kept_set> sets; ///< by id; members are ranks
+  bool kept = false;          ///< a survivor continues with its sets; false: all members found theirs
+  std::vector<kept_set> sets; ///< by id; members are ranks of the next generation
 };
 
-/// A set's members are those that all survivors name and that survive; a set that has none left is gone.
-/// Sets are told apart by where they come from, never by their members. Survivors in rank order.
+/// A set keeps the surviving members that all survivors name; a set that has none left ends, unless it is by
+/// rule. Sets are identified by their origin, never by their members. `survivors` is in rank order.
 surviving_sets surviving(const std::vector<survivor>& survivors);
 
 } // namespace farandole

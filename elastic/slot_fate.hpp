@@ -1,5 +1,5 @@
-// What the rendezvous knows of the end of a slot's part in a generation, or in the job: for whoever judges
-// which process made a job fail.
+// How a slot's part in a generation, or in the job, ended, as far as the rendezvous knows. The launcher uses it
+// to find the process that made the job fail.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace farandole {
 
 struct slot_fate {
   std::int32_t slot = 0;
-  std::int32_t culprit = -1;     ///< the slot by whose end it ended; may be the slot itself
+  std::int32_t culprit = -1;     ///< the slot whose end was the reason; may be the slot itself
   bool lost = false;             ///< the culprit did not leave in order
-  std::optional<departure> left; ///< the culprit left in order, and how
-  bool interrupted = false;      ///< operations that were pending in this slot's process failed
+  std::optional<departure> left; ///< how the culprit left, if it left in order
+  bool interrupted = false;      ///< pending operations of this slot's process failed
 };
 
 } // namespace farandole

@@ -9,7 +9,7 @@ namespace farandole {
 namespace {
 
 constexpr int failed = 1;        ///< exit code of a job that ends by a rule and not by a worker
-constexpr int told_to_end = 143; ///< of one whose workers all got SIGTERM
+constexpr int told_to_end = 143; ///< of a job whose workers all got SIGTERM
 
 std::string seconds_text(std::chrono::nanoseconds duration) {
   const auto rounded = std::chrono::ceil<std::chrono::seconds>(duration);
@@ -35,7 +35,7 @@ std::string change_text(const host_pool::change& change) {
 } // namespace
 
 std::string reset_limit_text(std::int32_t limit) {
-  // bindings/python/farandole/runner/elastic/constants.py has the same words, for those that look for them.
+  // bindings/python/farandole/runner/elastic/constants.py has the same text, for programs that search for it.
   return "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or "
          "left) or started over after an error more often than --reset-limit " +
          std::to_string(limit) +
@@ -139,7 +139,7 @@ auto worker_scheduler::ended(std::int32_t slot, int code, time_point current_tim
     decision.complete = !std::exchange(finishing_, true);
   else if (!worker_entry.retired)
     fail(slot, worker_entry, code, current_time, uniform, decision);
-  // Workers that have not got in would wait in vain, or begin the training anew.
+  // Workers that have not joined would wait in vain, or restart the training.
   if (!over_ && finishing_ && !has_member())
     end(failure_ ? failure_->code : 0,
         living() == 0 ? std::string()
@@ -158,7 +158,7 @@ bool worker_scheduler::counts(std::int32_t slot) const {
 
 void worker_scheduler::fail(std::int32_t slot, const worker& worker_entry, int code, time_point current_time,
                             double uniform, step& decision) {
-  // Its exit may be told after the others have gone on without it.
+  // Its exit may be reported after the others have continued without it.
   const bool outlived = formed_ && worker_entry.was_member && !world_.contains(slot);
   const auto before = failure_;
   if (!failure_)

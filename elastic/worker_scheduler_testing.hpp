@@ -1,4 +1,4 @@
-// What the tests of the worker scheduler begin with.
+// Helpers of the worker scheduler's tests.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline worker_scheduler_options between(std::int32_t fewest, std::int32_t proces
   return options;
 }
 
-/// Whether one of its lines has this part.
+/// Whether one of the step's lines contains this text.
 inline bool says(const worker_scheduler::step& step, const std::string& part) {
   for (const auto& line : step.lines)
     if (line.find(part) != std::string::npos)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The error messages that the sources can produce, compared with those that docs/guides/errors.md explains.
 
-A message is reduced to its pattern: what is written in the source stays, and every inserted value becomes "…". The page
-explains messages by pattern, each in backquotes in the first column of a table; a pattern of the page may cover several
-of the source by more "…". `error_messages.py list` prints the patterns of the sources with their places; without an
-argument it prints messages that the page does not explain and patterns of the page that no source produces any more,
-and exits 1 if there are any.
+A message is reduced to its pattern: its literal text is kept, and every inserted value becomes "…". The page explains
+messages by pattern, each in backquotes in the first column of a table; a pattern of the page may cover several of the
+source by more "…". `error_messages.py list` prints the patterns of the sources with their places. Without an argument
+it prints messages that the page does not explain and patterns of the page that no source produces any more, and exits
+1 if there are any.
 
 C++ is read for the text of
 
@@ -43,7 +43,7 @@ LINE_START = "farandole: "
 COMMAND = re.compile(r"^farandole( [a-z-]+)?:( WARNING:| error:)?( |$)")
 """How lines of commands begin, which says nothing about an error either."""
 LEAST_TEXT = 8
-"""A pattern with fewer characters of its own than this says nothing: the text was made elsewhere."""
+"""A pattern with fewer literal characters than this is ignored: its text was made elsewhere."""
 
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"\((?P<raw>.*?)\)"|"(?P<text>(?:[^"\\\n]|\\.)*)"|'(?:[^'\\\n]|\\.)'|(?P<other>\w+|<<|::|\S)""",

@@ -176,7 +176,6 @@ FOLDERS: dict[str, list[str]] = {
     "bindings/kernels/mxnet": [],
     "bindings/kernels/tensorflow": [],
     "bindings/python/farandole/xla": [],
-    "bindings/c": ["collectives", "messages/values"],
     "bindings/cxx": [
         "actors/member",
         "actors/process_set",
@@ -185,14 +184,17 @@ FOLDERS: dict[str, list[str]] = {
         "collectives/transport/mpi",
         "elastic",
         "messages/settings",
+        "messages/values",
         "messages/wire",
     ],
-    "bindings/include/farandole": ["elastic", "messages/values", "messages/wire"],
+    "bindings/include/farandole": [],
+    "bindings/c": ["bindings/cxx", "collectives", "messages/values"],
     "bindings/native": [
         "actors/event_loop",
         "actors/rendezvous",
         "actors/submission",
         "bindings/c",
+        "bindings/cxx",
         "collectives",
         "collectives/transport/shm",
         "elastic",
@@ -249,7 +251,7 @@ FOREIGN = {
     "xla/": ["bindings/python/farandole/xla"],
     "Python.h": ["bindings/native"],
     "CLI/": ["tools/farandole"],
-    "farandole/": ["actors", "bindings", "collectives/transport", "tools", "docs", "tests"],  # the public headers
+    "farandole/": ["bindings", "collectives/transport", "tools", "docs", "tests"],  # the public headers
     "catch2/": [],  # only *_test.cpp, *_testing.hpp and tests/: see `foreign_allowed`
 }
 

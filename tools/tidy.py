@@ -71,7 +71,8 @@ def stamp_of(source: Path, command: str, configuration: bytes) -> Path:
 
 
 def is_test(source: Path) -> bool:
-    """Tests are left out: half of the time, for complaints about how they spell what they expect."""
+    """Whether the file is a test. Tests are left out: they take half of the time, and clang-tidy's complaints about
+    them concern only the style of their expectations."""
     return source.stem.endswith("_test") or source.is_relative_to(ROOT / "tests")
 
 
@@ -86,7 +87,7 @@ def entries(build: Path) -> list[tuple[Path, str]]:
 
 
 def tidy(tool: str, build: Path, source: Path, stamp: Path) -> tuple[Path, str, float]:
-    """The complaints about one file; empty when there is none."""
+    """Runs clang-tidy on one file: the file, the complaints (empty if there are none) and the seconds it took."""
     begin = time.monotonic()
     ran = subprocess.run(
         [tool, "--quiet", "-p", str(build), *(f"--extra-arg={flag}" for flag in QUIET), str(source)],
@@ -95,7 +96,8 @@ def tidy(tool: str, build: Path, source: Path, stamp: Path) -> tuple[Path, str, 
         capture_output=True,
         text=True,
     )
-    # Cap'n Proto 0.9's headers do not compile as C++20 with every clang; what counts is what is said of our own code.
+    # Cap'n Proto 0.9's headers do not compile as C++20 with every clang, so only complaints about this tree's own
+    # files count.
     blocks = re.split(r"(?m)^(?=\S+:\d+:\d+: (?:warning|error|note): )", ran.stdout)
     said = "".join(block for block in blocks if block.startswith(str(ROOT)))
     if not said and not ran.stdout.strip() and ran.returncode != 0:

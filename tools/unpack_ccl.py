@@ -1,4 +1,5 @@
-"""Takes out of Intel's wheels what the ccl path is built from: headers, the CPU's static library, and what it needs.
+"""Extracts the files for the build of the ccl path from Intel's wheels: the headers, the CPU's static library, and
+the compiler libraries that it needs.
 
 python tools/unpack_ccl.py FOLDER_WITH_WHEELS TARGET
 """
@@ -15,7 +16,7 @@ COMPILER_LIBRARIES = ("libimf.so", "libintlc.so.5")
 
 
 def place_of(member: str) -> Optional[PurePosixPath]:
-    """Where a wheel's file belongs under the target; None: nowhere."""
+    """The path of a wheel's file under the target; None if the file is not extracted."""
     name = PurePosixPath(member)
     if "/data/include/" in member:
         return PurePosixPath("include", member.partition("/data/include/")[2])

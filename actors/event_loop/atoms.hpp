@@ -1,4 +1,4 @@
-// Messages that say one word: what an actor is asked to do, where nothing else need be said.
+// Messages without arguments, shared by several actors: commands, notifications and timer ticks.
 #pragma once
 
 #include <caf/all.hpp>

@@ -23,7 +23,8 @@ void loop_clock::change(Change&& apply) {
 void loop_clock::fire() {
   std::lock_guard lock{guard_};
   schedule_.deliver_due();
-  // An actor that ran meanwhile on no account of ours may have armed it: arm anew, whatever was.
+  // The timer is one-shot and has just expired. Resetting armed_ makes change() arm it for the next timeout, even
+  // if an actor armed the timer during delivery.
   armed_ = time_point::max();
   change([](schedule&) {});
 }

@@ -1,6 +1,6 @@
-// Time as actors see it. An actor asks its own system's clock and nothing else, so that a whole job can run
-// on virtual time; the production clock below keeps its timeouts on the loop and may be called from any
-// thread.
+// The clock of the actors. An actor reads the time only from the clock of its actor system, so that a whole job can
+// run on virtual time in the simulation. The production clock below fires its timeouts on the event loop. Its methods
+// may be called from any thread.
 #pragma once
 
 #include <caf/actor_clock.hpp>
@@ -13,17 +13,18 @@
 
 namespace farandole {
 
-/// A point on the actors' clock. Decisions get one as an argument; they never ask for it.
+/// A point in time of the actors' clock. Decision classes receive the current time as an argument; they never read a
+/// clock.
 using instant = caf::actor_clock::time_point;
 
-/// The time, for an actor: `now(self)`.
+/// The current time of the actor's clock: `now(self)`.
 template <class Self>
 instant now(Self* self) {
   return self->clock().now();
 }
 
-/// Timeouts and delayed messages, delivered by fire(). `wake(t)` is called (from any thread) when the
-/// earliest one became earlier than what was last asked for.
+/// Holds timeouts and delayed messages; fire() delivers them. `wake(t)` is called, from any thread, when the earliest
+/// timeout becomes earlier than the time of the last call.
 class loop_clock final : public caf::actor_clock {
 public:
   explicit loop_clock(std::function<void(time_point)> wake) : wake_(std::move(wake)) {}
@@ -42,7 +43,7 @@ public:
                         caf::message content) override;
   void cancel_all() override;
 
-  /// On the loop: delivers what is due and asks to be woken for the next.
+  /// Delivers all timeouts that are due and arms the timer for the next one. Runs on the loop's thread.
   void fire();
 
 private:
@@ -54,7 +55,7 @@ private:
   void change(Change&& apply);
 
   std::function<void(time_point)> wake_;
-  // Recursive: delivering may drop the last reference to an actor, whose end cancels its timeouts.
+  // Recursive, because delivery may drop the last reference to an actor, whose destruction cancels its timeouts.
   std::recursive_mutex guard_;
   schedule schedule_;
   time_point armed_ = time_point::max();

@@ -1,4 +1,4 @@
-// Envelopes as messages between actors.
+// The interface of actors that receive envelopes.
 #pragma once
 
 #include <caf/all.hpp>
@@ -7,10 +7,10 @@
 
 namespace farandole {
 
-/// Takes envelopes. An actor that envelopes come to has checked, or relies on the message router to have checked, the
-/// sender in the envelope against the link that it came by. The message router sends an envelope to the member that it
-/// is for, or to all members of its set; what members send the leader goes by the relays above them
-/// (collectives/relay/relay_tree.hpp).
+/// Receives envelopes. The source rank in an envelope is trustworthy: the message router has checked it against the
+/// link on which the envelope arrived, or the receiving actor checks it itself. The message router sends an envelope
+/// to its target member, or to all members of its set. Envelopes from members to the leader pass through the relays
+/// above those members (collectives/relay/relay_tree.hpp).
 using envelope_actor = caf::typed_actor<caf::reacts_to<envelope>>;
 
 } // namespace farandole

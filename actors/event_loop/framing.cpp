@@ -34,7 +34,8 @@ void append_frame(std::vector<std::byte>& target, std::span<const std::byte> mes
 error frame_reader::push(std::span<const std::byte> bytes) {
   if (broken_)
     return broken_;
-  // What was handed out goes first, so that memory holds one unfinished message and what came with it.
+  // Drop the messages that next() has returned, so that the buffer holds at most one incomplete message plus the
+  // bytes of the latest read.
   if (begin_ > 0) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_));
     checked_ -= begin_;
@@ -44,7 +45,8 @@ error frame_reader::push(std::span<const std::byte> bytes) {
   return check_headers();
 }
 
-/// Looks at every header that is here, before any message is handed out: garbage never becomes a message.
+/// Checks every complete header in the buffer before next() returns any message, so that bytes behind an invalid
+/// header are never taken for a message.
 error frame_reader::check_headers() {
   while (buffer_.size() >= checked_ + frame_header_bytes) {
     const auto* header = buffer_.data() + checked_;

@@ -28,9 +28,9 @@ using connect_deadline_atom = caf::atom_constant<caf::atom("opendue")>;
 using close_deadline_atom = caf::atom_constant<caf::atom("closedue")>;
 
 constexpr std::size_t read_bytes = 64 * 1024;
-/// Sealed but unsent bytes beyond which no more is sealed.
+/// Maximum of sealed (encrypted) but unsent bytes; above it, queued messages stay unsealed.
 constexpr std::size_t sealed_bytes = 256 * 1024;
-/// Small messages are gathered up to this size before they are sealed together.
+/// Small messages are collected up to this size and then sealed together.
 constexpr std::size_t gather_bytes = 64 * 1024;
 
 class link_state {
@@ -81,10 +81,10 @@ public:
     shake_hands(tls_side::client);
   }
 
-  /// Nothing more will be reported, so everything that is left must be taken now.
+  /// The loop reports no further events for this descriptor, so all bytes that remain in the socket are read now.
   void hangup() {
     if (!watch_)
-      return; // to be dialled again
+      return; // the link waits to dial again
     if (phase_ == phase::connecting)
       return end_without_peer("cannot connect: " + text_of_errno(connect_result(watch_.get())));
     while (phase_ != phase::connecting && phase_ != phase::ended && take_once()) {
@@ -94,7 +94,7 @@ public:
 
   void queue(const envelope& message) {
     if (phase_ != phase::open)
-      return; // the owner has heard, or will hear, that it closes
+      return; // the owner has received link_closed or will receive it
     queued_bytes_ += message.bytes().size() + frame_header_bytes;
     queue_.push_back(message);
     if (queued_bytes_ + unsent() > start_.settings.queue_bytes)
@@ -113,7 +113,7 @@ public:
     flush();
   }
 
-  /// Seals and sends what the socket takes; the rest waits until it takes more.
+  /// Seals and sends as much as the socket accepts. The rest stays queued until the socket is writable again.
   void flush() {
     while (phase_ != phase::ended) {
       if (!send_sealed())
@@ -135,7 +135,8 @@ public:
     }
   }
 
-  /// Everything queued goes out, then the word that nothing follows; the peer's end of the stream ends this.
+  /// Closes in order: sends all queued messages, then the TLS close_notify alert. The link ends when the peer closes
+  /// its side of the stream.
   void close() {
     if (phase_ == phase::closing || phase_ == phase::ended)
       return;
@@ -146,7 +147,7 @@ public:
     flush();
   }
 
-  /// What the socket takes at once goes out; nobody waits for the peer.
+  /// Closes without waiting for the peer: sends only as much as the socket accepts at once.
   void cut() {
     if (phase_ == phase::open) {
       phase_ = phase::closing;
@@ -170,15 +171,17 @@ public:
 
   void close_overdue() { end("the peer did not take what was queued in time to close", shut_); }
 
-  /// The peer's process ended or cannot be reached. The owner hears of it and knows whether that matters, so
-  /// the log has it for information only; of a peer that never proved the secret there is no owner to hear.
+  /// The peer's process ended or cannot be reached. The owner is notified and decides whether that matters, so the
+  /// log line has level INFO. An accepted connection whose peer never proved the secret has no owner to notify; its
+  /// line is a warning.
   void end_without_peer(const std::string& reason) { end(reason, false, true); }
 
-  /// Says why, once, to the log and to the owner. `wanted`: as it should be.
+  /// Ends the link and reports the reason once, to the log and to the owner. `wanted`: the end was requested, so it
+  /// is not an error.
   void end(const std::string& reason, bool wanted = false, bool peer_is_gone = false) {
     if (phase_ == phase::ended)
       return;
-    wanted = wanted || shut_; // however it ends once all has been said
+    wanted = wanted || shut_; // after the last byte was sent any way of ending counts as in order
     bool owner_knows = phase_ == phase::open || phase_ == phase::closing || !start_.listener;
     settle_with_listener();
     phase_ = phase::ended;
@@ -195,7 +198,7 @@ public:
     if (owner_knows)
       self_->send(start_.owner, link_closed{start_.id, wanted ? std::string{} : reason, untrusted_});
     watch_.stop();
-    self_->demonitor(start_.owner); // whoever is monitored remembers all that do
+    self_->demonitor(start_.owner); // otherwise the owner would keep an entry for each of its ended links
     self_->quit();
   }
 
@@ -212,7 +215,7 @@ private:
     digest({});
   }
 
-  /// One read. False when nothing was there.
+  /// Reads once from the socket. Returns false if it had no bytes.
   bool take_once() {
     std::array<std::byte, read_bytes> buffer;
     auto got = ::recv(watch_.get(), buffer.data(), buffer.size(), 0);
@@ -230,10 +233,11 @@ private:
     return false;
   }
 
-  /// A listener hangs up on whom it has no room for, and may have room a moment later.
+  /// The peer closed the connection. During the handshake a dialling link retries with backoff, because a listener
+  /// closes connections for which it has no room and may have room a moment later.
   void hung_up(const std::string& reason) {
     if (phase_ == phase::connecting)
-      return; // to be dialled again already
+      return; // a retry is scheduled already
     if (phase_ != phase::shaking || start_.listener)
       return end_without_peer(reason);
     const auto wait = calls_.next(now(self_), 0);
@@ -255,13 +259,13 @@ private:
     std::vector<std::byte> plain;
     auto problem = tls_->feed(received, plain, wire_);
     if (problem) {
-      // The alert, if the socket takes it at once.
+      // Send the TLS alert if the socket accepts it at once; the link ends either way.
       [[maybe_unused]] auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
       untrusted_ = phase_ == phase::shaking;
       return end(problem.text);
     }
-    // Whoever empties the sealed bytes also goes on with the queue, for nobody else will be told that there
-    // is room.
+    // feed() may have appended sealed bytes. flush() sends them and then continues with the queue: if they leave room
+    // in the socket, no writable event follows that would continue with it.
     if (unsent() > 0)
       flush();
     if (phase_ == phase::ended)
@@ -270,7 +274,7 @@ private:
       opened();
     if (phase_ == phase::open && !deliver(plain))
       return;
-    // In a link that this end is closing, what still comes is not delivered.
+    // In phase closing, messages that still arrive are not delivered.
     if (tls_->state() == tls_state::closed && phase_ != phase::ended)
       end("");
   }
@@ -316,7 +320,8 @@ private:
     return problem;
   }
 
-  /// True when all that is sealed has gone to the kernel. Otherwise the loop tells when there is room.
+  /// Returns true if the kernel has accepted all sealed bytes. Otherwise the loop reports when the socket is
+  /// writable.
   bool send_sealed() {
     if (deaf_)
       return false;
@@ -329,7 +334,7 @@ private:
         return false;
       }
       if (put < 0) {
-        // The peer is gone, but what it said before it left is still to be read, and may say why.
+        // The peer is gone. The bytes that it sent before are still to be read, because they may contain the reason.
         deaf_ = true;
         self_->send(self_, hangup_atom::value);
         return false;
@@ -355,26 +360,26 @@ private:
   link_start start_;
   std::string peer_;
   phase phase_ = phase::connecting;
-  bool untrusted_ = false; ///< the other end has not our secret
+  bool untrusted_ = false; ///< the peer does not have the secret of this job
   bool settled_ = false;
   bool flush_asked_ = false;
   bool said_farewell_ = false;
-  bool shut_ = false; ///< all has been said
-  bool deaf_ = false; ///< the peer takes nothing any more
+  bool shut_ = false; ///< everything was sent, and the sending side of the socket is shut down
+  bool deaf_ = false; ///< sending has failed: the peer receives nothing any more
 
   std::optional<tls_session> tls_;
   std::optional<frame_reader> reader_;
   std::deque<envelope> queue_; ///< not sealed yet
   std::size_t queued_bytes_ = 0;
-  std::vector<std::byte> wire_; ///< sealed; the first sent_ bytes are with the kernel
+  std::vector<std::byte> wire_; ///< sealed bytes; the kernel has accepted the first sent_ of them
   std::size_t sent_ = 0;
   descriptor_watch watch_;
-  reconnect_backoff calls_; ///< dialling: of a peer that hung up
+  reconnect_backoff calls_; ///< retries of a dialling link whose peer closed the connection
 };
 
 using link_self = caf::stateful_actor<link_state>;
 
-/// Nothing that a peer sends may throw past this point.
+/// Ends the link if `action` throws. No bytes that a peer sends may throw past this point.
 template <class Action>
 auto guarded(link_self* self, Action action) {
   return [self, action](auto&&... arguments) {

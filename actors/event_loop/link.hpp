@@ -1,8 +1,8 @@
-// A link carries envelopes between two processes: TCP, TLS with the job's secret, frames. It is an actor on
-// the loop; its owner sends it envelopes and hears link_opened, link_received and link_closed
-// (actors/event_loop/link_messages.hpp). What was sent within one turn of the loop leaves in one write. Each link
-// states once, in the log, why it ended: for information where its owner is told that the peer is gone, as a
-// warning where something is wrong.
+// A link carries envelopes between two processes over TCP, with TLS keyed by the job's secret and framing
+// (framing.hpp). It is an actor on the loop. Its owner sends it envelopes and receives link_opened, link_received and
+// link_closed (actors/event_loop/link_messages.hpp). Envelopes that are sent within one turn of the loop leave in one
+// write. Each link logs once why it ended: at level INFO if the peer is gone and the owner is notified, as a warning
+// if something is wrong.
 #pragma once
 
 #include <caf/all.hpp>
@@ -23,12 +23,11 @@ namespace farandole {
 
 struct listening {
   std::uint16_t port = 0;
-  /// Send it peers_expected, or close_atom to stop listening; links that it accepted live on.
+  /// Accepts peers_expected, and close_atom, which stops listening. Open links that it accepted stay open.
   caf::actor handle;
 };
 
-/// What makes links where there are no sockets, in the simulated world. Promises what listen() and dial()
-/// below do.
+/// Makes links in the simulation, which has no sockets. Gives the same guarantees as listen() and dial() below.
 class link_maker {
 public:
   virtual ~link_maker() = default;
@@ -39,33 +38,32 @@ public:
 class settings;
 
 struct link_settings {
-  std::shared_ptr<link_maker> simulated;              ///< none: sockets
-  std::shared_ptr<const tls_credentials> credentials; ///< never empty, where there are sockets
+  std::shared_ptr<link_maker> simulated;              ///< null: links use sockets
+  std::shared_ptr<const tls_credentials> credentials; ///< must not be null if links use sockets
   message_limits limits;
-  std::chrono::nanoseconds connect_timeout =
-      std::chrono::seconds{10};                                     ///< dialling, to the end of the handshake
-  std::chrono::nanoseconds close_timeout = std::chrono::seconds{5}; ///< to send what is queued
-  std::string connect_timeout_setting = "connect timeout";          ///< named in the error when it passes
-  std::chrono::nanoseconds silence = std::chrono::seconds{30}; ///< of the peer's host; then the link ends
-  std::string silence_setting = "link timeout";                ///< named in the error then
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< dial to end of the handshake
+  std::chrono::nanoseconds close_timeout = std::chrono::seconds{5}; ///< for sending queued messages on close
+  std::string connect_timeout_setting = "connect timeout";          ///< named in the error when it expires
+  std::chrono::nanoseconds silence = std::chrono::seconds{30};      ///< tolerated silence of the peer's host
+  std::string silence_setting = "link timeout"; ///< named in the error when it is exceeded
   std::size_t queue_bytes = std::size_t{256}
-                            << 20; ///< unsent beyond this: the peer is too slow, the link closes
-  handshake_limits handshakes;     ///< of a listener; those of time are for the links that it accepts
-  logger* log = nullptr;           ///< outlives the link
+                            << 20; ///< with more unsent bytes the link closes, because the peer is too slow
+  handshake_limits handshakes;     ///< used by listeners; the time limits apply to accepted connections
+  logger* log = nullptr;           ///< must outlive the link; null: nothing is logged
 
-  /// With as much silence as these settings allow.
+  /// Default settings with the link timeout of `values`.
   static link_settings of(const settings& values);
 };
 
-/// Accepts links for `owner`, as connections/handshake_table.hpp decides. Numbers of accepted links have the
-/// highest bit set. Stops when the owner ends.
+/// Accepts links for `owner`, in the order and within the limits that connections/handshake_table.hpp decides. The
+/// ids of accepted links have the highest bit set. Stops listening when the owner ends.
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings);
 
-/// Connects; never blocks. A peer that hangs up before the link is open, as a listener does to which too many
-/// connect, is dialled again until connect_timeout has passed. The owner hears link_opened{id} or
-/// link_closed{id, reason} first; after link_opened, link_closed comes once. `id` is the owner's choice,
-/// below 2^63, and never reused. A link ends when its owner does.
+/// Connects to a listener; never blocks. If the peer closes the connection before the link is open, as an overloaded
+/// listener does, the link dials again until connect_timeout has passed. The owner first receives either
+/// link_opened{id} or link_closed{id, reason}. After link_opened it receives link_closed exactly once. The owner
+/// chooses `id`, which must be below 2^63 and must never be reused. A link ends when its owner ends.
 void dial(caf::actor_system& system, const std::string& ip, std::uint16_t port, caf::actor owner, link_id id,
           const link_settings& settings);
 

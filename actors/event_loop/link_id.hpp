@@ -4,7 +4,7 @@
 
 namespace farandole {
 
-/// Numbers a link within its process; never reused.
+/// Identifies a link within its process. Never reused.
 using link_id = std::uint64_t;
 
 } // namespace farandole

@@ -1,4 +1,5 @@
-// A link: one authenticated connection to another process, and who owns it (actors/event_loop/link.hpp).
+// The messages between a link (one authenticated connection to another process), a listener and the owner of the link
+// (actors/event_loop/link.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -16,36 +17,38 @@ namespace farandole {
 /// A link is up: both ends have proved that they know the job's secret.
 struct link_opened {
   link_id link = 0;
-  caf::actor handle;     ///< a link_actor; kept by the owner, to send and to close
-  std::string peer;      ///< "127.0.0.1:4711", for people
-  bool accepted = false; ///< the other end dialled
+  caf::actor handle;     ///< a link_actor; the owner keeps it to send envelopes and to close the link
+  std::string peer;      ///< "127.0.0.1:4711", for messages
+  bool accepted = false; ///< the peer dialled
 };
 
-/// A whole, bounded, parsed message came in.
+/// A complete message arrived. It was parsed, and its size is within the limits.
 struct link_received {
   link_id link = 0;
   envelope message;
 };
 
-/// A link ended, or could not be opened; nothing follows. `reason` is empty when both ends wanted it.
+/// A link ended or could not be opened. It is the last message about this link. `reason` is empty if the end was
+/// requested by this process or by the peer.
 struct link_closed {
   link_id link = 0;
   std::string reason;
-  bool untrusted = false; ///< the other end, which need not be the one that was meant, has not our secret
+  /// The process at the other end does not have the job's secret. It may not be the intended peer.
+  bool untrusted = false;
 };
 
-/// To a listener, from its owner: connections from the hosts of these peers ("10.0.0.1:4711"), and of no
-/// others, are served before those of strangers from now on.
+/// From its owner to a listener: from now on connections from the hosts of these peers ("10.0.0.1:4711") are served
+/// before all others. Replaces the earlier list.
 struct peers_expected {
   std::vector<std::string> peers;
 };
 
 using link_actor = caf::typed_actor<
-    /// Send this to the peer; messages keep their order. A full queue closes the link.
+    /// Send this to the peer. Messages keep their order. A full queue closes the link.
     caf::reacts_to<envelope>,
-    /// Send what is queued, then close; the owner hears link_closed.
+    /// Send the queued messages, then close. The owner receives link_closed.
     caf::reacts_to<close_atom>,
-    /// The same, without waiting until the peer has taken it.
+    /// Close without waiting for the peer. Only messages that the socket accepts at once are sent.
     caf::reacts_to<cut_atom>>;
 
 using link_owner_actor = caf::typed_actor<
@@ -53,7 +56,7 @@ using link_owner_actor = caf::typed_actor<
     caf::reacts_to<link_opened>,
     /// The peer sent a message.
     caf::reacts_to<link_received>,
-    /// A link is gone, or never came up.
+    /// A link has ended or could not be opened.
     caf::reacts_to<link_closed>>;
 
 } // namespace farandole

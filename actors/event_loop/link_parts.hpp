@@ -1,4 +1,4 @@
-// What a link and the listener that accepts it share. Not for anybody else.
+// Internal: shared by links and the listener that accepts them. Not for use by other components.
 #pragma once
 
 #include <caf/all.hpp>
@@ -16,23 +16,24 @@ namespace farandole {
 using readable_atom = caf::atom_constant<caf::atom("readable")>;
 using writable_atom = caf::atom_constant<caf::atom("writable")>;
 using hangup_atom = caf::atom_constant<caf::atom("hangup")>;
-/// To the listener, once from each link, with its number: it opened or ended.
+/// From each accepted link to its listener, once, with the link's id: the link has opened or ended.
 using settled_atom = caf::atom_constant<caf::atom("settled")>;
-/// From the listener, with the reason: end, unless you have opened.
+/// From the listener to a link, with the reason: the link must end unless it has opened already.
 using evicted_atom = caf::atom_constant<caf::atom("evicted")>;
 
-/// Passes what a descriptor reports to an actor, which must own the watch. Until it stops, the watch keeps
-/// the actor alive: whichever thread drops the last handle that others have, the loop's thread destroys the
-/// state.
+/// Forwards the events of a descriptor to an actor, which must own the watch. The watch keeps the actor alive until
+/// it is stopped. So the loop's thread destroys the actor's state, even if another thread drops the last other
+/// handle.
 descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd);
 
-/// What a link begins with. A socket that comes with it was accepted; otherwise it is made from the target.
+/// The arguments of a new link. With `accepted` the link uses this accepted socket; otherwise it dials `ip` and
+/// `port`.
 struct link_start {
   std::shared_ptr<descriptor> accepted;
   std::string ip;
   std::uint16_t port = 0;
   caf::actor owner;
-  caf::actor listener; ///< of an accepted one
+  caf::actor listener; ///< of an accepted link; null for a dialling link
   link_id id = 0;
   link_settings settings;
 };

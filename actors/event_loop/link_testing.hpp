@@ -1,5 +1,5 @@
-// What tests of links and of their listeners share: a process with a loop, a log and a thread that owns its
-// links, and a peer that is in it by hand.
+// Helpers for tests of links and listeners: a party with a loop, a log and a thread that owns its links, and a peer
+// whose handshake and messages the test sends step by step.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -19,9 +19,9 @@
 namespace farandole::testing {
 
 inline constexpr std::chrono::seconds patience{
-    30}; // nothing here takes that long; a hang fails instead of hanging
+    30}; // no test takes that long; a test that hangs fails after this time
 
-/// The lines of a log, for the thread that waits for one that has both parts.
+/// The lines of a log. A thread can wait for a line that contains two given parts.
 class lines {
 public:
   void add(log_level level, std::string_view line) {
@@ -41,7 +41,7 @@ public:
       });
     });
   }
-  /// With errors.
+  /// Warnings and errors.
   std::size_t warnings() {
     std::lock_guard lock{guard_};
     return warnings_;
@@ -59,7 +59,7 @@ private:
   std::size_t errors_ = 0;
 };
 
-/// One process of the two: a loop, a log, and this thread as the owner of links.
+/// One of the two parties of a test: a loop, a log, and the test's thread as the owner of the links.
 struct party {
   lines said;
   logger log{{.level = log_level::trace}, [this](log_level l, std::string_view t) { said.add(l, t); }};
@@ -119,14 +119,14 @@ inline std::vector<std::byte> hello_of(const link_settings& settings) {
   return wire;
 }
 
-/// Says the client's hello.
+/// Sends the client's TLS hello.
 inline void begin_session(const stranger& peer, tls_session& tls) {
   std::vector<std::byte> wire, plain;
   REQUIRE(!tls.feed({}, plain, wire));
   peer.say(wire);
 }
 
-/// Until the session is open, once the client's hello is on its way.
+/// Continues the handshake after begin_session() until the session is open.
 inline void shake_hands(const stranger& peer, tls_session& tls) {
   while (tls.state() == tls_state::handshaking) {
     REQUIRE(peer.ready(POLLIN));
@@ -146,7 +146,7 @@ inline void say_sealed(const stranger& peer, tls_session& tls, const envelope& m
   peer.say(wire);
 }
 
-/// Connects, and proves the secret.
+/// Connects and completes the handshake, which proves the secret.
 inline stranger call_as_member(std::uint16_t port, tls_session& tls) {
   stranger peer{port};
   begin_session(peer, tls);

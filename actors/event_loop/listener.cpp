@@ -1,4 +1,4 @@
-// The listening half of kit/link.hpp: does what connections/handshake_table.hpp decides.
+// The listener of link.hpp. It carries out the decisions of connections/handshake_table.hpp.
 #include "actors/event_loop/clock.hpp"
 #include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/link_parts.hpp"
@@ -57,7 +57,7 @@ public:
     serve();
   }
 
-  /// More of its first record has come, or its end.
+  /// More bytes of the connection's first TLS record have arrived, or the peer has closed it.
   void heard(link_id which) {
     auto found = connections_.find(which);
     if (found == connections_.end() || !found->second.waiting)
@@ -67,7 +67,7 @@ public:
       return drop(which, "the peer hung up before the link was open");
     if (state == first_record::missing)
       return;
-    // A watch keeps its descriptor, which a link needs one of its own for.
+    // Duplicate the descriptor: the watch keeps its own, and the link needs one that it can watch itself.
     found->second.whole = descriptor{::fcntl(found->second.waiting.get(), F_DUPFD_CLOEXEC, 0)};
     const int problem = errno;
     found->second.waiting.stop();
@@ -85,7 +85,7 @@ public:
 
   void due(std::int64_t when) {
     if (!timer_ || timer_->time_since_epoch().count() != when)
-      return; // an earlier one was asked for since
+      return; // a timer with an earlier deadline has replaced this one
     timer_.reset();
     for (const auto& eviction : table_.overdue(now(self_)))
       evict(eviction);
@@ -97,7 +97,8 @@ public:
     watch_.want(true, false);
   }
 
-  /// Nobody else knows how long they may take.
+  /// Closes the links whose handshakes are still running. The time limits of these handshakes are known only to the
+  /// listener, which is about to end.
   void end_handshakes() {
     for (const auto& [which, connection] : connections_)
       if (connection.link)
@@ -112,12 +113,12 @@ public:
   }
 
 private:
-  /// An accepted connection whose link has not opened. One of the three is set.
+  /// An accepted connection whose link has not opened. Exactly one of the last three members is set.
   struct connection {
     std::string peer;
-    descriptor_watch waiting; ///< for its first record
-    descriptor whole;         ///< its first record is there
-    caf::actor link;          ///< in a handshake
+    descriptor_watch waiting; ///< the first TLS record is incomplete
+    descriptor whole;         ///< the first TLS record has arrived; the handshake has not begun
+    caf::actor link;          ///< the handshake is running
   };
 
   void admit(accepted_socket accepted) {
@@ -140,7 +141,7 @@ private:
     }
   }
 
-  /// Begins what handshakes it may, and asks to be woken for the next deadline.
+  /// Begins as many handshakes as the table admits, and sets the timer for the next deadline.
   void serve() {
     while (const auto next = table_.begin_next(now(self_))) {
       auto& entry = connections_.at(*next);
@@ -163,7 +164,7 @@ private:
       return;
     const auto reason = text_of(eviction.cause, limits_);
     if (found->second.link)
-      caf::anon_send(found->second.link, evicted_atom::value, reason); // which logs it
+      caf::anon_send(found->second.link, evicted_atom::value, reason); // the link logs the reason
     else
       log_closed(found->second.peer, reason);
     connections_.erase(found);
@@ -193,8 +194,8 @@ private:
   listener_start start_;
   handshake_limits limits_;
   handshake_table table_;
-  std::map<link_id, connection> connections_; ///< those in the table
-  std::optional<instant> timer_;              ///< when due_atom comes, at the earliest
+  std::map<link_id, connection> connections_; ///< the connections in the table
+  std::optional<instant> timer_;              ///< when the next due_atom arrives, at the earliest
   bool paused_ = false;
   descriptor_watch watch_;
 };

@@ -27,7 +27,7 @@ spdlog::level::level_enum to_spdlog(log_level level) {
   return static_cast<spdlog::level::level_enum>(static_cast<int>(level));
 }
 
-/// The interface's letters: spdlog calls the last one critical.
+/// One letter for each log level. spdlog would write C (critical) for FATAL.
 class level_letter final : public spdlog::custom_flag_formatter {
 public:
   void format(const spdlog::details::log_msg& line, const std::tm&, spdlog::memory_buf_t& target) override {
@@ -79,13 +79,14 @@ void write_to(spdlog::logger& sink, log_level level, std::string_view text, std:
               std::uint32_t line) {
   const spdlog::source_loc place{file.data(), static_cast<int>(line), ""};
   const auto shown = printable(text);
-  // Handed over as it is: what looks like a format in it stays what it is.
+  // The text is passed as a string view, not as a format string, so braces in it are printed literally.
   sink.log(place, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
 }
 
 } // namespace
 
-/// Threads log at once, so the counts have a lock; it is held for moments, and never while a line is written.
+/// The counts of repeated lines. Several threads log concurrently, so a mutex guards them. It is never held while a
+/// line is written.
 struct logger::repetitions {
   std::mutex guard;
   repetition_limit limit;

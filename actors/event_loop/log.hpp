@@ -1,6 +1,6 @@
-// Lines for people: [time: LEVEL file:line] [rank]: text, to standard output up to INFO and to standard error
-// from WARNING on. A logger is an object that a runtime owns and lends to its parts; there is no registry.
-// Warnings and errors that are repeated are counted instead of logged (repetition_limit.hpp).
+// The log. A line has the form "[time: LEVEL file:line] [rank]: text". Levels up to INFO go to standard output,
+// levels from WARNING on go to standard error. There is no global registry: each runtime owns a logger and passes
+// pointers to its components. Repeated warnings and errors are counted instead of logged (repetition_limit.hpp).
 #pragma once
 
 #include <atomic>
@@ -23,31 +23,31 @@ class settings;
 
 enum class log_level : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
-/// Reads "trace" … "fatal", "off", any case; empty when it is none of them.
+/// Parses "trace" … "fatal" or "off", in any case. Returns nothing for other texts.
 std::optional<log_level> log_level_from(std::string_view text);
 
 struct log_options {
-  log_level level = log_level::warning; ///< what is below is dropped
+  log_level level = log_level::warning; ///< lines of lower levels are dropped
   bool hide_time = false;
-  /// For counting repeated lines.
+  /// The clock by which repeated lines are counted.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// As the settings say.
+/// The options that the settings ask for.
 log_options log_options_of(const settings& values);
 
 /// Thread-safe.
 class logger {
 public:
   explicit logger(const log_options& options = {});
-  /// Hands whole lines (without the newline) to `target` instead: for tests and for tools with their own
-  /// output.
+  /// Passes complete lines (without the newline) to `target` instead of the standard streams: for tests and for tools
+  /// with their own output.
   logger(const log_options& options, std::function<void(log_level, std::string_view line)> target);
   ~logger();
   logger(const logger&) = delete;
   logger& operator=(const logger&) = delete;
 
-  /// Known after init() only; lines before that carry none. -1 takes it away again.
+  /// Sets the rank that lines show. It is known only after init(); earlier lines show none. -1 removes it again.
   void rank(std::int32_t value) { rank_.store(value, std::memory_order_relaxed); }
   bool enabled(log_level level) const;
 
@@ -62,7 +62,7 @@ public:
     write(log_level::warning, text, from);
   }
   void error(std::string_view text, place from = place::current()) { write(log_level::error, text, from); }
-  /// Says it, then ends the process.
+  /// Logs the text, then aborts the process.
   [[noreturn]] void fatal(std::string_view text, place from = place::current());
 
 private:

@@ -17,9 +17,9 @@ using caf::io::network::operation;
 
 namespace {
 
-/// Messages that an actor takes before the next one has its turn.
+/// Maximum number of messages that one actor processes before the next actor runs.
 constexpr std::size_t messages_per_resume = 256;
-/// Rounds over the actors before the loop looks at its sockets again.
+/// Maximum number of rounds over the runnable actors before the loop polls its sockets again.
 constexpr int rounds_per_turn = 64;
 
 void block_all_signals(sigset_t* before) {
@@ -41,10 +41,10 @@ class descriptor_watch::handler final : public caf::io::network::event_handler {
 public:
   handler(farandole::loop& owner, descriptor fd, std::function<void(watch_event)> callback)
       : event_handler(owner, fd.release()), life_(owner.life_), loop_(owner), callback_(std::move(callback)) {
-    state_.reading = true; // CAF passes read events on only then
+    state_.reading = true; // without it CAF does not forward read events
     mark(true);
   }
-  ~handler() override { mark(false); } // before CAF's handler closes it
+  ~handler() override { mark(false); } // before the base class closes the descriptor
 
   void want(bool readable, bool writable) {
     change(operation::read, readable_, readable);
@@ -68,7 +68,7 @@ public:
     case operation::write:
       return callback_(watch_event::writable);
     case operation::propagate_error:
-      // CAF lets go of the descriptor after this.
+      // CAF removes the descriptor from its poll set after this call.
       readable_ = writable_ = false;
       return callback_(watch_event::hangup);
     }
@@ -128,8 +128,8 @@ void descriptor_watch::stop() {
   auto ended = std::move(handler_);
   if (!ended)
     return;
-  // The kernel may have reported this descriptor already, and the callback may be what runs now, so the loop
-  // keeps both until its turn is over.
+  // The kernel may have reported an event for this descriptor already, and this call may come from its own callback.
+  // So the loop keeps the descriptor and the callback alive until the end of its turn.
   if (auto* owner = ended->owner()) {
     ended->stop();
     owner->stopped_watches_.push_back(std::move(ended));
@@ -174,7 +174,8 @@ loop::loop(caf::actor_system* system) : default_multiplexer(system) {
 
 loop::~loop() {
   life_.reset();
-  // What was sent after the loop's end runs no more, but must be released. Releasing may add more.
+  // Jobs that were queued after the end of the loop are not run, but their references must be released. Releasing a
+  // job may queue further jobs.
   for (;;) {
     take_foreign();
     auto rest = std::move(local_);
@@ -200,7 +201,8 @@ void loop::exec_later(caf::resumable* job) {
 }
 
 void loop::ring() {
-  // Pairs with sleep(): either it sees the work, or this sees that it sleeps.
+  // Pairs with sleep(), which stores sleeping_ and then loads foreign_count_ (all seq_cst). Either sleep() observes
+  // the new job, or this thread observes that the loop sleeps; so no wake-up is lost.
   if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false)) {
     doorbells_.fetch_add(1, std::memory_order_relaxed);
     std::uint64_t number = 1;
@@ -242,7 +244,7 @@ bool loop::run_actors() {
   return true;
 }
 
-/// True when there is more to do at once.
+/// Runs one turn. Returns true if there is more to do at once.
 bool loop::turn() {
   bool more = run_actors();
   while (!more && !turn_end_.empty()) {
@@ -281,7 +283,8 @@ void loop::run() {
     else
       sleep();
   }
-  // The system ends; CAF has just told its own brokers to go.
+  // The actor system is shutting down, and CAF has just told its brokers to end. Run the remaining messages, within
+  // a bound.
   for (int i = 0; i < 1000 && turn(); ++i)
     poll_once(false);
 }
@@ -304,7 +307,7 @@ loop::supervisor_ptr loop::make_supervisor() {
 void loop::set_timer(std::chrono::steady_clock::time_point when) {
   auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count();
   if (ns <= 0)
-    ns = 1; // zero would disarm it
+    ns = 1; // zero would disarm the timer
   itimerspec wanted{};
   wanted.it_value.tv_sec = ns / 1'000'000'000;
   wanted.it_value.tv_nsec = ns % 1'000'000'000;
@@ -316,7 +319,7 @@ void loop::set_timer(std::chrono::steady_clock::time_point when) {
 void use_one_loop(caf::actor_system_config& config) {
   config.load<caf::io::middleman, loop>();
   config.load<loop_scheduler>();
-  // Otherwise CAF gives the middleman's own actor a thread.
+  // Otherwise CAF starts a thread for the middleman's own actor.
   config.set("middleman.attach-utility-actors", true);
   config.set("middleman.workers", 0);
   config.set("logger.verbosity", caf::atom("quiet"));
@@ -333,7 +336,7 @@ struct loop_system::config final : caf::actor_system_config {
 };
 
 loop_system::loop_system() : config_(std::make_unique<config>()) {
-  // The loop's thread inherits this mask.
+  // The loop's thread inherits this signal mask.
   sigset_t before;
   block_all_signals(&before);
   system_ = std::make_unique<caf::actor_system>(*config_);

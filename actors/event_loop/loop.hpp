@@ -1,7 +1,6 @@
-// One thread per process runs every actor, every socket and every timer: no locks between actors, no thread
-// to wake from one actor to the next. CAF's own multiplexer is the base; this subclass also runs CAF's
-// event-based actors, fires the clock, and sleeps in one place, from which a foreign thread wakes it by an
-// eventfd.
+// The event loop: one thread per process runs all actors, sockets and timers. So actors need no locks among each
+// other, and a message from one actor to the next wakes no thread. The loop extends CAF's multiplexer: it also runs
+// CAF's event-based actors, fires the clock, and sleeps in one place, from which other threads wake it by an eventfd.
 #pragma once
 
 #include <caf/all.hpp>
@@ -23,15 +22,15 @@
 namespace farandole {
 
 enum class watch_event : std::uint8_t {
-  readable, ///< or the peer hung up with bytes left to read
+  readable, ///< bytes can be read, possibly after the peer has closed the connection
   writable,
-  hangup, ///< nothing more will come; the watch hears nothing after this
+  hangup, ///< the last event of a watch
 };
 
-/// While it lives, its callback hears what happens to its descriptor. Owns the descriptor: closing waits
-/// until the loop has let go of it. Made, moved and destroyed on the loop's thread (or after the loop has
-/// ended); the callback may destroy its own watch. To keep a descriptor that belongs to somebody else, give a
-/// dup() of it.
+/// Reports the events of a descriptor to a callback for as long as the watch lives. The watch owns the descriptor,
+/// which is closed once the loop no longer uses it. A watch must be made, moved and destroyed on the loop's thread
+/// (or after the loop has ended). The callback may destroy its own watch. To watch a descriptor that another
+/// component owns, pass a dup() of it.
 class descriptor_watch {
 public:
   descriptor_watch() = default;
@@ -42,7 +41,7 @@ public:
   explicit operator bool() const { return handler_ != nullptr; }
   /// -1 when empty.
   int get() const;
-  /// Ask for, or stop asking for, `readable` (asked for at first) and `writable` (not asked for at first).
+  /// Enables or disables the events `readable` (initially enabled) and `writable` (initially disabled).
   void want(bool readable, bool writable);
   void stop();
 
@@ -54,7 +53,7 @@ private:
   std::shared_ptr<handler> handler_;
 };
 
-/// The loop of one actor system. Built by CAF when the system starts (use_one_loop); reached by loop_of().
+/// The event loop of one actor system. CAF constructs it when the system starts (use_one_loop); loop_of() returns it.
 class loop final : public caf::io::network::default_multiplexer {
 public:
   explicit loop(caf::actor_system* system);
@@ -64,44 +63,46 @@ public:
 
   bool is_local() const { return std::this_thread::get_id() == const_cast<loop*>(this)->thread_id(); }
 
-  /// Makes the descriptor non-blocking. The callback runs between actors, in no actor's context: it sends a
-  /// message.
+  /// Watches the descriptor and makes it non-blocking. The callback runs between actors, outside any actor's context,
+  /// so it should only send a message.
   descriptor_watch watch(descriptor fd, std::function<void(watch_event)> callback);
 
-  /// Calls `action` once, when no actor of this turn has anything left to do and before the loop sleeps: the
-  /// place to gather what one turn produced. In no actor's context: it sends a message.
+  /// Calls `action` once, after all actors of this turn have run and before the loop sleeps. Components use it to
+  /// send the output of one turn together. It runs outside any actor's context, so it should only send a message.
   void at_turn_end(std::function<void()> action) { turn_end_.push_back(std::move(action)); }
 
-  /// Numbers for accepted links; never reused, and apart from those that owners choose (the highest bit is
-  /// set).
+  /// Returns the id for an accepted link. Ids are never reused. Their highest bit is set, so they differ from the ids
+  /// that owners choose.
   std::uint64_t next_accepted_link() { return (std::uint64_t{1} << 63) | ++accepted_links_; }
 
   // ---- from a forked child ----
 
-  /// Closes the child's copies of everything watched, so that a peer notices the parent's death. Takes no
-  /// lock and allocates nothing. The loop has no thread in the child and must not be used there.
+  /// Closes the child's copies of all watched descriptors. Otherwise the peers would not notice the death of the
+  /// parent while the child lives. Takes no lock and allocates no memory. The loop has no thread in the child and
+  /// must not be used there otherwise.
   void close_in_child() noexcept;
 
   // ---- from any thread ----
 
   // post(f), inherited: runs f on the loop.
 
-  /// Runs an actor that has mail.
+  /// Schedules an actor that has messages in its mailbox.
   void exec_later(caf::resumable* job) override;
 
-  /// How long to look for work before sleeping. 0 (the default) unless there are cores to spare.
+  /// Sets how long the loop polls for work before it sleeps. The default is 0; set more only if there are spare
+  /// cores.
   void spin_for(std::chrono::microseconds duration) {
     spin_us_.store(duration.count(), std::memory_order_relaxed);
   }
 
-  /// How often the loop came back from the kernel after it had nothing to do.
+  /// Number of times that the loop woke up from sleep.
   std::uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
-  /// How often a foreign thread had to ring.
+  /// Number of times that another thread had to wake the loop by the eventfd.
   std::uint64_t doorbells() const { return doorbells_.load(std::memory_order_relaxed); }
 
-  /// Wakes the loop at `when` (or earlier) to call what on_timer() has set.
+  /// Wakes the loop at `when` (or earlier) and calls the action of on_timer().
   void set_timer(std::chrono::steady_clock::time_point when);
-  /// Set once, before the loop runs.
+  /// Sets the action of the timer. Call it once, before the loop runs.
   void on_timer(std::function<void()> action) { timer_action_ = std::move(action); }
 
 private:
@@ -117,8 +118,8 @@ private:
   void ring();
   void stop();
 
-  /// Which descriptors are watched, one bit each, as a child finds them whatever the loop was doing at the
-  /// fork.
+  /// The watched descriptors, one bit for each. Atomic, so that a forked child reads a consistent set even if the
+  /// loop changed it during the fork.
   static constexpr std::size_t most_descriptors = 65536;
   std::array<std::atomic<std::uint64_t>, most_descriptors / 64> watched_{};
 
@@ -136,21 +137,21 @@ private:
   std::atomic<std::uint64_t> doorbells_{0};
 
   std::function<void()> timer_action_;
-  std::shared_ptr<int> life_ = std::make_shared<int>(0); ///< expires with the loop: watches may outlive it
+  std::shared_ptr<int> life_ = std::make_shared<int>(0); ///< expires with the loop; watches may outlive it
   std::vector<std::shared_ptr<descriptor_watch::handler>> stopped_watches_;
   friend class descriptor_watch;
   descriptor_watch bell_, timer_;
 };
 
-/// Puts every actor of the system on one loop: loads the loop, its scheduler and its clock, and nothing that
-/// would start another thread. CAF's logger stays off; neither arguments nor files are read.
+/// Configures an actor system to run all actors on one loop. Loads the loop, its scheduler and its clock, and nothing
+/// that would start another thread. CAF's logger stays off. CAF reads neither command-line arguments nor files.
 void use_one_loop(caf::actor_system_config& config);
 
-/// Of a system made with use_one_loop.
+/// Returns the loop of a system that was configured by use_one_loop().
 loop& loop_of(caf::actor_system& system);
 
-/// A running actor system on one loop, whose thread blocks all signals from its first instruction. Destroying
-/// it waits for all its actors: they must have been told to end.
+/// A running actor system on one loop. The loop's thread blocks all signals from its first instruction on. The
+/// destructor waits for all actors to end, so they must have been told to end before.
 class loop_system {
 public:
   loop_system();

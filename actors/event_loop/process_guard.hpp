@@ -1,4 +1,4 @@
-// Whether this is the process in which something was made, and not a forked child of it.
+// Tells the process in which an object was made from a forked child of it.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 namespace farandole {
 
-/// Memory that a forked child finds zeroed: how a call knows, at the cost of one load, that it is in the
-/// process where the runtime lives.
+/// Owns a page that the kernel zeroes in a forked child (MADV_WIPEONFORK). So a call can check, at the cost of one
+/// load, that it runs in the process that owns the runtime. Without such a page is_local() compares process ids.
 class process_guard {
 public:
   process_guard() : page_(static_cast<volatile int*>(map())) {

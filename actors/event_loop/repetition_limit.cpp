@@ -7,7 +7,8 @@ namespace farandole {
 
 namespace {
 
-/// The length of an IPv6 address in brackets with which the text begins, or 0. Its letters are digits, too.
+/// Returns the length of the IPv6 address in brackets at the start of the text, or 0 if there is none. The letters of
+/// such an address are hexadecimal digits, so the whole address counts as one number.
 std::size_t bracketed_address(std::string_view text) {
   const auto end = text.find_first_not_of("0123456789abcdefABCDEF:.%", 1);
   const bool whole = text.starts_with('[') && end != std::string_view::npos && text[end] == ']';
@@ -53,7 +54,8 @@ bool repetition_limit::admit(const call_site& site, std::string_view text, time_
   return false;
 }
 
-// The count of a kind that is forgotten is lost. The limit is far beyond the number of kinds in the program.
+// Removes the kind that was seen longest ago if there are too many. Its count is lost. The limit is far above the
+// number of kinds in the program.
 void repetition_limit::make_room() {
   if (kinds_.size() > kind_limit)
     kinds_.erase(std::min_element(kinds_.begin(), kinds_.end(), [](const auto& left, const auto& right) {

@@ -1,7 +1,6 @@
-// A line that is logged again and again hides the lines that matter. Of lines of one kind, the first three
-// are logged; those that follow are counted, and one line per minute states the count. Two lines are of one
-// kind if the same statement logged them and their texts differ in digits only (addresses, ports, ranks,
-// durations).
+// Limits repeated log lines, which would hide other lines. Of lines of one kind the first three are logged. Further
+// ones are counted, and one line per minute states the count. Two lines are of one kind if the same statement logged
+// them and their texts differ only in digits (addresses, ports, ranks, durations).
 #pragma once
 
 #include <chrono>
@@ -21,10 +20,10 @@ public:
 
   static constexpr std::size_t first_lines = 3;
   static constexpr std::chrono::seconds interval{60};
-  /// Most kinds that are remembered; the one seen longest ago is forgotten first.
+  /// Maximum number of kinds that are remembered. The kind that was seen longest ago is removed first.
   static constexpr std::size_t kind_limit = 256;
 
-  /// Where a line is logged in the program.
+  /// The statement in the program that logs a line.
   struct call_site {
     std::string_view file; ///< must outlive the object
     std::uint32_t line = 0;
@@ -32,8 +31,8 @@ public:
     friend auto operator<=>(const call_site&, const call_site&) = default;
   };
 
-  /// Whether this line is to be logged. If not, it is counted. A kind that was quiet for an interval, and has
-  /// no count left, starts over.
+  /// Returns whether this line is to be logged. If not, it is counted. A kind without lines for an interval and
+  /// without a pending count starts over.
   bool admit(const call_site& site, std::string_view text, time_point current_time);
 
   /// States the number of lines that were not logged.
@@ -41,20 +40,20 @@ public:
     call_site site;
     std::string text;
   };
-  /// Summaries whose minute is over. Each count is returned once.
+  /// Returns the summaries whose interval is over. Each count is returned once.
   std::vector<summary> due(time_point current_time);
-  /// All that have a count; for the end.
+  /// Returns the summaries of all pending counts. Used when the logger ends.
   std::vector<summary> rest();
 
 private:
-  using kind = std::pair<call_site, std::string>; ///< the text with each number replaced by '#'
+  using kind = std::pair<call_site, std::string>; ///< the string is the text with each number replaced by '#'
 
   struct history {
-    std::size_t logged = 0;    ///< since the kind was last quiet for an interval
-    std::size_t counted = 0;   ///< neither logged nor in a summary yet
-    time_point counted_from{}; ///< the first of those
-    time_point last_seen{};    ///< of all lines
-    std::string last_text;     ///< of those that were counted
+    std::size_t logged = 0;    ///< lines logged since the kind last had no lines for an interval
+    std::size_t counted = 0;   ///< lines that are neither logged nor in a summary yet
+    time_point counted_from{}; ///< time of the first counted line
+    time_point last_seen{};    ///< time of the last line, logged or counted
+    std::string last_text;     ///< text of the last counted line
   };
 
   static summary summarize(const kind& which, history& lines);

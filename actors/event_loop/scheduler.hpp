@@ -1,5 +1,5 @@
-// CAF asks its scheduler to run an actor that has mail; this one hands every actor to the system's one loop.
-// It starts no thread of its own, not even for CAF's printer.
+// The CAF scheduler of this library. CAF asks its scheduler to run an actor that has messages; this one passes every
+// actor to the event loop of the system. It starts no thread of its own, not even for CAF's printer.
 #pragma once
 
 #include <caf/all.hpp>
@@ -26,8 +26,7 @@ private:
   loop_clock clock_;
 };
 
-/// What stands in for CAF's printer, which would cost a thread: text sent to `caf::aout` is dropped. Log with
-/// kit/log.hpp.
+/// Replaces CAF's printer, which would need a thread. Text sent to `caf::aout` is dropped; use log.hpp instead.
 caf::actor make_silent_printer(caf::actor_system& system, caf::execution_unit* context);
 
 } // namespace farandole

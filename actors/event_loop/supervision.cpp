@@ -7,7 +7,7 @@ namespace farandole {
 
 namespace {
 
-/// INTERNAL: a child that was told to end may have had its time. Position and number of the start.
+/// INTERNAL: the stop timeout of a child has expired. Carries the position of the child and the number of its start.
 using overdue_atom = caf::atom_constant<caf::atom("overdue")>;
 
 } // namespace
@@ -32,7 +32,7 @@ supervision_rules::step supervision_rules::begin() {
   return start_all();
 }
 
-/// The one to stop next, or what follows when nothing runs any more.
+/// Returns the step that stops the next child, or, once no child runs, the step that follows: restart all or end.
 supervision_rules::step supervision_rules::stop_next() {
   assert(phase_ != phase::running);
   for (std::size_t i = running_.size(); i-- > 0;)
@@ -54,8 +54,8 @@ supervision_rules::step supervision_rules::ended(std::size_t child, const std::s
                                                  instant current_time) {
   assert(running_[child]);
   running_[child] = false;
-  // While others are being stopped, each end leads to the next; who ends unasked meanwhile is one less to
-  // stop.
+  // While children are being stopped one after the other, the end of one leads to the stop of the next. A child that
+  // ends by itself in the meantime does not need to be stopped.
   if (phase_ != phase::running)
     return stop_next();
   if (too_many(current_time)) {
@@ -78,7 +78,7 @@ supervision_rules::step supervision_rules::ended(std::size_t child, const std::s
 
 supervision_rules::step supervision_rules::stop() {
   auto before = std::exchange(phase_, phase::stopping);
-  // When a child is being stopped already, its end leads on.
+  // If a child is being stopped already, its end leads to the next step.
   return before == phase::running ? stop_next() : step{.give_up = give_up_};
 }
 

@@ -1,7 +1,7 @@
-// Who restarts whom. A supervisor starts its children in order and, when one dies, restarts that one or all
-// of them, as its strategy says; too many deaths in too short a time and it gives up and dies itself, with
-// the reason, so that its own parent decides. The rules are a pure class; the actor below it only does what
-// they say.
+// Supervision of actors, as in Erlang/OTP. A supervisor starts its children in order. When a child ends, it restarts
+// that child or all children, depending on its strategy. After too many restarts within a period it gives up and ends
+// with the reason, so that its own parent decides. The decisions are in a pure class, supervision_rules; the actor
+// below only carries them out.
 #pragma once
 
 #include <caf/all.hpp>
@@ -19,33 +19,34 @@
 namespace farandole {
 
 enum class restart_strategy : std::uint8_t {
-  one_for_one, ///< restart the child that died
+  one_for_one, ///< restart the child that ended
   all_for_one, ///< stop the others, last started first, then start all in order
 };
 
-/// More than `most` restarts within `period`: give up.
+/// The supervisor gives up after more than `limit` restarts within `period`.
 struct restart_intensity {
   std::size_t limit = 3;
   std::chrono::nanoseconds period = std::chrono::seconds{10};
 };
 
-/// Decides; knows children by their position. Each call returns what to do next, in this order.
+/// Decides which children to stop and to start. Children are identified by their position. Each call returns the next
+/// step, whose parts are to be carried out in the order of its fields.
 class supervision_rules {
 public:
   struct step {
-    std::vector<std::size_t> stop = {};  ///< tell these to end; each end comes back through ended()
-    std::vector<std::size_t> start = {}; ///< start these, in order
-    bool done = false;                   ///< nothing runs any more: the supervisor ends
-    std::string give_up = {};            ///< not empty: why it ends, or is about to
+    std::vector<std::size_t> stop = {};  ///< tell these children to end; report each end by ended()
+    std::vector<std::size_t> start = {}; ///< start these children, in order
+    bool done = false;                   ///< no child runs any more: end the supervisor
+    std::string give_up = {};            ///< if not empty: why the supervisor gives up
   };
 
   supervision_rules(std::vector<std::string> names, restart_strategy strategy, restart_intensity intensity);
 
-  /// Start everything.
+  /// Starts all children.
   step begin();
-  /// A child ended, asked or not. `reason` is for people.
+  /// Reports that a child ended, by itself or because it was told to. `reason` is for messages.
   step ended(std::size_t child, const std::string& reason, instant current_time);
-  /// End everything, last started first, one at a time.
+  /// Stops all children, last started first, one at a time.
   step stop();
 
   bool runs(std::size_t child) const { return running_[child]; }
@@ -67,8 +68,8 @@ private:
   std::string give_up_;
 };
 
-/// How to make a child. Called for each start, in the supervisor's context; the child is monitored by the
-/// supervisor and must end when it gets an exit message (after answering what it owes).
+/// Describes a child. The supervisor calls `start` in its own context for each start, and monitors the child. The
+/// child must answer its pending requests and end when it receives an exit message.
 struct child_spec {
   std::string name;
   std::function<caf::actor(caf::event_based_actor* supervisor)> start;
@@ -79,13 +80,13 @@ struct supervisor_spec {
   restart_strategy strategy = restart_strategy::one_for_one;
   restart_intensity intensity = {};
   std::vector<child_spec> children = {};
-  /// A child that has not ended this long after it was told to is killed.
+  /// The supervisor kills a child that has not ended this long after it was told to end.
   std::chrono::nanoseconds stop_timeout = std::chrono::seconds{5};
-  /// Called, if set, in the supervisor's context after each start.
+  /// May be empty. Called in the supervisor's context after each start.
   std::function<void(const std::string& child, const caf::actor& handle)> started = {};
 };
 
-/// "Which actor is this child now?" Answered with the handle, or with an error when it does not run.
+/// Asks for the current actor of a child by its name. Answered with the handle, or with an error if it does not run.
 using child_atom = caf::atom_constant<caf::atom("child")>;
 
 class supervisor_state {
@@ -102,7 +103,7 @@ public:
 private:
   struct running_child {
     caf::actor handle;
-    std::uint64_t start = 0; ///< numbers each start, so that a late deadline hits nobody else
+    std::uint64_t start = 0; ///< number of this start: an old stop timeout must not kill a later child
   };
   void follow(const supervision_rules::step& step);
 
@@ -114,8 +115,8 @@ private:
   caf::error exit_;
 };
 
-/// Spawn with `self->spawn(supervisor, spec)`. An exit message stops the children in reverse order, waits for
-/// each, and only then ends the supervisor, with that reason.
+/// Spawn it with `self->spawn(supervisor, spec)`. On an exit message the supervisor stops its children in reverse
+/// order, waits for each, and then ends with the reason of that message.
 caf::behavior supervisor(caf::stateful_actor<supervisor_state>* self, const supervisor_spec& spec);
 
 } // namespace farandole

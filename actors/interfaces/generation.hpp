@@ -1,4 +1,4 @@
-// How a generation ends on a member, in order or not, and who is to blame for it.
+// Messages about the end of a generation on a member: in order, or because of a failure.
 #pragma once
 
 #include <caf/all.hpp>
@@ -14,8 +14,8 @@ namespace farandole {
 /// The generation has ended in order, because a member left.
 struct generation_ended {
   departed_member departed;
-  bool interrupted = false; ///< operations were pending here
-  error reason;             ///< with which they failed
+  bool interrupted = false; ///< operations of this member were pending
+  error reason;             ///< the error with which these operations failed
 };
 
 /// This process leaves the job in order.
@@ -23,7 +23,7 @@ struct leave_request {
   departure manner;
 };
 
-/// Something in this member's part of the generation broke; it cannot go on.
+/// A component of this member has failed, so the member cannot continue in the generation.
 struct generation_broken {
   std::string reason;
   error_kind kind = error_kind::unknown;

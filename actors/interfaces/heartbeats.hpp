@@ -1,4 +1,5 @@
-// Signs of life between neighbours, and what follows where they stay away (actors/member/heartbeats.hpp).
+// Messages of the failure detector: heartbeats between neighbours, and reports of processes that are silent
+// (actors/member/heartbeats.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -11,12 +12,12 @@
 
 namespace farandole {
 
-/// Members whose processes have made no progress for longer than a late core explains, ascending.
+/// Members whose processes have made no progress for longer than a scheduling delay can explain, by ascending rank.
 struct processes_silent {
   std::vector<silence> ranks;
 };
 
-/// Operations have waited for a silent member for longer than they may.
+/// Operations have waited for a silent member for longer than the operation timeout.
 struct operations_held_up {
   silence by;
 };
@@ -24,9 +25,10 @@ struct operations_held_up {
 using heartbeats_actor = caf::typed_actor<
     /// A heartbeat of the member at the other end of a link.
     caf::reacts_to<envelope>,
-    /// All members are connected: from now on the neighbours' silence counts, heard from before or not.
+    /// All members are connected: from now on the silence of every neighbour counts, even if none of its heartbeats
+    /// has arrived yet.
     caf::reacts_to<ready_atom>,
-    /// INTERNAL: it is time to give a sign of life, and to look for those of the others.
+    /// INTERNAL: it is time to send a heartbeat and to check the heartbeats of the others.
     caf::reacts_to<tick_atom>>;
 
 } // namespace farandole

@@ -1,4 +1,5 @@
-// A process set's lane and the path connector before it: they run bundles on the data paths (actors/process_set/path_connector.hpp).
+// The path connector of a process set, which feeds the lane. The lane runs bundles on the data paths
+// (actors/process_set/path_connector.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -12,25 +13,26 @@
 
 namespace farandole {
 
-/// The generation is over for this member, and why. What was not started fails with it.
+/// The generation has ended for this member. Operations that have not started fail with `reason`.
 struct generation_over {
   error reason;
 };
 
 struct lane_job;
-/// A bundle for the lane. Shared only because messages are copied; the path connector takes what is inside.
+/// A bundle for the lane. It is a shared pointer only because CAF must be able to copy messages. The path connector
+/// moves the job out of it and becomes its owner.
 using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
 
 using path_connector_actor = caf::typed_actor<
-    /// Everybody's path addresses.
+    /// The path addresses of all members of the set.
     caf::reacts_to<envelope>,
     /// Run this bundle.
     caf::reacts_to<lane_job_ptr>,
-    /// Make the lane give up.
+    /// Abort the lane.
     caf::reacts_to<generation_over>,
-    /// Call back once the lane has run all it was given.
+    /// Call the drained callback once the lane has run all bundles that it was given.
     caf::reacts_to<drained_atom>,
-    /// INTERNAL, from the lane: this member's paths can be reached so.
+    /// INTERNAL, from the lane: the addresses of this member's paths.
     caf::reacts_to<path_addresses>,
     /// INTERNAL, from the lane: all paths are connected.
     caf::reacts_to<ready_atom>>;

@@ -1,4 +1,4 @@
-// The root of one member's actors (actors/member/member.hpp).
+// The interface of a member's root actor (actors/member/member.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -17,31 +17,33 @@ struct peer_gone;
 struct processes_silent;
 struct rendezvous_gone;
 
-/// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
+/// The root of a member's actors. It talks to the rendezvous, and starts and ends the actors of each generation.
 using member_actor = caf::typed_actor<
-    /// Welcome, refused or lost, from the rendezvous.
-    caf::reacts_to<envelope>, caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
-    /// The path connector's paths are connected: this member is in.
+    /// A message of the rendezvous, such as welcome, refused or lost.
+    caf::reacts_to<envelope>,
+    /// The link to the rendezvous, or the link to another member, has ended.
+    caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
+    /// All paths of the global set are connected: this member has joined.
     caf::reacts_to<ready_atom>,
-    /// Where this member leads: another one sent what cannot be (from the negotiator).
+    /// From the negotiator, the address exchange or a relay: another member broke the protocol.
     caf::reacts_to<member_fault>,
-    /// The lane or an actor of the generation broke.
+    /// The lane or an actor of the generation has failed.
     caf::reacts_to<generation_broken>,
-    /// From the actor of heartbeats, as long as there are any.
+    /// From the heartbeats actor, periodically while some processes are silent.
     caf::reacts_to<processes_silent>,
-    /// From a worker.
+    /// From a set client.
     caf::reacts_to<operations_held_up>,
-    /// A framework thread wants to leave in order.
+    /// From a framework thread: leave the job in order.
     caf::reacts_to<leave_request>,
-    /// Elastic jobs: this process was told to end; tell the rendezvous that it leaves by plan.
+    /// Elastic jobs: this process was told to end. Tell the rendezvous that it leaves by plan.
     caf::reacts_to<withdraw_atom>,
-    /// The leader has ended the generation in order (from the worker).
+    /// From the set client: the leader has ended the generation in order.
     caf::reacts_to<generation_ended>,
-    /// The global set's lane has run everything that was scheduled, or: all other sets are gone.
+    /// The global set's lane has run all scheduled bundles. Sent once more when all other sets have ended.
     caf::reacts_to<drained_atom>,
-    /// INTERNAL: a deadline of leaving has passed.
+    /// INTERNAL: a deadline has passed, either of leaving or for the rendezvous' report on a suspected loss.
     caf::reacts_to<retry_atom>,
-    /// INTERNAL: the rendezvous went away; it is time to look for it again.
+    /// INTERNAL: the rendezvous could not be reached; it is time to dial it again.
     caf::reacts_to<call_atom>>;
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// What actors of a process set say of its members.
+// Reports of misbehaving members, from the actors of a process set.
 #pragma once
 
 #include <caf/all.hpp>
@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-/// A member sent what cannot be read, or broke the protocol of a set; its link should be closed.
+/// A member sent a malformed message or broke the protocol of a set. Its link should be closed.
 struct member_fault {
   std::int32_t rank = -1;
   std::uint32_t set = 0;
@@ -16,7 +16,7 @@ struct member_fault {
 };
 
 using member_watcher_actor = caf::typed_actor<
-    /// A member misbehaved.
+    /// A member broke the protocol.
     caf::reacts_to<member_fault>>;
 
 } // namespace farandole

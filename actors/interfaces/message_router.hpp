@@ -1,4 +1,5 @@
-// The message router: it owns the links of a member, and sends and routes every envelope (actors/member/message_router.hpp).
+// The interface of the message router, which owns the links of a member and routes every envelope
+// (actors/member/message_router.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -19,49 +20,50 @@ struct link_closed;
 struct link_opened;
 struct link_received;
 
-/// Deliver to the rendezvous.
+/// A message to deliver to the rendezvous.
 struct rendezvous_message {
   envelope message;
 };
 
-/// A process set has started here, and who takes what of it. Null: not on this member.
+/// A process set has started on this member. Names the actors that receive its envelopes; an actor that does not run
+/// on this member is null.
 struct set_entered {
-  std::uint32_t number = 0; ///< of envelopes; 0 for the global set
+  std::uint32_t number = 0; ///< the set's number in envelopes; 0 for the global set
   std::vector<std::int32_t> ranks;
-  envelope_actor worker;           ///< schedules
-  envelope_actor mover;            ///< path addresses of all
-  envelope_actor negotiator;       ///< requests
-  envelope_actor address_exchange; ///< each member's path addresses
-  envelope_actor relay;            ///< where members are below this one: requests, and schedules as well
+  envelope_actor worker;           ///< the set client: receives schedules
+  envelope_actor mover;            ///< the path connector: receives the path addresses of all members
+  envelope_actor negotiator;       ///< receives requests
+  envelope_actor address_exchange; ///< receives the path addresses of each member
+  envelope_actor relay;            ///< receives requests of the members below it, and schedules
 };
 
-/// A process set has ended here; what still comes for it is dropped.
+/// A process set has ended on this member. Envelopes that still arrive for it are dropped.
 struct set_left {
   std::uint32_t number = 0;
 };
 
-/// From now on, this generation: who is in, and who takes what here.
+/// A generation has started: its members, and the actors on this member that receive its envelopes.
 struct generation_entered {
   std::uint64_t generation = 0;
   std::int32_t rank = 0;
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree;
   set_entered global;
-  envelope_actor heartbeats; ///< of members at the other ends of links; may be null
+  envelope_actor heartbeats; ///< receives the heartbeats of neighbours; may be null
 };
 
-/// Deliver to the member at the other end of a link, if there is such a link now.
+/// A message to a neighbour, which is the member at the other end of a link. Dropped if there is no such link.
 struct neighbour_message {
   std::int32_t rank = -1;
   envelope message;
 };
 
-/// These members are lost or silent: nobody waits until they have taken what was sent to them.
+/// These neighbours are lost or silent. Their links are closed without waiting until they have received all messages.
 struct neighbours_given_up {
   std::vector<std::int32_t> ranks;
 };
 
-/// A link to another member ended although nobody had asked for it.
+/// A link to another member ended unexpectedly.
 struct peer_gone {
   std::int32_t rank = -1;
   std::string reason;
@@ -71,32 +73,33 @@ struct peer_gone {
 struct rendezvous_gone {
   std::string reason;
   bool untrusted = false; ///< as in link_closed
-  bool opened = false;    ///< the link had been open: whoever ended it had the job's secret
+  bool opened = false;    ///< the link had been open, so the process at its other end had the job's secret
 };
 
-/// Dial the rendezvous, and say this before anything else.
+/// Dials the rendezvous. `path_addresses` is the first message on the new link.
 struct rendezvous_call {
   envelope path_addresses;
 };
 
 using message_router_actor = caf::typed_actor<
-    /// Send this to the member that it is for, or to all of its set.
+    /// Send this envelope to its target member, or to all members of its set.
     caf::reacts_to<envelope>,
-    /// Send this to the rendezvous, as soon as its link is up.
+    /// Send this to the rendezvous, as soon as its link is open.
     caf::reacts_to<rendezvous_message>,
-    /// Send this by a link, or drop it.
+    /// Send this to a neighbour, or drop it if there is no link.
     caf::reacts_to<neighbour_message>,
-    /// Close the links to these.
+    /// Close the links to these neighbours at once.
     caf::reacts_to<neighbours_given_up>,
-    /// There is no link to the rendezvous: open one.
+    /// Open a link to the rendezvous, if there is none.
     caf::reacts_to<rendezvous_call>,
-    /// Dial the member above, expect those below, and route by this from now on.
+    /// Dial the member above this one, accept the members below, and route the envelopes of this generation.
     caf::reacts_to<generation_entered>,
-    /// Route this set's messages, from now on and no longer.
+    /// Start and stop routing the envelopes of a process set.
     caf::reacts_to<set_entered>, caf::reacts_to<set_left>,
-    /// Send what is queued, close all links; end once they are closed.
-    caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-    caf::reacts_to<link_closed>>;
+    /// Send the queued messages, close all links, and end once they are closed.
+    caf::reacts_to<close_atom>,
+    /// From links.
+    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
 } // namespace farandole
 

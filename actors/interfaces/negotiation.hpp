@@ -1,4 +1,5 @@
-// The leader's part of a process set, and the relays below it: from requests to bundles in order.
+// The actors that turn requests into an ordered schedule of bundles: on the leader of a process set the negotiator,
+// the fusion scheduler and the stall watch, and on other members the relays.
 #pragma once
 
 #include <caf/all.hpp>
@@ -15,12 +16,13 @@ namespace farandole {
 
 struct stall_list;
 
-/// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/negotiation).
+/// The negotiator's decisions of one step, which the fusion scheduler orders and fuses (collectives/negotiation).
 struct negotiation_result_message {
   std::shared_ptr<const negotiation_result> decided;
 };
 
-/// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
+/// A lane has finished the bundle of this sequence number: the leader's own lane, or the lane of the member that
+/// reports its progress to the leader.
 struct bundle_finished {
   std::uint64_t sequence = 0;
 };
@@ -30,25 +32,26 @@ using negotiator_actor = caf::typed_actor<
     caf::reacts_to<envelope>,
     /// End the set in order.
     caf::reacts_to<leave_atom>,
-    /// What has waited longer than this, and for whom?
+    /// Lists the tensors that have waited longer than the given time, and the ranks that they wait for.
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
 
 using stall_watch_actor = caf::typed_actor<
-    /// INTERNAL: time to look.
+    /// INTERNAL: it is time to check for stalls.
     caf::reacts_to<tick_atom>>;
 
 using relay_actor = caf::typed_actor<
-    /// Requests of members below, what relays below have gathered, schedules from above.
+    /// Requests of the members below, gathered requests of the relays below, and schedules from the leader.
     caf::reacts_to<envelope>,
-    /// INTERNAL: something may be due to go up, as was thought when this was set for that time.
+    /// INTERNAL: gathered requests may be due to be forwarded. Carries the time for which the timer was set; a tick
+    /// of a timer that has been replaced is ignored.
     caf::reacts_to<tick_atom, std::chrono::nanoseconds>>;
 
 using fusion_scheduler_actor = caf::typed_actor<
     /// The negotiator has decided.
     caf::reacts_to<negotiation_result_message>,
-    /// The lane here has finished a bundle; the next may go.
+    /// A lane has finished a bundle, so the next one may start.
     caf::reacts_to<bundle_finished>,
-    /// INTERNAL: the hold-back of the oldest tensor is over.
+    /// INTERNAL: the maximum time that the oldest tensor may wait for fusion is over.
     caf::reacts_to<tick_atom>>;
 
 } // namespace farandole

@@ -1,4 +1,5 @@
-// A member's process sets: which start, end and fail (actors/process_set/process_set_manager.hpp).
+// Messages to the process-set manager: process sets start, end and fail
+// (actors/process_set/process_set_manager.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -20,10 +21,10 @@ struct processes_silent;
 /// All members have agreed on a change of the process sets.
 struct sets_changed {
   std::vector<set_event> events;
-  operation_state_ptr asked; ///< who asked for it here, to be settled when it has come about
+  operation_state_ptr asked; ///< this member's request; settled when the change is complete here
 };
 
-/// Sets that have failed on some member start anew on all.
+/// Process sets that failed on some member are restarted on all members.
 struct sets_restarted {
   std::vector<set_restart> sets;
 };
@@ -32,36 +33,37 @@ struct sets_restarted {
 struct set_broken {
   std::uint32_t number = 0;
   error reason;
-  bool looked_at = false; ///< nobody has said why in the meantime
+  /// True in the second report, which follows after a delay if the cause has not become known in the meantime.
+  bool looked_at = false;
 };
 
-/// How far a process set on this member is.
+/// The progress of a process set on this member.
 struct set_told {
   enum class what : std::uint8_t {
-    built,   ///< its actors run
+    built,   ///< the actors of the set run
     ready,   ///< its paths are connected
-    ended,   ///< the leader's last schedule has come, or, on a leader that is no member, has gone out
-    settled, ///< what was pending in it has failed
-    drained, ///< its lane has run all it was given
+    ended,   ///< the leader's last schedule has arrived or, on a leader that is no member, was sent
+    settled, ///< all pending operations of the set have failed
+    drained, ///< the lane of the set has run all its bundles
   };
   std::uint32_t number = 0;
   what news = what::ready;
 };
 
 using process_set_manager_actor = caf::typed_actor<
-    /// Start and end these; settle who asked once that is done here.
+    /// Start and end these sets; settle this member's request once the change is complete here.
     caf::reacts_to<sets_changed>,
-    /// End these at once and start them anew.
+    /// End these sets at once and restart them.
     caf::reacts_to<sets_restarted>,
-    /// From the path connector or the lane of one set, and INTERNAL: a while ago.
+    /// From the path connector or the lane of a set; sent again to itself after a delay (INTERNAL).
     caf::reacts_to<set_broken>,
-    /// From the actors of one set.
+    /// From the actors of a set.
     caf::reacts_to<set_told>,
-    /// End all sets in order; tell the member `drained` when they are gone.
+    /// End all sets in order; send drained_atom to the member once they have ended.
     caf::reacts_to<generation_ended>,
-    /// Make all sets give up.
+    /// Abort all sets.
     caf::reacts_to<generation_over>,
-    /// Ask all sets whether their operations wait for these.
+    /// Ask all sets whether their operations wait for these members.
     caf::reacts_to<processes_silent>,
     /// INTERNAL: a submission queue was busy; try again.
     caf::reacts_to<retry_atom>>;

@@ -1,4 +1,4 @@
-// The rendezvous: where members meet, and what launchers tell it (actors/rendezvous/rendezvous.hpp).
+// The interface of the rendezvous, for launchers and for its own timers (actors/rendezvous/rendezvous.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -24,31 +24,31 @@ struct slot_started;
 struct watch_fates;
 struct watch_generations;
 
-/// INTERNAL: the members that an ended generation's successor waits for, or that have not come back to a
-/// rendezvous which was started again, may have had their time.
+/// INTERNAL: the regroup timeout may have expired, for members that the next generation waits for, or for members
+/// that have not returned to a restarted rendezvous.
 struct regroup_overdue {};
 
-/// INTERNAL: it is time to tell members that wait who is missing.
+/// INTERNAL: it is time to tell waiting members which members are missing.
 struct missing_due {};
 
-/// INTERNAL: the launcher has had its time to report the slot of the process behind this link.
+/// INTERNAL: the time for the launcher to report the slot of the process at the other end of this link is over.
 struct slot_unreported {
   link_id link = 0;
 };
 
-/// INTERNAL: a link to a slot's member has been down for a while and no exit was reported.
+/// INTERNAL: a member's link has been closed for a while, and the host driver has reported no exit that explains it.
 struct link_stayed_down {
   link_id link = 0;
   std::string reason;
 };
 
-/// INTERNAL: a member said this of itself or, a while ago, of another.
+/// INTERNAL: a member has reported a loss: its own, or, after a delay, that of another member.
 struct member_reported {
   link_id link = 0;
   lost loss;
 };
 
-/// INTERNAL: what accepts links for the rendezvous; it lives as long as its owner.
+/// INTERNAL: the listener that accepts links for the rendezvous. It lives as long as its owner.
 struct listener_started {
   caf::actor handle;
 };
@@ -62,9 +62,10 @@ using rendezvous_actor =
                      caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
                      caf::reacts_to<slot_unreported>, caf::reacts_to<member_reported>,
                      caf::reacts_to<regroup_overdue>, caf::reacts_to<missing_due>,
-                     /// Refuse new members, close all links, end.
-                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-                     caf::reacts_to<link_closed>>;
+                     /// Refuse new members, close all links, then end.
+                     caf::reacts_to<close_atom>,
+                     /// From links.
+                     caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
 } // namespace farandole
 

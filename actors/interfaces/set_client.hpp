@@ -1,5 +1,5 @@
-// A process set's worker: it takes operations from framework threads, and schedules from the leader
-// (actors/process_set/set_client.hpp).
+// The interface of the set client, which receives operations from framework threads and schedules from the leader of
+// its process set (actors/process_set/set_client.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -20,35 +20,36 @@ struct operations_held_up;
 struct processes_silent;
 struct stall_list;
 
-/// The part of the member's root that the worker sees, and the stall watch beside it.
+/// The part of the member's root interface that the set client and the stall watch use.
 using set_client_watcher_actor = caf::typed_actor<
-    /// The generation cannot go on.
+    /// The member cannot continue in the generation.
     caf::reacts_to<generation_broken>,
-    /// The leader has ended it in order.
+    /// The leader has ended the generation in order.
     caf::reacts_to<generation_ended>,
     /// Operations wait for a silent member.
     caf::reacts_to<operations_held_up>>;
 
 using set_client_actor = caf::typed_actor<
-    /// A framework thread has queued operations at the submission queue.
+    /// A framework thread has pushed operations to the submission queue.
     caf::reacts_to<doorbell_atom>,
     /// The leader's schedule.
     caf::reacts_to<envelope>,
     /// Ask the leader to end the generation in order.
     caf::reacts_to<leave_request>,
-    /// Fail everything that no lane has started; answer later submissions with the reason.
+    /// Fail all operations that no lane has started, and later submissions, with this reason.
     caf::reacts_to<generation_over>,
     /// INTERNAL: the submission queue was busy; try again.
     caf::reacts_to<retry_atom>,
-    /// INTERNAL: look after what sits on the fast path with a callback.
+    /// INTERNAL: check the operations on the fast path whose callers do not wait for them.
     caf::reacts_to<look_atom>,
-    /// INTERNAL: something may have waited long enough for the rest of its bucket.
+    /// INTERNAL: a tensor may have waited long enough for the rest of its bucket.
     caf::reacts_to<tick_atom>,
-    /// Tell the member if operations have waited for these for too long.
+    /// Tell the member if operations have waited too long for these members.
     caf::reacts_to<processes_silent>,
-    /// From the lane of the member that tells the leader how far it is.
+    /// From the lane, on the member that reports the progress of its lane to the leader.
     caf::reacts_to<bundle_finished>,
-    /// What has waited on the fast path longer than this, and for whom? Answered by the first of those that wait.
+    /// Lists the operations that have waited on the fast path longer than the given time, and the ranks that they
+    /// wait for. Only one of the waiting members lists an operation, so that it is reported once.
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// What launchers and the rendezvous tell each other of slots and their processes.
+// Messages between launchers and the rendezvous about slots and their processes.
 #pragma once
 
 #include <caf/all.hpp>
@@ -14,44 +14,44 @@
 
 namespace farandole {
 
-/// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
+/// The process of a slot has ended. `manner` is text such as "exited with code 3" or "was killed by signal 9".
 struct slot_exited {
   std::int32_t slot = 0;
   std::string manner;
 };
 
-/// Elastic jobs: the process of a slot is about to be started; others are turned away.
+/// Elastic jobs: the process of a slot is about to be started. The rendezvous refuses processes of other slots.
 struct slot_started {
   std::int32_t slot = 0;
-  std::string host = {}; ///< its name, for people; empty: not known
+  std::string host = {}; ///< name of the host, for messages; empty if it is not known
 };
 
-/// Elastic jobs: this slot is to leave, once all members end the generation at a commit.
+/// Elastic jobs: this slot is to leave as soon as all members end the generation at a commit.
 struct slot_retired {
   std::int32_t slot = 0;
 };
 
-/// Elastic jobs: training has come to its end somewhere, and no process is started any more.
+/// Elastic jobs: training is complete on some worker, so the launcher starts no further processes.
 struct nobody_comes {};
 
-/// These slots' members are a generation from now on.
+/// A generation has started. Its members are those of these slots.
 struct generation_formed {
   std::uint64_t generation = 0;
   std::vector<std::int32_t> slots; ///< by rank
 };
 
-/// The process of this slot was told to end: it is to leave, as if retired.
+/// The process of this slot was told to end. It leaves in order, like a retired slot.
 struct slot_leaving {
   std::int32_t slot = 0;
 };
 
-/// Somebody who knows the job's secret wants members out.
+/// A process that knows the job's secret requests that members leave.
 struct drain_asked {
   link_id link = 0;
   drain request;
 };
 
-/// The answer, for the one behind this link.
+/// The answer to a drain request, for the requester at the other end of this link.
 struct drain_answered {
   link_id link = 0;
   draining value;
@@ -61,7 +61,7 @@ using fate_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
     caf::reacts_to<slot_fate>>;
 
-/// Tell this one of the fate of every slot from now on.
+/// From now on report the fate of every slot to this actor.
 struct watch_fates {
   fate_watcher_actor process;
 };
@@ -70,12 +70,12 @@ using generation_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
     caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>>;
 
-/// The launcher's blacklist has changed: all hosts that ever were on it, by name.
+/// The launcher's blacklist has changed. Lists, by name, all hosts that ever were on it.
 struct hosts_failed {
   std::vector<failed_host> hosts;
 };
 
-/// Tell this one of every generation that forms from now on.
+/// From now on report every new generation to this actor.
 struct watch_generations {
   generation_watcher_actor process;
 };

@@ -1,4 +1,4 @@
-// What has waited for too long, as the actors of a process set report it.
+// The list of stalled tensors, as the actors of a process set report it to the stall watch.
 #pragma once
 
 #include <caf/all.hpp>

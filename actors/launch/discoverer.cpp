@@ -14,7 +14,7 @@ std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
 }
 
-/// The hosts are asked about one after the other; the first that cannot be used spoils the result.
+/// Checks the hosts one after the other. The first host that cannot be used turns the result into a problem.
 discovery_result looked_at(discovery_result result, const std::vector<std::string>& names,
                            const std::function<std::string(const std::string&)>& objection) {
   for (const auto& host : names)
@@ -75,10 +75,11 @@ void discoverer_state::open(int number, descriptor pipe) {
   });
 }
 
-/// What is too much is read, so that the script does not hang, and dropped; one byte more than allowed tells.
+/// Output beyond the limit is read, so that the script does not block, and dropped. One byte more than the limit is
+/// kept, so that ended() detects the excess.
 void discoverer_state::read(int number) {
   auto& stream = streams_[number];
-  constexpr int most_reads = 64; // a script that prints for ever must not keep the loop
+  constexpr int most_reads = 64; // a script that prints without end must not occupy the loop
   char buffer[1 << 14];
   for (int turn = 0; turn < most_reads && stream.watch; ++turn) {
     const auto count = ::read(stream.watch.get(), buffer, sizeof buffer);
@@ -98,7 +99,7 @@ void discoverer_state::ended(std::uint64_t run) {
     return;
   const auto exit_status = process_.ending();
   for (int number : {0, 1})
-    read(number); // what it wrote before it ended is in the pipes
+    read(number); // read the rest of the script's output from the pipes
   end_process();
   if (exit_status.failed()) {
     fail(exit_status.text());
@@ -117,7 +118,7 @@ void discoverer_state::overdue(std::uint64_t run) {
   fail("did not end within " + seconds_text(spec_.timeout) + " (FARANDOLE_DISCOVERY_TIMEOUT) and was killed");
 }
 
-/// Whatever it left behind in its group ends with it.
+/// Kills the script and all other processes of its process group.
 void discoverer_state::end_process() {
   watched_.stop();
   for (auto& stream : streams_)
@@ -148,7 +149,7 @@ void discoverer_state::check(discovery_result result) {
     return;
   }
   if (checker_.joinable())
-    checker_.join(); // it has sent its result, or there would be no other run
+    checker_.join(); // does not block for long: the next run starts only after the thread has sent its result
   checker_ = std::thread([me = caf::actor_cast<discoverer_actor>(self_), result = std::move(result), names,
                           objection = spec_.objection]() mutable {
     caf::anon_send(me, checked_atom::value, looked_at(std::move(result), names, objection));

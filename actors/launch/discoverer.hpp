@@ -1,5 +1,6 @@
-// Which hosts does the job have now? A script of the user's knows; it is run again and again, and what it
-// prints goes to the host driver. It may fail, hang or print nonsense: then that is the result, in words.
+// Host discovery for elastic jobs. The discoverer runs the user's discovery script periodically and sends the hosts
+// that it prints to the host driver. If the script fails, hangs or prints invalid text, the result describes the
+// problem.
 #pragma once
 
 #include <caf/all.hpp>
@@ -19,11 +20,11 @@
 
 namespace farandole {
 
-/// What one call of the script came to.
+/// The result of one run of the script.
 struct discovery_result {
   discovered_hosts found;
-  std::string problem; ///< if not empty, nothing was found out, and why
-  std::string printed; ///< with a problem: what the script printed, for people
+  std::string problem; ///< if not empty, why the run found no hosts
+  std::string printed; ///< with a problem: the output of the script, for messages
 };
 
 using discovery_owner_actor = caf::typed_actor<caf::reacts_to<discovery_result>>;
@@ -33,27 +34,27 @@ using close_atom = caf::atom_constant<caf::atom("close")>;
 using checked_atom = caf::atom_constant<caf::atom("checked")>;
 
 using discoverer_actor = caf::typed_actor<
-    /// Run the script, now; and again some time after each result.
+    /// Run the script now, and again some time after each result.
     caf::reacts_to<run_atom>,
-    /// End; a script that runs is killed.
+    /// End, and kill a running script.
     caf::reacts_to<close_atom>,
     /// INTERNAL: the script of this run has ended.
     caf::reacts_to<ended_atom, std::uint64_t>,
     /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
     caf::reacts_to<output_atom, int>,
-    /// INTERNAL: the script of this run had its time.
+    /// INTERNAL: the timeout of this run's script has expired.
     caf::reacts_to<overdue_atom, std::uint64_t>,
-    /// INTERNAL: the hosts of this result were looked at.
+    /// INTERNAL: the hosts of this result were checked.
     caf::reacts_to<checked_atom, discovery_result>>;
 
 struct discoverer_spec {
   process_spec script;
-  std::string name; ///< of the script, for people
+  std::string name; ///< of the script, for messages
   std::optional<std::int32_t> slots_per_host;
   std::chrono::nanoseconds interval = std::chrono::seconds{1}; ///< from a result to the next run
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
-  /// Why this host cannot be used; empty: it can. May block: it runs on a thread of its own. Asked once for
-  /// each host that may be used.
+  /// Returns why this host cannot be used, or an empty string. It runs on a thread of its own, so it may block. A
+  /// host that was found usable is not checked again.
   std::function<std::string(const std::string& host)> objection;
 };
 
@@ -87,10 +88,10 @@ private:
   discoverer_spec spec_;
   discovery_owner_actor owner_;
   farandole::process process_;
-  std::uint64_t run_ = 0; ///< timers and ends of earlier runs are told by their number
+  std::uint64_t run_ = 0; ///< number of the current run; messages about earlier runs are ignored
   descriptor_watch watched_;
   stream streams_[2];
-  std::vector<std::string> checked_; ///< hosts that may be used
+  std::vector<std::string> checked_; ///< hosts that were found usable
   std::thread checker_;
 };
 

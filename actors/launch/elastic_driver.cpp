@@ -73,7 +73,8 @@ void elastic_driver_state::discovered(const discovery_result& result) {
   follow(scheduler_->hosts_found(result.found.hosts, now(self_)));
 }
 
-/// A script that never worked will not do so later; one that did may be asking a service that is away.
+/// A script that has never succeeded is assumed to be broken, and the job ends. If it has succeeded before, the
+/// failure may be temporary, and the job goes on with the hosts that it knows.
 void elastic_driver_state::discovery_failed(const discovery_result& result) {
   std::vector<std::string> lines{"farandole: " + result.problem};
   if (!result.printed.empty())
@@ -236,11 +237,11 @@ int elastic_driver_state::summarise() {
   }
   for (const auto& line : failure_summary(report))
     say(line);
-  // A rule of the worker scheduler's, or a signal, may have given the job another code.
+  // A rule of the worker scheduler, or a signal, may have set another exit code for the job.
   return ending_->code() == first->code ? report.code : ending_->code();
 }
 
-// In the simulated world there is one clock.
+// In the simulation the wall clock equals the actors' clock.
 wall_time elastic_driver_state::wall() const {
   const auto time =
       spec_.simulated ? now(self_).time_since_epoch() : std::chrono::system_clock::now().time_since_epoch();

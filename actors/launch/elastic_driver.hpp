@@ -1,5 +1,5 @@
-// The host driver of an elastic job: the hosts may change while it runs, and so may the processes. What is to
-// be done about it is decided by the worker scheduler (elastic/worker_scheduler.hpp); here it is done.
+// The host driver of an elastic job, whose hosts and processes may change while it runs. The worker scheduler
+// (elastic/worker_scheduler.hpp) decides which processes to start and to stop; this actor carries out its decisions.
 #pragma once
 
 #include <caf/all.hpp>
@@ -26,9 +26,9 @@
 namespace farandole {
 
 using elastic_driver_actor = caf::typed_actor<
-    /// Find hosts and start processes.
+    /// Start the job: find hosts and start processes.
     caf::reacts_to<start_atom>,
-    /// The launcher got this signal: end the job.
+    /// The launcher received this signal: end the job.
     caf::reacts_to<interrupt_atom, int>,
     /// From the rendezvous.
     caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>,
@@ -37,10 +37,10 @@ using elastic_driver_actor = caf::typed_actor<
     caf::reacts_to<discovery_result>,
     /// From a slot.
     caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
-    /// INTERNAL: a time that crew or job_ending asked for has come.
+    /// INTERNAL: a time that worker_scheduler or job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
-/// What stands in for processes, the script and the terminal, in the simulated world.
+/// Replacements for the processes, the script and the terminal in the simulation.
 struct simulated_hands {
   std::function<slot_actor(const slot_spec& slot_spec, const slot_owner_actor& driver)> slot;
   std::function<discoverer_actor(const discovery_owner_actor& driver)> discoverer;
@@ -49,27 +49,29 @@ struct simulated_hands {
 
 struct elastic_driver_spec {
   worker_scheduler_options scheduler;
-  std::vector<host_slots> hosts;         ///< without a script, these
-  std::optional<discoverer_spec> script; ///< finds them
+  std::vector<host_slots> hosts;         ///< the hosts of a job without a script
+  std::optional<discoverer_spec> script; ///< if set, finds the hosts
   job_ending::times times;
-  std::uint64_t seed = 0;          ///< for how long failed hosts are left alone
-  std::vector<failed_host> failed; ///< before this launcher was started again
-  /// What is to be started there. The error ends the job.
+  std::uint64_t seed = 0;          ///< for the random part of the blacklist cooldown
+  std::vector<failed_host> failed; ///< hosts that failed before this launcher was restarted
+  /// Returns the process to start for a worker. An error ends the job.
   std::function<expected<slot_spec>(const worker_scheduler::start& start)> slot_for;
-  /// Called on the loop when a process has ended, with how in words: "exited with code 3".
+  /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
-  /// Called on the loop: this worker is to leave in order at the next occasion. One that is no member gets
-  /// SIGTERM as well.
+  /// Called on the loop: this worker is to leave in order at the next commit. A worker that is not a member also
+  /// receives SIGTERM.
   std::function<void(std::int32_t slot)> slot_retired;
-  /// Called on the loop, once: no process is started any more.
+  /// Called on the loop, once: no further process is started.
   std::function<void()> nobody_comes;
-  /// Called on the loop: a host has come on the blacklist; these are all that ever were. May be empty.
+  /// May be empty. Called on the loop when a host was blacklisted, with all hosts that ever were on the blacklist.
   std::function<void(std::vector<failed_host> hosts)> hosts_failed;
-  /// Called on the loop: the answer to a drain, which comes twice: at once, and when all of them are out.
+  /// Called on the loop with the answers to a drain request: one at once, and one when all leaving workers have
+  /// ended.
   std::function<void(const drain_answered& answer)> answer_drain;
-  /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
+  /// Called on the loop, once, after the last process has ended, with the launcher's exit code. The actor ends after
+  /// it.
   std::function<void(int code)> finished;
-  std::shared_ptr<const simulated_hands> simulated; ///< none: the real ones; otherwise there is no writer
+  std::shared_ptr<const simulated_hands> simulated; ///< null: real processes; otherwise there is no writer
 };
 
 class elastic_driver_state {
@@ -95,12 +97,12 @@ private:
   void follow(const worker_scheduler::step& step);
   void start_worker(const worker_scheduler::start& start);
   void retire(std::int32_t slot);
-  /// The job ends with this code, by no rule of the worker scheduler's.
+  /// Ends the job with this exit code.
   void give_up(int code);
   void follow(const job_ending::step& step);
   void stop_discovery();
   void finish_if_empty();
-  /// Says whose failure ended the job, if one did; the launcher's exit code.
+  /// Prints which process caused the failure of the job, if it failed. Returns the launcher's exit code.
   int summarise();
   void say(const std::string& line);
   wall_time wall() const;
@@ -110,15 +112,15 @@ private:
   output_writer* writer_ = nullptr;
   std::unique_ptr<worker_scheduler> scheduler_;
   std::unique_ptr<job_ending> ending_;
-  std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
+  std::map<std::int32_t, slot_actor> slots_; ///< slots whose output has not ended
   std::set<std::int32_t> members_;           ///< slots of the last generation
   drain_watch drains_;
   root_cause cause_;
-  std::map<std::int32_t, failure_report> reports_; ///< of workers that run, or ended in this generation
+  std::map<std::int32_t, failure_report> reports_; ///< for workers that run, or ended in this generation
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
-  std::string start_failure_;     ///< why a process could not be started, as told last
-  std::vector<std::string> told_; ///< of discovery, and not to be told every second
+  std::string start_failure_;     ///< the last start failure that was printed; not printed again
+  std::vector<std::string> told_; ///< the last lines about discovery; printed again only if they change
   std::mt19937_64 chance_;
 };
 

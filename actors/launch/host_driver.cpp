@@ -60,7 +60,7 @@ void host_driver_state::follow(const job_ending::step& step) {
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
 }
 
-// Only now, for the process at fault may be among the last to end.
+// The cause is determined after all slots have finished, because the process at fault may be among the last to end.
 void host_driver_state::finished(const slot_finished& event) {
   last_errors_[event.slot] = event.last_lines;
   cause_.wrote(event.slot, event.last_lines);

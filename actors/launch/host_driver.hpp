@@ -1,5 +1,5 @@
-// Starts the processes of a job on this host and sees them end: one slot actor a process, and the rules of
-// job_ending for what one end means for the others.
+// The host driver of a job that is not elastic. It starts the job's processes on this host, with one slot actor for
+// each, and waits until they have ended. job_ending decides what the end of one process means for the others.
 #pragma once
 
 #include <caf/all.hpp>
@@ -25,7 +25,7 @@ using due_atom = caf::atom_constant<caf::atom("due")>;
 using host_driver_actor = caf::typed_actor<
     /// Start all processes.
     caf::reacts_to<start_atom>,
-    /// The launcher got this signal: end the job.
+    /// The launcher received this signal: end the job.
     caf::reacts_to<interrupt_atom, int>,
     /// From a slot.
     caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
@@ -35,11 +35,12 @@ using host_driver_actor = caf::typed_actor<
     caf::reacts_to<due_atom>>;
 
 struct host_driver_spec {
-  std::vector<slot_spec> slots; ///< position equals slot
+  std::vector<slot_spec> slots; ///< the position of each equals its slot number
   job_ending::times times;
-  /// Called on the loop when a process has ended, with how in words: "exited with code 3".
+  /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
-  /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
+  /// Called on the loop, once, after the last process has ended, with the launcher's exit code. The actor ends after
+  /// it.
   std::function<void(int code)> finished;
 };
 

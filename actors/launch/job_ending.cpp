@@ -13,7 +13,7 @@ auto job_ending::ended(std::int32_t process, const process_end& exit_status, tim
   assert(running_ > 0);
   --running_;
   step decision;
-  // Who ends after the launcher has sent a signal ends because of it.
+  // A process that ends after the launcher has sent signals ends because of the signal, so its end is no failure.
   if (exit_status.failed() && phase_ <= phase::grace)
     decision = fail(culprit, exit_status.code,
                     "Process " + std::to_string(process) + " exit with status code " +
@@ -32,7 +32,7 @@ auto job_ending::could_not_start(std::int32_t process, const std::string& reason
   if (std::exchange(start_failure_, reason) == reason)
     decision.lines.clear();
   if (phase_ == phase::grace)
-    signal_all(decision, current_time); // nothing that ran has failed, so nobody has anything to say
+    signal_all(decision, current_time); // a process that never ran leaves no error output to wait for
   finish(decision);
   return decision;
 }

@@ -1,6 +1,6 @@
-// When does a job end, and how? One worker that fails ends it for all: the others get some time to notice and
-// to say what they have to say, then SIGTERM, then SIGKILL. A signal to the launcher does the same without
-// that time.
+// Decides when and how a job ends. The failure of one worker ends the whole job: the others have a grace period to
+// notice the failure and to print their errors, then they receive SIGTERM, then SIGKILL. A signal to the launcher
+// ends the job in the same way, without the grace period.
 #pragma once
 
 #include <chrono>
@@ -21,45 +21,46 @@ public:
   struct times {
     std::chrono::nanoseconds grace; ///< from the first failure to SIGTERM
     std::chrono::nanoseconds kill_after = std::chrono::seconds{5};
-    /// Signals that come this soon after another are the same one: terminals and wrappers send it twice.
+    /// A signal that arrives this soon after another counts as the same signal, because terminals and wrappers may
+    /// send a signal twice.
     std::chrono::nanoseconds same_signal = std::chrono::milliseconds{500};
   };
 
-  /// What to do now.
+  /// The actions that the caller must take now.
   struct step {
-    int signal = 0;                      ///< send this to every process that has not ended; 0: nothing
-    std::vector<std::string> lines;      ///< tell people
-    std::optional<time_point> call_next; ///< call due() then
+    int signal = 0;                      ///< send this signal to every process that has not ended; 0: none
+    std::vector<std::string> lines;      ///< print these lines
+    std::optional<time_point> call_next; ///< call due() at this time
     bool done = false;                   ///< every process has ended
   };
 
   job_ending(std::int32_t processes, times allowed) : allowed_(allowed), running_(processes) {}
 
-  /// `culprit`: the process by whose end this one failed; itself if it failed on its own.
+  /// Reports that a process has ended. `culprit` is the process whose end made this one fail, or the process itself.
   step ended(std::int32_t process, const process_end& exit_status, time_point current_time,
              std::int32_t culprit);
-  /// It never ran. Counts as a failure with this code. A reason that was told of another process already is
-  /// not told again.
+  /// Reports that a process could not be started. Counts as a failure with this code. If the reason is the same as
+  /// for the last such process, it is not printed again.
   step could_not_start(std::int32_t process, const std::string& reason, int code, time_point current_time);
 
-  // Where others judge what the end of a process means (elastic jobs):
+  // For elastic jobs, in which the worker scheduler decides what the end of a process means:
   /// One more process runs.
   void started() { ++running_; }
   /// A process has ended.
   void left() { --running_; }
-  /// The job is over, with this code: who still runs gets the time that others get after a failure.
+  /// The job ends with this code. Processes that still run have the same grace period as after a failure.
   step wind_up(int code, time_point current_time);
 
-  /// The launcher was told to end, by a signal. The second time it is meant seriously.
+  /// The launcher received a signal to end. The first signal terminates the processes; a second one kills them.
   step interrupted(int signal, time_point current_time);
-  /// The time asked for by `call_next` has come; an earlier call does nothing.
+  /// Call at the time of `call_next`; an earlier call does nothing.
   step due(time_point current_time);
 
-  /// 0, the code of the first failure, or 128 + the signal that ended the launcher.
+  /// The exit code: 0, the code of the first failure, or 128 + the number of the signal that ended the launcher.
   int code() const { return code_; }
-  /// Whether a process has failed before anything else ended the job.
+  /// Whether the job ends because a process has failed.
   bool failed() const { return failed_; }
-  /// Whether the processes have been sent a signal: how they end does not matter any more.
+  /// Whether the processes were sent a signal. From then on their exit codes do not matter.
   bool signalled() const { return phase_ >= phase::terminating; }
 
 private:
@@ -76,21 +77,21 @@ private:
   std::optional<time_point> interrupted_;
   int code_ = 0;
   bool failed_ = false;
-  std::string start_failure_; ///< why a process could not be started, as told last
+  std::string start_failure_; ///< the last start failure that was printed
 };
 
-/// Of the process whose failure made a job fail.
+/// Describes the process whose failure made a job fail.
 struct failure_report {
   std::string process;                ///< "1", or "host[0]" in an elastic job
   int code = 0;                       ///< the launcher's exit code
-  std::string host;                   ///< empty: not known
+  std::string host;                   ///< empty if it is not known
   std::string text;                   ///< "exited with code 3"
-  std::string label;                  ///< of its lines in the launcher's output: "1"; empty: it wrote none
-  std::string folder;                 ///< with copies of its output; empty: there are none
-  std::deque<std::string> last_lines; ///< of its errors
+  std::string label;                  ///< prefix of its lines in the output: "1"; empty if it wrote none
+  std::string folder;                 ///< contains copies of its output; empty if there are none
+  std::deque<std::string> last_lines; ///< the last lines of its standard error
 };
 
-/// The end of a failed job's output: one block, however many processes failed.
+/// Returns the last block of a failed job's output. There is one such block, however many processes failed.
 std::vector<std::string> failure_summary(const failure_report& cause);
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// The last lines that a process wrote, for the report of its failure. Bounded, however much is written.
+// Keeps the last lines of a process' output, for the report of its failure. Its memory is bounded.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace farandole {
 class last_lines {
 public:
   static constexpr std::size_t most_lines = 10;
-  static constexpr std::size_t longest_line = 500; ///< bytes; the rest of a line is dropped
+  static constexpr std::size_t longest_line = 500; ///< bytes; the rest of a longer line is dropped
 
-  /// Any piece of the stream. Empty lines do not count.
+  /// Appends the next piece of the stream, which may end within a line. Empty lines are ignored.
   void take(std::string_view bytes);
-  /// Oldest first; the last one may have no end yet.
+  /// Returns the last lines, oldest first. The last one may be incomplete.
   std::deque<std::string> lines() const;
 
 private:

@@ -49,7 +49,7 @@ auto exit_reporter(const caf::actor& rendezvous) {
   };
 }
 
-/// Logs how long a job took, when it has ended.
+/// Measures the duration of a job and logs it when the job has ended.
 class job_duration {
 public:
   explicit job_duration(logger& log) : log_(log) {}
@@ -68,8 +68,8 @@ private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Waits for a driver to finish, and passes on what ends a job: signals, and that its rendezvous gave way to
-/// another one.
+/// Waits for a driver to finish. Forwards the two events that end a job: signals, and the message that another
+/// rendezvous has replaced the job's own.
 class job_watch {
 public:
   job_watch()
@@ -78,19 +78,19 @@ public:
     assert(done_ && superseded_ && interrupts_);
   }
 
-  /// For the driver; on the loop.
+  /// The callback for a driver that has finished; called on the loop.
   std::function<void(int)> finished() {
     return [this](int result) {
       code_ = result;
       ring(done_);
     };
   }
-  /// For the rendezvous, which has said why; on the loop.
+  /// The callback for a rendezvous that was replaced and has logged the reason; called on the loop.
   std::function<void()> stepped_down() {
     return [this] { ring(superseded_); };
   }
 
-  /// Where there is no driver: until a signal ends it.
+  /// For a launcher without a driver: waits until a signal arrives.
   int wait() {
     return wait([](int) { return true; });
   }
@@ -108,21 +108,21 @@ private:
     [[maybe_unused]] const auto count = ::write(bell.get(), &number, sizeof number);
   }
 
-  /// `interrupt(signal)` says whether that is the end.
+  /// `interrupt(signal)` returns true if the wait is to end.
   template <class Interrupt>
   int wait(Interrupt&& interrupt) {
     pollfd watched[3] = {
         {done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}, {superseded_.get(), POLLIN, 0}};
     bool replaced = false;
     for (;;) {
-      // No deadline: a job takes as long as it takes, and the descriptors end the wait.
+      // No deadline: the duration of a job is not limited, and the descriptors end the wait.
       if (::poll(watched, 3, -1) < 0) {
         assert(errno == EINTR);
         continue;
       }
-      // First, for workers may end because of it.
+      // Checked first, because workers may end as a consequence, and the exit code must tell that.
       if (watched[2].revents != 0) {
-        watched[2] = {-1, 0, 0}; // it is heard once
+        watched[2] = {-1, 0, 0}; // handle it only once
         replaced = true;
         if (interrupt(SIGTERM))
           return 1;
@@ -142,7 +142,7 @@ private:
 
 } // namespace
 
-/// Ends in reverse order: output is written before the actors' system goes, the keeper goes last.
+/// Destroyed in reverse order: the writer writes all output before the actor system ends, and the keeper ends last.
 struct launcher::parts {
   parts(process_keeper started, const launcher_options& options)
       : keeper(std::move(started)), values(options.values), log(log_options_of(options.values)) {}
@@ -153,9 +153,9 @@ struct launcher::parts {
   job_watch watch;
   loop_system system;
   output_writer writer;
-  caf::actor rendezvous; ///< or this launcher's end of one that runs apart
+  caf::actor rendezvous; ///< the rendezvous, or the remote_rendezvous actor if it runs in another process
   std::uint16_t port = 0;
-  std::vector<failed_host> failed; ///< hosts, as the journal of an earlier launcher says
+  std::vector<failed_host> failed; ///< hosts that failed, from the journal of an earlier launcher
 };
 
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
@@ -163,7 +163,8 @@ launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 launcher::~launcher() {
   if (parts_->rendezvous)
     caf::anon_send(parts_->rendezvous, close_atom::value);
-  // A reader of our output that does not read must not make this process unstoppable.
+  // The writer may block for as long as the reader of the output does not read. Unblock the signals, so that the
+  // process can still be stopped.
   const auto signals = ending_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
@@ -171,7 +172,7 @@ launcher::~launcher() {
 expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& options) {
   const auto signals = ending_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of one write here, not the end of the job
+  ::signal(SIGPIPE, SIG_IGN); // a write to a closed pipe fails with EPIPE and does not end the launcher
   auto keeper = process_keeper::start();
   if (!keeper)
     return keeper.error();
@@ -264,7 +265,7 @@ int launcher::serve() {
 int launcher::run(std::vector<slot_spec> slots) {
   const job_duration duration(parts_->log);
   const auto size = slots.size();
-  std::size_t started = 0; // touched on the loop only, and this function outlives its use
+  std::size_t started = 0; // accessed only on the loop; this function returns after the last access
   for (auto& slot : slots) {
     slot.process.keeper = &parts_->keeper;
     slot.started = [&, rank = slot.slot](pid_t process) {
@@ -328,7 +329,7 @@ int launcher::run(const elastic_job& job) {
   caf::anon_send(rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);
   const auto code = parts_->watch.wait_for(driver);
-  // A job that has come to its end leaves no blacklist: the next one on this journal is another job.
+  // Clear the blacklist in the journal: the job has ended, and the next one that uses the journal is another job.
   caf::anon_send(rendezvous, hosts_failed{});
   return duration.ended(code);
 }

@@ -32,7 +32,7 @@ std::string output_prefix::take(std::string_view bytes, std::string_view stamp) 
   held_ += bytes;
   if (held_.size() <= longest_held)
     return text;
-  // Cut in front of the last character that may be incomplete: bytes 10xxxxxx continue one.
+  // Cut before the last UTF-8 character, which may be incomplete. Bytes 10xxxxxx are continuation bytes.
   std::size_t cut = held_.size();
   for (int step = 0; step < 3 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0x80; ++step)
     --cut;

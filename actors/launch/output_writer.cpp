@@ -12,7 +12,7 @@
 namespace farandole {
 
 output_writer::output_writer() {
-  // The thread inherits the mask: it must take no signal that the process waits for elsewhere.
+  // The thread inherits this signal mask, so that it receives no signal that the process handles elsewhere.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -100,9 +100,9 @@ void output_writer::put(const chunk& chunk) {
     if (count >= 0) {
       at += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN) {
-      // Somebody who shares the terminal made it non-blocking.
+      // Another process that shares the terminal has made it non-blocking.
       pollfd ready{chunk.target, POLLOUT, 0};
-      ::poll(&ready, 1, -1); // no deadline: the reader may take its time, and the loop does not wait for it
+      ::poll(&ready, 1, -1); // no deadline: a reader may be slow, and the loop does not wait for this thread
     } else if (errno != EINTR) {
       const std::string problem = std::strerror(errno);
       broken_.insert(chunk.target);

@@ -1,6 +1,6 @@
-// Writing to a terminal or a pipe may block for as long as its reader likes, and the loop must not. So one
-// thread writes what the loop hands over; when too much is waiting, the loop stops reading from the workers,
-// who then block in their own writes as they would without a launcher between.
+// Writes the output of all workers on a thread of its own, because a write to a terminal or a pipe may block without
+// limit, and the event loop must not block. Back-pressure: when too many bytes are queued, the loop stops reading
+// from the workers. The workers then block in their own writes, as they would without a launcher.
 #pragma once
 
 #include <condition_variable>
@@ -20,24 +20,25 @@ namespace farandole {
 
 class output_writer {
 public:
-  /// Start to say no above this, say yes again below half of it.
+  /// full() is true above this number of queued bytes; callbacks for free room run at half of it.
   static constexpr std::size_t limit_bytes = 4 << 20;
 
   output_writer();
   output_writer(const output_writer&) = delete;
   output_writer& operator=(const output_writer&) = delete;
-  /// Writes what is queued, however long that takes.
+  /// Writes all queued output before it returns, without a time limit.
   ~output_writer();
 
-  /// A file, made with its folders, emptied, and closed at the end. Blocks; for the time before the job
-  /// starts.
+  /// Creates or truncates a file, and creates its parent directories. Returns its descriptor, which the writer owns
+  /// and closes in its destructor. Blocks, so call it before the job starts.
   expected<int> open(const std::string& path);
 
-  /// Queues. Texts for one target keep their order, and those for different targets too. Never blocks for
-  /// long; takes what it is given even when full().
+  /// Queues a text for a target descriptor. All texts are written in the order of the calls. Never blocks for long,
+  /// and accepts the text even when full().
   void write(int target, std::string text);
   bool full() const;
-  /// Called once, from the writer's thread, when a full queue has room again.
+  /// Calls `action` once there is room: at once on the calling thread if the queue has room now, otherwise later on
+  /// the writer's thread.
   void when_there_is_room(std::function<void()> action);
 
 private:
@@ -49,7 +50,7 @@ private:
   void put(const chunk& chunk);
 
   std::vector<descriptor> files_;
-  std::set<int> broken_; ///< the thread's own: targets that took an error; what follows for them is dropped
+  std::set<int> broken_; ///< used only by thread_: targets whose write failed; output to them is dropped
 
   mutable std::mutex guard_;
   std::condition_variable changed_;

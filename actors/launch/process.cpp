@@ -38,11 +38,12 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// All that the child needs, made before the fork: after it only async-signal-safe calls are allowed.
+/// All data that the child needs. It is prepared before the fork, because after it the child may make only
+/// async-signal-safe calls.
 struct launch {
   std::string program;
   std::vector<char*> arguments;
-  std::vector<char*> shell_arguments; ///< for a script without a first line that names its interpreter
+  std::vector<char*> shell_arguments; ///< for a script without a #! line
   std::vector<char*> environment;
   std::vector<int> inherited;
   pid_t launcher;
@@ -68,7 +69,7 @@ void reset_signals() {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launch.launcher)
-    ::_exit(127); // the launcher died before the line above
+    ::_exit(127); // the launcher died before PR_SET_PDEATHSIG took effect
   if (launch.keeper >= 0 && !process_keeper::enter(launch.keeper, ::getpid()))
     give_up(launch.failure);
   reset_signals();
@@ -128,7 +129,7 @@ expected<process> start_process(const process_spec& spec) {
   failure->second.close();
   int number = 0;
   ssize_t count = 0;
-  do { // ends when the child executes or gives up: either takes no more than a moment
+  do { // returns when the child has called execve or has given up; both take only a moment
     count = ::read(failure->first.get(), &number, sizeof number);
   } while (count < 0 && errno == EINTR);
   process started{child, descriptor{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))},

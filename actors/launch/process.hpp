@@ -1,6 +1,5 @@
-// Starts a program in a process group of its own, with its output in pipes and a descriptor that becomes
-// readable when it ends. If the launcher dies, so does the program, and with a keeper everything else in its
-// group.
+// Starts a program in a new process group. Its output goes to pipes, and a descriptor becomes readable when it ends.
+// If the launcher dies, the program is killed, and with a process keeper all other processes of its group too.
 #pragma once
 
 #include <sys/types.h>
@@ -18,12 +17,12 @@ class process_keeper;
 struct process_spec {
   std::vector<std::string>
       arguments; ///< the program first; looked up in PATH of `environment` if it has no slash
-  std::vector<std::string> environment; ///< "NAME=value", all of it
-  std::vector<int> inherited;           ///< descriptors that the program keeps, under the same numbers
+  std::vector<std::string> environment; ///< the complete environment, as "NAME=value"
+  std::vector<int> inherited;           ///< descriptors that the program inherits, under the same numbers
   const process_keeper* keeper = nullptr;
 };
 
-/// How a process ended. A code as a shell tells it: 128 + signal when a signal ended it.
+/// How a process ended. `code` is the code that a shell reports: 128 + signal if a signal ended the process.
 struct process_end {
   int code = 0;
   int signal = 0;
@@ -33,23 +32,24 @@ struct process_end {
   std::string text() const;
 };
 
-/// A running process. Whoever has it must reap() it.
+/// A running process. Its owner must call reap().
 struct process {
-  pid_t id = -1;      ///< also its group's
+  pid_t id = -1;      ///< process id, which is also the id of its process group
   descriptor watched; ///< readable when the process has ended
   descriptor output;
   descriptor errors;
 
-  /// How it ended, once it has; the number stays taken.
+  /// Waits for the process to end and returns how it ended. The process remains a zombie, so its id is not reused.
   process_end ending() const;
-  /// Sends a signal to the whole group. Harmless when nobody is left in it. Not after reap().
+  /// Sends a signal to the whole group. Has no effect if the group is empty. Must not be called after reap().
   void signal(int number) const;
-  /// Gives the number back. After it has ended and its group was dealt with.
+  /// Reaps the process, whose id may then be reused. Call it after the process has ended and its group was killed.
   void reap(const process_keeper* keeper);
 };
 
-/// Its standard input is empty: a process in the background must not read from the terminal. Waits until the
-/// program runs (a millisecond); the error says why it could not, with the kinds of find_program().
+/// Starts a process. Its standard input is /dev/null, because a background process must not read from the terminal.
+/// Waits until the program runs (about a millisecond). The error tells why it could not be started, with the kinds of
+/// find_program().
 expected<process> start_process(const process_spec& spec);
 
 } // namespace farandole

@@ -16,12 +16,12 @@ namespace farandole {
 
 namespace {
 
-/// What goes through the pipe: a group, negative when it leaves. Small enough to be written whole or not at
-/// all.
+/// The record that is sent through the pipe: the id of a process group, negated when the group leaves. It is smaller
+/// than PIPE_BUF, so a write is atomic.
 using entry = std::int32_t;
 
-/// Out of reach of the terminal and of signals for the launcher's group; holds nothing of the launcher's but
-/// the pipe.
+/// Detaches the keeper from the terminal and from signals to the launcher's group, and closes all inherited
+/// descriptors except the pipe.
 void become_keeper(int exit) {
   ::setsid();
   sigset_t all;
@@ -75,7 +75,7 @@ process_keeper::~process_keeper() {
   if (keeper_ < 0)
     return;
   entrance_.close();
-  // It ends as soon as the last copy of the entrance is closed; children close theirs when they execute.
+  // The keeper ends as soon as the last copy of the pipe's write end is closed. Children close theirs on execve.
   while (::waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -87,7 +87,8 @@ bool process_keeper::enter(int entrance, pid_t group) {
 
 void process_keeper::leave(pid_t group) const {
   const entry next = -group;
-  // The keeper reads all the time; if it was killed there is nothing to tell.
+  // The write does not block for long, because the keeper always reads. If the keeper was killed, the error is
+  // ignored.
   [[maybe_unused]] const auto count = ::write(entrance_.get(), &next, sizeof next);
 }
 

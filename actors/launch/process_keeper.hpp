@@ -1,7 +1,7 @@
-// A launcher that is killed with SIGKILL can end nothing any more. A tiny process of its own, started before
-// the launcher has threads, holds the other end of a pipe: when the pipe closes, the launcher is gone, and
-// the keeper kills every process group that is still entered. Who has left the group of its worker (setsid)
-// escapes it.
+// The process keeper kills the job's processes if the launcher dies by SIGKILL, when the launcher itself cannot. It
+// is a small child process, forked before the launcher has threads. It reads from a pipe whose write end the launcher
+// holds. When the pipe closes, the launcher is gone, and the keeper kills every process group that is still
+// registered. A process that has left the process group of its worker (setsid) is not killed.
 #pragma once
 
 #include <sys/types.h>
@@ -13,19 +13,18 @@ namespace farandole {
 
 class process_keeper {
 public:
-  /// Forks: only while the process has one thread.
+  /// Forks the keeper. Call it only while the process has one thread.
   static expected<process_keeper> start();
   process_keeper(process_keeper&&) noexcept;
   process_keeper& operator=(process_keeper&&) = delete;
-  /// Lets the keeper end and waits for it.
+  /// Ends the keeper and waits for it.
   ~process_keeper();
 
-  /// Where a group is entered: a child that has made its own group calls enter() with it before it executes
-  /// anything.
+  /// The write end of the pipe. A child that has created its own process group calls enter() with it before execve.
   int entrance() const { return entrance_.get(); }
-  /// Async-signal-safe. `group` is the calling process's own.
+  /// Registers a process group. `group` is that of the calling process. Async-signal-safe.
   static bool enter(int entrance, pid_t group);
-  /// The group has been ended; its number may be used again by others from now on.
+  /// Removes a group whose processes have been killed. Call it before the group's id can be reused.
   void leave(pid_t group) const;
 
 private:

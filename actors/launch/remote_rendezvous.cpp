@@ -44,7 +44,7 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
           report({});
       },
       [this](const drain_answered& value) { answer(value); },
-      [](const watch_fates&) {}, // one that runs apart does not tell: the first failure counts as the cause
+      [](const watch_fates&) {}, // a remote rendezvous sends no fates: the first failure counts as the cause
       [this](const watch_generations& event) {
         watcher_ = event.process;
         end_job();
@@ -62,7 +62,7 @@ void remote_rendezvous_state::call() {
     return;
   auto links = spec_.links;
   if (++number_ > 1)
-    links.log = nullptr; // it is said once
+    links.log = nullptr; // only the first failed dial is logged
   dial(self_->system(), spec_.ip, spec_.port, caf::actor_cast<caf::actor>(self_), number_, links);
 }
 
@@ -133,7 +133,7 @@ void remote_rendezvous_state::pass_on(const drain& request) {
     answer({request.caller, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
 }
 
-// Whoever asked a rendezvous that is away now will hear nothing, and says so after its own deadline.
+// If the link to the rendezvous is closed, the answer is dropped; the requester of the drain times out.
 void remote_rendezvous_state::answer(const drain_answered& value) {
   auto told = value.value;
   told.caller = value.link;
@@ -148,7 +148,7 @@ void remote_rendezvous_state::closed(const link_closed& event) {
   if (failed_)
     return;
   const auto because = event.reason.empty() ? std::string() : ": " + event.reason;
-  // One that never was there, or has another secret, will hardly come.
+  // Before the first contact a failure is final: the address or the secret is probably wrong.
   if (!met_)
     return fail("the rendezvous at " + location() + " cannot be reached" + because);
   if (event.untrusted && spec_.log)
@@ -175,7 +175,8 @@ void remote_rendezvous_state::fail(const std::string& reason) {
   end_job();
 }
 
-// The workers cannot become a job: it ends as if somebody had ended it.
+// Without a rendezvous the workers cannot form a generation. The job ends as it does when the launcher receives
+// SIGTERM.
 void remote_rendezvous_state::end_job() {
   if (failed_ && watcher_)
     caf::anon_send(caf::actor_cast<caf::actor>(watcher_), interrupt_atom::value, SIGTERM);

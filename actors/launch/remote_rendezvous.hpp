@@ -1,6 +1,6 @@
-// A launcher's end of a rendezvous that runs apart from it: takes what the rendezvous itself would take from
-// a host driver, and says it by a link. When the link ends it looks for the rendezvous again, and tells all
-// there is to tell, for what was on its way may be lost.
+// The launcher's proxy for a rendezvous that runs in another process. It accepts the messages that a host driver
+// sends to a rendezvous and forwards them over a link. When the link ends, it dials the rendezvous again, with
+// backoff, and then sends its complete state, because messages that were in flight may be lost.
 #pragma once
 
 #include <caf/all.hpp>
@@ -21,7 +21,7 @@ struct remote_rendezvous_spec {
   std::string ip;
   std::uint16_t port = 0;
   link_settings links;
-  std::uint64_t job = 1; ///< not 0; by chance
+  std::uint64_t job = 1; ///< random id of the job; not 0
   std::chrono::nanoseconds patience{};
   std::string patience_setting; ///< "rendezvous timeout = 3600 s"
   logger* log = nullptr;
@@ -38,13 +38,17 @@ using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
     caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
-    /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
-    caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
-    /// INTERNAL: it is time to look for the rendezvous again.
+    /// Names the actor that receives new generations. It also receives interrupt_atom with SIGTERM if the rendezvous
+    /// will never serve this job.
+    caf::reacts_to<watch_generations>,
+    /// Ignored: a remote rendezvous reports no fates.
+    caf::reacts_to<watch_fates>,
+    /// INTERNAL: it is time to dial the rendezvous again.
     caf::reacts_to<call_atom>,
-    /// Send what is queued, end.
-    caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-    caf::reacts_to<link_closed>>;
+    /// Send the queued messages, then end.
+    caf::reacts_to<close_atom>,
+    /// From links.
+    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
 class remote_rendezvous_state {
 public:
@@ -74,11 +78,11 @@ private:
   std::map<std::int32_t, reported_slot> slots_;
   std::vector<failed_host> failed_hosts_;
   generation_watcher_actor watcher_;
-  caf::actor link_; ///< null: there is none
+  caf::actor link_; ///< null if there is no link
   link_id number_ = 0;
-  std::uint64_t epoch_ = 0; ///< the highest seen
+  std::uint64_t epoch_ = 0; ///< the highest epoch of a rendezvous seen so far
   reconnect_backoff calls_;
-  bool complete_ = false; ///< no slot will be started any more
+  bool complete_ = false; ///< no further slot will be started
   bool met_ = false;
   bool closing_ = false;
   bool failed_ = false;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view consequence_prefix = "farandole: this worker ends because another one did: ";
 
-/// The first rank that a message names; -1 if it names none.
+/// Returns the first rank that a message names, or -1.
 std::int32_t rank_named_in(std::string_view message) {
   constexpr std::string_view word = "rank ";
   const auto place = message.find(word);
@@ -70,7 +70,7 @@ std::int32_t root_cause::culprit_of(std::int32_t slot) const {
   const auto found = fates_.find(slot);
   const auto blamed = blamed_.find(slot);
   const bool says_so = blamed != blamed_.end();
-  // A rendezvous that runs apart tells this launcher nothing of fates.
+  // A rendezvous in another process reports no fates to this launcher.
   if (found == fates_.end()) {
     const auto culprit = says_so ? slot_of(blamed->second) : slot;
     return ran_.contains(culprit) ? culprit : slot;
@@ -106,7 +106,7 @@ auto root_cause::judge() const -> std::optional<verdict> {
   });
   if (cause != failures_.end())
     return verdict{cause->slot, cause->code, text_of(cause->slot), cause->ran};
-  // The one at fault ended well, or has not ended before the launcher sent signals.
+  // The process at fault has exited with code 0, or had not ended before the launcher sent signals.
   const auto& first = failures_.front();
   const auto culprit = culprit_of(first.slot);
   return verdict{culprit, first.code, text_of(culprit)};

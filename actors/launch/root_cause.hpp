@@ -1,8 +1,10 @@
-// Which process made the job fail? Often others end before it does: they fail because of it, and the one at
-// fault still writes its traceback. A failed process is a consequence of another one if the rendezvous says
-// that its part in the job ended by that one's end, and that one failed, was lost, or left operations of this
-// one pending; or if the process says so itself in the last lines that it writes. Of the failures that are no
-// consequence the earliest is the cause.
+// Determines which process made the job fail. Often other processes end first: they fail because of the process at
+// fault, which is still writing its traceback. The failure of a process is a consequence of another process in two
+// cases:
+// - The rendezvous reports that its part in the job ended by the end of the other process, and the other process
+//   failed, was lost, or left operations of this process pending.
+// - The process names the other one in the last lines that it writes.
+// Of the failures that are not a consequence, the earliest is the cause.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +24,29 @@ class root_cause {
 public:
   struct verdict {
     std::int32_t slot = 0;
-    int code = 0;     ///< for the launcher to end with; not 0
+    int code = 0;     ///< the launcher's exit code; not 0
     std::string text; ///< "exited with code 3", to follow the process's name
-    bool ran = true;  ///< false: it could not be started
+    bool ran = true;  ///< false if the process could not be started
   };
 
-  /// The rendezvous tells of a slot's fate. What it has told before of that slot no longer counts.
+  /// The rendezvous has reported the fate of a slot. It replaces an earlier report about that slot.
   void learn(const slot_fate& fate);
-  /// Elastic jobs: members that are left began a new generation, which no earlier failure has ended. `slots`:
-  /// of its members, by rank. Before, and in other jobs, ranks are slots.
+  /// Elastic jobs: the remaining members have started a new generation, so earlier failures are forgotten. `slots`
+  /// are the slots of its members, by rank. Before the first call, and in other jobs, a member's rank equals its
+  /// slot.
   void begin_generation(std::vector<std::int32_t> slots);
-  /// A process has ended. `told_to_end`: after the launcher had sent it a signal, so its exit code means
-  /// nothing.
+  /// A process has ended. `told_to_end`: the launcher had sent it a signal before, so its exit code is not evidence.
   void ended(std::int32_t slot, const process_end& exit_status, bool told_to_end);
-  /// It never ran; `text` says why, to follow its name; `code` is a shell's for that.
+  /// A process could not be started. `text` tells why, to follow the process's name; `code` is a shell's exit code.
   void could_not_start(std::int32_t slot, std::string text, int code);
 
-  /// The last lines that the process wrote to stderr. Python's excepthook writes one there when the error of
-  /// a worker that ended ends this one too (bindings/python/farandole/common/departure.py).
+  /// The last lines that the process wrote to stderr. Python's excepthook writes a line there when this worker ends
+  /// because of the end of another one (bindings/python/farandole/common/departure.py).
   void wrote(std::int32_t slot, const std::deque<std::string>& last_lines);
 
-  /// The slot by whose end this one failed, by all that is known now; the slot itself if it failed on its
-  /// own.
+  /// Returns the slot whose end made this slot fail, as far as is known now, or the slot itself.
   std::int32_t culprit_of(std::int32_t slot) const;
-  /// Nothing if no process has failed.
+  /// Returns the cause, or nothing if no process has failed.
   std::optional<verdict> judge() const;
 
 private:
@@ -59,13 +60,13 @@ private:
   std::string text_of(std::int32_t slot) const;
   std::int32_t slot_of(std::int32_t rank) const;
 
-  std::vector<failure> failures_; ///< in the order of their ends
+  std::vector<failure> failures_; ///< in the order in which the processes ended
   std::set<std::int32_t> ran_;
-  std::map<std::int32_t, std::string> endings_; ///< of processes that ended by themselves
+  std::map<std::int32_t, std::string> endings_; ///< of processes that the launcher had sent no signal
   std::map<std::int32_t, slot_fate> fates_;
-  std::map<std::int32_t, departure> departures_; ///< of those that left first
-  std::vector<std::int32_t> slots_;              ///< by rank; empty: ranks are slots
-  std::map<std::int32_t, std::int32_t> blamed_; ///< by slots that said so: the rank that ended; -1: not known
+  std::map<std::int32_t, departure> departures_; ///< of members whose leaving ended the generation
+  std::vector<std::int32_t> slots_;              ///< by rank; empty: a rank equals its slot
+  std::map<std::int32_t, std::int32_t> blamed_;  ///< by slot: the rank that its last lines name; -1: unknown
 };
 
 } // namespace farandole

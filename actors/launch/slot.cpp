@@ -27,7 +27,7 @@ slot_actor::behavior_type slot_state::begin(slot_spec spec, output_writer* write
   };
 }
 
-/// Killed from outside (the system is going down): nothing may outlive it.
+/// If the actor is destroyed while its process runs (the actor system is shutting down), no process may outlive it.
 slot_state::~slot_state() {
   if (process_.id < 0)
     return;
@@ -85,7 +85,7 @@ void slot_state::read(int number) {
   auto& stream = streams_[number];
   if (!stream.watch || paused_)
     return;
-  // A bounded number of reads, so that one talkative worker does not keep the loop.
+  // The number of reads is bounded, so that a worker with much output does not occupy the loop.
   constexpr int most_reads = 4;
   char buffer[1 << 15];
   for (int turn = 0; turn < most_reads; ++turn) {
@@ -145,7 +145,7 @@ void slot_state::finish() {
   if (process_.id < 0)
     return;
   assert(has_ended_);
-  // The process is a zombie until here, so its group's number cannot belong to anybody else.
+  // The process is still a zombie, so the id of its process group cannot have been reused.
   process_.signal(SIGKILL);
   process_.reap(spec_.process.keeper);
   for (int number : {0, 1}) {

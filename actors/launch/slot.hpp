@@ -1,5 +1,6 @@
-// One worker process of a job: starts it, passes its output on with the rank in front, tells the host driver
-// when it has ended, and afterwards ends what it left behind in its process group.
+// The actor of one slot. It starts the worker process of the slot, forwards its output with the slot's label as
+// prefix, and tells the host driver when the process has ended. Afterwards it kills the remaining processes of the
+// process group.
 #pragma once
 
 #include <caf/all.hpp>
@@ -18,18 +19,18 @@
 
 namespace farandole {
 
-/// The slot's process runs no more, or never ran (then `failure` says why, and the code is a shell's for
-/// that).
+/// The slot's process has ended or could not be started. In the second case `failure` tells why, and the exit status
+/// holds a shell's exit code.
 struct slot_ended {
   std::int32_t slot = 0;
   process_end exit_status;
   std::string failure;
 };
 
-/// The slot's output has been passed on and its group is empty; the slot is gone.
+/// All output of the slot was forwarded, and its process group was killed. The slot actor ends.
 struct slot_finished {
   std::int32_t slot = 0;
-  std::deque<std::string> last_lines; ///< of its errors
+  std::deque<std::string> last_lines; ///< the last lines of the process' standard error
 };
 
 using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
@@ -44,15 +45,15 @@ using overdue_atom = caf::atom_constant<caf::atom("overdue")>;
 using slot_actor = caf::typed_actor<
     /// Start the process.
     caf::reacts_to<start_atom>,
-    /// Send this signal to the process and its group, if it has not ended.
+    /// Send this signal to the process group, if the process has not ended.
     caf::reacts_to<signal_atom, int>,
     /// INTERNAL: the process has ended.
     caf::reacts_to<ended_atom>,
     /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
     caf::reacts_to<output_atom, int>,
-    /// INTERNAL: the writer takes output again.
+    /// INTERNAL: the writer has room again.
     caf::reacts_to<room_atom>,
-    /// INTERNAL: what the process left behind had its time.
+    /// INTERNAL: the linger time for output that is still open after the end of the process is over.
     caf::reacts_to<overdue_atom>>;
 
 class slot_state {

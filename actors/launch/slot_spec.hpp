@@ -1,4 +1,4 @@
-// What a slot is to start, and what to do with what comes out of it.
+// Describes the process of a slot and the handling of its output.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,15 @@ namespace farandole {
 struct slot_spec {
   std::int32_t slot = 0;
   process_spec process;
-  std::string label;       ///< "0": what stands between the brackets of the prefix
-  bool timestamp = false;  ///< in front of the prefix
-  std::string host;        ///< its name, for people
-  std::string folder;      ///< of the copies; empty: there are none
-  int files[2] = {-1, -1}; ///< copies of output and errors go here; owned by the writer
-  /// How long output may stay open after the process has ended, because others still hold it.
+  std::string label;       ///< the text between the brackets of the prefix, such as "0"
+  bool timestamp = false;  ///< write the time before the prefix
+  std::string host;        ///< name of the host, for messages
+  std::string folder;      ///< folder of the output copies; empty: there are none
+  int files[2] = {-1, -1}; ///< descriptors for copies of stdout and stderr, owned by the writer; -1: no copy
+  /// Maximum time for which the slot waits for the end of the output after the process has ended. The output may stay
+  /// open because processes that the worker has started still hold the pipes.
   std::chrono::nanoseconds linger = std::chrono::seconds{2};
-  /// Called on the loop when the process runs; may be empty.
+  /// May be empty. Called on the loop when the process runs.
   std::function<void(pid_t process)> started = {};
 };
 

@@ -14,7 +14,7 @@ namespace farandole {
 
 namespace {
 
-/// From the loop to the thread that waits.
+/// Queue of answers from the event loop to the waiting thread.
 class answers {
 public:
   void put(expected<draining> draining_result) {
@@ -28,7 +28,7 @@ public:
     if (!came_.wait_for(lock, longest, [this] { return !queue_.empty(); }))
       return error{error_kind::timed_out, "no answer yet"};
     if (!queue_.front())
-      return queue_.front(); // it stays: nothing comes after it
+      return queue_.front(); // an error is the last entry and stays, so that later calls return it again
     auto value = std::move(queue_.front());
     queue_.pop_front();
     return value;
@@ -40,8 +40,8 @@ private:
   std::deque<expected<draining>> queue_;
 };
 
-/// Two answers are taken, the second of which says that all are out, and nothing behind them or behind what
-/// is no answer: however much the other end says, no more than that is kept.
+/// Accepts at most two answers: the second one reports that all leaving workers have ended. Everything after the
+/// second answer, an error or an invalid message is ignored, so the memory is bounded regardless of the peer.
 struct caller_state {
   static inline const char* name = "drain call";
 
@@ -79,7 +79,7 @@ struct caller_state {
   }
 
   std::shared_ptr<answers> heard;
-  caf::actor link; ///< nobody else keeps it: it would hang up without a word
+  caf::actor link; ///< the only reference to the link: without it the link would end without a message
   bool answered = false;
   bool over = false;
 };

@@ -1,5 +1,5 @@
-// Asks a running job to let members leave by plan, from outside of it: who knows the job's secret may. One
-// question, two answers: who leaves, and, later, that they are out.
+// A client that asks a running job, from outside, to let members leave by plan. It must know the job's secret. The
+// job sends two answers to the request: first the list of leaving workers, and later that all of them have ended.
 #pragma once
 
 #include <chrono>
@@ -24,9 +24,10 @@ public:
   drain_call(const target& job, const drain& asked);
   ~drain_call();
 
-  /// The next answer. `timed_out`: not yet; `disconnected`: the job ended, or cannot be reached, and nothing
-  /// more will come; `precondition`: it refused to talk, or said what is no answer, and nothing more is
-  /// taken.
+  /// Waits for the next answer, at most `longest`. Errors:
+  ///   `timed_out`     no answer yet; call again
+  ///   `disconnected`  the job ended or cannot be reached; no further answer will arrive
+  ///   `precondition`  the job refused the request or sent an invalid answer; later messages are ignored
   expected<draining> next(std::chrono::nanoseconds longest);
 
 private:

@@ -25,7 +25,7 @@ void heartbeats_state::hear(const envelope& message) {
     monitor_.told(message.source(), std::move(said->silent));
 }
 
-// A link may take long to open, for reasons that its peer has no part in.
+// Neighbours are watched only from now on, because a link may take long to open without any fault of the peer.
 void heartbeats_state::connected() {
   for (const auto rank : neighbours_)
     monitor_.watch(rank);
@@ -55,7 +55,8 @@ void heartbeats_state::look_at_words() {
   words_->each_other([this](std::int32_t rank, std::uint32_t word) { monitor_.observe(rank, word); });
 }
 
-// Who shares memory sees this process' word, but not what this process knows of members on other hosts.
+// A neighbour that shares memory reads this process' heartbeat counter there. It still needs a message if this
+// process knows of silent members, which may be on other hosts, or if it withdraws such a report.
 void heartbeats_state::tell(std::int32_t neighbour) {
   heartbeat news{monitor_.news_for(neighbour, setup_.rules.minimum())};
   const bool withdraws = news.silent.empty() && told_.erase(neighbour) > 0;

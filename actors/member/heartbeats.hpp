@@ -1,7 +1,8 @@
-// Gives this process' sign of life, and looks for those of the others: in the memory that members on one host
-// share, and over the links to members on other hosts. It runs on the event loop, which no framework and no
-// tensor ever blocks: while it runs the process makes progress. elastic/heartbeat_monitor says who is silent,
-// elastic/stuck_rules for how long that is nothing; the member and its workers decide what follows.
+// The failure detector of a member. It sends heartbeats of this process and observes those of the others: in the
+// memory that members of one host share, and over links to members of other hosts. It runs on the event loop, which
+// no framework and no data transfer ever blocks, so a heartbeat shows that the process makes progress.
+// elastic/heartbeat_monitor determines which members are silent, and elastic/stuck_rules which silences are
+// tolerated. The member and its set clients decide the consequences.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@
 namespace farandole {
 
 struct heartbeats_setup {
-  std::shared_ptr<shared_member_state> shared; ///< with rank, members and tree
+  std::shared_ptr<shared_member_state> shared; ///< rank, members and tree must be set
   stuck_rules rules;
-  caf::actor post;   ///< takes outbound_to_neighbour
-  caf::actor member; ///< takes processes_silent
+  caf::actor post;   ///< the message router; receives neighbour_message
+  caf::actor member; ///< receives processes_silent
 };
 
 struct heartbeats_state {
@@ -41,9 +42,9 @@ private:
   heartbeats_actor::pointer self;
   heartbeats_setup setup_;
   heartbeat_monitor monitor_;
-  std::vector<std::int32_t> neighbours_;   ///< at the other ends of links
-  std::shared_ptr<heartbeat_words> words_; ///< null until connected, and where no memory is shared
-  std::set<std::int32_t> told_;            ///< neighbours that were told of somebody's silence last
+  std::vector<std::int32_t> neighbours_;   ///< ranks at the other ends of links
+  std::shared_ptr<heartbeat_words> words_; ///< null until connected, or if this host has no shared memory
+  std::set<std::int32_t> told_;            ///< neighbours whose last message reported silent members
   bool some_are_silent_ = false;
 };
 

@@ -60,12 +60,12 @@ public:
   /// As the member was told last, and as it stands for other threads.
   std::vector<std::int32_t> silent(std::int32_t rank) {
     auto& entry = members_[static_cast<std::size_t>(rank)];
-    std::vector<std::int32_t> int32_ts;
+    std::vector<std::int32_t> silent_ranks;
     for (const auto& silent_member : entry.shared->silent.get())
-      int32_ts.push_back(silent_member.rank);
-    if (!int32_ts.empty())
-      CHECK(int32_ts == entry.told);
-    return int32_ts;
+      silent_ranks.push_back(silent_member.rank);
+    if (!silent_ranks.empty())
+      CHECK(silent_ranks == entry.told);
+    return silent_ranks;
   }
   std::size_t sent(std::int32_t from, std::int32_t to) {
     return std::exchange(sent_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)], 0);

@@ -15,8 +15,8 @@ namespace farandole {
 
 namespace {
 
-// How long the rendezvous may take to say why a link to another member ended before this member acts on it
-// alone.
+// Time for the rendezvous to report why the link to another member ended. After it, this member acts on its own
+// report.
 constexpr std::chrono::milliseconds suspicion{600};
 
 error shut_down() {
@@ -131,7 +131,7 @@ void member_state::welcomed(const welcome& greeting) {
   start_generation();
 }
 
-// Once for the job: by one member, in its first generation.
+// Logged once for the job: by rank 0 of the first generation.
 void member_state::warn_of_unprotected_path() {
   const auto warning = unprotected_path_warning(setup_.settings);
   if (setup_.log && !warning.empty() && generation_ == 1 && setup_.shared->rank == 0)
@@ -193,7 +193,7 @@ void member_state::fail_start(error reason) {
   over(reason);
 }
 
-// ---- losing somebody -----------------------------------------------------------------------------
+// ---- losing a member -----------------------------------------------------------------------------
 
 void member_state::lost_member(const lost& loss) {
   if (loss.generation != generation_ || stage_ == stage::out)
@@ -208,14 +208,14 @@ void member_state::lost_member(const lost& loss) {
   stage_ == stage::joining ? fail_start(std::move(reason)) : over(reason);
 }
 
-// Framework threads look at it when they commit.
+// Publishes the pending membership changes; framework threads read them when they commit.
 void member_state::warned(const changed& changed) {
   if (changed.generation == generation_ && stage_ != stage::out)
     setup_.shared->changes.set(changed.count, changed.removals_only);
 }
 
-// Before the welcome the rank means nothing here: a member of a generation that this process missed had
-// called.
+// Before the welcome the rank has no meaning for this process: the peer belongs to a generation that this process has
+// missed.
 void member_state::lost_peer(const peer_gone& event) {
   if (stage_ == stage::out || !tree_)
     return;
@@ -223,13 +223,14 @@ void member_state::lost_peer(const peer_gone& event) {
   if (stage_ == stage::leaving) {
     return leave_if_done();
   }
-  // Whichever end it was that closed it: the other one reports this one.
+  // Either end may have closed the link. Each of the two members reports the other one.
   suspect({generation_, event.rank,
            "lost its connection to rank " + std::to_string(setup_.shared->rank) +
                (event.reason.empty() ? "" : " (" + event.reason + ")")});
 }
 
-// The rendezvous knows better why, for it watches the process; but it must say so soon.
+// Reports a suspected loss. The rendezvous is given some time to name the cause, because it knows of the ends of
+// processes. After that time the member acts on its own suspicion.
 void member_state::suspect(lost loss) {
   suspect_ = std::move(loss);
   report(suspect_);
@@ -241,7 +242,8 @@ void member_state::broke(const std::string& reason, error_kind kind) {
     return;
   if (setup_.log)
     setup_.log->error(reason);
-  // Whoever could not be reached is lost, or about to be: those that can be are in the next generation.
+  // A member that could not be reached is lost or will be lost soon. The members that can be reached form the next
+  // generation.
   const bool lost_another = kind == error_kind::disconnected || kind == error_kind::timed_out;
   const lost own{generation_, setup_.shared->rank, "cannot go on: " + reason};
   if (stage_ == stage::joining && elastic() && tree_ && lost_another) {
@@ -257,7 +259,8 @@ void member_state::broke(const std::string& reason, error_kind kind) {
   over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
 }
 
-// A member whose requests cannot be read may be waiting for answers that never come: it is lost, for all.
+// A member whose requests cannot be decoded may wait for answers that will never arrive. It is reported as lost,
+// which ends the generation for all members.
 void member_state::faulted(const member_fault& event) {
   auto reason = "sent requests that break the protocol: " + event.reason;
   if (setup_.log)
@@ -288,8 +291,8 @@ void member_state::down(const caf::down_msg& down_message) {
 
 // ---- leaving in order ----------------------------------------------------------------------------
 
-// Where another one's leaving has reached this member before its own caller's, it is on its way out in order
-// already, with a deadline; who cut that short would close without a farewell, and count as lost.
+// If the departure of another member has arrived first, this member is leaving in order already, with a deadline.
+// Cutting that short would close the links without a farewell, and this member would count as lost.
 void member_state::leave(departure manner) {
   manner.submitted = setup_.shared->global->queue ? setup_.shared->global->queue->submitted() : 0;
   if (stage_ == stage::in && worker_)
@@ -300,14 +303,15 @@ void member_state::leave(departure manner) {
     over(shut_down());
 }
 
-// By the link that the farewell takes later, so that it comes before it.
+// Sent on the same link as the later farewell, so that the rendezvous receives it first.
 void member_state::withdraw() {
   address from{generation_, 0, setup_.shared->rank};
   if (stage_ == stage::in)
     self->send(post_, rendezvous_message{encode(from, leaving{generation_})});
 }
 
-// Others may be in, and leave again, before this member's own paths are connected.
+// Other members may complete the start and leave again before this member's paths are connected. Then connected()
+// processes the event.
 void member_state::ended_in_order(const generation_ended& event) {
   ended_ = event;
   if (stage_ != stage::in)
@@ -321,8 +325,8 @@ void member_state::ended_in_order(const generation_ended& event) {
   self->delayed_send(self, patience, retry_atom::value);
 }
 
-// Who is below closes first: the leader's last word has reached whoever closes. So nothing is lost in a
-// socket's buffer.
+// Members close their links from the bottom of the relay tree upwards. So a member closes only after it has received
+// the last message of the leader, and no message is lost in a socket buffer.
 void member_state::leave_if_done() {
   if (stage_ == stage::leaving && undrained_ == 0 && still_linked_.empty())
     say_farewell();
@@ -349,7 +353,7 @@ void member_state::deadline() {
     lost_member(suspect_);
 }
 
-// The end, whatever came before: what is not settled fails with `why`, links close.
+// Ends the generation on this member, from any stage. Pending operations fail with `reason`, and all links close.
 void member_state::over(const error& reason, bool in_order) {
   if (stage_ == stage::out)
     return;
@@ -370,7 +374,7 @@ void member_state::over(const error& reason, bool in_order) {
   self->send(post_, close_atom::value);
 }
 
-// The runtime goes: nothing of this tree stays behind.
+// The runtime is being destroyed: ends all actors of this member.
 void member_state::take_down(const caf::error& reason) {
   over(shut_down());
   self->send_exit(post_, reason);

@@ -1,9 +1,9 @@
-// The root of one member's tree. It says hello to the rendezvous, starts the generation's actors when it is
-// welcomed, ends them when the generation ends, and knows the difference between leaving in order and losing
-// somebody.
+// The root actor of a member. It sends hello to the rendezvous, starts the actors of the generation when it receives
+// the welcome, and ends them when the generation ends. It distinguishes a departure in order from the loss of a
+// member.
 //
 //   hello ─▶ joining ─(paths connected)─▶ in ─(shutdown of any member)─▶ leaving ─▶ out
-//                                          └─(somebody lost, something broke)─────▶ out
+//                                          └─(member lost, component failed)──────▶ out
 #pragma once
 
 #include <atomic>
@@ -39,24 +39,24 @@ struct set_setup;
 struct member_setup {
   std::shared_ptr<shared_member_state> shared;
   farandole::settings settings = farandole::settings::built_in();
-  hello introduce; ///< this process
-  /// The highest epoch of a rendezvous that this process has obeyed; other threads look at it.
+  hello introduce; ///< describes this process to the rendezvous
+  /// The highest epoch of a rendezvous that this process has obeyed. Other threads read it.
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
-  /// For who waits until this process is a member; it is told what the wait is for.
+  /// The deadline of the thread that waits until this process is a member. The member pauses and resumes it.
   std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
   std::string secret;
-  std::string rendezvous_ip; ///< empty: a job of one
+  std::string rendezvous_ip; ///< empty: a job with one member
   std::uint16_t rendezvous_port = 0;
   link_settings links;
-  std::string bind_ip; ///< where other members reach this one
+  std::string bind_ip; ///< address at which other members reach this one
   logger* log = nullptr;
-  /// In the simulated world: replaces what would block or move data.
+  /// Simulation only: replaces the components that would block or move data.
   std::function<void(set_setup&)> simulate = {};
-  /// No: in the simulated world, where who does something again and again lets no job come to rest.
+  /// False only in the simulation, which waits until no message is pending: a periodic timer would prevent that.
   bool heartbeats = true;
 };
 
-/// Has more than 30 methods because each message, and each event of the rendezvous protocol, has one.
+/// Has more than 30 methods, because there is one for each message and for each event of the rendezvous protocol.
 struct member_state {
   static inline const char* name = "member";
 
@@ -88,7 +88,8 @@ private:
   void refused_by(const refused& refusal);
   void awaits(const awaited& missing);
   void look_for_rendezvous(const std::string& location, const std::string& reason);
-  /// False: it comes from a rendezvous that another one has replaced, which is told so.
+  /// Fencing by epoch. Returns false if `epoch` is older than that of a rendezvous that this process has obeyed; then
+  /// the sender is told that it was superseded.
   bool obeys(std::uint64_t epoch);
   void warn_of_unprotected_path();
   void start_generation();
@@ -96,7 +97,7 @@ private:
   void warned(const changed& changed);
   bool elastic() const { return setup_.settings.flag(setting::elastic); }
   void fail_start(error reason);
-  /// `in_order`: what has been said must reach the others.
+  /// `in_order`: messages that were sent already must still reach the other members.
   void over(const error& reason, bool in_order = false);
   void suspect(lost loss);
   void report(const lost& loss);
@@ -112,23 +113,23 @@ private:
     bool start = false;
     bool end = false;
     bool farewell = false;
-    std::string refusal;                  ///< by a rendezvous that this member came back to
-  } told_;                                ///< to whoever waits for it, once each
-  std::optional<generation_ended> ended_; ///< in order; while joining, this waits for the connections
-  int undrained_ = 2;                     ///< leaving: the global set's lane, and the other sets
-  instant leave_until_{};                 ///< leaving: nobody is waited for any longer
+    std::string refusal;                  ///< text of the last logged refusal
+  } told_;                                ///< notifications that were sent already; each is sent once
+  std::optional<generation_ended> ended_; ///< the generation ended in order; kept while joining
+  int undrained_ = 2;                     ///< leaving: the global set's lane, and all other sets as one
+  instant leave_until_{};                 ///< leaving: deadline for waiting for other members
   std::uint64_t generation_ = 0;
   message_router_actor post_;
   caf::actor listener_;
-  caf::actor tree_; ///< the generation's supervisor
+  caf::actor tree_; ///< the supervisor of the generation's actors
   process_set_manager_actor sets_;
   set_client_actor worker_;
   path_connector_actor mover_;
-  std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
-  lost suspect_;                        ///< waiting for the rendezvous' word on it
+  std::set<std::int32_t> still_linked_; ///< members below in the relay tree whose links are open
+  lost suspect_;                        ///< suspected loss that the rendezvous has not confirmed yet
   stuck_rules stuck_;
   heartbeats_actor heartbeats_; ///< may be null
-  reconnect_backoff calls_;     ///< of a rendezvous that went away
+  reconnect_backoff calls_;     ///< for dialling a rendezvous that cannot be reached
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self,

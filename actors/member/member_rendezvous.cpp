@@ -1,4 +1,4 @@
-// What a member does when the rendezvous goes away, and when it is back.
+// The part of the member that handles the loss of the link to the rendezvous, and the return of the rendezvous.
 #include <utility>
 
 #include "actors/member/member.hpp"
@@ -10,7 +10,7 @@ void member_state::lost_rendezvous(const rendezvous_gone& event) {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
   const auto location = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
-  setup_.deadline->resume(now(self)); // nobody says any more what the others do
+  setup_.deadline->resume(now(self)); // without a rendezvous it is unknown whether the others train
   if (event.opened || setup_.introduce.epoch > 0)
     calls_.met();
   if (elastic() && !calls_.in_vain(event.untrusted)) {
@@ -28,8 +28,8 @@ void member_state::lost_rendezvous(const rendezvous_gone& event) {
                         "); training goes on, but membership cannot change");
 }
 
-// Members need it for changes of membership alone. Who is joining, or has lost somebody, waits for it: nobody
-// else makes generations.
+// Members need the rendezvous only for changes of membership. A process that is joining, or that has lost a member,
+// must wait for it, because only the rendezvous forms generations.
 void member_state::look_for_rendezvous(const std::string& location, const std::string& reason) {
   const bool was_searching = calls_.searching();
   const double uniform = (setup_.introduce.slot % 16) / 16.0;
@@ -75,13 +75,13 @@ void member_state::resumed_by(const resumed& event) {
                         "): the job's members can change again");
   if (event.changes > 0)
     warned({event.generation, event.changes, event.removals_only});
-  // The report may have been lost with the link; who is joining waits for the answer.
+  // The report may have been lost with the link, and a joining member waits for the answer.
   if (stage_ == stage::joining && suspect_.rank >= 0)
     report(suspect_);
 }
 
-// Who is in needs no rendezvous to train on; one that does not know this process is not the one that it waits
-// for.
+// A member that has joined can train without a rendezvous. A rendezvous that does not know this process is not the
+// one that it waits for, so its refusal does not end the training.
 void member_state::refused_by(const refused& refusal) {
   error reason{refusal.dismissed ? error_kind::dismissed : error_kind::precondition,
                "the rendezvous refused this process: " + refusal.reason};
@@ -92,7 +92,7 @@ void member_state::refused_by(const refused& refusal) {
     setup_.log->warning(reason.text + "; training goes on without it");
 }
 
-// Before this member is welcomed: later on it knows who is in.
+// The list of missing members is of use only before the welcome.
 void member_state::awaits(const awaited& missing) {
   if (stage_ != stage::joining || tree_)
     return;

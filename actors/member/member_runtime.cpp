@@ -21,11 +21,11 @@ namespace farandole {
 
 namespace {
 
-// How long the rendezvous may take to answer; it is asked again at the next commit.
+// Maximum time to wait for the answer of the rendezvous. It is asked again at the next commit.
 constexpr std::chrono::seconds answer_time{1};
 
-// CAF ends the process where its loop gets no descriptor, so as many are opened and closed first: CAF's epoll
-// and pipe, our bell and timer, and some to spare.
+// CAF aborts the process if its loop cannot open a descriptor. So as many descriptors as the loop needs are opened
+// and closed first: for CAF's epoll and pipe, for the loop's eventfd and timer, and some spare ones.
 error refusal_of_descriptors() {
   std::array<descriptor, 8> needed;
   for (auto& entry : needed) {
@@ -54,7 +54,7 @@ expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values,
     if (auto problem = runtime->join(manner))
       return problem;
     return runtime;
-  } catch (const std::exception& lack) { // std::bad_alloc; std::system_error where no thread can be started
+  } catch (const std::exception& lack) { // std::bad_alloc, or std::system_error if no thread can be started
     return error{error_kind::unknown,
                  "this process has too little memory, or may not start the threads that it needs (" +
                      std::string(lack.what()) +
@@ -148,7 +148,7 @@ void member_runtime::shutdown(departure manner) {
     return;
   manner.exception = printable_line(manner.exception);
   caf::anon_send(member_, leave_request{std::move(manner)});
-  // The member has a deadline of its own; this one only guards against a fault in it.
+  // The member has its own deadline. This one only guards against a defect in the member.
   shared_state_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
                                              std::chrono::seconds{1});
 }
@@ -161,8 +161,8 @@ void member_runtime::withdraw() {
 }
 
 expected<std::shared_ptr<submission_queue>> member_runtime::queue(std::uint32_t set) const {
-  // The global set's lives as long as this object, so nobody need count who uses it: most operations go
-  // there.
+  // The submission queue of the global set lives as long as this object. So the returned pointer needs no reference
+  // count, which saves its cost for most operations.
   if (set == 0)
     return std::shared_ptr<farandole::submission_queue>(std::shared_ptr<void>(),
                                                         shared_state_->global->queue.get());
@@ -181,7 +181,7 @@ member_runtime::~member_runtime() {
   auto& global = *shared_state_->global;
   if (global.queue)
     global.queue->close();
-  // The lanes' last tasks may still send messages: their threads end before the system does.
+  // The last tasks of the lanes may still send messages, so the lane threads end before the actor system.
   if (global.lane)
     global.lane->stop();
   shared_state_->sets.shut();

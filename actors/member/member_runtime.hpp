@@ -1,6 +1,6 @@
-// Builds one member and takes it down: actor system, member tree, lane, logger, in an order in which nothing
-// outlives what it needs. It is what the C++ interface (bindings/include/farandole/farandole.hpp) stands for. No globals;
-// several may live in one process.
+// The runtime of one member. It constructs and destroys the actor system, the member's actors, the lane and the
+// logger, in an order in which no component outlives those that it uses. It is the implementation behind the C++
+// interface (bindings/cxx/runtime.hpp). It uses no globals, so several runtimes may live in one process.
 #pragma once
 
 #include <atomic>
@@ -24,54 +24,56 @@
 
 namespace farandole {
 
-/// Beside the settings.
+/// The arguments of a start that are not settings.
 struct member_start {
   std::string secret;
   mpi_facts mpi;
   injected_faults faults;
-  std::uint64_t progress = 0;                            ///< where the training state stands
-  std::optional<std::vector<kept_set>> sets_before = {}; ///< of the generation before, by id; slots
+  std::uint64_t progress = 0;                            ///< progress of the training state
+  std::optional<std::vector<kept_set>> sets_before = {}; ///< sets of the last generation, by id; slots
   std::uint64_t state_generation = 0;                    ///< see options::state_generation
-  /// The highest that this process has obeyed, in runtimes before this one and in this one; also where the
-  /// start fails.
+  /// The highest epoch of a rendezvous that this process has obeyed, in this runtime and in earlier ones. Updated
+  /// even if the start fails.
   std::shared_ptr<std::atomic<std::uint64_t>> epoch = std::make_shared<std::atomic<std::uint64_t>>(0);
-  /// When the start gives up.
+  /// The deadline of the start.
   std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
 };
 
 class member_runtime {
 public:
-  /// Joins the job that the settings name, or MPI, in one generation. `disconnected`: an elastic job, and
-  /// another member was lost before all were connected.
+  /// Joins the job that the settings or MPI name, for one generation. Returns `disconnected` if, in an elastic job,
+  /// another member was lost before all members were connected.
   static expected<std::unique_ptr<member_runtime>> start(settings values, member_start manner);
   ~member_runtime();
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;
 
-  /// Leaves in order, within the shutdown timeout, and tells the others how. Idempotent. Any thread.
+  /// Leaves the job in order, within the shutdown timeout. The other members learn `manner`. Idempotent. May be
+  /// called from any thread.
   void shutdown(departure manner = {});
 
-  /// False in a forked child of the process in which this was made: its threads are not there, so this object
-  /// must neither be used nor destroyed.
+  /// False in a forked child of the process that made this object. The runtime's threads do not exist there, so the
+  /// child must neither use nor destroy this object.
   bool is_local() const { return mark_.is_local(); }
   bool alive() const { return shared_state_->alive; }
-  /// Elastic jobs: how many changes of the members wait for the end of this generation, and whether nobody
-  /// waits to come in. Any thread.
+  /// Elastic jobs: the number of membership changes that wait for the end of this generation, and whether all of them
+  /// are removals. May be called from any thread.
   std::pair<std::uint64_t, bool> membership_change() const { return shared_state_->changes.waiting(); }
-  /// Elastic jobs: tells the rendezvous that this process leaves by plan, and waits until that is a change as
-  /// others are. It is none where the rendezvous does not answer: then nothing changes.
+  /// Elastic jobs: tells the rendezvous that this process leaves by plan, and waits, within a bound, until the
+  /// rendezvous has announced it as a membership change. If the rendezvous does not answer, nothing changes.
   void withdraw();
   const member& self() const { return shared_state_->members[static_cast<std::size_t>(shared_state_->rank)]; }
   const farandole::shared_member_state& shared_state() const { return *shared_state_; }
-  /// The highest of a rendezvous that this process has obeyed.
+  /// The highest epoch of a rendezvous that this process has obeyed.
   std::uint64_t epoch() const { return *epoch_; }
-  /// Null where the job has no MPI.
+  /// Null if the job does not use MPI.
   const mpi_start* mpi() const { return mpi_.get(); }
-  /// Of the global set.
+  /// The submission queue of the global set.
   farandole::submission_queue& queue() { return *shared_state_->global->queue; }
-  /// Of any; `invalid_argument` where there is no such set, or this process is not in it.
+  /// The submission queue of a process set. Returns `invalid_argument` if there is no such set, or if this process is
+  /// not a member of it.
   expected<std::shared_ptr<farandole::submission_queue>> queue(std::uint32_t set) const;
-  /// What the callers of this process know of the process sets.
+  /// The process sets as far as the callers in this process know them.
   farandole::known_sets& known_sets() { return known_sets_; }
   /// See set_table.
   bool acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
@@ -91,11 +93,11 @@ private:
   logger log_;
   std::shared_ptr<farandole::shared_member_state> shared_state_;
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_;
-  std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
+  std::unique_ptr<mpi_start> mpi_; ///< may run the rendezvous, so it is destroyed after the member
   std::unique_ptr<loop_system> system_;
   caf::actor member_;
   farandole::known_sets known_sets_;
-  std::atomic<bool> left_{false}; ///< one thread alone leaves, and takes the future of standing::ended
+  std::atomic<bool> left_{false}; ///< only one thread leaves and takes the future of shared_state_->ended
 };
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// What a member does when other members' processes make no progress.
+// The part of the member that reacts to processes without progress.
 #include <utility>
 
 #include "actors/member/heartbeats.hpp"
@@ -16,7 +16,8 @@ void member_state::start_heartbeats() {
 }
 
 void member_state::hear_of_silence(const processes_silent& report) {
-  // Whoever is silent cannot close its link, and what it has not been told it will learn from the rendezvous.
+  // A silent process cannot close its link, so this member does not wait for that. If the process has missed
+  // messages, it learns of the end of the generation from the rendezvous.
   if (stage_ == stage::leaving) {
     for (const auto& rank : report.ranks)
       still_linked_.erase(rank.rank);
@@ -32,7 +33,7 @@ void member_state::hear_of_silence(const processes_silent& report) {
     suspect({generation_, gone->rank, stuck_.loss_complaint(*gone), true});
 }
 
-// The rendezvous is told who is at fault; here operations fail for the reason that they have waited too long.
+// The silent member is reported to the rendezvous. The operations of this member fail with a timeout.
 void member_state::held_up(const operations_held_up& event) {
   if (stage_ != stage::in)
     return;
@@ -44,7 +45,8 @@ void member_state::held_up(const operations_held_up& event) {
   over({error_kind::timed_out, reason});
 }
 
-// Nobody who is lost or silent holds this member in its generation.
+// Closes links without waiting for their peers, so that no lost or silent neighbour delays the end of the generation.
+// In order: the links to silent members; otherwise: the links to all neighbours.
 void member_state::give_up_neighbours(bool in_order) {
   const auto& shared = *setup_.shared;
   if (!shared.tree)

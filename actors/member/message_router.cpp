@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-constexpr link_id first_rendezvous_link = 1; ///< later calls have numbers beyond the parent's
+constexpr link_id first_rendezvous_link = 1; ///< later links to the rendezvous have ids above parent_link
 constexpr link_id parent_link = 2;
 
 bool split_address(const std::string& text, std::string& ip, std::uint16_t& port) {
@@ -50,7 +50,7 @@ void message_router_state::call(const rendezvous_call& rendezvous_message) {
   auto links = setup_.links;
   const bool again = rendezvous_link_ != 0;
   if (again)
-    links.log = nullptr; // the member says once that it looks for it
+    links.log = nullptr; // the member logs once that the rendezvous cannot be reached
   rendezvous_link_ = again ? std::max(parent_link, rendezvous_link_) + 1 : first_rendezvous_link;
   path_addresses_ = rendezvous_message.path_addresses;
   dial(self->system(), setup_.rendezvous_ip, setup_.rendezvous_port, caf::actor_cast<caf::actor>(self),
@@ -76,7 +76,7 @@ void message_router_state::send_up(const envelope& message) {
     for_parent_.push_back(message);
 }
 
-// To all that it concerns, or towards the one that it is for.
+// Sends a message to the children that lead to its target or, without a target, to members of its set.
 void message_router_state::send_down(const envelope& message) {
   if (message.target() >= 0)
     return send_down(tree_->branch(rank_, message.target()), message);
@@ -96,7 +96,7 @@ void message_router_state::send_to_rendezvous(const envelope& message) {
     for_rendezvous_.push_back(message);
 }
 
-// Null where there is none, or none any more.
+// Returns null if there is no open link to this neighbour.
 caf::actor message_router_state::link_to(std::int32_t neighbour) const {
   auto link = parent_link;
   if (!tree_ || tree_->parent(rank_) != neighbour) {
@@ -137,7 +137,7 @@ void message_router_state::enter(const generation_entered& event) {
   }
   for (auto& [id, link] : links_)
     if (link.rank >= 0 && tree_->branch(rank_, link.rank) != link.rank) {
-      // Whoever it is, it is not the member of this rank.
+      // The peer claimed a rank that is not a child of this member, so the claim is false.
       const auto claimed = std::exchange(link.rank, -1);
       by_rank_.erase(claimed);
       drop(id, not_below(claimed));
@@ -147,9 +147,10 @@ void message_router_state::enter(const generation_entered& event) {
   take_early(early);
 }
 
-// Only now is it known whose messages a link may bring. Where a link brought somebody else's, all messages
-// of that sender are suspect; the link's own member ends the generation. What came for generations that ended
-// before this member entered them came by links that are gone, and accuses nobody.
+// Checks messages that arrived before this generation. Only with the relay tree it is known which sources each link
+// may carry. If a link carried messages of a source that is not below it, all held messages of that source are
+// discarded, and the link is dropped, which ends the generation. Entries of earlier generations are skipped: their
+// links are gone, and they are no evidence against a member.
 void message_router_state::take_early(const std::vector<envelope>& messages) {
   std::set<std::int32_t> forged;
   for (const auto& [generation, source, id] : std::exchange(early_sources_, {})) {
@@ -225,7 +226,7 @@ void message_router_state::opened(const link_opened& event) {
   entry.handle = event.handle;
   entry.peer = event.peer;
   if (event.link != parent_link)
-    return; // it greets first
+    return; // the dialling member sends the first message, a greeting
   entry.rank = tree_->parent(rank_);
   farandole::address from{generation_, 0, rank_};
   caf::anon_send(entry.handle, encode(from, greeting{wire_version, rank_}));
@@ -242,7 +243,7 @@ void message_router_state::closed(const link_closed& event) {
   }
   auto rank = event.link == parent_link ? tree_->parent(rank_) : -1;
   if (auto link = links_.find(event.link); link != links_.end()) {
-    rank = link->second.dropped ? -1 : link->second.rank; // of one that was dropped the member knows
+    rank = link->second.dropped ? -1 : link->second.rank; // drop() has told the member already
     by_rank_.erase(link->second.rank);
     links_.erase(link);
   }
@@ -284,8 +285,8 @@ void message_router_state::received(const link_received& event) {
   take(event.link, event.message);
 }
 
-// It is about now: of another generation it is worth nothing, and what is between two members goes no
-// further.
+// A heartbeat of another generation is obsolete. Heartbeats are exchanged only between neighbours and are never
+// forwarded.
 void message_router_state::hear_heartbeat(link_id link, const envelope& message) {
   const auto rank = links_.at(link).rank;
   if (message.source() != rank)
@@ -295,7 +296,8 @@ void message_router_state::hear_heartbeat(link_id link, const envelope& message)
     self->send(heartbeats_, message);
 }
 
-// From above comes what the leader said, from below what members there say.
+// The link to the member above may carry only messages of the leader; a link to a child only messages of members
+// below it.
 std::string message_router_state::objection(std::int32_t neighbour, const envelope& message) const {
   using body = wire::Envelope::Body;
   const auto kind = message.kind();
@@ -335,11 +337,12 @@ void message_router_state::greet(link_id link, neighbour& from, const envelope& 
   by_rank_[said->rank] = link;
 }
 
-// To whom a message of the current generation goes in this process.
+// Delivers a message of the current generation to the actor in this process that handles it, and forwards it in the
+// relay tree.
 void message_router_state::route(const envelope& message) {
   auto found = sets_.find(message.set());
   if (found == sets_.end())
-    return; // this process sent it to itself while the set ended
+    return; // this process sent it to itself, and the set has ended in the meantime
   auto& set = found->second.actors;
   auto hand = [&](const envelope_actor& taker) {
     if (taker)
@@ -356,7 +359,7 @@ void message_router_state::route(const envelope& message) {
   case wire::Envelope::Body::SCHEDULE:
     if (from_leader && present)
       hand(set.worker);
-    // A relay learns of what was forgotten before those below can.
+    // The relay of this process must learn which cached ids were discarded before the members below it learn that.
     if (from_leader && message.target() < 0)
       hand(set.relay);
     return from_leader ? send_down(message) : void();
@@ -365,7 +368,7 @@ void message_router_state::route(const envelope& message) {
       hand(set.mover);
     return from_leader ? send_down(message) : void();
   default:
-    return; // objection() let nothing else in
+    return; // objection() has refused all other kinds
   }
 }
 

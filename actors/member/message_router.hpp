@@ -1,7 +1,7 @@
-// Who is reached by which link. The post of a member owns its links: to the rendezvous, to the member above
-// it and to those directly below it, as the tree of relays says. It checks what comes in against the link
-// that it came by, drops what is stale, holds what is early, and hands the rest to whom it concerns in this
-// process.
+// The message router of a member. It owns the member's links: to the rendezvous, to the member above it and to the
+// members directly below it in the relay tree. For each received message it checks that the link may carry messages
+// of that source. It drops messages of earlier generations, holds messages of later ones, and delivers the rest to
+// the responsible actor in this process.
 #pragma once
 
 #include <compare>
@@ -27,7 +27,7 @@ struct link_received;
 struct message_router_setup {
   member_actor member;
   link_settings links;
-  std::string rendezvous_ip; ///< empty: a job of one
+  std::string rendezvous_ip; ///< empty: a job with one member
   std::uint16_t rendezvous_port = 0;
   logger* log = nullptr;
 };
@@ -54,15 +54,15 @@ struct message_router_state {
 private:
   struct neighbour {
     caf::actor handle;
-    std::int32_t rank = -1; ///< -1 until it has greeted
+    std::int32_t rank = -1; ///< -1 until its greeting has arrived
     std::string peer;
-    bool dropped = false; ///< for what it sent; it is closed soon, and nothing more is taken from it
+    bool dropped = false; ///< it sent an invalid message: the link is closing, and its messages are ignored
   };
 
-  /// A process set as it is known here.
+  /// A process set that has started on this member.
   struct known_set {
     set_entered actors;
-    std::vector<std::int32_t> below; ///< children that are members, or lead to some
+    std::vector<std::int32_t> below; ///< children that are members of the set or lead to members
   };
 
   bool leads() const { return rank_ == 0; }
@@ -73,7 +73,7 @@ private:
   void send_up(const envelope& message);
   void send_down(const envelope& message);
   void send_down(std::int32_t child, const envelope& message);
-  /// Why this neighbour may not send this message; empty: it may.
+  /// Returns why this neighbour must not send this message, or an empty string.
   std::string objection(std::int32_t neighbour, const envelope& message) const;
   void take_early(const std::vector<envelope>& messages);
   void greet(link_id link, neighbour& from, const envelope& message);
@@ -85,24 +85,24 @@ private:
   std::uint64_t generation_ = 0;
   std::int32_t rank_ = -1;
   caf::actor rendezvous_;
-  link_id rendezvous_link_ = 0;          ///< of the last call; what comes by an earlier one is dropped
-  envelope path_addresses_;              ///< what the next link to it begins with
-  std::vector<envelope> for_rendezvous_; ///< until its link is up
-  std::vector<envelope> for_parent_;     ///< likewise
+  link_id rendezvous_link_ = 0;          ///< id of the last link to the rendezvous; earlier ones are ignored
+  envelope path_addresses_;              ///< first message on the next link to the rendezvous
+  std::vector<envelope> for_rendezvous_; ///< queued until the link to the rendezvous is open
+  std::vector<envelope> for_parent_;     ///< queued until the link to the member above is open
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
   message_gate gate_;
   struct early_source {
-    std::uint64_t generation = 0; ///< of the messages
-    std::int32_t rank = -1;       ///< that they name as their source
-    link_id link = 0;             ///< by which they came
+    std::uint64_t generation = 0; ///< generation of the messages
+    std::int32_t rank = -1;       ///< source rank in the messages
+    link_id link = 0;             ///< link on which they arrived
 
     friend auto operator<=>(const early_source&, const early_source&) = default;
   };
-  std::set<early_source> early_sources_; ///< of messages that the gate has held since before there was a tree
+  std::set<early_source> early_sources_;    ///< sources of messages that the gate holds from before the start
   std::map<std::uint32_t, known_set> sets_; ///< by number
-  std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start
-  envelope_actor heartbeats_;               ///< likewise; may be null
+  std::shared_ptr<const relay_tree> tree_;  ///< set when the generation starts
+  envelope_actor heartbeats_;               ///< set when the generation starts; may be null
   bool closing_ = false;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// No process set has this number.
+/// The number of the set that ranks use to exchange the address of the rendezvous. No process set has this number.
 constexpr std::uint32_t meeting_set = 0xffffffff;
 
 error refuse(std::string text) {
@@ -26,7 +26,7 @@ bool forces_mpi(const settings& values) {
   return find_forced_path(values).name == "mpi";
 }
 
-/// The setting that asks for MPI, as a person wrote it.
+/// The setting that asks for MPI, as the user wrote it; for error messages.
 std::string who_asks(const settings& values) {
   if (forces_mpi(values))
     return std::string(find_forced_path(values).variable) + "=mpi";
@@ -35,10 +35,11 @@ std::string who_asks(const settings& values) {
   return "a job started by mpirun";
 }
 
-/// Where the rendezvous is, as rank 0 tells the others; of fixed length, so that it takes one message.
+/// The address of the rendezvous, which rank 0 sends to the other ranks. It has a fixed size, so that one message
+/// suffices.
 struct meeting_point {
   std::array<char, 64> ip{};
-  std::array<char, 512> secret{}; ///< empty: all ranks have it already
+  std::array<char, 512> secret{}; ///< empty: all ranks know the secret already
   std::uint32_t port = 0;
 };
 
@@ -47,7 +48,7 @@ void write(std::array<char, Size>& field, const std::string& text) {
   std::memcpy(field.data(), text.data(), std::min(text.size(), Size - 1));
 }
 
-/// What to do about it, where MPI took too long.
+/// If MPI took too long, adds to the error which setting raises the limit.
 error with_remedy(error problem, const settings& values) {
   if (problem.kind == error_kind::timed_out)
     problem.text += ", within the " + values.cited(setting::start_timeout) +
@@ -61,7 +62,8 @@ std::vector<std::int32_t> everybody(std::int32_t size) {
   return all;
 }
 
-/// Whether a rendezvous that the settings name expects this very group.
+/// Checks that this process has the same rank and size for the launcher, whose rendezvous the settings name, and for
+/// MPI.
 error check_place(const settings& values, const mpi_group& group) {
   const auto rank = values.integer(setting::rank);
   const auto size = values.integer(setting::size);
@@ -104,7 +106,7 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   const bool launched_otherwise = !values.text(setting::rendezvous_address).empty();
   const bool alone = is_meant_to_be_alone(values) && !launched_otherwise;
   if (facts.ranks.empty() && (alone || !facts.launched_by_mpi())) {
-    // Left to itself, MPI would make a world of one.
+    // A process that MPI did not launch would get an MPI world of one process.
     if (values.integer(setting::size) == 1)
       return std::unique_ptr<mpi_start>();
     return refuse(who_asks(values) + " needs processes that mpirun or mpiexec started, and this one was not "

@@ -1,6 +1,6 @@
-// How processes that mpirun started become a job: MPI tells them how many they are, rank 0 serves the
-// rendezvous, and its address and the job's secret go to the others over MPI. From there on the job is
-// like any other, and MPI moves tensors only where the settings ask for it.
+// Start of a job whose processes were started by mpirun. MPI provides rank and size, rank 0 runs the rendezvous, and
+// it sends the address of the rendezvous and the job's secret to the other ranks over MPI. From then on the job is
+// like any other. MPI moves tensors only if the settings ask for it.
 #pragma once
 
 #include <chrono>
@@ -19,29 +19,30 @@ namespace farandole {
 
 struct mpi_job;
 
-/// What there is to know before MPI is asked.
+/// Facts about the start of this process that are known before MPI is initialised.
 struct mpi_facts {
-  std::vector<std::int32_t> ranks;           ///< of MPI's world, that are to be the job; empty: all
-  std::optional<foreign_launch> launch = {}; ///< another launcher that started this process
+  std::vector<std::int32_t> ranks;           ///< ranks of MPI's world that form the job; empty: all
+  std::optional<foreign_launch> launch = {}; ///< the foreign launcher that started this process, if any
 
-  /// MPI can say who belongs to the job.
+  /// Whether MPI can tell which processes belong to the job.
   bool launched_by_mpi() const { return launch && launch->by == gathering::mpi; }
 };
 
-/// Whether the job needs MPI: to come together, or because a setting asks for it.
+/// Whether the job needs MPI: for its start, or because a setting asks for it.
 bool needs_mpi(const settings& values, const mpi_facts& facts);
 
 class mpi_start {
 public:
-  /// Meets the others and completes what the settings and the secret lack: rank, size, and the address of the
-  /// rendezvous. Blocks at most the start timeout. Null: the job is this process alone, without MPI.
+  /// Exchanges the address of the rendezvous with the other ranks. Fills in missing settings (rank, size and the
+  /// address of the rendezvous) and the secret. Blocks at most for the start timeout. Returns null if this process
+  /// alone is the job, without MPI.
   static expected<std::unique_ptr<mpi_start>> meet(settings& values, std::string& secret,
                                                    const mpi_facts& facts);
   mpi_start(const mpi_start&) = delete;
   mpi_start& operator=(const mpi_start&) = delete;
 
   std::shared_ptr<const mpi_job> job() const { return job_; }
-  /// Whether MPI brought the job together, rather than a launcher.
+  /// Whether the job was started by MPI alone, and not by a launcher with a rendezvous of its own.
   bool brought_together() const { return brought_together_; }
   /// Whether any thread may call MPI.
   bool threads() const;
@@ -53,7 +54,7 @@ private:
 
   std::shared_ptr<mpi_job> job_;
   bool brought_together_ = false;
-  std::unique_ptr<served_rendezvous> rendezvous_; ///< on rank 0 of a job that MPI brought together
+  std::unique_ptr<served_rendezvous> rendezvous_; ///< only on rank 0, if brought_together_
 };
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-// Gathers how the data paths of a process set's members can be reached and, once all have told, tells
-// everyone of them. One for each set, on the leader, which need not be a member.
+// The address exchange: collects the path addresses of a process set's members and, once it has all of them, sends
+// them to every member. One for each set, on the leader, which need not be a member.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct address_exchange_setup {
   farandole::address self;
   std::vector<std::int32_t> ranks; ///< global, of all members of the set
   envelope_actor post;
-  member_watcher_actor watcher; ///< hears of members that send what cannot be
+  member_watcher_actor watcher; ///< is told of members that break the protocol
 };
 
 class address_exchange_state {

@@ -50,7 +50,7 @@ operation_state_ptr announced_operations::take(const std::string& name) {
 operation_state_ptr announced_operations::take_under_any_key(const std::string& name) {
   if (auto named = take(name))
     return named;
-  // Rare enough for a look at every id.
+  // This is rare, so a linear search is good enough.
   return removed(by_id_, std::find_if(by_id_.begin(), by_id_.end(),
                                       [&name](const auto& item) { return item.second->name == name; }));
 }

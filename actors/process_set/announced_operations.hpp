@@ -1,5 +1,5 @@
-// The operations of one member that its worker has announced, or is about to announce, to the leader: by name
-// until the leader assigns an id, by id from then on. One thread, the loop.
+// The operations that the set client of one member has announced to the leader, or is about to: by name until the
+// leader assigns an id, by id from then on. Used on the event loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ public:
 
   /// Adds an operation by its id, or by its name while that is 0.
   void add(operation_state_ptr operation);
-  /// Adds it by its name although it has an id, which the leader has asked about.
+  /// Adds an operation by its name although it has an id, because the leader has asked for the full request.
   void add_by_name(operation_state_ptr operation);
 
-  /// The operation of this name goes by this id from now on. The one that is known by the id; null if none
-  /// is.
+  /// Moves the operation of this name to this id. Returns the operation that is known by the id; null if there is
+  /// none.
   const operation_state* assign(std::uint32_t id, const std::string& name);
 
   /// These remove the operation from the table; null if there is none.
@@ -34,7 +34,7 @@ public:
   /// from here on only its runner may settle it. Null if there is none.
   operation_state_ptr claim(std::uint32_t id, const std::string& name);
 
-  /// Fails all with `why` and is empty afterwards.
+  /// Fails all operations with `reason` and empties the table.
   void settle_all(const error& reason);
 
 private:

@@ -29,7 +29,8 @@ std::string called(const bundle_entry& entry) {
   return entry.id ? "id " + std::to_string(entry.id) : printable_name(entry.name);
 }
 
-// What the schedule wants of a tensor that this member has not submitted, or has otherwise.
+// Why the schedule does not fit this member's tensor: the tensor was not submitted, or was submitted differently.
+// Empty if it fits.
 std::string complaint(const bundle& bundle, const bundle_entry& entry, const operation_state_ptr& own,
                       bool joined) {
   if (!own)
@@ -89,7 +90,7 @@ void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane
   case row_use::dealt:
     for (auto rows : operation->splits)
       moved.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
-    part.output = nullptr; // the lane allocates it once the members have told each other its size
+    part.output = nullptr; // the lane allocates it once the members have exchanged their row counts
     break;
   case row_use::segmented:
     add_segments(*operation, moved);
@@ -100,7 +101,7 @@ void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane
   moved.parts.push_back(part);
 }
 
-// Rows that cannot be dealt out evenly go to the first members, one each.
+// The remainder of the division goes to the first members, one row each.
 void bundle_builder::add_segments(operation_state& operation, work& moved) const {
   const auto rows = static_cast<std::size_t>(operation.signature.shape.at(0));
   const auto row_bytes = bytes_of_row(operation.signature);

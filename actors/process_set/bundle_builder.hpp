@@ -1,6 +1,6 @@
-// From a bundle of the leader's schedule to a job for the lane: the kind of work as the leader says it, the
-// memory and the sizes as this member submitted them. A schedule that does not fit what was submitted here is
-// refused rather than run: lanes trust their numbers.
+// Builds a job for the lane from a bundle of the leader's schedule. The schedule gives the kind of work; the
+// operations that this member has submitted give the memory and the sizes. A schedule that does not fit these
+// operations is refused, because lanes do not check their numbers.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace farandole {
 
 class bundle_builder {
 public:
-  /// Of the member at position `rank` in a set of `members`; `ranks` are their global ranks, none where the
-  /// two are the same.
+  /// For the member at position `rank` in a set of `members`. `ranks`: their global ranks; empty where these are
+  /// equal to the positions.
   bundle_builder(std::int32_t rank, std::int32_t members, std::span<const std::int32_t> ranks = {})
       : rank_(static_cast<std::size_t>(rank)), members_(static_cast<std::size_t>(members)), ranks_(ranks) {}
 
-  /// `operations[i]` is what this member submitted for `what.entries[i]`; null where it submitted nothing,
-  /// which only a member may that has `joined`, and only where zeros can stand in for it. The job holds the
-  /// operations from here on; if it is refused, they are settled when the error's reader drops it.
+  /// `operations[i]` is the operation that this member submitted for `bundle.entries[i]`. It may be null only if
+  /// this member has `joined` and zeros can stand in. The job takes over the operations; if the bundle is refused,
+  /// they are settled with an error.
   expected<std::unique_ptr<lane_job>> build(const bundle& bundle, std::vector<operation_state_ptr> operations,
                                             bool joined) const;
 

@@ -25,7 +25,7 @@ void fast_path_watch::look(const std::function<void(operation_state_ptr)>& move)
   });
 }
 
-// Only asks the board: who waits, or look(), settles.
+// Only reads the fast path: the waiting caller or look() settles the operations.
 std::vector<stall> fast_path_watch::stalled(time current, std::chrono::nanoseconds limit,
                                             std::span<const std::int32_t> ranks) {
   drop_finished();

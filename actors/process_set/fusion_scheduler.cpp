@@ -22,7 +22,8 @@ fusion_scheduler_state::start(const set_place& position, const fusion_options& o
 void fusion_scheduler_state::decided(const negotiation_result& decision) {
   if (ended_)
     return;
-  // What is for one member is about its past: it goes ahead of all that may be about its present.
+  // Answers to single members refer to their earlier requests. They are sent before the schedule, which may refer to
+  // the current ones.
   answer(decision);
   plan_->push(decision.ready, now());
 
@@ -48,8 +49,8 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
   schedule.buckets = decision.buckets;
   schedule.end = ended_ = decision.end;
   schedule.departed = decision.departed;
-  // Who has joined stands in until the result of the join, and behind `end` nothing follows. A whole bucket
-  // waits for no company: the rest of it would only make another message.
+  // A member that has joined stands in only until the result of the join, and no schedule follows `end`: both flush
+  // all bundles. A whole bucket is not held back for more tensors: that would only cost another message.
   schedule.bundles =
       decision.joined >= 0 || decision.end || decision.whole ? plan_->flush() : plan_->take(now());
   if (!schedule.empty())

@@ -1,5 +1,5 @@
-// The leader's mouth: puts what is ready into one order of bundles (collectives/fusion/fusion) and tells all
-// members. One for each (generation, set), on the set's leader, beside the negotiator.
+// The fusion scheduler: puts ready tensors into one order of bundles (collectives/fusion/fusion) and sends the
+// schedules to all members. One for each (generation, set), on the set's leader, beside the negotiator.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ private:
   set_place position_;
   std::optional<fusion> plan_;
   envelope_actor post_;
-  std::optional<std::chrono::nanoseconds> armed_; ///< when the next tick comes
+  std::optional<std::chrono::nanoseconds> armed_; ///< time of the next tick
   bool ended_ = false;
 };
 

@@ -11,7 +11,7 @@ class guarded {
 public:
   void set(Value next) {
     std::lock_guard lock(mutex_);
-    value_.swap(next); // what was there before is destroyed without the lock
+    value_.swap(next); // `next`, now the old value, is destroyed after the lock is released
   }
   Value get() const {
     std::lock_guard lock(mutex_);

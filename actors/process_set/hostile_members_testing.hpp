@@ -1,6 +1,6 @@
-// What tests of a process set's actors among hostile members share. Each message either does nothing, or is
-// told to the member's root with the rank that sent it, which ends the generation with that rank named; the
-// actor lives on and serves the others.
+// Shared by tests that expose a process set's actors to hostile members. Each hostile message either has no effect,
+// or the actor reports it to the member's root with the rank of the sender; the root then ends the generation and
+// names that rank. The actor itself goes on and serves the other members.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ inline address from(std::int32_t rank) {
   return {generation, set, rank};
 }
 
-/// One actor of a process set on the leader or a relay, and what comes out of it.
+/// One actor under test, on the leader or a relay, and a recorder of its messages.
 class bench {
 public:
   using maker = std::function<envelope_actor(caf::actor_system& system, const caf::actor& ear)>;
@@ -72,9 +72,9 @@ private:
 
 struct hostile {
   const char* name;
-  std::int32_t culprit; ///< whom the message is from
+  std::int32_t culprit; ///< the rank that sent the message
   std::function<envelope()> message;
-  const char* reason; ///< with which it is named; empty: the message counts for nothing
+  const char* reason; ///< text of the expected report; empty: the message has no effect
 };
 
 inline requests with(const std::function<void(requests&)>& fill) {
@@ -96,7 +96,7 @@ inline requests ask(const std::string& name, std::vector<std::int64_t> shape = {
   });
 }
 
-/// What every one of these actors has to withstand, from this rank.
+/// Messages from this rank that every one of these actors must withstand.
 inline std::vector<hostile> foreign_messages(std::int32_t rank) {
   return {
       {"a greeting", rank,
@@ -141,7 +141,8 @@ inline std::vector<hostile> operator+(std::vector<hostile> first, std::vector<ho
   return first;
 }
 
-/// Each of the messages meets an actor in mid-work; afterwards the actor serves the others.
+/// Sends each of the messages to an actor in the middle of its work, and checks that the actor then serves the other
+/// members.
 inline void withstands(const bench::maker& make, const std::vector<hostile>& messages,
                        const std::function<void(bench&)>& begin, const std::function<void(bench&)>& serves) {
   for (const hostile& message : messages) {

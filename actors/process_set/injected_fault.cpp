@@ -10,13 +10,13 @@ namespace farandole {
 
 namespace {
 
-// Counts, and sees to it that the victim fails before it comes to the message.
+// Counts and forwards messages. At the right one, the victim is told to exit before the message is forwarded.
 envelope_actor::behavior_type trap(envelope_actor::pointer self, envelope_actor counted,
                                    caf::actor_addr victim, std::shared_ptr<injected_fault> fault) {
   return {
       [self, counted, victim, fault](const envelope& message) {
         if (fault->times > 0 && --fault->message == 0) {
-          // What follows comes at the very next message.
+          // Each further fault happens at the very next message.
           fault->message = --fault->times > 0 ? 1 : 0;
           if (auto living = caf::actor_cast<caf::actor>(victim))
             self->send_exit(living, caf::make_error(caf::sec::runtime_error,

@@ -1,6 +1,6 @@
-// Faults on purpose, for tests: one actor of one process set fails when the n-th message from another member
-// is on its way to it, or to one of its siblings. Where no fault is wanted nothing of this exists; where one
-// is, an actor stands between the message router and who is counted.
+// Fault injection for tests: one actor of one process set fails when the n-th message from another member is on its
+// way to it, or to one of its siblings. Without a fault, none of this exists. With one, an extra actor stands
+// between the message router and the actor whose messages are counted.
 #pragma once
 
 #include <caf/all.hpp>
@@ -20,19 +20,24 @@ struct set_entered;
 struct injected_fault {
   std::uint32_t set = 1; ///< id
   std::int32_t rank = 0; ///< global, of the process in which it happens
-  std::string actor; ///< that fails: negotiator, scheduler, address exchange, relay actor, worker or mover
-  std::string at;    ///< whose messages are counted; not the scheduler, to whom none come from outside
-  std::uint64_t message = 1; ///< how many still may come; shared by all that come after
-  std::uint64_t times = 1;   ///< how many such messages are followed by a fault, one after the other
+  /// The actor that fails: negotiator, scheduler, introducer (the address exchange), relay, worker (the set client)
+  /// or path_connector.
+  std::string actor;
+  /// The actor whose messages are counted; not the scheduler, which receives none from other members.
+  std::string at;
+  /// The fault happens at the n-th message from now. All actors of this name share the count, also after restarts.
+  std::uint64_t message = 1;
+  std::uint64_t times = 1; ///< number of faults; each further one happens at the very next message
 };
 
 using injected_faults = std::vector<std::shared_ptr<injected_fault>>;
 
-/// Has those that concern this set and rank stand in for who is counted, in what the message router is about to learn.
+/// Applies the faults of this set and rank to `routes`, before the message router learns them: replaces each actor
+/// whose messages are counted by one that counts and forwards them.
 void inject(const injected_faults& faults, caf::actor_system& system, std::uint32_t set, std::int32_t rank,
             const caf::actor_addr& scheduler, set_entered& routes);
 
-/// From "set=1,rank=0,actor=worker,at=worker,message=3,times=1", and more behind semicolons.
+/// Parses "set=1,rank=0,actor=worker,at=worker,message=3,times=1"; semicolons separate several faults.
 expected<injected_faults> read_faults(std::string_view text);
 
 } // namespace farandole

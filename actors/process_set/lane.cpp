@@ -12,14 +12,14 @@ namespace farandole {
 
 namespace {
 
-// To follow an operation's error; `silent`: the members whose processes make no progress.
+// Text to append to an operation's error. `silent` describes the members whose processes make no progress.
 std::string lateness_notice(bool late, const std::string& silent) {
   if (late && silent.empty())
     return "; no member is known whose process makes no progress, so one is late or stuck in something else";
   return silent;
 }
 
-// Outputs whose size is known only now live with their operation.
+// Allocates the outputs whose size is known only now. Each operation owns its output.
 error allocate_outputs(lane_job& job, result_memory& memory) {
   if (!row_of(job.bundle.operation).has_rows())
     return {};
@@ -36,7 +36,7 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
 
 } // namespace
 
-// The lane may have gone before: where the set was started anew, that is the reason.
+// The lane may be gone already. If the set was restarted, the restart is the reason.
 lane_job::~lane_job() {
   std::erase_if(operations, [](const operation_state_ptr& operation) { return !operation; });
   if (auto runs = operations.empty() ? nullptr : home.lock())
@@ -53,7 +53,7 @@ void lane_job::settle(const error& reason) {
 }
 
 lane_thread::lane_thread(wiring wires) : wiring_(std::move(wires)) {
-  // The thread inherits a mask that blocks every signal: they are for the framework's threads.
+  // The thread inherits a mask that blocks every signal, so signals go to the framework's threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -132,7 +132,7 @@ void lane_thread::use(std::unique_ptr<data_paths> paths) {
 
 void lane_thread::loop() {
   while (!stop_) {
-    auto __int_type = queued_.load(std::memory_order_seq_cst);
+    auto queued_count = queued_.load(std::memory_order_seq_cst);
     std::vector<std::function<void()>> tasks;
     {
       std::lock_guard guard(mutex_);
@@ -141,14 +141,14 @@ void lane_thread::loop() {
     for (auto& task : tasks)
       task();
     if (tasks.empty())
-      queued_.wait(__int_type);
+      queued_.wait(queued_count);
   }
-  // What belongs to this thread goes with it.
+  // The paths belong to this thread, so this thread destroys them.
   paths_.reset();
 }
 
 void lane_thread::execute(lane_job& job) {
-  // The lane numbers works anew.
+  // Saved because run_work() overwrites it with the lane's own number.
   const auto sequence = job.bundle.sequence;
   std::uint64_t bytes = 0;
   for (auto& part : job.bundle.parts)
@@ -162,8 +162,8 @@ void lane_thread::execute(lane_job& job) {
   wiring_.finished(sequence, bytes, cause);
 }
 
-// A member whose process makes no progress holds up those that wait for it, and they those that wait for them:
-// each names it, whether it waited too long itself or a neighbour left it for that reason.
+// A member whose process makes no progress holds up its neighbours, and these hold up theirs. Each of them names the
+// silent member in its error, whether it timed out itself or was left by a neighbour that timed out.
 error lane_thread::explained(error reason) const {
   const bool late = reason.kind == error_kind::timed_out;
   if (wiring_.remark && (late || reason.kind == error_kind::disconnected))
@@ -171,8 +171,8 @@ error lane_thread::explained(error reason) const {
   return reason;
 }
 
-// Another member's part of the set, or the member itself, may have ended: its path then broke for a reason
-// that this member is about to hear.
+// A path may break because another member's part of the set, or that member itself, has ended. The reason then
+// arrives shortly afterwards, so the lane waits for it.
 error lane_thread::cause_of(error failure) {
   if (!failure || !wiring_.broke || reason() || failure.kind == error_kind::unimplemented)
     return failure;
@@ -207,13 +207,13 @@ error lane_thread::exchange_splits(lane_job& job, const deadline_and_abort& dead
   return {};
 }
 
-// Paths tell works apart by their number. Members run equal bundles in equal order, and what a bundle needs
-// besides its own work follows from its operation alone, so counting gives equal numbers on all of them; a
-// member that gives up in between has ended the generation.
+// Paths identify works by their sequence number. All members run equal bundles in equal order, and the additional
+// works of a bundle follow from its operation alone, so counting gives equal numbers on all members. A member that
+// gives up in between has ended the generation.
 error lane_thread::run_work(work& task, const deadline_and_abort& deadline) {
   task.sequence = works_++;
   auto cause = paths_->choose(task).run(task, deadline).error;
-  // The one that aborted knows why; the path only knows that.
+  // The path only knows that it was aborted; the caller of abort() has given the reason.
   if (cause.kind == error_kind::disconnected)
     if (auto told = reason())
       cause = told;

@@ -1,6 +1,6 @@
-// A lane runs the bundles of one process set on this member, in order, and settles the operations it has
-// started: it alone, and only after its path has let go of the buffers. `lane_thread` is the real one:
-// straight-line code on a thread of its own that may block. The simulated world brings another.
+// A lane runs the bundles of one process set on this member, in order. Only the lane settles the operations that it
+// has started, and only after the path has released their buffers. `lane_thread` is the real implementation:
+// straight-line code on its own thread, which may block. The simulated world has another one.
 #pragma once
 
 #include <atomic>
@@ -23,19 +23,20 @@ namespace farandole {
 
 class lane;
 
-/// One bundle and the operations it settles; operations[i] belongs to bundle.parts[i] and is null where this
-/// member has joined and stands in with neutral elements.
+/// One bundle and the operations that it settles. operations[i] belongs to bundle.parts[i]; it is null where this
+/// member has joined, so that neutral elements stand in.
 struct lane_job {
   work bundle;
   std::vector<operation_state_ptr> operations;
-  std::weak_ptr<lane> home; ///< where it is to run
+  std::weak_ptr<lane> home; ///< the lane that is to run it
 
   lane_job() = default;
   lane_job(const lane_job&) = delete;
   lane_job& operator=(const lane_job&) = delete;
-  /// A job that is dropped on its way leaves what it holds to its lane: nobody waits on the dead.
+  /// A job that is dropped before it ran hands its operations to its lane, which settles them when it ends. If the
+  /// lane is gone, the operations fail at once. So no caller waits forever.
   ~lane_job();
-  /// Ends every operation with `how`. The path must have let go of the buffers.
+  /// Settles every operation of the job with `reason`. The path must have released the buffers.
   void settle(const error& reason);
 };
 
@@ -44,9 +45,9 @@ public:
   virtual ~lane() = default;
   /// Queues a bundle. Never blocks.
   virtual void run(std::unique_ptr<lane_job> job) = 0;
-  /// Makes the running path give up and fails what is queued and what will come with `why`. Never blocks.
+  /// Makes the running path give up; fails all queued and all later bundles with `reason`. Never blocks.
   virtual void abort(error reason) = 0;
-  /// Operations of a job that will never come: they end as the lane does.
+  /// Takes over the operations of a job that will never run. They are settled with the reason of abort().
   virtual void adopt(std::vector<operation_state_ptr> orphans) = 0;
 };
 
@@ -56,40 +57,40 @@ public:
     std::string name;                           ///< of the thread, at most 15 characters
     std::chrono::nanoseconds operation_timeout; ///< for one bundle
     std::string timeout_citation;               ///< "operation timeout (…) = 30 s"
-    /// From the lane's thread, after the operations of a bundle were settled: its number and how it ended.
+    /// Called on the lane's thread after the operations of a bundle were settled, with its number, size and error.
     std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& reason)> finished;
-    /// From the lane's thread, where there is somebody who says why a path broke: the other members may have
-    /// reasons that end the lane at once. What the path broke in is settled with that reason, if it is told
-    /// before the patience ends.
+    /// Called on the lane's thread when a path broke; empty if no other component can explain the failure. Other
+    /// members may have a reason for it that aborts this lane. If the abort arrives within `patience`, its reason
+    /// becomes the error of the failed operations.
     std::function<void(const error& failure)> broke = {};
     std::chrono::nanoseconds patience{};
-    /// The members whose processes make no progress, to follow the error of a bundle that has waited for too
-    /// long or was left by a neighbour; empty: none is known. From the lane's thread.
+    /// Describes the members whose processes make no progress; empty if there are none. Called on the lane's thread
+    /// when a bundle has timed out or was left by a neighbour; the text is appended to the error.
     std::function<std::string()> remark = {};
   };
   explicit lane_thread(wiring wires);
   ~lane_thread() override { stop(); }
 
-  /// Aborts, and waits for the thread; nothing queued is run afterwards, and what was is settled. Idempotent.
-  /// Blocks for as long as the path needs to give up: not for the loop.
+  /// Aborts and joins the thread. Bundles that are still queued do not run, and all their operations are settled.
+  /// Idempotent. Blocks until the running path has given up, so the event loop must not call it.
   void stop();
 
-  /// The thread ends once it has done what it was given; stop() then no longer blocks for long. For the loop.
+  /// Lets the thread end after the work that is queued so far; stop() then returns soon. For the event loop.
   void finish();
 
   void run(std::unique_ptr<lane_job> job) override;
   void abort(error reason) override;
   void adopt(std::vector<operation_state_ptr> orphans) override;
 
-  /// Runs `task` on the lane's thread, in order with bundles: how paths are set up, which belong to that
+  /// Runs `task` on the lane's thread, in order with the bundles. Used to set up the paths, which belong to that
   /// thread.
   void call(std::function<void()> task);
 
-  /// From the lane's thread: the paths that bundles take from now on.
+  /// Sets the paths that bundles take from now on. On the lane's thread only.
   void use(std::unique_ptr<data_paths> paths);
   data_paths* paths() { return paths_.get(); }
   const abort_token& token() const { return token_; }
-  /// Where outputs come from whose size is known only when they are moved. Thread-safe.
+  /// Memory for outputs whose size is known only when they are moved. Thread-safe.
   const std::shared_ptr<result_memory>& results() const { return results_; }
 
 private:
@@ -107,12 +108,12 @@ private:
   abort_token token_;
   std::unique_ptr<data_paths> paths_;
   std::shared_ptr<result_memory> results_ = std::make_shared<result_memory>();
-  std::uint64_t works_ = 0; ///< run so far
+  std::uint64_t works_ = 0; ///< number of works run so far
 
   mutable std::mutex mutex_;
-  std::condition_variable told_; ///< of aborted_
+  std::condition_variable told_; ///< notified when aborted_ is set
   error aborted_;
-  std::vector<operation_state_ptr> orphans_; ///< until aborted_
+  std::vector<operation_state_ptr> orphans_; ///< adopted operations, until aborted_ is set
   std::vector<std::function<void()>> queue_;
   std::atomic<std::uint32_t> queued_{0}; ///< counts pushes; the thread sleeps on it
   std::atomic<bool> stop_{false};

@@ -1,4 +1,4 @@
-// The leader's ear: takes what the members ask for, lets collectives/negotiation/negotiation decide, and passes the
+// The negotiator: receives the members' requests, lets collectives/negotiation/negotiation decide, and passes the
 // result on to the fusion scheduler of the same set. One for each (generation, set), on the set's leader.
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace farandole {
 
-/// Where a process set's actors live.
+/// The set and the generation that an actor on the leader serves.
 struct set_place {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t leader = 0; ///< global rank of this process
-  /// The last schedule, which says `end`, is on its way; called by the scheduler.
+  /// Called by the fusion scheduler when the last schedule, which says `end`, has been sent.
   std::function<void()> ended = {};
-  /// Its lane's progress comes in requests; -1: the scheduler hears it from the lane here.
+  /// The rank whose requests report finished bundles; -1: the leader's own lane tells the fusion scheduler.
   std::int32_t reporter = -1;
 };
 
@@ -51,8 +51,8 @@ private:
   member_watcher_actor parent_;
 };
 
-/// A member whose requests cannot be read, or break the protocol, is reported to `parent`; its link should be
-/// closed. Messages of another generation or set are ignored: the gate has kept them out before.
+/// Reports a member whose requests cannot be decoded, or break the protocol, to `parent`, which should close its
+/// link. Ignores messages of another generation or set; the message gate has normally dropped them before.
 negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
                                            set_place position, negotiation_options options,
                                            fusion_scheduler_actor scheduler, member_watcher_actor parent);

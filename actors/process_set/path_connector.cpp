@@ -26,7 +26,7 @@ void path_connector_state::introduce(const path_addresses& addresses) {
   self->send(setup_.post, encode(setup_.self, addresses));
 }
 
-// Paths are connected once: a second time they would be under way, or in use.
+// Paths are connected only once: at the second time they would be connecting, or in use.
 void path_connector_state::hear(const envelope& message) {
   if (connecting_)
     return setup_.broke(
@@ -65,7 +65,7 @@ void path_connector_state::connect(std::vector<path_addresses> all) {
     run(job);
 }
 
-// The other members may be quick: what they are ready for can come before the path addresses.
+// Bundles may arrive before the path addresses, because other members may be faster.
 void path_connector_state::run(const lane_job_ptr& job) {
   if (!connecting_)
     early_.push_back(job);

@@ -1,5 +1,6 @@
-// A member's mover for one process set: it introduces this member's data paths to the others, has the lane
-// connect them, feeds the lane with bundles, and makes it give up when the generation ends.
+// The path connector: the actor of one member in one process set that sends the addresses of this member's paths to
+// the address exchange, makes the lane connect the paths, feeds the lane with bundles, and aborts it when the
+// generation ends.
 #pragma once
 
 #include <chrono>
@@ -21,13 +22,13 @@ struct path_connector_setup {
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
   envelope_actor post;
-  std::function<void(error)> broke;  ///< the paths cannot be used; from any thread
-  std::function<void()> ready;       ///< connected; from the loop
-  std::function<void()> drained;     ///< from the lane's thread
+  std::function<void(error)> broke;  ///< called when the paths cannot be used; from any thread
+  std::function<void()> ready;       ///< called once connected; from the event loop
+  std::function<void()> drained;     ///< called from the lane's thread
   std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
   std::chrono::nanoseconds connect_timeout{};
   std::string connect_citation;
-  /// Once connected, from the lane's thread.
+  /// Called once connected, from the lane's thread.
   std::function<void(std::shared_ptr<shm_fast_path>, std::shared_ptr<heartbeat_words>)> connected;
   logger* log = nullptr;
 };
@@ -50,8 +51,8 @@ private:
 
   path_connector_actor::pointer self;
   path_connector_setup setup_;
-  bool connecting_ = false;         ///< the lane knows the others, or is getting to know them
-  std::vector<lane_job_ptr> early_; ///< until then
+  bool connecting_ = false;         ///< the paths are connected, or the lane is connecting them
+  std::vector<lane_job_ptr> early_; ///< bundles that came before that
 };
 
 path_connector_actor::behavior_type

@@ -17,7 +17,7 @@ error removed(const set_event& event) {
           "process set " + std::to_string(event.id) + " was removed while this operation was pending"};
 }
 
-// A supervisor ends with a text.
+// The exit reason of a supervisor carries a text.
 std::string text_of(const caf::error& reason, const caf::actor_system& system) {
   if (reason.context().match_elements<std::string>())
     return reason.context().get_as<std::string>(0);
@@ -50,7 +50,7 @@ void process_set_manager_state::change(const sets_changed& message) {
     if (!event.ends) {
       started_.push_back(event.id);
       start(event, {std::make_shared<set_epochs>(), 0}, false);
-      // Who is no member has nothing to connect.
+      // A process that is no member has no paths to connect.
       if (place_of(pattern_.shared->rank, event.ranks) >= 0)
         awaited_.insert(event.number);
       continue;
@@ -64,10 +64,10 @@ void process_set_manager_state::change(const sets_changed& message) {
   settle_if_done();
 }
 
-// Framework threads find a new set once it is connected. A set that starts `again` they have found before:
-// what they ask of it waits behind the connecting.
+// Framework threads find a new set once it is connected. They already know a set that starts `again`: it is opened
+// as soon as its actors run, and its operations wait until the paths are connected.
 //
-// A number that comes twice would take the place of a set that runs, and nobody would end that one.
+// A number must not be used twice: the new set would replace a running one, which could then never be ended.
 void process_set_manager_state::start(const set_event& event, set_epoch epoch, bool again) {
   if (!begun_.insert(event.number).second)
     return self->send(pattern_.member,
@@ -143,7 +143,7 @@ void process_set_manager_state::told(const set_told& told_set) {
     running_set.ready = true;
     if (over_)
       return;
-    // It was to end while the others were still connecting to it.
+    // The set was told to end while the other members were still connecting to it.
     if (running_set.reason)
       return stop(running_set, running_set.reason);
     pattern_.shared->sets.open(running_set.place);
@@ -163,7 +163,7 @@ void process_set_manager_state::told(const set_told& told_set) {
 
 void process_set_manager_state::stop(running_set& set, const error& reason) {
   set.reason = reason;
-  // The others could not connect to what is gone.
+  // A set ends only after it is connected: otherwise the other members could not finish connecting to it.
   if (!set.ready || std::exchange(set.told, true))
     return;
   if (set.actors->negotiator)
@@ -171,7 +171,8 @@ void process_set_manager_state::stop(running_set& set, const error& reason) {
   fail_if_over(set.place->number);
 }
 
-// The last schedule may come before the word that the set ends, where messages take different ways.
+// The set's last schedule may arrive before the global schedule that ends the set, because the two may take
+// different routes.
 void process_set_manager_state::fail_if_over(std::uint32_t number) {
   auto& entry = running_.at(number);
   if (!entry.reason || !entry.last_heard || !entry.ready)
@@ -201,7 +202,7 @@ void process_set_manager_state::leave(const error& reason) {
   std::vector<std::uint32_t> numbers;
   for (auto& [number, running_set] : running_)
     numbers.push_back(number);
-  // Each may be gone at once.
+  // A set may be erased by the calls below, so each is looked up again.
   for (auto number : numbers)
     if (auto found = running_.find(number); found != running_.end()) {
       if (found->second.failed)
@@ -260,7 +261,7 @@ void process_set_manager_state::down(const caf::down_msg& down_message) {
   fail_queues();
 }
 
-// Submission queues first: nobody comes back to what is pending behind them.
+// Fails the submission queues before it exits: afterwards, no actor would settle the operations pending in them.
 void process_set_manager_state::take_down(const caf::error& reason) {
   end(shut_down());
   taken_down_ = reason;

@@ -1,18 +1,21 @@
-// Starts and ends this member's process sets as the global set's schedule says; the global set itself is the
-// member's. A set starts as one tree (set_tree.hpp) and is found by framework threads once its paths are
-// connected here. It ends in order:
+// Starts and ends this member's process sets as the global set's schedule says. The global set itself belongs to the
+// member. A set starts as one tree (set_tree.hpp), and framework threads find it once its paths are connected here.
+// It ends in order:
 //
 //   told to end (global schedule) ─┐
-//                                  ├─▶ what is pending fails ─▶ lane drained ─▶ gone
+//                                  ├─▶ pending operations fail ─▶ lane drained ─▶ tree gone
 //   its own last schedule ─────────┘
 //
-// so that what the leader had scheduled before still runs on every member.
+// So every member still runs the bundles that the leader had scheduled before.
 //
-// A set of which a part fails starts anew on all its members, alone. Whoever sees the failure tells the
-// leader, whose global schedule says to all where in its order the set restarts:
+// If an actor or a path of a set fails, that set alone restarts, on all its members. The member that sees the
+// failure reports it to the leader. The leader's global schedule tells all members at which point of its order the
+// set restarts:
 //
-//   an actor died, a path broke ─▶ told to start anew (global schedule) ─▶ what is pending fails, the lane
-//   gives up, the tree goes ─▶ a new tree with the next number, the set's next epoch (door/set_epochs.hpp)
+//   an actor died, or a path broke
+//     ─▶ told to restart (global schedule)
+//     ─▶ pending operations fail, the lane gives up, the tree ends
+//     ─▶ a new tree with the next number, in the set's next epoch (actors/submission/set_epochs.hpp)
 #pragma once
 
 #include <cstdint>
@@ -30,7 +33,7 @@ struct process_set_manager_state {
   static inline const char* name = "set_keeper";
 
   explicit process_set_manager_state(process_set_manager_actor::pointer owner) : self(owner) {}
-  /// `pattern`: what all sets have in common.
+  /// `pattern`: the part of the setup that all sets have in common.
   void begin(set_setup pattern);
 
   void change(const sets_changed& message);
@@ -49,19 +52,19 @@ private:
     std::shared_ptr<shared_set_state> place;
     std::shared_ptr<set_actors> actors;
     caf::actor tree;
-    error reason;            ///< told to end: what becomes of what is pending
-    bool last_heard = false; ///< the leader's last schedule for it
+    error reason;            ///< set once it was told to end: the error for its pending operations
+    bool last_heard = false; ///< the leader's last schedule for it has come
     bool again = false;      ///< it has failed before
     bool ready = false;      ///< its paths are connected, or there are none here
-    bool told = false;       ///< its actors, to end
+    bool told = false;       ///< its actors have been told to end
     bool stopped = false;    ///< its tree has died
     bool failed = false;     ///< the leader has been told that a part of it failed here
   };
-  /// Of a set that failed: the submission queue still has to fail what is pending.
+  /// A set that failed, while its submission queue still has to fail the pending operations.
   struct remains {
     std::shared_ptr<shared_set_state> place;
     caf::actor_addr tree;
-    bool stopped = false; ///< the tree
+    bool stopped = false; ///< its tree has died
     error reason;
   };
 
@@ -82,15 +85,15 @@ private:
   process_set_manager_actor::pointer self;
   set_setup pattern_;
   std::set<std::uint32_t> begun_;                ///< numbers of all sets that ever started
-  std::map<std::uint32_t, running_set> running_; ///< by number: those with actors here
+  std::map<std::uint32_t, running_set> running_; ///< by number: the sets with actors here
   std::vector<remains> abandoned_;
-  operation_state_ptr asked_;          ///< the change that is coming about; at most one
-  std::set<std::uint32_t> awaited_;    ///< numbers of sets that it starts or ends here
-  std::vector<std::uint32_t> started_; ///< ids of those that it starts
+  operation_state_ptr asked_;          ///< requested the change in progress; there is at most one
+  std::set<std::uint32_t> awaited_;    ///< numbers of the sets that the change starts or ends here
+  std::vector<std::uint32_t> started_; ///< ids of the sets that the change starts
   bool retrying_ = false;
   bool leaving_ = false;
   bool left_ = false;
-  caf::error taken_down_; ///< why, while submission queues still have to fail what is pending
+  caf::error taken_down_; ///< exit reason, while submission queues still have to fail pending operations
   error over_;            ///< why the generation ended
 };
 

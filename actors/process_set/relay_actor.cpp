@@ -51,7 +51,7 @@ void relay_actor_state::tick(std::chrono::nanoseconds set_for) {
   arm();
 }
 
-// What is due at once still waits for the mail that is here already: it may complete more.
+// Requests that are due at once still wait for the messages that are in the mailbox already, which may add to them.
 void relay_actor_state::arm() {
   const auto wake = plan_->wake_at();
   if (!wake || (armed_ && *armed_ <= *wake))

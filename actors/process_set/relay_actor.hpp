@@ -1,5 +1,5 @@
-// A relay's ear and mouth: takes what members below ask for, lets collectives/relay/relay put it together, and
-// sends it up. One for each (generation, set), on every member that has members of the set below it; the
+// The relay actor: receives the requests of the members below, lets collectives/relay/relay merge them, and sends
+// the result up. One for each (generation, set), on every member of the job that has members of the set below it; the
 // leader has a negotiator instead.
 #pragma once
 
@@ -23,7 +23,7 @@ struct relay_actor_setup {
   relay_rules rules;
   envelope_actor post;
   member_watcher_actor watcher;
-  /// The set's last schedule has come; where this process is no member of the set.
+  /// Called when the set's last schedule has come, if this process is no member of the set.
   std::function<void()> ended = {};
 };
 
@@ -45,7 +45,7 @@ private:
   relay_actor::pointer self_;
   relay_actor_setup setup_;
   std::optional<relay> plan_;
-  std::optional<std::chrono::nanoseconds> armed_; ///< for when the last tick was set; others are void
+  std::optional<std::chrono::nanoseconds> armed_; ///< time of the latest tick; all others are ignored
 };
 
 relay_actor::behavior_type relay_behaviour(relay_actor::stateful_pointer<relay_actor_state> self,

@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-/// Once all have started; null where the child is not on this member.
+/// Complete once all children have started; null where the child does not run on this member.
 struct set_actors {
   fusion_scheduler_actor scheduler;
   negotiator_actor negotiator;
@@ -20,7 +20,7 @@ struct set_actors {
   set_client_actor worker;
   relay_actor relay;
 
-  /// What the message router has to know.
+  /// The routes for the message router.
   set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;
 };
 

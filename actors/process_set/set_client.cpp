@@ -18,8 +18,9 @@ namespace farandole {
 
 namespace {
 
-// How often the loop looks at operations on the fast path whose callers left a callback instead of waiting: soon
-// after the last one came, for the others are about to come too, then ever less often.
+// Interval at which the event loop checks operations on the fast path whose callers left a callback instead of
+// waiting. It is short after such an operation arrives, because the other members are about to arrive as well, and
+// doubles from check to check.
 constexpr std::chrono::microseconds shortest_look_interval{20};
 constexpr std::chrono::microseconds longest_look_interval{1000};
 
@@ -35,10 +36,10 @@ void append(requests& batch, const bucket_accumulator::ids& ids) {
   batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
 }
 
-/// Asks for an id: with its bucket, if the accumulator takes it.
+/// Requests an id, together with its bucket if the accumulator takes it.
 void ask(bucket_accumulator& shelf, std::uint32_t id, std::chrono::nanoseconds current_time,
          requests& batch) {
-  // It is asked for again, so what was asked before has been answered some other way.
+  // The accumulator still holds the id from an earlier request, which has been answered in another way since.
   if (shelf.holds(id))
     append(batch, shelf.let_go(id));
   if (!shelf.takes(id))
@@ -77,7 +78,8 @@ void set_client_state::drain_queue() {
   arm();
 }
 
-// Settles what nobody may come to wait for; looks again until none of it is on the fast path.
+// Settles complete operations that no caller may come to wait for. Looks again until none of them is on the fast
+// path.
 void set_client_state::look() {
   if (self->clock().now() < next_look_)
     return;
@@ -116,11 +118,11 @@ void set_client_state::announce(operation_state_ptr operation, requests& batch, 
   }
   batch.left.insert(batch.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
-    ask(shelf_, operation->id, since_start(self->clock().now()), batch);
+    ask(accumulator_, operation->id, since_start(self->clock().now()), batch);
     add_value(*operation, batch, inline_bytes);
   } else if (operation->signature.operation == operation::join) {
     batch.join = joined_ = true;
-  } else if (operation->name != set_change_name) { // which `out.change` asks for
+  } else if (operation->name != set_change_name) { // batch.change carries a set change
     batch.full.push_back(full_request(*operation));
   }
   operations_.add(std::move(operation));
@@ -128,7 +130,7 @@ void set_client_state::announce(operation_state_ptr operation, requests& batch, 
 
 void set_client_state::send(requests batch) {
   if (batch.must_not_overtake())
-    append(batch, shelf_.let_all_go());
+    append(batch, accumulator_.let_all_go());
   if (!batch.empty())
     self->send(setup_.post, encode(setup_.self, batch));
 }
@@ -140,14 +142,14 @@ void set_client_state::tick() {
   next_tick_.reset();
   requests batch;
   if (!over_)
-    append(batch, shelf_.overdue(since_start(current_time)));
+    append(batch, accumulator_.overdue(since_start(current_time)));
   send(std::move(batch));
   arm();
 }
 
-// A tick that is set stays: what came later waits longer, or the tick looks again.
+// Keeps an earlier tick: ids that were added later are due later, or that tick arms the next one.
 void set_client_state::arm() {
-  const auto wake = shelf_.wake_at();
+  const auto wake = accumulator_.wake_at();
   if (!wake || over_)
     return;
   const caf::actor_clock::time_point when{
@@ -164,7 +166,7 @@ void set_client_state::leave(departure manner) {
   send(std::move(batch));
 }
 
-// Where the leader is no member, it learns from here how far the lanes are.
+// If the leader is no member of the set, these reports tell it which bundles the lanes have finished.
 void set_client_state::report(const bundle_finished& finished) {
   requests batch;
   batch.finished = finished.sequence + 1;
@@ -189,7 +191,7 @@ void set_client_state::follow(const envelope& message) {
                     [this](part_tag<schedule_part::dissolved>, auto& buckets) {
                       requests batch;
                       for (const auto bucket : buckets)
-                        append(batch, shelf_.dissolve(bucket));
+                        append(batch, accumulator_.dissolve(bucket));
                       send(std::move(batch));
                     },
                     [this](part_tag<schedule_part::forget>, auto& ids) {
@@ -211,7 +213,7 @@ void set_client_state::follow(const envelope& message) {
                     [this](part_tag<schedule_part::buckets>, auto& buckets) {
                       requests batch;
                       for (const auto& planned : buckets)
-                        append(batch, shelf_.add(planned));
+                        append(batch, accumulator_.add(planned));
                       send(std::move(batch));
                     },
                     [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
@@ -227,12 +229,12 @@ void set_client_state::follow(const envelope& message) {
                       if (!restarts.empty())
                         self->send(setup_.sets, sets_restarted{std::move(restarts)});
                     },
-                    [](part_tag<schedule_part::sets>, auto&) {}, // with `changed`
+                    [](part_tag<schedule_part::sets>, auto&) {}, // handled with `changed`
                     [this, &plan](part_tag<schedule_part::changed>, bool changed) {
                       if (changed)
                         change_sets(*plan);
                     },
-                    [](part_tag<schedule_part::departed>, auto&) {}, // with `end`
+                    [](part_tag<schedule_part::departed>, auto&) {}, // handled with `end`
                     [this, &plan](part_tag<schedule_part::end>, bool ends) {
                       if (ends)
                         end_in_order(*plan);
@@ -240,7 +242,7 @@ void set_client_state::follow(const envelope& message) {
                 });
 }
 
-// The set's last schedule.
+// Handles the set's last schedule.
 void set_client_state::end_in_order(const schedule& plan) {
   if (setup_.ended)
     return setup_.ended();
@@ -279,7 +281,8 @@ std::shared_ptr<fast_path_slot> set_client_state::seat_for(const assignment& ass
   return std::make_shared<fast_path_slot>(std::move(fast_path), *cell, setup_.results);
 }
 
-// Takes our cell back if we wait on the fast path in just that round; the tensor then goes to the leader in full.
+// Takes this member's cell back if an operation waits on the fast path in exactly that round, and then requests the
+// tensor from the leader in full.
 void set_client_state::retract(fast_path_round round) {
   operation_state_ptr taken;
   if (setup_.queue->retract(round, taken) == submission_queue::attempt::busy) {
@@ -308,7 +311,8 @@ void set_client_state::answer_questions(const schedule& plan) {
   send(std::move(batch));
 }
 
-// What all had asked for starts and ends; who asked here is told when that has come about on this member.
+// All members have requested the change, so the process-set manager carries it out. It settles the operation that
+// requested the change here when the change is complete on this member.
 void set_client_state::change_sets(schedule& plan) {
   self->send(setup_.sets, sets_changed{std::move(plan.sets), operations_.take(std::string(set_change_name))});
 }
@@ -334,7 +338,7 @@ void set_client_state::run_bundles(const schedule& plan) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
-// Needs the submission queue, which may be busy: then it is tried again soon.
+// Needs the submission queue; retries soon if the queue is busy.
 void set_client_state::finish_generation() {
   departure_report report;
   if (setup_.queue->pending_names(report.pending) == submission_queue::attempt::busy)

@@ -1,6 +1,7 @@
-// A member's worker for one process set: it carries what framework threads queued at the submission queue to the leader,
-// keeps every operation until the schedule says what becomes of it, and hands bundles to the path connector. Whatever
-// the worker holds when the generation ends, it settles.
+// The set client: the actor of one member in one process set. It sends the operations that framework threads put
+// into the submission queue to the leader as requests, keeps each operation until a schedule starts or fails it,
+// and hands bundles to the path connector. When the generation ends, it settles every operation that it still
+// holds.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 
 namespace farandole {
 
-/// Has more than 20 fields because a worker meets everything of a member: values that are passed once.
+/// Has more than 20 fields because the set client works with all other parts of a member. Passed once, by value.
 struct set_client_setup {
   std::shared_ptr<farandole::submission_queue> queue;
   farandole::address self;         ///< generation, set, own global rank
@@ -37,26 +38,29 @@ struct set_client_setup {
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   envelope_actor post;
   path_connector_actor connector;
-  std::shared_ptr<farandole::lane> lane; ///< that the path connector feeds; may be null in tests
-  set_client_watcher_actor
-      member; ///< hears of an orderly end of the global set, and of who holds operations up;
-              ///< may be null in tests
+  /// Takes over the operations of dropped jobs; null for the global set.
+  std::shared_ptr<farandole::lane> lane;
+  /// Is told of errors, of an orderly end of the global set, and of members that hold up operations. May be null
+  /// in tests.
+  set_client_watcher_actor member;
   stuck_rules stuck;
-  inline_rules inline_tensors; ///< what travels with the requests
-  std::set<std::int32_t>
-      depends_on;                 ///< global ranks of those without whom no operation of this set completes
-  process_set_manager_actor sets; ///< of the global set: hears of changes of the process sets
-  /// Of a process set: its last schedule has come, and nothing is in the way of ending it; end() follows.
+  inline_rules inline_tensors; ///< which tensors travel inside the requests
+  /// Global ranks of the processes that every operation of this set needs: the members, and the relays between
+  /// them and the leader.
+  std::set<std::int32_t> depends_on;
+  process_set_manager_actor sets; ///< of the global set: is told of changes of the process sets
+  /// Of a process set: called when its last schedule has come; end() follows. Empty for the global set.
   std::function<void()> ended;
-  /// All that was held when it ended is settled.
+  /// Called after end(), when all operations that the set client held are settled.
   std::function<void()> settled;
-  /// "rank 1 on alpha", by global rank; none in tests.
+  /// Describes a global rank to users: "rank 1 on alpha". Empty in tests.
   std::function<std::string(std::int32_t)> name_of;
-  std::function<std::shared_ptr<farandole::shm_fast_path>()>
-      fast_path;                          ///< of this generation, once connected; null where there is none
-  std::size_t fast_path_limit_bytes = 0;  ///< of tensors that a cell of the fast path holds whole
-  std::shared_ptr<result_memory> results; ///< with a fast path: for outputs of what sits there
-  /// With a fast path: goes on with a collective of callers that may not come back, on a thread that may block.
+  /// Returns the fast path of this generation; null until it is connected, and where there is none.
+  std::function<std::shared_ptr<farandole::shm_fast_path>()> fast_path;
+  std::size_t fast_path_limit_bytes = 0;  ///< largest tensor that a cell of the fast path holds whole
+  std::shared_ptr<result_memory> results; ///< with a fast path: memory for outputs of operations there
+  /// With a fast path: continues, on a thread that may block, a collective whose caller may never come back to run
+  /// it.
   std::function<void(operation_state_ptr)> move;
   logger* log = nullptr;
 };
@@ -79,7 +83,7 @@ struct set_client_state {
   void judge(const processes_silent& report);
 
 private:
-  /// `inline_bytes`: of the tensors that travel in `out` so far.
+  /// `inline_bytes`: total size of the tensors that `batch` carries inline so far.
   void announce(operation_state_ptr operation, requests& batch, std::size_t& inline_bytes);
   void add_value(const operation_state& operation, requests& batch, std::size_t& inline_bytes) const;
   void watch(watch_request request);
@@ -100,20 +104,22 @@ private:
 
   set_client_actor::pointer self;
   set_client_setup setup_;
-  announced_operations operations_;                       ///< that have been announced
-  bucket_accumulator shelf_;                              ///< of these, what the leader has not heard yet
-  std::optional<caf::actor_clock::time_point> next_tick_; ///< what comes before is void
-  std::vector<fast_path_round> retractions_;              ///< the submission queue was busy
-  bool joined_ = false;                                   ///< zeros stand in for this member
-  error over_;                                            ///< why the generation ended
-  std::optional<departed_member> departed_; ///< who ended it in order, until that has been told here
-  bool queue_told_ = true;                  ///< of over_
+  announced_operations operations_; ///< announced, and not yet taken by a schedule
+  bucket_accumulator accumulator_;  ///< ids that wait for the rest of their bucket before they are sent
+  /// Time of the pending tick; earlier ticks are ignored.
+  std::optional<caf::actor_clock::time_point> next_tick_;
+  std::vector<fast_path_round> retractions_; ///< to be retried, because the submission queue was busy
+  bool joined_ = false;                      ///< this member has joined: zeros stand in for its tensors
+  error over_;                               ///< why the generation ended
+  std::optional<departed_member> departed_;  ///< ended the generation in order; reset once reported
+  bool queue_told_ = true;                   ///< the submission queue has been given over_
   bool retrying_ = false;
   fast_path_watch fast_path_;
   std::chrono::microseconds look_interval_{};
-  caf::actor_clock::time_point next_look_; ///< what comes before has been replaced by one that came sooner
-  caf::actor_clock::time_point judged_at_; ///< the last time that some member was silent
-  std::optional<caf::actor_clock::time_point> asked_since_; ///< then something had been asked of the leader
+  caf::actor_clock::time_point next_look_; ///< time of the pending look; earlier look messages are ignored
+  caf::actor_clock::time_point judged_at_; ///< the last time that a silent member was reported
+  /// Since when operations have waited at the leader.
+  std::optional<caf::actor_clock::time_point> asked_since_;
 };
 
 set_client_actor::behavior_type set_client(set_client_actor::stateful_pointer<set_client_state> self,

@@ -1,4 +1,4 @@
-// A worker's small tensors that travel inside the negotiation's messages.
+// The part of the set client that sends small tensors inline, inside the messages of the negotiation.
 #include <algorithm>
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-// A small tensor goes along, where the leader is to reduce it.
+// Attaches the tensor to the request if it is small enough for the leader to reduce it.
 void set_client_state::add_value(const operation_state& operation, requests& batch,
                                  std::size_t& inline_bytes) const {
   if (operation.group != 0 ||
@@ -17,7 +17,7 @@ void set_client_state::add_value(const operation_state& operation, requests& bat
   inline_bytes += operation.bytes;
 }
 
-// What the leader has reduced itself.
+// Copies the results that the leader reduced itself to their outputs.
 void set_client_state::apply_results(const schedule& plan) {
   for (const auto& result : plan.results) {
     auto operation = operations_.claim(result.id, {});

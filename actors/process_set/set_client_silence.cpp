@@ -1,4 +1,4 @@
-// What a worker does when it hears that members' processes make no progress.
+// The part of the set client that reacts to members whose processes make no progress.
 #include <algorithm>
 #include <iterator>
 
@@ -7,9 +7,9 @@
 
 namespace farandole {
 
-// What waits at the leader has waited since the first of these messages in a row that found something there:
-// nothing of a set completes while one of its members is silent, and so the row is long enough when it
-// matters.
+// How long the oldest operation has waited. Operations at the leader count from the first report, in the current
+// unbroken series of reports, that found any of them. That is accurate enough: no operation of a set completes
+// while one of its members is silent, so the series is long enough when it matters.
 std::chrono::nanoseconds set_client_state::longest_wait() {
   const auto current_time = self->clock().now();
   if (current_time - judged_at_ > 2 * setup_.stuck.period() || operations_.empty())

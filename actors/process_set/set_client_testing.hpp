@@ -1,4 +1,4 @@
-// A worker among actors that only listen, on virtual time.
+// A set client on virtual time, for tests; the actors around it only record messages.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -17,10 +17,10 @@
 
 namespace farandole::testing {
 
-/// A member of two; its lane settles at once what it is given.
+/// A member of a set of two. Its lane settles every job at once.
 class worker_bench {
 public:
-  /// `setup` says what is particular; the other actors and the submission queue are made here.
+  /// `setup` has the particular parts of a test; the other actors and the submission queue are made here.
   explicit worker_bench(set_client_setup setup) : world_(1) {
     auto& system = world_.system();
     post_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
@@ -63,7 +63,7 @@ public:
     result.shape = {1};
     return result;
   }
-  /// With a value, that is reduced in place.
+  /// `value`, if it is given, is reduced in place.
   operation_state_ptr submit(const std::string& name, const signature& asked, float* value = nullptr) {
     auto* bytes = reinterpret_cast<std::byte*>(value);
     auto operation = queue_->submit({name, asked, bytes, bytes, 0, {}});
@@ -71,7 +71,7 @@ public:
     world_.run_until_quiet();
     return *operation;
   }
-  /// Adds a bundle of these ids, of which each is a scalar.
+  /// Adds a bundle of these ids, each of them a scalar.
   static void moving(schedule& plan, const std::vector<std::uint32_t>& ids) {
     auto& entry = plan.bundles.emplace_back();
     for (auto id : ids) {
@@ -79,7 +79,7 @@ public:
       entry.entries.back().elements = 1;
     }
   }
-  /// From the leader.
+  /// Delivers a schedule of the leader.
   void hear(const schedule& plan) { tell(encode(from_leader_, plan)); }
   template <class Message>
   void tell(const Message& message) {
@@ -90,7 +90,7 @@ public:
   farandole::submission_queue& queue() { return *queue_; }
 
   std::vector<requests> sent;
-  std::vector<std::int32_t> held_up_by; ///< ranks that the member was told of
+  std::vector<std::int32_t> held_up_by; ///< ranks that were reported to the member
   std::vector<std::string> broken;      ///< why the generation was given up
 
 private:

@@ -1,4 +1,4 @@
-// The process-set manager's part that starts sets anew.
+// The part of the process-set manager that restarts sets.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -10,8 +10,8 @@ namespace farandole {
 
 namespace {
 
-// A path that breaks is often the first word of what somebody else knows better: how long they may take to
-// say it.
+// A broken path is often the first sign of a failure that another component can explain better. This is how long
+// the manager waits for that explanation.
 constexpr std::chrono::milliseconds suspicion{600};
 
 constexpr std::chrono::microseconds retry_interval{50};
@@ -26,15 +26,15 @@ error started_anew(std::uint32_t id, const std::string& reason) {
 
 } // namespace
 
-// ---- somebody sees it ----------------------------------------------------------------------------
+// ---- a failure on this member --------------------------------------------------------------------
 
-// The leader's answer comes to all in the global schedule, also where it had ended the set already.
+// The leader answers to all members in the global schedule, even if it had ended the set already.
 void process_set_manager_state::report_fault(running_set& set, const std::string& reason) {
   if (over_ || std::exchange(set.failed, true))
     return;
   if (pattern_.log)
     pattern_.log->error("process set " + std::to_string(set.place->id) + " failed on this rank: " + reason);
-  // The global set has ended, and nobody answers.
+  // The global set has ended, so no answer will come.
   if (leaving_)
     return abandon(set.place->number, shut_down());
   requests batch;
@@ -55,7 +55,7 @@ void process_set_manager_state::broke(const set_broken& broken_set) {
   self->delayed_send(self, suspicion, std::move(later));
 }
 
-// ---- all hear of it ------------------------------------------------------------------------------
+// ---- the restart on all members ------------------------------------------------------------------
 
 void process_set_manager_state::restart(const sets_restarted& event) {
   for (auto& set : event.sets)
@@ -92,9 +92,10 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
     awaited_.insert(set_to_restart.begins->number);
 }
 
-// ---- the old goes --------------------------------------------------------------------------------
+// ---- the end of the failed tree ------------------------------------------------------------------
 
-// At once. The submission queue is told when the tree is gone: until then the worker may settle what it holds.
+// Aborts the lane at once. The submission queue fails only when the tree is gone: until then the set client may
+// settle operations that it holds.
 void process_set_manager_state::abandon(std::uint32_t number, const error& reason) {
   if (leaving_ && !over_)
     say_last(number);
@@ -108,7 +109,8 @@ void process_set_manager_state::abandon(std::uint32_t number, const error& reaso
   fail_queues();
 }
 
-// Of a set whose negotiator can no longer say it: the other members wait for it before they leave.
+// Sends the last schedule of a set whose negotiator can no longer send it: the other members wait for it before they
+// leave.
 void process_set_manager_state::say_last(std::uint32_t number) {
   if (pattern_.shared->rank != 0 || running_.at(number).last_heard)
     return;
@@ -129,7 +131,7 @@ void process_set_manager_state::fail_queues() {
     if (!remains.stopped)
       return false;
     if (remains.place->lane)
-      remains.place->lane->abort(remains.reason); // it may have been built since
+      remains.place->lane->abort(remains.reason); // the lane may have been made after abandon()
     if (remains.place->queue &&
         remains.place->queue->fail(remains.reason) == submission_queue::attempt::busy) {
       busy = true;

@@ -25,12 +25,12 @@ namespace farandole {
 
 namespace {
 
-/// Most operations in flight, and names remembered, in one set.
+/// Maximum number of operations in flight, and of names remembered, in one set.
 constexpr std::size_t queue_capacity = 65536;
 constexpr std::int32_t leader = 0;
 
-// How long a lane whose path broke waits for the reason. The leader's word that a set starts anew takes
-// moments, the rendezvous' word on a lost member less than a second.
+// How long a lane whose path broke waits for the reason. The leader's decision to restart a set arrives within
+// moments, the rendezvous' notice of a lost member in less than a second.
 constexpr std::chrono::seconds patience{10};
 
 std::vector<member> members_of(const set_setup& setup) {
@@ -51,7 +51,7 @@ fast_path_options fast_path_of(const set_setup& setup) {
   const auto forced = find_forced_path(values).name;
   auto members = members_of(setup);
   auto same_host = [&](const member& member_info) { return member_info.host == members.front().host; };
-  // A set of one has nobody to meet on a fast path.
+  // A set of one member has no peer on a fast path.
   fast_path.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
   fast_path.on = values.flag(setting::fast_path) && (forced == "auto" || forced == "local");
   fast_path.limit_bytes = static_cast<std::size_t>(values.integer(setting::fast_path_limit));
@@ -65,7 +65,7 @@ fast_path_options fast_path_of(const set_setup& setup) {
   return fast_path;
 }
 
-// Members of the set in the part of the tree that begins with `top`.
+// The members of the set in the subtree below, and including, `top`.
 std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) {
   auto ranks = setup.shared->tree->subtree(top);
   if (!setup.place->ranks.empty())
@@ -73,7 +73,7 @@ std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) 
   return ranks;
 }
 
-// The children that speak for others than themselves.
+// The children that forward requests for other ranks than themselves.
 std::vector<relay_branch> branches_of(const set_setup& setup) {
   std::vector<relay_branch> branches;
   for (auto child : setup.shared->tree->children(setup.shared->rank)) {
@@ -92,8 +92,8 @@ std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& membe
   return sizes;
 }
 
-// Tensors travel inline between hosts, where there is no fast path, and where all members speak with the leader
-// themselves. A path that was asked for by name carries all tensors.
+// Tensors travel inline only between hosts, where there is no fast path, and only if all members talk to the leader
+// directly. A path that the user selected by name carries all tensors.
 inline_rules inline_of(const set_setup& setup) {
   const auto members = members_of(setup);
   if (setup.shared->tree->relays() || local_sizes(members).size() < 2 ||
@@ -161,17 +161,18 @@ stall_rules stalls_of(const set_setup& setup) {
   return rules;
 }
 
-// Makes the children one after the other; each may need the handles of those before it.
+// Starts the children one after the other; each may need the handles of those before it.
 struct growing_tree {
   set_setup settings;
   set_actors actors;
-  std::shared_ptr<set_client_actor> bell = std::make_shared<set_client_actor>(); ///< the worker, once it runs
+  std::shared_ptr<set_client_actor> bell = std::make_shared<set_client_actor>(); ///< set client, once it runs
 
   farandole::address self() const {
     return {settings.generation, settings.place->number, settings.shared->rank};
   }
 
-  // Whose processes operations of this set need: its members, and who stands between them and the leader.
+  // The ranks whose processes every operation of this set needs: the members, and the relays between them and the
+  // leader.
   std::set<std::int32_t> depends_on() const {
     std::set<std::int32_t> ranks;
     for (auto rank : settings.ranks())
@@ -180,7 +181,7 @@ struct growing_tree {
     return ranks;
   }
 
-  // Who tells the leader how far the lanes are, where it has none of this set.
+  // The rank that reports finished bundles to the leader if the leader has no lane of this set; -1 if it has one.
   std::int32_t reporter() const {
     auto first = settings.ranks().front();
     return first == leader ? -1 : first;
@@ -225,10 +226,12 @@ struct growing_tree {
     return caf::actor_cast<caf::actor>(actors.relay);
   }
 
-  // The lane tells the scheduler, here or by the worker, that it has room again.
+  // The lane reports every finished bundle to the fusion scheduler: directly on the leader, and through the set
+  // client on the reporter.
   set_setup::bundle_ended bundle_news() const {
     auto reports = reporter() == settings.shared->rank ? bell : nullptr;
-    // What breaks in the global set is told once it is settled: nobody knows better why.
+    // A failure in the global set is reported after its operations are settled: no other component can give a better
+    // reason for it.
     return [shared = std::weak_ptr(settings.shared), scheduler = actors.scheduler, reports,
             broke = settings.place->number == 0 ? settings.broke : nullptr](
                std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
@@ -289,7 +292,7 @@ struct growing_tree {
                           std::shared_ptr<shm_fast_path> connected, std::shared_ptr<heartbeat_words> words) {
       if (auto shared_state = place.lock())
         shared_state->fast_path.set(std::move(connected));
-      // The global set's, which all members of this host are in.
+      // Only those of the global set, which contains all members of this host.
       if (auto all = shared.lock(); all && place.lock() == all->global)
         all->heartbeats.set(std::move(words));
     };
@@ -326,7 +329,7 @@ struct growing_tree {
     setup.ranks = settings.place->ranks;
     setup.post = settings.post;
     setup.connector = actors.connector;
-    // What the global set's mover drops is lost with the generation.
+    // Jobs that the path connector of the global set drops end with the generation, so they need no lane.
     if (settings.place->number != 0)
       setup.lane = settings.place->lane;
     setup.member = settings.member;
@@ -405,8 +408,8 @@ supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_ac
   spec.name = setup.place->number == 0 ? "generation " + std::to_string(setup.generation)
                                        : "process set " + std::to_string(setup.place->id);
   spec.strategy = restart_strategy::all_for_one;
-  // Operations in flight cannot be carried over a restart, and the other members must restart with it: one
-  // death ends the tree, and its parent sees to the rest.
+  // Operations in flight cannot survive a restart, and the other members must restart as well. So one death ends the
+  // tree, and its parent handles the rest.
   spec.intensity.limit = 0;
   auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
     spec.children.push_back(

@@ -56,7 +56,7 @@ void set_table::retire(const set_ptr& set) {
 set_table::set_ptr set_table::find(std::uint32_t id) const {
   std::unique_lock lock(guard_);
   auto found = open_.find(id);
-  // Who is yet to be told that the set starts anew need not wait for it.
+  // A caller that has not been told of the restart need not wait: its next submission fails with that error.
   if (suspended_.count(id) && found->second->epoch.all_told()) {
     resumed_.wait_for(lock, patience_, [&] { return !suspended_.count(id); });
     found = open_.find(id);

@@ -1,5 +1,5 @@
-// What a member's actors and its framework threads both look at: how far the member has come, and the objects
-// that outlive the actors. Written by the actors, each field before the signal that publishes it.
+// The state that a member's actors share with its framework threads: how far the member has come, and the objects
+// that outlive the actors. The actors write each field before the signal that publishes it.
 #pragma once
 
 #include <atomic>
@@ -29,53 +29,55 @@ namespace farandole {
 
 struct mpi_job;
 
-/// One process set as this process has it.
+/// One process set, as seen by this process.
 struct shared_set_state {
   // Set once, before the set can be found.
-  std::uint32_t number = 0;                           ///< of envelopes
-  std::uint32_t id = 0;                               ///< for people
+  std::uint32_t number = 0;                           ///< in envelopes
+  std::uint32_t id = 0;                               ///< for users
   std::vector<std::int32_t> ranks;                    ///< global, ascending; empty: the global set
   set_epoch epoch;                                    ///< none for the global set
   std::shared_ptr<farandole::submission_queue> queue; ///< null where this process is no member
   std::shared_ptr<lane_thread> lane;                  ///< likewise
 
-  /// Of this generation, once connected; null where there is none.
+  /// Of this generation; null until it is connected, and where there is none.
   guarded<std::shared_ptr<farandole::shm_fast_path>> fast_path;
 };
 
-/// The process sets of one member, the global one apart. Thread-safe; its lock is held for moments only.
+/// The process sets of one member, except the global one. Thread-safe; its lock is only held briefly.
 class set_table {
 public:
   using set_ptr = std::shared_ptr<shared_set_state>;
 
-  /// Its door and lane exist: they are taken down with the runtime, if not before.
+  /// Adds a set whose submission queue and lane exist. They are taken down with the runtime, if not before.
   void built(set_ptr set);
-  /// Framework threads find it from now on, and no longer.
+  /// From open() until close(), framework threads find the set.
   void open(set_ptr set);
   void close(std::uint32_t id);
-  /// It starts anew: who looks for it, and has been told, waits until it is opened or closed, at most for as
-  /// long as the patience lasts.
+  /// The set restarts. A caller of find() that has been told of the failure waits until open() or close(), at most
+  /// for as long as the patience lasts.
   void suspend(std::uint32_t id);
-  /// Nothing starts any more: nobody waits.
+  /// No set will start any more: ends all waits for restarts.
   void resume();
+  /// Sets the maximum time to wait for a restart.
   void patience(std::chrono::nanoseconds longest);
-  /// Its lane ends by itself soon: it waits for reap().
+  /// The set has ended, and its lane finishes by itself; reap() joins it.
   void retire(const set_ptr& set);
 
-  /// Null when there is none of this id. Framework threads.
+  /// Null if there is no set of this id. Framework threads.
   set_ptr find(std::uint32_t id) const;
-  /// The epoch that callers have seen of this set; 0 when there is none.
+  /// The epoch of this set that its callers have seen; 0 if there is no such set.
   std::uint64_t epoch_seen(std::uint32_t id) const;
-  /// Callers here learn otherwise than by an error that the set has started anew so often. Waits until it has
-  /// here too, at most for as long as the patience lasts. Framework threads.
+  /// The callers of this process have learned, by other means than an error, that the set has restarted `epoch`
+  /// times. Waits until it has done so on this member too, at most for as long as the patience lasts. False if it
+  /// has not. Framework threads.
   bool acknowledge(std::uint32_t id, std::uint64_t epoch);
-  /// Operations that each set has been given here since it last started, by id.
+  /// Number of operations submitted to each set here since its last start, by id.
   std::map<std::uint32_t, std::uint64_t> submitted() const;
   std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
 
   /// Joins the lanes of sets that have ended. Framework threads.
   void reap();
-  /// Nothing enters any more, and all lanes end. Framework threads, at the end of the runtime.
+  /// Closes all submission queues and stops all lanes. Framework threads, at the end of the runtime.
   void shut();
 
 private:
@@ -83,16 +85,16 @@ private:
   mutable std::condition_variable resumed_;
   std::chrono::nanoseconds patience_{};
   std::map<std::uint32_t, set_ptr> open_;
-  std::set<std::uint32_t> suspended_; ///< of those
+  std::set<std::uint32_t> suspended_; ///< ids of the open sets that restart
   std::vector<set_ptr> built_;
   std::vector<set_ptr> retired_;
 };
 
-/// What one generation of this member is, constant once `standing::started` is set.
+/// Facts about one generation of this member, constant once shared_member_state::started is set.
 struct generation_facts {
   std::int32_t rank = 0;
   std::vector<member> members;
-  std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
+  std::shared_ptr<const relay_tree> tree; ///< which ranks forward messages for which others
   injected_faults faults;                 ///< tests only; none otherwise
   bool elastic = false;                   ///< members may come and go
   bool dynamic_sets = false;              ///< process sets may change after the start
@@ -104,21 +106,21 @@ struct generation_facts {
   std::vector<kept_set> kept;         ///< those, by id; ranks
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none
 
-  /// "rank 1 on alpha", for people.
+  /// "rank 1 on alpha", for messages to users.
   std::string name_of(std::int32_t rank) const;
 };
 
-/// How members wait to change. Any thread.
+/// The pending changes of membership. Any thread.
 class membership_changes {
 public:
-  /// `count` changes wait for the end of this generation; `removals_only`: nobody waits to come in.
+  /// `count` changes wait for the end of this generation; `removals_only`: none of them adds a member.
   void set(std::uint64_t count, bool removals_only);
-  /// How many wait, and whether nobody waits to come in.
+  /// The number of pending changes, and whether none of them adds a member.
   std::pair<std::uint64_t, bool> waiting() const {
     const auto word = word_.load();
     return {word / 2, word % 2 == 1};
   }
-  /// Until some change waits, at most for as long. Framework threads.
+  /// Waits until a change is pending, but at most for `longest`. Framework threads.
   void await(std::chrono::nanoseconds longest);
 
 private:
@@ -131,22 +133,24 @@ struct shared_member_state : generation_facts {
   std::shared_ptr<shared_set_state> global = std::make_shared<shared_set_state>();
   set_table sets;
 
-  /// Kind none: this member is in. Anything else: why it is not.
+  /// Kind none: this member has joined. Otherwise: why it has not.
   std::promise<error> started;
   /// The member has left, or its generation has ended, and its links are closed.
   std::promise<void> ended;
 
-  /// Who has not come yet, as the rendezvous told last; for people. Empty before it has told anything.
+  /// The members that are still missing, as the rendezvous last reported; for messages to users. Empty before its
+  /// first report.
   guarded<std::string> missing;
-  /// Which member the data paths have not reached yet, and why; for people. Empty: none.
+  /// The member that the data paths have not reached yet, and why; for messages to users. Empty: none.
   guarded<std::string> unconnected;
 
-  /// Of the members on this host, once connected; null where they share no memory. From the lane to the loop.
+  /// Of the members on this host; null until connected, and where they share no memory. The lane sets it for the
+  /// event loop.
   guarded<std::shared_ptr<heartbeat_words>> heartbeats;
-  /// Members whose processes make no progress, as was seen last. Any thread.
+  /// The members whose processes make no progress, as last observed. Any thread.
   guarded<std::vector<silence>> silent;
-  /// What is known of these members, to follow the error of an operation that has waited for them for too
-  /// long. Who makes progress may still be late.
+  /// Describes those of `ranks` that are silent, as an addition to the error of an operation that has waited for them
+  /// for too long. A member that makes progress may be late as well; it is not mentioned.
   std::string silence_notice(const std::set<std::int32_t>& ranks) const;
 
   std::atomic<bool> alive{false};

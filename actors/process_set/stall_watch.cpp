@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-// Nobody is told later than this after the time that the settings give.
+// A warning comes at most this much later than the time in the settings.
 constexpr std::chrono::seconds longest_period{15};
 
 } // namespace

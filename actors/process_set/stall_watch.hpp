@@ -1,7 +1,7 @@
-// Looks, every so often, for operations of one process set that wait for ranks which have not submitted them,
-// and says so; where they may not wait for ever, it ends the generation. What goes by the leader is asked of
-// its negotiator; what sits on the fast path, of the worker here. One for each set on each member, unless the
-// stall check is off.
+// Looks periodically for operations of one process set that wait for ranks which have not submitted them, and logs a
+// warning. An operation that waits for longer than the shutdown time ends the generation. The watch asks the
+// negotiator about the operations that go through the leader, and the set client of this member about those on the
+// fast path. One for each set on each member, unless the stall check is off.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ namespace farandole {
 struct stall_watch_setup {
   stall_rules rules;
   negotiator_actor negotiator;     ///< null where another member leads
-  set_client_actor worker;         ///< null where this member only leads
-  set_client_watcher_actor member; ///< hears that it has waited long enough
+  set_client_actor worker;         ///< null where this process is not a member of the set
+  set_client_watcher_actor member; ///< is told when an operation has waited for too long
   logger* log = nullptr;
 };
 

@@ -38,9 +38,9 @@ double bits_of_alphabet(std::string_view text) {
   return 8;
 }
 
-/// How many characters a guesser of patterns would have to find out: all but those that end eight in a row
-/// that have stood in the text before, or eight that ascend or descend by equal steps ("aaaaaaaa",
-/// "abcdefgh"). In random texts such eights do not occur.
+/// Returns the number of characters that an attacker would have to guess, given common patterns. A character does not
+/// count if it ends a run of eight characters that has occurred in the text before, or a run of eight whose values
+/// change by equal steps ("aaaaaaaa", "abcdefgh"). Random texts practically never contain such runs.
 std::size_t unpredictable(std::string_view text) {
   constexpr std::size_t run = 8;
   std::size_t count = std::min(text.size(), run - 1);
@@ -102,7 +102,8 @@ expected<std::string> job_secret(const settings& values) {
   const auto& path = values.text(setting::secret_file);
   if (number >= 0) {
     const auto origin = "FARANDOLE_SECRET_FD=" + std::to_string(number);
-    // Read in place: the descriptor serves every init() of this process, and of children that it forks.
+    // pread() leaves the file offset unchanged, so that later calls of init(), in this process and in forked
+    // children, can read the secret again.
     std::array<char, 4096> text{};
     const auto length = ::pread(number, text.data(), text.size(), 0);
     if (length > 0) {

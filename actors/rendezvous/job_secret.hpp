@@ -1,6 +1,6 @@
-// The job's secret, as its user hands it in. Whoever knows it is a member of the job and may run code in
-// every other one, so a secret that can be guessed, or read by others, is refused with the way to make a
-// better one.
+// Reads and checks the job's secret. A process that knows the secret can become a member of the job and run code in
+// every other member. Therefore a secret that can be guessed, or that other users can read, is refused, and the error
+// tells how to make a better one.
 #pragma once
 
 #include <string>
@@ -11,23 +11,24 @@
 
 namespace farandole {
 
-/// Bits that a text of these characters holds at the most: those of the alphabet that it is written in, for
-/// each character that does not go on with a repetition or a sequence of eight or more ("abcabcabc…",
-/// "12345678…"). What a human has thought up has fewer.
+/// Returns an upper bound of the entropy of a text, in bits: the bits per character of its alphabet, times the number
+/// of characters that do not continue a repetition or a sequence of eight or more ("abcabcabc…", "12345678…"). A text
+/// that a human has made up has less entropy.
 double most_entropy_bits(std::string_view secret);
 
-/// Refuses what cannot hold 16 random bytes. `origin` names where it comes from.
+/// Refuses a secret with less than 128 bits of entropy (16 random bytes). `origin` names its source in errors.
 error check_secret(std::string_view secret, const std::string& origin);
 
-/// Of a plain file, or a link to one, that its user or root owns and nobody else can read. `origin` names the
-/// file in errors.
+/// Reads the secret from a regular file, or a link to one. The file must belong to the user or to root, and other
+/// users must have no access to it. `origin` names the file in errors.
 expected<std::string> read_secret_file(const std::string& path, const std::string& origin);
 
-/// From the inherited descriptor or the file that the settings name. Empty when they name none. The
-/// descriptor is close-on-exec afterwards: programs that this process starts do not get it.
+/// Reads the secret from the inherited descriptor or the file that the settings name. Returns an empty string if they
+/// name none. Afterwards the descriptor is close-on-exec, so that programs that this process starts do not inherit
+/// it.
 expected<std::string> job_secret(const settings& values);
 
-/// A new one, at random.
+/// Makes a new random secret.
 expected<std::string> make_secret();
 
 } // namespace farandole

@@ -11,10 +11,10 @@ namespace farandole {
 
 namespace {
 
-// How long a link that ended waits for the exit that explains it; well within the second in which the others
-// must know.
+// Time to wait, after a link has ended, for the exit report that explains it. The other members must learn of a loss
+// within a second, so it is much shorter than that.
 constexpr std::chrono::milliseconds explanation{250};
-/// How much later than a process the launcher's report of its slot may come.
+/// Time to wait for the launcher's report of a slot after the hello of its process.
 constexpr std::chrono::seconds slot_report_delay{1};
 
 std::string text_of(const membership_rules& rules) {
@@ -23,8 +23,8 @@ std::string text_of(const membership_rules& rules) {
                         : "");
 }
 
-/// As the journal tells it, or a new job. A launcher that keeps a journal for itself has lost its processes
-/// with the earlier one: of its job only the epoch goes on.
+/// Restores the membership from the journal, or makes that of a new job. If the rendezvous runs inside the launcher,
+/// the processes of the earlier launcher have ended with it, so only the epoch continues.
 expected<membership> members_of(const rendezvous_options& options) {
   const auto found = options.journal ? options.journal->found() : std::nullopt;
   const auto epoch = next_epoch(found ? found->epoch : 0, options.draw);
@@ -38,7 +38,8 @@ expected<membership> members_of(const rendezvous_options& options) {
   return membership::restored(*found, epoch);
 }
 
-/// Before anybody can learn the address: whoever starts the next rendezvous must find this one's epoch.
+/// Writes the first journal record, before any process can learn the address: the next rendezvous of this journal
+/// must find the epoch of this one.
 void keep_first(const rendezvous_options& options, const membership& members) {
   if (!options.journal)
     return;
@@ -131,8 +132,9 @@ void rendezvous_state::received(const link_received& event) {
   }
 }
 
-// The launcher may have started this slot's process while it had no link, and a process that starts fast may
-// be here before the launcher's report of it: two links keep no order between them.
+// A hello of a slot that the launcher has not reported yet is held back. The launcher may have started the process
+// while it had no link, and the hello of a fast process may overtake the launcher's report, which comes on another
+// link.
 void rendezvous_state::join(link_id link, const hello& said) {
   if (!options_.apart || members_.knows(said.slot))
     return carry_out(members_.join(link, said));
@@ -144,7 +146,8 @@ void rendezvous_state::await_report_of(link_id link) {
   self->delayed_send(self, slot_report_delay, slot_unreported{link});
 }
 
-// While the launcher is away, this is asked again once it is back.
+// The launcher has not reported the slot of an early hello in time. If the launcher has no link, the check is
+// repeated after it has returned.
 void rendezvous_state::take_unreported(link_id link) {
   if (launcher_link_ == 0)
     return;
@@ -152,7 +155,8 @@ void rendezvous_state::take_unreported(link_id link) {
     carry_out(members_.join(link, early.mapped()));
 }
 
-// Before anybody is told: what has been said must not be forgotten. Most messages change nothing of it.
+// Write-ahead log: the journal records a decision before any member learns of it. Most messages change nothing that
+// is recorded.
 void rendezvous_state::remember() {
   const std::pair current{members_.revision(), launcher_};
   if (!options_.journal || (kept_ == current && !options_.journal->behind()))
@@ -164,7 +168,8 @@ void rendezvous_state::remember() {
     options_.log->warning(problem.text);
 }
 
-// What it says of the member that left first goes to whoever judges why a job failed.
+// The farewell names the member that left first. This is forwarded to the watcher of fates, which determines the
+// cause of a failure.
 void rendezvous_state::take_farewell(link_id link, const farewell& said) {
   const auto slot = members_.slot_of(link);
   const auto& slots = members_.slots();
@@ -194,25 +199,25 @@ void rendezvous_state::step_down(link_id link, std::uint64_t epoch) {
     options_.stepped_down();
 }
 
-// What a member says of itself is taken at once; what it says of another waits, for the host driver may say
-// it better.
+// A member's report of its own loss is handled at once. Its report of another member is delayed, because the host
+// driver may report the exit of that member's process, which is more precise.
 void rendezvous_state::take_report(const member_reported& event) {
   delayed_reports_.erase(event.link);
   carry_out(members_.report(event.link, event.loss));
 }
 
-// A member that reports another and then ends is not the first to be lost.
+// Handles the delayed report of a member that ends itself, so that the reported member counts as lost first.
 void rendezvous_state::take_delayed_report(link_id link) {
   if (const auto found = delayed_reports_.find(link); found != delayed_reports_.end())
     take_report({link, found->second});
 }
 
 void rendezvous_state::exited(const slot_exited& event) {
-  const auto _Rb_tree_iterator =
-      std::find_if(delayed_reports_.begin(), delayed_reports_.end(),
-                   [&](const auto& entry) { return members_.slot_of(entry.first) == event.slot; });
-  if (_Rb_tree_iterator != delayed_reports_.end())
-    take_delayed_report(_Rb_tree_iterator->first);
+  const auto due = std::find_if(delayed_reports_.begin(), delayed_reports_.end(), [&](const auto& entry) {
+    return members_.slot_of(entry.first) == event.slot;
+  });
+  if (due != delayed_reports_.end())
+    take_delayed_report(due->first);
   carry_out(members_.exit(event.slot, event.manner));
 }
 
@@ -230,8 +235,8 @@ void rendezvous_state::complete() {
   carry_out(members_.nobody_comes());
 }
 
-// One timer is under way at most, however fast generations end: a timer for each would keep a message for
-// each until its time has come.
+// There is at most one pending timer, even if generations end in quick succession. One timer for each generation
+// would keep a pending message for each.
 void rendezvous_state::limit_wait() {
   const auto longest = options_.settings.duration(setting::regroup_timeout);
   awaited_until_ = now(self) + longest;
@@ -302,7 +307,7 @@ void rendezvous_state::carry_out(const membership_decision& decision) {
     tell_launcher();
     log_start(decision);
   }
-  // Who lives and does not come again is not waited for for ever, however the generation ended.
+  // The generation has ended: limit the wait for members that live and do not return.
   if (std::exchange(running_, members_.running()) && !running_) {
     gathering_since_ = now(self);
     limit_wait();
@@ -319,7 +324,7 @@ void rendezvous_state::follow(const missing_reports::step& next) {
     return;
   auto missing = members_.missing();
   missing.waited_seconds = static_cast<std::uint32_t>(next.waited.count());
-  // The lowest slot, which is rank 0 where it has come, reports for all.
+  // The waiting member with the lowest slot (rank 0, if it has arrived) logs the report for all.
   missing.report = next.report;
   for (const auto& [slot, link] : members_.waiting()) {
     tell(link, encode(address{}, missing));
@@ -341,7 +346,7 @@ void rendezvous_state::log_start(const membership_decision& decision) {
                      std::to_string(decision.roster.generation) + ")");
 }
 
-// What is the same for all is copied and encoded once, for there may be many of them.
+// The common part of the welcome is copied and encoded only once, because there may be many members.
 void rendezvous_state::admit(const membership_decision& decision) {
   auto all = decision.roster;
   for (auto& [name, text] : options_.settings.job_wide())

@@ -1,10 +1,10 @@
-// Who is in, for the whole job: listens for members, lets elastic/membership decide, and says so. Where the
-// process of a slot is watched by a host driver, the exit it reports names the cause of a loss; a link that
-// ends by itself waits a moment for it.
+// The rendezvous of a job: the service that accepts members and announces the membership. elastic/membership makes
+// the decisions. If a host driver watches the process of a slot, its exit report names the cause of a loss. So when a
+// link ends, the rendezvous waits a moment for that report.
 //
-// With a journal it can be lost: one that is started again knows the job, raises the epoch, and lets members
-// come back into the generation that they were in (elastic/journal.hpp). It may run apart from the launcher,
-// which then reports its slots by a link (actors/launch/remote_rendezvous.hpp).
+// With a journal (elastic/journal.hpp) the rendezvous may fail and be restarted. The new one reads the job from the
+// journal, raises the epoch, and lets members return to the generation that they were in. The rendezvous may run in a
+// process of its own; then the launcher reports its slots over a link (actors/launch/remote_rendezvous.hpp).
 #pragma once
 
 #include <chrono>
@@ -31,17 +31,17 @@ namespace farandole {
 
 struct rendezvous_options {
   membership_rules members;
-  farandole::settings settings = farandole::settings::built_in(); ///< whose job-wide values are handed out
+  farandole::settings settings = farandole::settings::built_in(); ///< members receive the job-wide values
   link_settings links;
   std::string bind_ip = "127.0.0.1";
-  std::uint16_t port = 0; ///< 0: any free one
+  std::uint16_t port = 0; ///< 0: any free port
   logger* log = nullptr;
-  std::shared_ptr<farandole::journal> journal; ///< may be null: then nothing is kept
-  bool apart = false;                          ///< the launcher is another process, and comes by a link
-  std::uint32_t draw = 0;                      ///< for the epoch; by chance
-  /// Names of the hosts of these slots, for people; of any others they are not known.
+  std::shared_ptr<farandole::journal> journal; ///< may be null: then the state is not persistent
+  bool apart = false;                          ///< the launcher is another process and connects by a link
+  std::uint32_t draw = 0;                      ///< random part of the epoch
+  /// Names of the hosts of these slots, for messages. The hosts of other slots are unknown.
   std::map<std::int32_t, std::string> hosts = {};
-  /// Called on the loop when members obey another rendezvous: this one has said why, and ends.
+  /// Called on the loop when the members obey another rendezvous. This one has logged the reason and ends.
   std::function<void()> stepped_down;
 };
 
@@ -50,10 +50,10 @@ struct rendezvous_service {
   std::uint16_t port = 0;
 };
 
-/// Starts listening. From any thread but the loop's.
+/// Starts the rendezvous and its listener. May be called from any thread except the loop's.
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options);
 
-/// Has more than 30 methods because each message of the 20 that it takes has one; `membership` decides.
+/// Has more than 30 methods, because there is one for each of the 20 messages. `membership` makes the decisions.
 struct rendezvous_state {
   static inline const char* name = "rendezvous";
 
@@ -91,7 +91,8 @@ private:
   void tell_launcher();
   void tell_all_to_launcher();
   void remember();
-  /// Whoever has the secret is believed, as a member has nothing to prove it by: the log names who said it.
+  /// Ends this rendezvous, because the sender has seen one with a higher epoch (fencing). A member cannot prove that
+  /// claim, so every process with the secret is believed, and the log names the sender.
   void step_down(link_id link, std::uint64_t epoch);
   void take_delayed_report(link_id link);
   void take_farewell(link_id link, const farewell& said);
@@ -116,17 +117,17 @@ private:
   caf::actor listener_;
   caf::actor watcher_;                           ///< a generation_watcher_actor; may be null
   caf::actor fate_watcher_;                      ///< a fate_watcher_actor; may be null
-  std::uint64_t launcher_ = 0;                   ///< whose slots these are, where it comes by a link
-  std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal was told last
-  link_id launcher_link_ = 0;                    ///< 0: there is none
-  std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
-  std::map<link_id, lost> delayed_reports_;      ///< what members said of others, until it is taken
-  std::map<link_id, hello> early_;               ///< of slots that the launcher has not reported yet
-  std::chrono::steady_clock::time_point gathering_since_{}; ///< no generation has run since
-  std::chrono::steady_clock::time_point awaited_until_{};   ///< who has not come by then is given up
-  std::uint64_t awaited_generation_ = 0;                    ///< for which this holds
-  bool wait_timer_set_ = false;                             ///< a regroup_overdue is under way
-  bool running_ = false;                                    ///< a generation, when it was last looked at
+  std::uint64_t launcher_ = 0;                   ///< id of the job of a launcher that connects by a link
+  std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal has recorded
+  link_id launcher_link_ = 0;                    ///< 0: the launcher has no link
+  std::set<link_id> askers_;                     ///< links of clients that wait for answers to drain requests
+  std::map<link_id, lost> delayed_reports_;      ///< reports about other members, until they are handled
+  std::map<link_id, hello> early_;               ///< hellos of slots that the launcher has not reported yet
+  std::chrono::steady_clock::time_point gathering_since_{}; ///< end of the last generation, or the start
+  std::chrono::steady_clock::time_point awaited_until_{};   ///< deadline for members to return
+  std::uint64_t awaited_generation_ = 0;                    ///< the generation to which the deadline belongs
+  bool wait_timer_set_ = false;                             ///< a regroup_overdue message is pending
+  bool running_ = false;                                    ///< a generation was running at the last check
   bool closing_ = false;
 };
 

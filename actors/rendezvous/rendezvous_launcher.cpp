@@ -1,4 +1,5 @@
-// What a rendezvous has to do with the launcher: in its own process, or, where it runs apart, by a link.
+// The part of the rendezvous that talks to the launcher: by messages in the same process, or by a link if the
+// launcher is another process.
 #include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 
@@ -49,7 +50,8 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
       await_report_of(from);
 }
 
-// The rendezvous has no use for it: whoever opens the journal as a launcher has.
+// The rendezvous itself does not use the failed hosts. It records them for a launcher that is restarted with the same
+// journal.
 void rendezvous_state::keep_failed(const std::vector<failed_host>& hosts) {
   if (!options_.journal)
     return;
@@ -66,7 +68,7 @@ void rendezvous_state::tell_launcher() {
          encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
 }
 
-// To one that has just come, or come back.
+// Sends the current state to a launcher that has just connected, for the first time or again.
 void rendezvous_state::tell_all_to_launcher() {
   if (members_.running())
     tell_launcher();
@@ -75,7 +77,8 @@ void rendezvous_state::tell_all_to_launcher() {
       tell_of_leaving(seat.slot);
 }
 
-// At once, so that it counts before the member's own farewell; the watcher need not be asked.
+// The slot is retired at once, without waiting for the watcher, so that this takes effect before the member's
+// farewell.
 void rendezvous_state::take_leaving(link_id link) {
   const auto slot = members_.slot_of(link);
   if (!options_.members.elastic || !slot)
@@ -112,7 +115,7 @@ void rendezvous_state::take_drain(link_id link, const drain& asked) {
            false}});
 }
 
-// A launcher may still answer what an earlier rendezvous has asked.
+// A launcher may still answer a request that it received from an earlier rendezvous; that answer is dropped.
 void rendezvous_state::answer(const drain_answered& value) {
   if (askers_.contains(value.link))
     tell(value.link, encode(address{}, value.value));

@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-/// Destroyed from the last to the first: the loop ends before the logger that its actors write to.
+/// Destroyed in reverse order: the loop ends before the logger that its actors use.
 struct served_rendezvous::parts {
   explicit parts(const settings& values) : log(log_options_of(values)) {}
 

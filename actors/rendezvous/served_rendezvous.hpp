@@ -1,6 +1,5 @@
-// The rendezvous of a job of fixed size, served in the process of its rank 0: for jobs whose launcher is not
-// ours and knows nothing of a rendezvous. How the other ranks learn the address and the secret (over MPI, or
-// by a store) is the caller's business.
+// A rendezvous that runs in the process of rank 0, for a job of fixed size whose launcher is foreign and provides no
+// rendezvous. The caller must send its address and the secret to the other ranks (over MPI, or by a store).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@ namespace farandole {
 
 class served_rendezvous {
 public:
-  /// Listens at `ip`, on a free port, for `size` members that know `secret`; an empty one is replaced by a
-  /// new one at random. Job-wide settings are handed out as `values` has them.
+  /// Listens at `ip`, on a free port, for `size` members that know `secret`. An empty secret is replaced by a new
+  /// random one. Members receive the job-wide settings of `values`.
   static expected<std::unique_ptr<served_rendezvous>> start(const settings& values, std::int32_t size,
                                                             const std::string& ip, const std::string& secret);
   /// Closes the links of members that are still connected.

@@ -51,7 +51,7 @@ std::string host_name() {
 }
 
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values) {
-  // A connected datagram socket sends nothing; it only asks the routing table.
+  // Connecting a datagram socket sends nothing. It only looks up the route and selects the local address.
   sockaddr_in remote{};
   remote.sin_family = AF_INET;
   remote.sin_port = htons(9);

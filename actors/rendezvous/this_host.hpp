@@ -1,5 +1,5 @@
-// What a process knows of where it runs: whether it can share memory with another, what people call its host,
-// and by which address others reach it.
+// Facts about the host of this process: its identity (which processes can share memory), its name, and the addresses
+// at which other processes reach it.
 #pragma once
 
 #include <string>
@@ -9,26 +9,31 @@
 
 namespace farandole {
 
-/// Boot id plus IPC and network namespace, or what FARANDOLE_HOST_ID says. Equal text: memory can be shared.
+/// Returns the identity of the host: the boot id plus the IPC and network namespaces, or the value of
+/// FARANDOLE_HOST_ID. Processes with equal identities can share memory.
 std::string host_identity(const settings& values);
 
-/// For people.
+/// Returns the name of the host, for messages.
 std::string host_name();
 
-/// The address that a peer at `remote_ip` would see, or that of the interface setting. An error names what is
-/// missing.
+/// Returns the address of this host that a peer at `remote_ip` would see, or that of the interface setting. The error
+/// names the missing route, address or interface.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
 
-/// An address of this host at which processes on other hosts can reach it: that of the interface setting, or
+/// Returns an address of this host at which processes on other hosts can reach it: that of the interface setting, or
 /// of the first interface that is up.
 expected<std::string> address_for_others(const settings& values);
 
-/// The same, where the other processes know a name or an address of a host of the job, such as MASTER_ADDR:
-/// without an interface setting, the address towards that host; if `known_host` leads to the loopback
-/// interface, the first interface that is up, or, where there is none, 127.0.0.1. Blocks: not for the loop.
+/// The same, for jobs in which all processes know a name or an address of one host of the job, such as MASTER_ADDR.
+/// Returns, in this order of preference:
+/// - the address of the interface setting;
+/// - the local address towards `known_host`, unless it is on the loopback interface;
+/// - the address of the first interface that is up;
+/// - the loopback address.
+/// Blocks: must not be called on the loop.
 expected<std::string> address_for_others(const settings& values, const std::string& known_host);
 
-/// Numeric IPv4 address of a host name. Blocks: not for the loop.
+/// Returns the numeric IPv4 address of a host name. Blocks: must not be called on the loop.
 expected<std::string> resolve(const std::string& host);
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-// A known tensor's place on the fast path: the fast path of this generation and its cell there. Shared by the submission queue
-// and by the operations that sit there, so the segment stays mapped while a framework thread reads it.
+// The fast-path slot of a cached tensor: the fast path of this generation and the tensor's cell there. The submission
+// queue and the operations on the fast path share it, so the segment stays mapped while a framework thread reads it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace farandole {
 
 class fast_path_slot {
 public:
-  /// `results`: for outputs whose size is known only once all have come.
+  /// `results`: memory for outputs whose size is known only once all members have published.
   fast_path_slot(std::shared_ptr<farandole::shm_fast_path> board, fast_path_cell cell,
                  std::shared_ptr<result_memory> results = nullptr)
       : fast_path_(std::move(board)), cell_(cell), results_(std::move(results)) {}
@@ -25,23 +25,23 @@ public:
   const fast_path_cell& cell() const { return cell_; }
   result_memory& results() const { return *results_; }
 
-  /// How many steps the collectives of all rounds before have taken, alike on all members. One operation at a
-  /// time is in its seat.
+  /// Total number of steps of the collectives of all earlier rounds, equal on all members. Not synchronised: only one
+  /// operation at a time uses the slot.
   std::uint64_t steps() const { return steps_; }
   void add_steps(std::uint64_t count) { steps_ += count; }
 
-  /// How long this member moved bytes in the last round.
+  /// Records how long this member moved bytes in the last round.
   void took(std::chrono::nanoseconds time) { took_.store(time.count(), std::memory_order_relaxed); }
-  /// How long to look for the others before sleeping: while bytes move, who sleeps is late for all, and what
-  /// is copied by a core that has just idled is copied slowly.
+  /// How long to poll for the other members before sleeping. While bytes move, a member that sleeps delays all
+  /// others, and a core that has just idled copies slowly.
   std::chrono::nanoseconds patience() const {
     return std::min<std::chrono::nanoseconds>(
         4 * std::chrono::nanoseconds(took_.load(std::memory_order_relaxed)), most_patience);
   }
 
-  /// How much came to this member in the last round; how much to expect in the next, `first` before any has
-  /// come. A little more than ever came, unless that was more than twice as much: a place that is too small
-  /// costs a slower round.
+  /// Records how many bytes this member received in the last round; expects() predicts the next one, and returns
+  /// `first` before any round. The prediction is a little above the largest round so far, and is lowered when a round
+  /// brings less than half of it. A result buffer that is too small makes a round slower.
   void came(std::size_t bytes) {
     const auto expected = expected_.load(std::memory_order_relaxed);
     if (bytes > expected || bytes < expected / 2)
@@ -60,7 +60,7 @@ private:
   std::shared_ptr<result_memory> results_;
   std::uint64_t steps_ = 0;
   std::atomic<std::int64_t> took_{0};    ///< nanoseconds
-  std::atomic<std::size_t> expected_{0}; ///< bytes; 0: nothing has come yet
+  std::atomic<std::size_t> expected_{0}; ///< bytes; 0: no bytes have come yet
 };
 
 } // namespace farandole

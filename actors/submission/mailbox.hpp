@@ -1,6 +1,6 @@
-// A lock-free queue from any threads to one that takes everything at once: producers push onto a stack, and
-// the consumer exchanges the stack for an empty one and reverses it. Unbounded: producers bound what they
-// push.
+// A lock-free queue with many producers and one consumer, which takes all messages at once: producers push onto a
+// stack, and the consumer exchanges the stack for an empty one and reverses it. Unbounded: the producers limit the
+// number of messages.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ public:
   mailbox& operator=(const mailbox&) = delete;
   ~mailbox() { take_all(); }
 
-  /// Publishes the message (release). Whether the mailbox was empty, so that the consumer has to be woken.
+  /// Publishes the message (release). Returns whether the mailbox was empty, so that the consumer has to be woken.
   bool push(Message message) {
     auto* added = new node{std::move(message), head_.load(std::memory_order_relaxed)};
-    // Once it is published, the consumer may delete it.
+    // The consumer may delete the node as soon as it is published, so `next` is read before.
     bool was_empty = false;
     do
       was_empty = !added->next;
@@ -30,7 +30,7 @@ public:
     return was_empty;
   }
 
-  /// A hint, without synchronisation: false may be out of date.
+  /// A hint without synchronisation: the answer may be out of date.
   bool seems_empty() const { return !head_.load(std::memory_order_relaxed); }
 
   /// All messages, oldest first (acquire).

@@ -29,7 +29,8 @@ void operation_state::settle(error reason) {
     drop_memory();
 }
 
-// The last handle and the settler each look for the other after they have told: one of them sees both.
+// The thread that drops the last handle and the settling thread each publish their own step and then read the
+// other's, in sequentially consistent order: at least one of them sees both.
 bool operation_state::let_go() {
   if (handles_.fetch_sub(1, std::memory_order_seq_cst) != 1)
     return false;

@@ -1,5 +1,5 @@
-// One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end.
-// Framework threads, the loop and a lane share it by reference count; its phase says who may settle it.
+// The state of one operation in flight: the request, the buffers that it may touch, and its result. Framework
+// threads, the event loop and a lane share it by reference count; its phase decides which of them may settle it.
 #pragma once
 
 #include <atomic>
@@ -25,26 +25,26 @@ namespace farandole {
 
 class submission_queue;
 
-/// What was asked; written before the operation is shared, constant afterwards.
+/// The request. Written before the operation is shared, constant afterwards.
 struct operation_request {
   std::string name;
   farandole::signature signature;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t bytes = 0; ///< of the input
-  /// alltoall: rows for each member, by rank. Not part of the signature: members need not agree on them, and
-  /// an id serves steps with different ones.
+  /// alltoall: rows for each member, by rank. Not part of the signature: members need not agree on them, and one id
+  /// serves steps with different splits.
   std::vector<std::int64_t> splits;
   std::uint32_t set = 0;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool no_fast_path = false; ///< not for the board: nobody would wait for it there
-  /// Whether its output stands in memory of ours: that goes when the caller has no handle any more, while the
-  /// operation may be kept longer.
+  bool no_fast_path = false; ///< keep it off the fast path, where no caller would wait for it
+  /// Whether the output is memory of the runtime. It is freed with the caller's last handle, while the operation
+  /// itself may be kept longer.
   bool lends = false;
 
   set_epoch epoch; ///< of its set
-  /// Where it came in; empty for what never can be taken back.
+  /// The submission queue that accepted it; empty for operations that cannot be withdrawn.
   std::weak_ptr<farandole::submission_queue> home;
 };
 
@@ -53,75 +53,77 @@ struct operation_state : operation_request, phase_word {
   operation_state(const operation_state&) = delete;
   operation_state& operator=(const operation_state&) = delete;
 
-  /// As it was made, but for what recurs when the same is asked again (name, signature, set, epoch, home).
-  /// For who holds it alone.
+  /// Resets everything but the fields that a repeated request has in common with this one (name, signature, set,
+  /// epoch, home). Only for the sole owner.
   void renew();
 
   // How it reaches the leader; the submission queue writes these before it queues the operation.
-  std::uint32_t id = 0;              ///< 0: by full request
-  std::vector<fast_path_round> left; ///< fast path rounds given up with it
+  std::uint32_t id = 0;              ///< 0: it goes as a full request
+  std::vector<fast_path_round> left; ///< fast-path rounds that its request gives up
 
-  // Where it sits on the fast path; valid from phase boarded on, until it is queued.
+  // Its place on the fast path; valid from phase on_fast_path until phase queued.
   std::shared_ptr<fast_path_slot> seat;
   std::uint64_t round = 0;
-  std::unique_ptr<caller_collective> collective; ///< where its callers run it themselves
+  std::unique_ptr<caller_collective> collective; ///< set if the waiting callers run the collective
 
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
-  result_memory::block owned;            ///< memory behind outcome.bytes, where the caller gave none
-  std::atomic<bool> looked_after{false}; ///< the loop has been asked to
-  std::atomic<bool> handed_on{false};    ///< the loop has asked a lane to go on with the collective
+  result_memory::block owned;            ///< memory behind outcome.bytes, if the caller gave none
+  std::atomic<bool> looked_after{false}; ///< the event loop has been asked to watch it
+  std::atomic<bool> handed_on{false};    ///< the event loop has asked a lane to continue the collective
 
-  /// The problem, for the caller: an epoch that ended with it has then been seen to end.
+  /// The problem, for the caller. If the epoch ended with it, records that the callers have seen that end.
   const error& told() const {
     if (problem)
       epoch.told();
     return problem;
   }
 
-  /// Before the operation is shared: it is going to take part in this round of its seat. False, and nothing
-  /// has happened, where there is no memory for that now.
+  /// Before the operation is shared: assigns it to this round of the slot. Returns false, and changes nothing, if
+  /// there is no memory for it now.
   bool take_seat(std::shared_ptr<fast_path_slot> slot, std::uint64_t which);
-  /// It will not, after all.
+  /// Reverts take_seat().
   void leave_seat();
-  /// Publishes its cell.
+  /// Publishes this member's cell.
   void show();
 
-  /// Ends the operation: the caller must have claimed it (or own it alone). Writes `how`, wakes, calls back.
+  /// Settles the operation: writes `reason`, wakes the waiters, runs the callback. The caller must have claimed the
+  /// operation, or own it alone.
   void settle(error reason);
 
-  /// Claims from `from` and settles; false if somebody else did.
+  /// Claims the operation in phase `from` and settles it; false if another thread was faster.
   bool claim_and_settle(phase from, error reason);
 
-  /// Who may do more than look.
+  /// Whether try_settle() may only check, or also run a collective of callers.
   enum class runner : std::uint8_t { nobody, caller };
-  /// Settles the operation if it sits on the fast path and its round is complete. True when it is settled. A
-  /// collective that callers run goes on here where `who` is the caller, on a thread that may be busy for as
-  /// long as its bytes take.
+  /// Settles the operation if it is on the fast path and its round is complete; returns whether it is settled. With
+  /// runner::caller, it also continues a collective that callers run, which keeps the thread busy for as long as its
+  /// bytes take.
   bool try_settle(runner runner = runner::caller);
-  /// Whether try_settle() would go on with such a collective now.
+  /// Whether try_settle() could continue such a collective now.
   bool can_move() const;
-  /// The generation ends: settles what sits on the fast path, well if its round is complete, else with `why`. All
-  /// members come to the same of the two (board::give_up).
-  /// False while a thread moves its bytes: ask again.
+  /// The generation ends: settles an operation on the fast path, with success if its round is complete, else with
+  /// `reason`. All members reach the same result (shm_fast_path::give_up). Returns false while a thread moves its
+  /// bytes; the caller then tries again.
   bool end_on_fast_path(const error& reason);
-  /// What of its round it waits for; empty when it waits for nothing on the fast path.
+  /// The part of its round that it waits for; empty if it does not wait on the fast path.
   std::optional<round_need> awaited() const;
 
-  /// What became of a try to take an operation off the fast path.
+  /// The result of leave_fast_path().
   enum class leaving : std::uint8_t {
-    left,  ///< it is queued, and this member takes no part in its round any more
-    stays, ///< it is not on the fast path, or its round is complete: it ends, or has ended, as that says
-    busy   ///< a thread moves its bytes: ask again
+    left,  ///< it is queued, and this member no longer takes part in its round
+    stays, ///< it is not on the fast path, or its round is complete and decides how it ends
+    busy   ///< a thread moves its bytes: try again
   };
-  /// Gives its round up and takes this member's cell back, unless the round is complete. Whoever gets `left`
-  /// brings the operation to the leader.
+  /// Gives the round up and takes this member's cell back, unless the round is complete. After `left`, the caller
+  /// must send the operation to the leader.
   leaving leave_fast_path();
-  /// Takes memory for an output of which so many rows come from each member.
+  /// Allocates the output, to which each member sends the given number of rows.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
-  /// Of an operation that lends: one more handle, and one less. It begins with one.
+  /// Counts the handles of an operation that lends: one more, and one less. It begins with one. let_go() returns
+  /// whether that was the last.
   void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
   bool let_go();
 
@@ -136,13 +138,13 @@ private:
   void end_damaged();
   bool settle_shown();
   bool go_on();
-  /// Settles what sits on the fast path; its caller has claimed it.
+  /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);
 
   friend class operation_state_ptr;
 };
 
-/// Shares a pending operation.
+/// A counted reference to an operation.
 class operation_state_ptr {
 public:
   operation_state_ptr() = default;
@@ -166,14 +168,14 @@ public:
   }
   ~operation_state_ptr() { drop(raw_); }
 
-  /// Gives up the reference without dropping it.
+  /// Returns the pointer and keeps its reference count; the caller owns that reference.
   operation_state* release() { return std::exchange(raw_, nullptr); }
   operation_state* get() const { return raw_; }
   operation_state* operator->() const { return raw_; }
   operation_state& operator*() const { return *raw_; }
   explicit operator bool() const { return raw_ != nullptr; }
 
-  /// Nobody else holds it, nor can come to: others share only what they hold.
+  /// Whether this is the only reference. No other thread can gain one: references are copied only from references.
   bool alone() const { return raw_ && raw_->references_.load(std::memory_order_acquire) == 1; }
 
 private:
@@ -184,20 +186,20 @@ private:
   operation_state* raw_ = nullptr;
 };
 
-/// What a framework thread hands to the loop through the submission queue's queue: an operation that travels by the
-/// leader, or one of these.
+/// The messages from framework threads to the event loop, through the submission queue: an operation that goes
+/// through the leader, or one of the following.
 struct set_change_request {
-  operation_state_ptr operation; ///< ends when the change has been made
+  operation_state_ptr operation; ///< settled when the change has been made
   set_change change;
 };
-/// Takes an operation back if it has not been scheduled.
+/// Withdraws an operation that has not been scheduled.
 struct withdrawal_request {
   std::string name;
 };
-/// The loop is to look after an operation on the fast path.
+/// Makes the event loop watch an operation on the fast path.
 struct watch_request {
   operation_state_ptr operation;
-  bool slow; ///< somebody waits for it already, and it only takes long
+  bool slow; ///< a caller waits for it already, and has waited for long
 };
 using submission_message =
     std::variant<operation_state_ptr, set_change_request, withdrawal_request, watch_request>;

@@ -1,5 +1,6 @@
-// How an operation that sits on the fast path comes to its end there: what is shown whole is read; a collective
-// that callers run goes on as far as it can, on the thread of whoever waits for it.
+// How an operation on the fast path is settled there. If the cells hold whole tensors, the result is computed once
+// all cells are published. A collective that callers run continues as far as it can without waiting, on the thread
+// of a waiting caller or of the lane.
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -64,7 +65,8 @@ bool operation_state::try_settle(runner runner) {
   const auto current = now();
   if (settle_on_fast_path(runner))
     return true;
-  // Who has published is told at once, and does not look for the others for ever.
+  // This member has published, but another process has overwritten its cell: fails at once, instead of waiting for
+  // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
       seat->fast_path().damaged(seat->cell(), round))
     end_damaged();
@@ -87,8 +89,8 @@ void operation_state::end_damaged() {
                                                          "overwritten by another process"});
 }
 
-// All have come. If another member gave the round up before, it failed there, and must not succeed here: the
-// operation waits for the word that ends it here as well.
+// If all members have published but another member gave the round up before, the operation failed there and must not
+// succeed here: it waits for the retraction, or the end of the generation, that ends it here as well.
 bool operation_state::settle_shown() {
   auto& fast_path = seat->fast_path();
   if (!fast_path.ready(seat->cell(), round))
@@ -144,8 +146,8 @@ void operation_state::end_round(error reason) {
   settle(std::move(reason));
 }
 
-// After board::retract, this member's cell is not there any more: the operation can become stranded, but it
-// can never be found complete.
+// After shm_fast_path::retract() this member's cell is withdrawn: the operation can become stranded, but it can never
+// be found complete.
 operation_state::leaving operation_state::leave_fast_path() {
   if (try_settle(runner::nobody) || !is_on_fast_path(now()))
     return leaving::stays;
@@ -159,7 +161,7 @@ operation_state::leaving operation_state::leave_fast_path() {
     if (advance(current, phase::queued)) {
       if (collective)
         collective->release();
-      // Others of its group may be complete, and would not come to the leader.
+      // Other operations of its group may be complete on the fast path, and would never reach the leader.
       group = group_size = 0;
       return leaving::left;
     }
@@ -174,10 +176,11 @@ bool operation_state::end_on_fast_path(const error& reason) {
     return false;
   if (!is_on_fast_path(current))
     return true;
-  // Whoever found the round complete has seen all that this member waits for, so it need not wait any more.
+  // The member that found the round complete has seen everything that this member waits for, so try_settle() need not
+  // wait.
   if (seat->fast_path().give_up(seat->cell(), round) == round_outcome::complete && try_settle())
     return true;
-  // The caller may have moved on meanwhile.
+  // The waiting thread may have changed the phase meanwhile.
   if (!advance(current, phase::claimed))
     return !is_on_fast_path(now());
   end_round(reason);

@@ -16,7 +16,8 @@ namespace farandole::testing {
 
 /// What the members do with tensors of two rows of `floats` each.
 struct pair_shape {
-  operation kind = operation::alltoall; ///< of one row for each; any operation that has board_use
+  operation kind =
+      operation::alltoall; ///< of one row for each; or another operation with a use of the fast path
   std::int64_t floats = 1;
   bool in_cells = false;                             ///< an allreduce or a broadcast of a small tensor
   std::size_t heap_bytes = 0;                        ///< 0: members have no result heap
@@ -63,7 +64,7 @@ struct pair_of_members {
     return true;
   }
 
-  /// All of it but for its seat.
+  /// Prepares the operation, but does not assign a slot.
   void begin(std::uint32_t rank) {
     tensors[rank].assign(static_cast<std::size_t>(shape.floats), static_cast<float>(10 * rank));
     tensors[rank].resize(2 * static_cast<std::size_t>(shape.floats), static_cast<float>(10 * rank + 1));
@@ -114,7 +115,7 @@ struct pair_of_members {
     return all;
   }
 
-  /// Each goes on with its operation until neither can any more.
+  /// Lets both continue their operations until neither can any more.
   void play() {
     for (int turn = 0; turn < 100; ++turn)
       for (const auto& operation : operations)

@@ -13,7 +13,7 @@ namespace farandole {
 
 namespace {
 
-// Stands in the callback slot once the operation is settled.
+// The value of the callback slot once the operation is settled.
 std::function<void()>* const called = reinterpret_cast<std::function<void()>*>(1);
 
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
@@ -43,13 +43,13 @@ bool phase_word::advance(phase from, phase to) {
   auto observed = static_cast<std::uint32_t>(from);
   if (!word_.compare_exchange_strong(observed, static_cast<std::uint32_t>(to), std::memory_order_seq_cst))
     return false;
-  // A claim is always followed by a settlement, which wakes.
+  // A claim is always followed by publish_settled(), which wakes the waiters.
   if (to != phase::claimed && waiters_.load(std::memory_order_seq_cst) != 0)
     futex(word_, FUTEX_WAKE, INT_MAX, nullptr);
   return true;
 }
 
-// Waiters may drop the last reference but one as soon as they see the word; the caller's keeps *this alive.
+// Waiters may drop their references as soon as they see the word; the reference of the caller keeps *this alive.
 void phase_word::publish_settled() {
   word_.store(static_cast<std::uint32_t>(phase::settled), std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_seq_cst) != 0)
@@ -63,7 +63,7 @@ void phase_word::publish_settled() {
 
 void phase_word::wait_for_change(phase current, std::chrono::steady_clock::time_point deadline) const {
   if (current == phase::settled)
-    return; // the last phase: no change will come, and nobody will wake who waits for one
+    return; // the last phase: no change follows, so no thread would wake this one
   auto since_epoch =
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
   timespec absolute{since_epoch / 1'000'000'000, since_epoch % 1'000'000'000};
@@ -74,7 +74,8 @@ void phase_word::wait_for_change(phase current, std::chrono::steady_clock::time_
 }
 
 void phase_word::on_settled(std::function<void()> callback) {
-  // Settled, but its settler may not have come to the slot yet: whoever saw it settled is called at once.
+  // The settling thread may not have reached the callback slot yet. The callback runs here as soon as the phase is
+  // seen as settled.
   if (settled()) {
     callback_.store(called, std::memory_order_release);
     callback();

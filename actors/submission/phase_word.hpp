@@ -1,15 +1,15 @@
-// The phase of an operation in flight: one word that its threads agree by. A change is published with
-// sequentially consistent order, for whoever waits looks at the word after it has announced itself in the
-// count of waiters, and whoever changes the word looks at that count afterwards: one of them sees the other.
+// The phase of an operation in flight: one atomic word by which its threads agree. Changes are sequentially
+// consistent: a waiter first increments the count of waiters and then reads the word; a thread that changes the word
+// reads the count afterwards. So one of the two sees the other, and no wake-up is lost.
 //
-//   boarded   it takes part in a round of the fast path
+//   on_fast_path   it takes part in a round of the fast path
 //     ──(all cells are published, and a framework thread claims it)──▶ claimed ──▶ settled
-//     ──(a thread goes on with the collective that callers run)──▶ moving
-//        ──(it would have to wait)──▶ boarded
+//     ──(a thread continues the collective that callers run)──▶ moving
+//        ──(it would have to wait)──▶ on_fast_path
 //        ──(it is done)──▶ claimed
-//     ──(this member or another one gives the round up, so it travels by the leader)──▶ queued
-//   boarded, moving ──(another member has given the round up, and the word of it is on its way)──▶ stranded
-//   stranded ──▶ queued, when it travels by the leader; ──▶ claimed, when the generation ends
+//     ──(this member or another one gives the round up, so it goes to the leader)──▶ queued
+//   on_fast_path, moving ──(another member has given the round up; its notice is on the way)──▶ stranded
+//   stranded ──▶ queued, when it goes to the leader; ──▶ claimed, when the generation ends
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //
 #pragma once
@@ -49,12 +49,12 @@ public:
   /// Moves from one phase to another if it is there; wakes waiters when it did.
   bool advance(phase from, phase to);
 
-  /// Waits for a phase other than `seen`, a signal, or `until`; not at all once settled. Spurious returns are
-  /// allowed.
+  /// Waits until the phase differs from `current`, a signal arrives, or `deadline` passes; returns at once if
+  /// settled. Spurious returns are allowed.
   void wait_for_change(phase current, std::chrono::steady_clock::time_point deadline) const;
 
-  /// While one lives, every change of phase wakes sleepers on word() that got there by another way than
-  /// wait_for_change (futex_waitv with a word of shared memory).
+  /// While a watcher lives, every change of phase wakes the threads that sleep on word() by other means than
+  /// wait_for_change() (futex_waitv, together with a word of shared memory).
   class watcher {
   public:
     explicit watcher(const phase_word& watched) : watched_(watched) {
@@ -72,11 +72,11 @@ public:
   void on_settled(std::function<void()> callback);
 
 protected:
-  /// Back to `queued`, without a callback. For the only owner.
+  /// Resets the phase to `queued` and drops the callback. Only for the sole owner.
   void restart();
-  /// Before the operation is shared.
+  /// Sets the first phase, before the operation is shared.
   void begin(phase first) { word_.store(static_cast<std::uint32_t>(first), std::memory_order_relaxed); }
-  /// Publishes `settled`, wakes, calls back.
+  /// Publishes `settled`, wakes the waiters, runs the callback.
   void publish_settled();
   bool settled_for_all() const {
     return word_.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(phase::settled);

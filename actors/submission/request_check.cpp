@@ -35,9 +35,9 @@ error wrong_reduction(const submission& request, std::int32_t members) {
   return {};
 }
 
-// Every member reads all inputs until the last has its segment, so no output may lie among them. Of an output
-// that begins before them only the rows count that every member gets: who gets one more is not known here,
-// and what lies just behind the output of another may well be an input.
+// Every member reads all inputs until the last member has its segment, so no output may overlap the input. If the
+// output begins before the input, only the rows that every member gets are counted. Some members get one more, but
+// this function does not know which; for the others, the memory right behind the output may well be the input.
 error wrong_scatter(const submission& request, std::int32_t members) {
   if (row_of(request.signature.operation).rows != row_use::segmented)
     return {};
@@ -65,7 +65,7 @@ error wrong_splits(const submission& request, std::int32_t members) {
   const auto& extents = request.signature.shape;
   const auto wanted = static_cast<std::size_t>(members);
   if (request.splits.empty()) {
-    // Of a scalar the leader tells, as of one that is gathered.
+    // The leader refuses a scalar, as it does for an allgather.
     if (!extents.empty() && extents[0] % members != 0)
       return refuse(request, "the first dimension, " + std::to_string(extents[0]) +
                                  ", cannot be dealt out evenly to " + std::to_string(members) +
@@ -90,7 +90,7 @@ error wrong_splits(const submission& request, std::int32_t members) {
   return {};
 }
 
-// Root ranks are global ones, also in a process set.
+// Root ranks are global ranks, also in a process set.
 error wrong_root(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
   if (!row_of(request.signature.operation).has_root)
     return {};

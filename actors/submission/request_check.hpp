@@ -1,27 +1,27 @@
-// What is wrong with a submission as far as one member can tell: what ranks must agree on is the leader's to
-// check (collectives/negotiation/signature_check.hpp). Every text names the tensor and what was found.
+// Checks a submission as far as one member can tell; the leader checks the properties that ranks must agree on
+// (collectives/negotiation/signature_check.hpp). Every error names the tensor and the faulty value.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "actors/submission/submission.hpp"
 #include "messages/values/error.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole {
 
-/// Position of a global rank in a set of `ranks` (ascending; none: every rank, by itself); -1 when it is not
-/// in it.
+/// Position of a global rank in a set of `ranks`, which ascend; -1 if it is not in the set. If `ranks` is empty
+/// (the global set), returns the rank itself.
 std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks);
 
-/// Why a member of a set of `members` may not ask for this; kind `none` when it may. `ranks`: of a process
-/// set, the members' global ranks; none for the global set.
+/// Why a member of a set of `members` may not submit this request; kind `none` if it may. `ranks`: the members'
+/// global ranks for a process set; empty for the global set.
 error wrong_request(const submission& request, std::int32_t members,
                     std::span<const std::int32_t> ranks = {});
 
-/// Rows for each member where this is an alltoall, equal parts written out; otherwise empty. For requests
-/// that are not wrong.
+/// The rows for each member if this is an alltoall, with equal parts written out; otherwise empty. Only for requests
+/// that wrong_request() accepts.
 std::vector<std::int64_t> splits_of(const submission& request, std::int32_t members);
 
 } // namespace farandole

@@ -27,13 +27,13 @@ error set_epochs::refuse(std::uint64_t epoch) {
     see(number_ + 1);
     return reason;
   }
-  // Another thread has been told, and this one came by the old door.
+  // Another thread has been told of the restart, and this one still uses the queue of the old epoch.
   return epoch < current_ ? last_ : error{};
 }
 
 void set_epochs::told(std::uint64_t epoch) {
   std::lock_guard guard(mutex_);
-  // What fails in the epoch that still lasts was no restart.
+  // A failure in the current epoch was not caused by a restart.
   if (epoch < current_)
     see(epoch + 1);
 }

@@ -1,11 +1,10 @@
-// A process set that fails starts anew, and every start is an epoch. Which epoch does a call belong to? To
-// the one that its caller has seen, and callers see an epoch end by an error: by waiting for an operation
-// that failed with it, or, where none did or nobody has looked yet, by the next submission, which fails at
-// once. So each member's callers are told of each restart, at least once and before anything of theirs counts
-// in the next epoch, and members that all do the same stay in step.
+// The epochs of a process set. A set that fails restarts, and every start begins an epoch. A call belongs to the
+// epoch that its caller has seen last. Callers see an epoch end by an error: from waiting for an operation that
+// failed with it or, if there was none or no caller has waited yet, from the next submission, which fails at once.
+// So the callers on each member are told of every restart at least once, before any of their submissions counts in
+// the next epoch, and members that all do the same stay in step.
 //
-// One object serves one process set on one member through all its epochs; epochs are counted from 0. For any
-// thread.
+// One object serves one process set on one member through all its epochs, which are counted from 0. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,14 +19,14 @@ namespace farandole {
 
 class set_epochs {
 public:
-  /// The epoch has ended for this reason, and the next begins. The loop.
+  /// The current epoch has ended for this reason, and the next one begins. Called by the event loop.
   void restarted(error reason);
-  /// The set is at its end: from now on, who comes too late for an epoch is told this.
+  /// The set has ended: from now on, submissions in an earlier epoch fail with this error.
   void over(error reason);
 
-  /// Why a submission by this epoch's door fails, if it does; its caller has then been told.
+  /// The error of a submission in this epoch; none if it may proceed. The error counts as told to the caller.
   error refuse(std::uint64_t epoch);
-  /// Somebody has been given the error of an operation of this epoch.
+  /// A caller has been given the error of an operation of this epoch.
   void told(std::uint64_t epoch);
 
   std::uint64_t now() const { return current_.load(std::memory_order_acquire); }
@@ -37,11 +36,11 @@ public:
 private:
   void see(std::uint64_t epoch);
 
-  std::mutex mutex_; ///< held for moments
+  std::mutex mutex_; ///< held only briefly
   std::atomic<std::uint64_t> current_{0};
   std::atomic<std::uint64_t> number_{0};
-  std::deque<error> untold_; ///< why the epochs from seen_ on ended
-  error last_;               ///< why the last one did that ended
+  std::deque<error> untold_; ///< errors that ended the epochs from number_ on
+  error last_;               ///< error that ended the latest ended epoch, or the set
 };
 
 /// One epoch. The global set has none: it ends with its generation.
@@ -54,7 +53,7 @@ struct set_epoch {
     if (of)
       of->told(number);
   }
-  /// Nobody needs to be told before something may be asked of the newest epoch.
+  /// Whether the callers have been told of all restarts, so that they may submit to the newest epoch.
   bool all_told() const { return !of || of->seen() == of->now(); }
 };
 

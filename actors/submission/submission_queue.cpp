@@ -13,7 +13,7 @@ namespace farandole {
 
 namespace {
 
-// The same on every rank and in every step, so that grouped tensors, too, can go by their ids.
+// A group number that is the same on every rank and in every step, so that grouped tensors can use their ids, too.
 std::uint32_t number_of(std::span<const submission> members) {
   std::vector<std::string_view> names;
   for (auto& member : members)
@@ -109,8 +109,8 @@ error submission_queue::check(const submission& request) const {
   return {};
 }
 
-// An operation that asks for this. Names recur from step to step: when nobody else holds the last one of this
-// name any more, it is used again, and with it everything that is the same.
+// Returns an operation for this request. Names recur from step to step: if there is no other reference to the last
+// operation of this name, it is reused, with all fields that stay the same.
 operation_state_ptr submission_queue::blank(known_tensor& entry, const submission& request) {
   if (entry.last && entry.last.alone()) {
     entry.last->renew();
@@ -139,12 +139,12 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   operation->splits = splits_of(request, size_);
   operation->group = group;
   operation->group_size = group_size;
-  operation->no_fast_path = wants_no_seat(entry, *operation, request.told);
+  operation->no_fast_path = wants_no_seat(entry, *operation, request.completion);
   submitted_.fetch_add(1, std::memory_order_relaxed);
   return {entry, std::move(operation)};
 }
 
-// One operation, or all of a group: on the fast path together, or all by the leader.
+// Enters one operation, or all of a group: on the fast path together, or all through the leader.
 void submission_queue::enter(std::span<const arrival> together) {
   const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
     return arrival_state.entry.seat && arrival_state.entry.matches(*arrival_state.operation) &&
@@ -168,9 +168,9 @@ void submission_queue::enter(std::span<const arrival> together) {
 
 void submission_queue::withdraw(operation_state& operation) {
   if (operation.name == set_change_name)
-    return; // the others may count on it already
+    return; // other members may rely on it already
   std::lock_guard guard(mutex_);
-  // On the fast path, this member would have to take back a round that others may have read already: it stays.
+  // On the fast path, the operation stays: the other members may have read this member's cell already.
   if (operation.now() == phase::queued && !ended_)
     enqueue(withdrawal_request{operation.name});
 }
@@ -217,7 +217,7 @@ void submission_queue::forget(std::uint32_t id) {
   news_.push({id, true, {}, {}, 0, 0, nullptr});
 }
 
-// Under the lock.
+// The caller holds the lock.
 void submission_queue::read_news() {
   if (news_.seems_empty())
     return;
@@ -237,7 +237,7 @@ submission_queue::attempt submission_queue::end(const error& reason) {
       if (entry.last && is_on_fast_path(entry.last->now()))
         seated.push_back(entry.last);
   }
-  // Without the lock: who is told may come in again.
+  // Without the lock: a callback may submit again.
   auto result = attempt::done;
   for (auto& operation : seated)
     if (!operation->end_on_fast_path(reason))
@@ -260,7 +260,7 @@ submission_queue::attempt submission_queue::pending_names(std::vector<std::strin
   return attempt::done;
 }
 
-// What waits for the worker is in the table as well, where every operation in flight is.
+// Operations that are queued for the set client are in the table as well, which holds every operation in flight.
 submission_queue::attempt submission_queue::fail(const error& reason) {
   if (end(reason) == attempt::busy)
     return attempt::busy;

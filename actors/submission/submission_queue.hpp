@@ -1,9 +1,9 @@
-// Where framework threads enter: submit, and the fast path. The loop's side takes what was queued and tells what
-// ids mean.
+// The submission queue: framework threads submit operations here, for the event loop or directly to the fast path.
+// The event loop takes the queued operations and announces the ids that the leader assigned.
 //
-// Framework threads share one mutex here. The loop never waits for it: it posts news (ids learnt and
-// forgotten) on a lock-free stack that the next submitter reads, takes the queue with one exchange, and where
-// it must touch the table itself (retract, end) it only tries the lock and comes back later.
+// Framework threads share one mutex. The event loop never waits for it: it posts news (ids learnt and forgotten) on a
+// lock-free stack that the next submitter reads, and takes the queue with one exchange. Where it must access the
+// table itself (retract, end), it only tries the lock, and retries later.
 #pragma once
 
 #include <atomic>
@@ -27,64 +27,64 @@
 
 namespace farandole {
 
-/// A wait on the fast path that is longer than this is told to the loop.
+/// A wait on the fast path that is longer than this is reported to the event loop.
 inline constexpr std::chrono::seconds slow_wait{1};
 
-/// One process set's door.
+/// The submission queue of one process set on one member.
 class submission_queue : public std::enable_shared_from_this<submission_queue> {
 public:
-  /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
-  /// At most `capacity` operations may be in flight.
-  /// `ranks`, `epoch`: a process set's members, by global rank, and its epoch; none for the global set.
-  /// `board_limit_bytes`: of tensors that a cell of the fast path holds whole.
+  /// `ring` tells the event loop that the queue is no longer empty; called from framework threads.
+  /// `capacity`: maximum number of operations in flight.
+  /// `ranks`, `epoch`: the global ranks of a process set's members, and its epoch; none for the global set.
+  /// `fast_path_limit_bytes`: largest tensor that a cell of the fast path holds whole.
   submission_queue(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
                    std::vector<std::int32_t> ranks = {}, set_epoch epoch = {},
                    std::size_t fast_path_limit_bytes = std::size_t{64} << 10);
 
   // ---- framework threads ----
 
-  /// `what.set` is not looked at: the caller has chosen the submission queue by it.
+  /// Ignores `request.set`: the caller has chosen the submission queue by it.
   expected<operation_state_ptr> submit(const submission& request);
-  /// All or none; they become ready together.
+  /// Submits all or none; the tensors become ready together.
   expected<std::vector<operation_state_ptr>> submit_group(std::span<const submission> requests);
-  /// Asks, with all other members, for a change of the process sets; one at a time. The global set's door.
+  /// Requests a change of the process sets, together with all other members; one at a time. Global set only.
   expected<operation_state_ptr> submit(const set_change& change);
-  /// Takes an operation back if it has not been scheduled.
+  /// Withdraws an operation if it has not been scheduled.
   void withdraw(operation_state& operation);
-  /// Nobody may come to wait for this operation, yet its end must be told: on the fast path, the loop looks after
-  /// it.
+  /// No caller may come to wait for this operation, yet its end must be reported: if it is on the fast path, the
+  /// event loop watches it.
   void look_after(operation_state& operation);
-  /// Its caller has waited on the fast path for `slow_wait`: the loop may have to tell for whom.
+  /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void takes_long(operation_state& operation);
-  /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
+  /// The runtime ends: later submissions fail, and the event loop is not rung again. Waits for the lock.
   void close();
 
   // ---- the loop ----
 
   /// Everything queued since the last call, oldest first.
   std::vector<submission_message> take_queue();
-  /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on
-  /// the fast path if `where` is given.
+  /// The leader has assigned an id to `own`: later submissions of the same name, signature and group use the id, and
+  /// the fast path if `slot` is given.
   void learn(std::uint32_t id, const operation_state& own, std::shared_ptr<fast_path_slot> slot);
   void forget(std::uint32_t id);
 
-  /// What became of a try that must not wait.
+  /// The result of an attempt that must not block.
   enum class attempt { done, busy };
-  /// Adds the names of operations that no lane has started, and of those on the fast path.
+  /// Adds the names of operations that no lane has started, and of incomplete ones on the fast path.
   attempt pending_names(std::vector<std::string>& names);
-  /// Forgets the id; an operation that waits on the fast path in just this round is taken back into `taken`.
+  /// Forgets the id. An operation that waits on the fast path in exactly this round is taken back into `taken`.
   attempt retract(fast_path_round round, operation_state_ptr& taken);
-  /// No operation enters any more: submit answers `why`. What sits on the fast path is settled: well if its round
-  /// is complete, else with `why`.
+  /// Later submissions fail with `reason`. Operations on the fast path are settled: with success if their round is
+  /// complete, else with `reason`.
   attempt end(const error& reason);
-  /// As end(), when the worker is gone: what it had been given, or was to be given, fails with `why` too.
+  /// As end(), when the set client is gone: also fails the operations that it held, or would have received.
   attempt fail(const error& reason);
 
-  // ---- anybody ----
+  // ---- any thread ----
 
   std::uint64_t submitted() const { return submitted_.load(std::memory_order_relaxed); }
   std::uint64_t on_fast_path() const { return on_fast_path_.load(std::memory_order_relaxed); }
-  /// How many join operations have entered.
+  /// Number of join operations that were submitted.
   std::uint64_t joins() const { return joins_.load(std::memory_order_relaxed); }
 
 private:
@@ -97,7 +97,8 @@ private:
                 std::uint32_t group_size);
   void enter(std::span<const arrival> together);
   operation_state_ptr blank(known_tensor& entry, const submission& request);
-  bool wants_no_seat(const known_tensor& entry, const operation_state& operation, completion_mode told) const;
+  bool wants_no_seat(const known_tensor& entry, const operation_state& operation,
+                     completion_mode completion) const;
   bool sit_down(std::span<const arrival> together);
   void stand_up(known_tensor& entry, operation_state& operation);
   void leave_all_seats(operation_state& join);
@@ -111,14 +112,14 @@ private:
   const std::vector<std::int32_t> ranks_;
   const set_epoch epoch_;
   const std::size_t fast_path_limit_bytes_;
-  std::function<void()> ring_; ///< under the mutex
+  std::function<void()> ring_; ///< guarded by the mutex
 
   std::mutex mutex_;
   tensor_table table_;
   error ended_;
 
-  mailbox<submission_message> queue_; ///< to the loop
-  mailbox<assigned_id> news_;         ///< from the loop
+  mailbox<submission_message> queue_; ///< to the event loop
+  mailbox<assigned_id> news_;         ///< from the event loop
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> on_fast_path_{0};
   std::atomic<std::uint64_t> joins_{0};

@@ -1,4 +1,4 @@
-// Who sits down on the fast path, who stands up again, and who is taken off.
+// The part of the submission queue that decides which operations enter the fast path, leave it, or are taken off it.
 #include "actors/submission/submission_queue.hpp"
 #include "collectives/operation.hpp"
 
@@ -6,7 +6,7 @@ namespace farandole {
 
 namespace {
 
-/// Waits for a thread that moves its bytes.
+/// Waits while another thread moves the operation's bytes. Returns whether the operation has left.
 bool leave_fast_path(operation_state& operation) {
   constexpr std::chrono::milliseconds slice{100};
   for (;;) {
@@ -19,20 +19,21 @@ bool leave_fast_path(operation_state& operation) {
 
 } // namespace
 
-// Where nobody waits the loop would have to look at the fast path from time to time, which takes longer than to
-// ask the leader; and a caller that does not go on with its collective at once keeps the others waiting.
+// Whether to keep the operation off the fast path. Without a waiting caller, the event loop would have to poll the
+// fast path, which takes longer than to ask the leader; and a caller that does not continue its collective at once
+// keeps the other members waiting.
 bool submission_queue::wants_no_seat(const known_tensor& entry, const operation_state& operation,
-                                     completion_mode told) const {
-  if (told == completion_mode::callback)
+                                     completion_mode completion) const {
+  if (completion == completion_mode::callback)
     return true;
   const auto use = entry.seat
                        ? entry.seat->cell().task().use
                        : use_of_fast_path(operation.signature, operation.bytes, fast_path_limit_bytes_);
-  return use == fast_path_use::collective && told != completion_mode::waiting;
+  return use == fast_path_use::collective && completion != completion_mode::wait;
 }
 
-// Publishes on the fast path, where the tensors have seats. False, and none is published, when there is no memory
-// for one of them now.
+// Publishes the operations on the fast path, where their tensors have slots. Returns false, and publishes none, if
+// there is no memory for one of them now.
 bool submission_queue::sit_down(std::span<const arrival> together) {
   for (std::size_t taken = 0; taken < together.size(); ++taken)
     if (!together[taken].operation->take_seat(together[taken].entry.seat, together[taken].entry.next_round)) {
@@ -48,9 +49,9 @@ bool submission_queue::sit_down(std::span<const arrival> together) {
   return true;
 }
 
-// A member that has joined publishes nothing any more. What it had published before, in a round that is not
-// complete, it takes off the fast path as well: members that publish later will not do so there. The leader is
-// told before it hears of the join, and counts this member as one that asked.
+// A member that has joined publishes nothing any more. It also takes its published cells of incomplete rounds off the
+// fast path, because members that publish later will not do so there. These requests reach the leader before the join
+// does, so the leader counts this member as one that has requested the tensors.
 void submission_queue::leave_all_seats(operation_state& join) {
   for (auto& [name, entry] : table_) {
     auto& open = entry.last;
@@ -69,7 +70,7 @@ void submission_queue::stand_up(known_tensor& entry, operation_state& operation)
   if (entry.seat)
     operation.left.push_back({entry.id, entry.next_round});
   else if (operation.signature.operation == operation::join)
-    return; // ids without a seat stay good while somebody has joined
+    return; // ids without a slot remain valid while a member has joined
   table_.forget(entry);
 }
 

@@ -12,21 +12,21 @@ struct doorway {
       std::make_shared<farandole::submission_queue>(0, 1, 64, [] {});
   std::vector<float> tensor = {1, 2, 3};
 
-  operation_state_ptr submit(completion_mode told, std::int64_t elements = 3) {
+  operation_state_ptr submit(completion_mode completion, std::int64_t elements = 3) {
     submission request;
     request.name = "t";
     request.signature.shape = {elements};
     request.input = reinterpret_cast<const std::byte*>(tensor.data());
     request.output = reinterpret_cast<std::byte*>(tensor.data());
-    request.told = told;
+    request.completion = completion;
     auto operation = queue->submit(request);
     REQUIRE(operation);
     return *operation;
   }
 
   /// Submits, and settles what comes out as the lane would; null when it went by the fast path.
-  operation_state_ptr moved(completion_mode told) {
-    auto operation = submit(told);
+  operation_state_ptr moved(completion_mode completion) {
+    auto operation = submit(completion);
     const auto queued = queue->take_queue();
     if (queued.empty())
       return {};
@@ -81,7 +81,7 @@ TEST_CASE("what is left to a callback asks for no seat, in full and by its id", 
 
 TEST_CASE("what is left to a callback leaves the seat that its name has", "[door]") {
   doorway entry;
-  const auto source = GENERATE(completion_mode::anyhow, completion_mode::waiting);
+  const auto source = GENERATE(completion_mode::any, completion_mode::wait);
   const auto first = entry.moved(source);
   REQUIRE(first);
   CHECK_FALSE(first->no_fast_path);
@@ -107,13 +107,13 @@ TEST_CASE("what is left to a callback leaves the seat that its name has", "[door
 
 TEST_CASE("rows have a seat for who waits for them at once, and for nobody else", "[door]") {
   doorway entry;
-  const auto asked = [&](operation op, completion_mode told) {
+  const auto asked = [&](operation op, completion_mode completion) {
     submission rows;
     rows.name = op == operation::alltoall ? "a" : "g";
     rows.signature.operation = op;
     rows.signature.shape = {3};
     rows.input = reinterpret_cast<const std::byte*>(entry.tensor.data());
-    rows.told = told;
+    rows.completion = completion;
     auto operation = entry.queue->submit(rows);
     REQUIRE(operation);
     const auto no_fast_path = (*operation)->no_fast_path;
@@ -122,18 +122,18 @@ TEST_CASE("rows have a seat for who waits for them at once, and for nobody else"
     return !no_fast_path;
   };
   for (const auto op : {operation::alltoall, operation::allgather}) {
-    CHECK(asked(op, completion_mode::waiting));
-    CHECK_FALSE(asked(op, completion_mode::anyhow));
+    CHECK(asked(op, completion_mode::wait));
+    CHECK_FALSE(asked(op, completion_mode::any));
     CHECK_FALSE(asked(op, completion_mode::callback));
   }
 }
 
 TEST_CASE("who joins takes an open round with it to the leader, ahead of the join", "[door]") {
   doorway entry;
-  const auto first = entry.moved(completion_mode::anyhow);
+  const auto first = entry.moved(completion_mode::any);
   REQUIRE(first);
   entry.queue->learn(1, *first, entry.seat(1, 2));
-  const auto open = entry.submit(completion_mode::anyhow);
+  const auto open = entry.submit(completion_mode::any);
   CHECK(entry.queue->take_queue().empty());
   REQUIRE(open->now() == phase::on_fast_path);
 
@@ -150,10 +150,10 @@ TEST_CASE("who joins takes an open round with it to the leader, ahead of the joi
 
 TEST_CASE("who joins leaves the next round where the last is complete", "[door]") {
   doorway entry;
-  const auto first = entry.moved(completion_mode::anyhow);
+  const auto first = entry.moved(completion_mode::any);
   REQUIRE(first);
   entry.queue->learn(1, *first, entry.seat(1));
-  const auto complete = entry.submit(completion_mode::anyhow);
+  const auto complete = entry.submit(completion_mode::any);
   const auto join = entry.join();
   CHECK(complete->settled());
   CHECK_FALSE(complete->problem);

@@ -1,5 +1,5 @@
-// What one member knows of the tensors of a process set, by name: the last operation of each, and what the
-// leader has assigned: an id, and perhaps a cell of the fast path. The caller holds the lock.
+// The tensors of a process set that one member knows, by name: the last operation of each, and its assignment by the
+// leader, which is an id and perhaps a cell of the fast path. The caller holds the submission queue's lock.
 #pragma once
 
 #include <cstddef>
@@ -15,32 +15,32 @@
 
 namespace farandole {
 
-/// The leader has assigned an id to a tensor, or has forgotten one.
+/// An id that the leader has assigned to a tensor, or has forgotten.
 struct assigned_id {
   std::uint32_t id = 0;
   bool forgotten = false;
-  std::string name; ///< this and what follows: of an id that was assigned
+  std::string name; ///< this and the following fields are set only for an assigned id
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  std::shared_ptr<fast_path_slot> seat; ///< null: it does not go by the fast path
+  std::shared_ptr<fast_path_slot> seat; ///< null: the tensor does not use the fast path
 };
 
 struct known_tensor {
   operation_state_ptr last; ///< in flight, or settled and not yet swept
-  std::uint32_t id = 0;     ///< 0: not known to the leader, as far as this member has heard
+  std::uint32_t id = 0;     ///< 0: the leader knows none, as far as this member has heard
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
   std::shared_ptr<fast_path_slot> seat;
   std::uint64_t next_round = 0;
 
-  /// Whether the operation is what the id stands for.
+  /// Whether the id stands for this operation.
   bool matches(const operation_state& operation) const {
     return id != 0 && group == operation.group && group_size == operation.group_size &&
            signature == operation.signature;
   }
-  /// Whether its name is taken. The name is free again as soon as its last operation is settled; one that is
+  /// Whether the name is in use. It is free again as soon as its last operation is settled. An operation that is
   /// complete on the fast path is settled here.
   bool in_flight() const {
     return last && !last->settled() && !last->try_settle(operation_state::runner::nobody);
@@ -53,18 +53,18 @@ public:
   auto begin() { return by_name_.begin(); }
   auto end() { return by_name_.end(); }
 
-  /// Null where the name is not known.
+  /// Null if the name is not known.
   known_tensor* find(std::string_view name);
   known_tensor* find(std::uint32_t id);
   /// Adds the name if it is not known. The reference holds until the name is swept.
   known_tensor& at(std::string_view name);
 
   void apply(assigned_id change);
-  /// The tensor has no id, and no cell of the fast path, any more.
+  /// Removes the id of the tensor, and its cell of the fast path.
   void forget(known_tensor& entry);
   void forget(std::uint32_t id);
 
-  /// Removes names that nobody uses any more: settled, and without an id.
+  /// Removes unused names: those without an id whose last operation is settled.
   void sweep();
   /// Sweeps when the table has doubled since the last time.
   void sweep_if_grown();

@@ -1,9 +1,8 @@
-// Which operation of other ranks does an operation without a name belong to? Ranks match them by the order of
-// their calls, so each is named after how many calls of its kind came before it in the same process set.
-// Ranks need not call equally many: one that joins early has called fewer, and one may be told that a set was
-// started anew before it came to a call that others had made. All ranks pass these points, though, so the
-// count begins anew there; after a join the names also hold how many there were, because operations from
-// before it may still be in flight.
+// Names for operations that have none. Ranks match these by the order of their calls, so each operation is named
+// after the number of earlier calls of its kind in the same process set. Ranks need not make equally many calls: a
+// rank that joins early has made fewer, and a rank may be told of a set's restart before it came to a call that
+// others had made. But all ranks pass these points, so the count begins anew there. After a join the names also
+// hold the number of joins, because operations from before it may still be in flight.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,12 @@ struct call_epoch {
 /// One process' calls. Not thread-safe.
 class unnamed_calls {
 public:
-  /// The name of the next call of this kind (`prefix`). It stays the same until a call was accepted, for a
-  /// call that is refused here is none that others could match.
+  /// The name of the next call of this kind (`prefix`). It stays the same until a call is accepted: other ranks
+  /// cannot match a call that was refused here.
   std::string next_name(std::uint32_t set, std::string_view prefix, const call_epoch& current);
   /// The call of that name was submitted.
   void accepted(std::uint32_t set, std::string_view prefix);
-  /// The set that has this id now is another one than before.
+  /// This id belongs to another set now than before.
   void count_anew(std::uint32_t set) { sets_.erase(set); }
 
 private:

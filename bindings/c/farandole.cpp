@@ -1,6 +1,6 @@
-// The C interface over the C++ one: looks at what C cannot express (numbers that must name an enumerator,
-// pointers that may be null, extents that may overflow), passes on, and turns errors and exceptions into a
-// status and a text.
+// Implements the C interface over the C++ one: checks the properties that C cannot express (numbers that must name an
+// enumerator, pointers that may be null, extents that may overflow), forwards the call, and turns errors and
+// exceptions into a status and a text.
 #include <farandole/farandole.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ farandole_status farandole::report(const error& problem, farandole_error* reason
     return status;
   const auto text = printable(problem.text);
   auto length = std::min<std::size_t>(text.size(), FARANDOLE_TEXT_BYTES - 1);
-  // Never half a character of UTF-8.
+  // Never cut inside a UTF-8 character.
   while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80)
     --length;
   std::memcpy(reason->text, text.data(), length);
@@ -36,20 +36,19 @@ static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count 
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
 static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
 static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
-static_assert(FARANDOLE_TOLD_CALLBACK == static_cast<int>(completion_mode::callback));
+static_assert(FARANDOLE_COMPLETION_CALLBACK == static_cast<int>(completion_mode::callback));
 
 error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-// Runs one call of the interface; what the standard library throws (memory and threads can run out) ends
-// here.
+// Runs one call of the interface. Exceptions of the standard library end here; memory and threads can run out.
 template <class Call>
 farandole_status guarded(farandole_error* reason, Call call) noexcept {
   try {
     return report(call(), reason);
   } catch (const std::exception& problem) {
-    // Room for the text may be what has run out, so none is asked for.
+    // Memory may have run out, so the text is copied without an allocation.
     if (reason) {
       reason->status = FARANDOLE_UNKNOWN;
       std::strncpy(reason->text, problem.what(), FARANDOLE_TEXT_BYTES - 1);
@@ -71,10 +70,10 @@ expected<options> options_from(const farandole_options& given) {
   if (given.setting_count > 0 && !given.settings)
     return refuse("farandole_start: settings is NULL, setting_count is not 0");
   for (std::size_t i = 0; i < given.setting_count; ++i) {
-    auto& farandole_setting = given.settings[i];
-    if (!farandole_setting.name || !farandole_setting.value)
+    auto& setting = given.settings[i];
+    if (!setting.name || !setting.value)
       return refuse("farandole_start: setting " + std::to_string(i) + " has no name or no value");
-    run_options.settings[farandole_setting.name] = farandole_setting.value;
+    run_options.settings[setting.name] = setting.value;
   }
   if (given.process_set_count > 0 && !given.process_sets)
     return refuse("farandole_start: process_sets is NULL, process_set_count is not 0");
@@ -86,6 +85,9 @@ expected<options> options_from(const farandole_options& given) {
   }
   if (given.secret)
     run_options.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
+  run_options.progress = given.progress;
+  run_options.state_generation = given.state_generation;
+  run_options.epoch = given.epoch;
   if (given.secret && run_options.secret.empty())
     return refuse("farandole_start: the secret is empty; give NULL to have it taken from the environment");
   return run_options;
@@ -99,7 +101,7 @@ bool allocates(operation id) {
   return row_of(id).first_dim_free();
 }
 
-// Whether the caller has to bring memory for what comes out.
+// Whether the caller has to provide memory for the output.
 bool needs_output(operation id) {
   return !row_of(id).has_rows();
 }
@@ -111,7 +113,7 @@ error bad_number(const farandole_submission& given, const char* text, std::int32
 error check_extents(const farandole_submission& given, dtype type, std::int64_t& elements) {
   if (given.dimensions > 0 && !given.shape)
     return refuse(std::string(given.name) + ": shape is NULL, dimensions is not 0");
-  // The product of all but the zeros, so that no order of extents hides an overflow.
+  // The product of all nonzero extents, so that a zero does not hide an overflow, in any order of the extents.
   std::int64_t limit = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
   std::int64_t product = 1;
   elements = 1;
@@ -143,7 +145,7 @@ error check_splits(const farandole_submission& given) {
   return {};
 }
 
-// `target` points into `given`.
+// `target` refers to memory of `given`.
 error translate(const farandole_submission& given, submission& target) {
   if (!given.name)
     return refuse("a tensor's name is NULL");
@@ -153,9 +155,10 @@ error translate(const farandole_submission& given, submission& target) {
   auto& wanted = target.signature;
   target.name = given.name;
   target.set = given.set;
-  if (given.told < FARANDOLE_TOLD_ANYHOW || given.told > FARANDOLE_TOLD_CALLBACK)
-    return bad_number(given, "told", given.told);
-  target.told = static_cast<completion_mode>(given.told);
+  if (given.completion_mode < FARANDOLE_COMPLETION_ANY ||
+      given.completion_mode > FARANDOLE_COMPLETION_CALLBACK)
+    return bad_number(given, "completion mode", given.completion_mode);
+  target.completion = static_cast<completion_mode>(given.completion_mode);
   wanted.operation = id;
   if (!moves_a_tensor(id))
     return {};
@@ -188,7 +191,7 @@ error translate(const farandole_submission& given, submission& target) {
   return {};
 }
 
-// Owns handles until all of them are made, so that a group is handed over whole.
+// Owns handles until all of them are made, so that the caller gets the handles of a whole group or none.
 using owned_handle = std::unique_ptr<farandole_handle>;
 
 } // namespace
@@ -242,6 +245,27 @@ int farandole_is_homogeneous(const farandole_runtime* runtime) {
   return runtime->member->is_homogeneous() ? 1 : 0;
 }
 
+uint64_t farandole_generation(const farandole_runtime* runtime) {
+  return runtime->member->generation();
+}
+uint64_t farandole_epoch(const farandole_runtime* runtime) {
+  return runtime->member->epoch();
+}
+int farandole_must_sync(const farandole_runtime* runtime) {
+  return runtime->member->must_sync() ? 1 : 0;
+}
+int farandole_joined_late(const farandole_runtime* runtime) {
+  return runtime->member->joined_late() ? 1 : 0;
+}
+void farandole_membership_change(const farandole_runtime* runtime, uint64_t* changes, int* removals_only) {
+  const auto [count, only_removals] = runtime->member->membership_change();
+  *changes = count;
+  *removals_only = only_removals ? 1 : 0;
+}
+void farandole_withdraw(farandole_runtime* runtime) {
+  runtime->member->withdraw();
+}
+
 farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* value,
                                   farandole_handle** target, farandole_error* reason) {
   return guarded(reason, [&]() -> error {
@@ -281,11 +305,10 @@ farandole_status farandole_submit_group(farandole_runtime* runtime, const farand
   });
 }
 
-farandole_status farandole_add_process_set(farandole_runtime* runtime,
-                                           const farandole_process_set* farandole_process_set, uint32_t* set,
-                                           farandole_error* reason) {
+farandole_status farandole_add_process_set(farandole_runtime* runtime, const farandole_process_set* wanted,
+                                           uint32_t* set, farandole_error* reason) {
   return guarded(reason, [&]() -> error {
-    auto ranks = ranks_from(*farandole_process_set);
+    auto ranks = ranks_from(*wanted);
     if (!ranks)
       return ranks.error();
     auto added = runtime->member->add_process_set(std::move(*ranks));
@@ -333,7 +356,7 @@ int farandole_poll(const farandole_handle* handle) {
 farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms, farandole_error* reason) {
   return guarded(reason, [&]() -> error {
     using clock = std::chrono::steady_clock;
-    // Further ahead, the clock's own numbers would overflow; a century is as good as never.
+    // A later deadline would overflow the clock's numbers; a century is as good as no timeout.
     constexpr std::int64_t longest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
     if (timeout_ms < -1)
       return refuse("farandole_wait: a timeout of " + std::to_string(timeout_ms) + " ms; -1 means none");

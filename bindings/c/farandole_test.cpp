@@ -31,14 +31,18 @@ struct answer {
 /// A job of `size` members that find each other by a rendezvous in this process.
 class job {
 public:
-  explicit job(std::int32_t size) : size_(size) {
+  explicit job(std::int32_t size, bool elastic = false) : size_(size), elastic_(elastic ? "1" : "0") {
     farandole::rendezvous_options options;
     options.members.size = size;
+    options.members.elastic = elastic;
+    options.members.limit = size;
     options.links.credentials = std::make_shared<const farandole::tls_credentials>(secret);
     auto service = farandole::start_rendezvous(system_.get(), options);
     REQUIRE(service);
     actor_ = service->actor;
     port_ = std::to_string(service->port);
+    for (std::int32_t slot = 0; elastic && slot < size; ++slot)
+      caf::anon_send(actor_, farandole::slot_started{slot});
   }
   ~job() { caf::anon_send(actor_, farandole::close_atom::value); }
 
@@ -66,6 +70,7 @@ private:
                                     {"HOROVOD_SIZE", size_text.c_str()},
                                     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
                                     {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()},
+                                    {"HOROVOD_ELASTIC", elastic_},
                                     {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}};
     farandole_options options = FARANDOLE_OPTIONS_INIT;
     options.settings = settings;
@@ -81,6 +86,7 @@ private:
   }
 
   std::int32_t size_;
+  const char* elastic_;
   farandole::loop_system system_;
   farandole::rendezvous_actor actor_;
   std::string port_;
@@ -238,11 +244,12 @@ TEST_CASE("how a caller learns of the end is one of the three ways") {
   std::vector<std::vector<farandole_status>> ends(2);
   std::vector<float> sums(2);
   together.run([&](farandole_runtime* runtime, std::size_t rank) {
-    for (const auto told : {FARANDOLE_TOLD_ANYHOW - 1, +FARANDOLE_TOLD_ANYHOW, +FARANDOLE_TOLD_WAITING,
-                            +FARANDOLE_TOLD_CALLBACK, FARANDOLE_TOLD_CALLBACK + 1}) {
-      tensor tensor(runtime, "told", {1});
+    for (const auto mode :
+         {FARANDOLE_COMPLETION_ANY - 1, +FARANDOLE_COMPLETION_ANY, +FARANDOLE_COMPLETION_WAIT,
+          +FARANDOLE_COMPLETION_CALLBACK, FARANDOLE_COMPLETION_CALLBACK + 1}) {
+      tensor tensor(runtime, "completion", {1});
       auto asked = tensor.what();
-      asked.told = told;
+      asked.completion_mode = mode;
       farandole_handle* handle = nullptr;
       auto end = farandole_submit(runtime, &asked, &handle, nullptr);
       tensor.adopt(handle);
@@ -255,6 +262,36 @@ TEST_CASE("how a caller learns of the end is one of the three ways") {
                                     FARANDOLE_INVALID_ARGUMENT});
     CHECK(sums[rank] == 6);
   }
+}
+
+TEST_CASE("a member that withdraws announces one removal to all members of an elastic job") {
+  struct view {
+    std::uint64_t generation = 0, changes = 0;
+    int must_sync = 0, joined_late = 0, removals_only = 0;
+    bool operator==(const view&) const = default;
+  };
+  job together(2, true);
+  std::vector<view> views(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    auto& seen = views[rank];
+    seen.generation = farandole_generation(runtime);
+    seen.must_sync = farandole_must_sync(runtime);
+    seen.joined_late = farandole_joined_late(runtime);
+    if (rank == 1)
+      farandole_withdraw(runtime);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    while (seen.changes == 0 && std::chrono::steady_clock::now() < deadline) {
+      farandole_membership_change(runtime, &seen.changes, &seen.removals_only);
+      std::this_thread::yield();
+    }
+    // Neither shuts the job down before the other one has learnt of the removal.
+    tensor last(runtime, "last", {1});
+    if (last.submit().status == FARANDOLE_OK)
+      last.wait();
+  });
+  const view expected = {.generation = 1, .changes = 1, .must_sync = 1, .joined_late = 0, .removals_only = 1};
+  CHECK(views[0] == expected);
+  CHECK(views[1] == expected);
 }
 
 TEST_CASE("the text of a mismatch arrives at every member") {
@@ -413,12 +450,11 @@ struct sight {
 
 TEST_CASE("process sets are added, listed and removed through the C interface") {
   job together(3);
-  std::vector<std::unique_ptr<sight>> unique_ptrs(3);
-  together.run([&](farandole_runtime* runtime, std::size_t rank) {
-    unique_ptrs[rank] = std::make_unique<sight>(runtime);
-  });
+  std::vector<std::unique_ptr<sight>> sights(3);
+  together.run(
+      [&](farandole_runtime* runtime, std::size_t rank) { sights[rank] = std::make_unique<sight>(runtime); });
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    auto& entry = *unique_ptrs.at(rank);
+    auto& entry = *sights.at(rank);
     CHECK(entry.added == FARANDOLE_OK);
     CHECK(entry.set == 1);
     CHECK(entry.before == std::vector<std::uint32_t>{0, 1});

@@ -1,12 +1,13 @@
-// What the C interface's opaque types are, for those that make them from something that they have already, and
-// how an error becomes a status and a text.
+// The definitions of the C interface's opaque types, for code that wraps C++ objects in them, and the conversion of
+// an error to a status and a text.
 #pragma once
 
 #include <atomic>
 #include <memory>
 
 #include <farandole/farandole.h>
-#include <farandole/farandole.hpp>
+
+#include "bindings/cxx/runtime.hpp"
 
 struct farandole_runtime {
   std::shared_ptr<farandole::runtime> member;
@@ -19,8 +20,8 @@ struct farandole_handle {
 
 namespace farandole {
 
-/// The status of a problem; its text goes to `why`, if that is not null, cut between two characters where it
-/// is too long.
+/// Returns the status of `problem`, and copies its text to `reason` if that is not null. A text that is too long is
+/// cut between two characters.
 farandole_status report(const error& problem, farandole_error* reason);
 
 } // namespace farandole

@@ -1,5 +1,4 @@
-// Breaks the connections between members of one process, as a network would: the system ends them at both
-// ends.
+// Breaks the connections between members of one process as a network failure would: the system ends them at both ends.
 #pragma once
 
 #include <netinet/in.h>
@@ -26,7 +25,8 @@ inline connection_ports ports_of(int socket) {
   return {port(::getsockname), port(::getpeername)};
 }
 
-/// Every connection of this process of which neither end is at this port, the rendezvous'. How many ends.
+/// Breaks every connection of this process, except those of which one end is at the rendezvous' port. Returns the
+/// number of ends that were shut down.
 inline int break_connections_apart_from(std::uint16_t rendezvous) {
   int broken = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

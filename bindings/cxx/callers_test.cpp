@@ -66,11 +66,11 @@ float sum_of_ranks(std::int32_t size) {
   return static_cast<float>(size * (size - 1)) / 2;
 }
 
-error reduce_once(runtime& member, const std::string& name, std::size_t count, completion_mode told,
+error reduce_once(runtime& member, const std::string& name, std::size_t count, completion_mode completion,
                   float& sum, std::uint32_t set = 0) {
   floats tensor{std::vector<float>(count, static_cast<float>(member.rank())), {}};
   auto wanted = tensor.ask(name);
-  wanted.told = told;
+  wanted.completion = completion;
   wanted.set = set;
   auto problem = outcome_of(member.submit(wanted));
   sum = tensor.values.back();
@@ -80,10 +80,10 @@ error reduce_once(runtime& member, const std::string& name, std::size_t count, c
 constexpr std::size_t small = 8, large = 100'001;
 
 std::string reduce(runtime& member, const std::string& name, std::size_t count, int rounds,
-                   completion_mode told) {
+                   completion_mode completion) {
   for (int round = 0; round < rounds; ++round) {
     float sum = 0;
-    if (auto problem = reduce_once(member, name, count, told, sum))
+    if (auto problem = reduce_once(member, name, count, completion, sum))
       return problem.text;
     if (sum != sum_of_ranks(member.size()))
       return name + ": round " + std::to_string(round) + " gave " + std::to_string(sum);
@@ -123,7 +123,7 @@ std::string deal_out(runtime& member, int rounds) {
   wanted.signature.operation = operation::alltoall;
   wanted.signature.shape = {member.size()};
   wanted.input = reinterpret_cast<const std::byte*>(rows.data());
-  wanted.told = completion_mode::waiting;
+  wanted.completion = completion_mode::wait;
   for (int round = 0; round < rounds; ++round) {
     auto asked = member.submit(wanted);
     if (auto problem = asked ? asked->wait() : asked.error())
@@ -162,7 +162,7 @@ std::string change_sets(runtime& member, int rounds) {
       return set.error().text;
     if (member.rank() > 0) {
       float sum = 0;
-      if (auto problem = reduce_once(member, "in a set", large, completion_mode::anyhow, sum, *set))
+      if (auto problem = reduce_once(member, "in a set", large, completion_mode::any, sum, *set))
         return problem.text;
       if (sum != 3.0F)
         return "the set's sum is " + std::to_string(sum);
@@ -205,8 +205,8 @@ members start(const job& together, std::int32_t size, bool on_hosts_of_their_own
     all.push_back(elastic_job::start(std::move(options)));
   }
   members started;
-  for (auto& held_expected : all)
-    started.push_back(elastic_job::in(held_expected));
+  for (auto& starting_member : all)
+    started.push_back(elastic_job::in(starting_member));
   return started;
 }
 
@@ -220,8 +220,8 @@ std::vector<std::string> busy_callers(members& all) {
     for (auto& member_runtime : all) {
       auto& member = *member_runtime;
       lookers.start([&] { problems.add(look(member, enough)); });
-      callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::waiting)); });
-      callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::anyhow)); });
+      callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::wait)); });
+      callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::any)); });
       callers.start([&] { problems.add(poll_and_call_back(member, 10)); });
       callers.start([&] { problems.add(deal_out(member, 20)); });
       callers.start([&] { problems.add(change_sets(member, 3)); });
@@ -250,7 +250,7 @@ std::vector<std::string> join_early(members& all) {
         for (const auto count : {small, large})
           callers.start([&, count] {
             problems.add(
-                reduce(member, "go on with " + std::to_string(count), count, 4, completion_mode::waiting));
+                reduce(member, "go on with " + std::to_string(count), count, 4, completion_mode::wait));
           });
       }
       submission joining;
@@ -308,7 +308,7 @@ void reduce_until_lost(runtime& member, const std::string& name, std::size_t cou
                        complaints& problems) {
   for (;;) {
     float sum = 0;
-    const auto problem = reduce_once(member, name, count, completion_mode::anyhow, sum);
+    const auto problem = reduce_once(member, name, count, completion_mode::any, sum);
     if (problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown)
       return;
     if (problem)
@@ -362,8 +362,7 @@ int steps_in_set(runtime& member, std::uint32_t set, int steps, complaints& prob
   int failures = 0;
   for (int step = 0; step < steps; ++step) {
     float sum = 0;
-    auto problem =
-        reduce_once(member, "step", step % 2 == 0 ? large : small, completion_mode::anyhow, sum, set);
+    auto problem = reduce_once(member, "step", step % 2 == 0 ? large : small, completion_mode::any, sum, set);
     if (problem.kind == error_kind::disconnected) {
       ++failures;
       problem = least_step(member, set, step);
@@ -405,14 +404,14 @@ TEST_CASE(
             callers.start([&] {
               failures[static_cast<std::size_t>(member.rank())] = steps_in_set(member, 1, 20, problems);
             });
-          callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::waiting)); });
-          callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::anyhow)); });
+          callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::wait)); });
+          callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::any)); });
         }
         if (member.rank() < 2)
           problems.add(member.acknowledge_restart(1, 1).text);
         enough = true;
         lookers.join();
-        problems.add(reduce(member, "at the end", small, 1, completion_mode::waiting));
+        problems.add(reduce(member, "at the end", small, 1, completion_mode::wait));
       },
       {{0, 1}});
   CHECK(problems.all() == nothing_to_complain_of);

@@ -77,8 +77,8 @@ public:
     for (auto& options : all)
       begun.push_back(start(options));
     std::vector<member_ptr> members;
-    for (auto& held_expected : begun)
-      members.push_back(in(held_expected));
+    for (auto& starting_member : begun)
+      members.push_back(in(starting_member));
     return members;
   }
 
@@ -181,8 +181,8 @@ TEST_CASE("a rule that answers otherwise on one member fails for all, with both 
   all[1].set_rules = {[](const member_facts& facts) { return facts.rank == 1; }};
   auto starting = job.start(all[0]);
   auto other = job.start(all[1]);
-  for (auto* held_expected : {&starting, &other}) {
-    const auto refused = held_expected->get();
+  for (auto* starting_member : {&starting, &other}) {
+    const auto refused = starting_member->get();
     REQUIRE_FALSE(refused);
     CHECK_THAT(
         refused.error().text,

@@ -181,8 +181,8 @@ TEST_CASE(
   third.await_welcome();
   job.exited(2, "was killed by signal 9");
   members.clear();
-  for (auto& held_expected : again)
-    members.push_back(elastic_job::in(held_expected));
+  for (auto& starting_member : again)
+    members.push_back(elastic_job::in(starting_member));
   members.push_back(elastic_job::in(fourth));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->generation() == 3);

@@ -1,4 +1,4 @@
-// Jobs whose members change, in one process: what a host driver would tell the rendezvous is told here.
+// Jobs whose members change, in one process; the test sends the rendezvous the messages of a host driver.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -31,14 +31,14 @@ public:
     return std::async(std::launch::async, [how = std::move(options)] { return runtime::start(how); });
   }
 
-  /// These slots' members, once all are in.
+  /// Starts the members of these slots and returns them once all have joined.
   std::vector<member_ptr> together(const std::vector<std::int32_t>& slots) const {
     std::vector<starting> all;
     for (auto slot : slots)
       all.push_back(start(slot));
     std::vector<member_ptr> members;
-    for (auto& held_expected : all)
-      members.push_back(in(held_expected));
+    for (auto& starting_member : all)
+      members.push_back(in(starting_member));
     return members;
   }
 
@@ -50,7 +50,7 @@ public:
   }
 };
 
-/// The sum of everybody's 1, by all of them.
+/// The sum of a 1 from every member, as allreduce computes it.
 inline float counted(std::vector<member_ptr>& members) {
   std::vector<floats> tensors(members.size());
   std::vector<handle> handles;
@@ -65,14 +65,14 @@ inline float counted(std::vector<member_ptr>& members) {
   return tensors[0].values[0];
 }
 
-/// How pending and later operations end.
+/// The error of an operation that is submitted now.
 inline error ending(runtime& member) {
   floats tensor{{1.0F}, {}};
   auto asked = member.submit(tensor.ask("ending"));
   return asked ? asked->wait() : asked.error();
 }
 
-/// Returns when all members know of so many changes.
+/// Returns when all members know of this many pending changes.
 inline void told_of(const std::vector<member_ptr>& members, std::uint64_t changes) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
   for (auto& member : members)

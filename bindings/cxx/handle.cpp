@@ -3,7 +3,7 @@
 
 #include "actors/submission/operation_state.hpp"
 #include "actors/submission/submission_queue.hpp"
-#include <farandole/farandole.hpp>
+#include "bindings/cxx/runtime.hpp"
 
 namespace farandole {
 
@@ -11,7 +11,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Longest sleep of a waiter that has been asked to look at signals.
+// Longest sleep of a waiting thread that has to check for signals.
 constexpr std::chrono::milliseconds slice{100};
 
 error still_waiting(const operation_state& operation, error_kind kind, const char* reason) {
@@ -23,7 +23,7 @@ void tell_of_long_wait(operation_state& operation) {
     home->takes_long(operation);
 }
 
-// One sleep in the phase it is in; returns when something may have changed.
+// Sleeps once, until something may have changed; how depends on the operation's phase.
 void sleep(const operation_state& operation, clock::time_point deadline) {
   const auto current = operation.now();
   if (current != phase::on_fast_path)
@@ -31,14 +31,16 @@ void sleep(const operation_state& operation, clock::time_point deadline) {
   const auto need = operation.awaited();
   if (!need)
     return;
-  // The other members' cells and our own word, for the loop may take the operation off the fast path.
+  // Watches the other members' cells and the phase word, because the event loop may take the operation off the fast
+  // path.
   operation_state::watcher watching(operation);
   auto& seat = *operation.seat;
   seat.fast_path().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(current),
                         deadline, *need, seat.patience());
 }
 
-// Others may wait until this member has copied what it was lent, and nobody here may come back to do it.
+// The caller stops waiting. Other members may still wait until this member has copied the data that they lent to it,
+// and no caller may come back to do so: the event loop takes over.
 error leave(operation_state& operation, error reason) {
   if (operation.awaited())
     if (auto home = operation.home.lock())
@@ -71,7 +73,7 @@ bool handle::settled() const {
 }
 
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
-  clock::time_point slow_at = clock::time_point::max(); // when the wait on the fast path is a long one
+  clock::time_point slow_at = clock::time_point::max(); // when a wait on the fast path counts as long
   bool told = false;
   while (!pending_->try_settle()) {
     auto current_time = clock::now();
@@ -105,7 +107,8 @@ const result& handle::result() const {
 
 void handle::on_settled(std::function<void()> callback) {
   pending_->on_settled(std::move(callback));
-  // What sits on the fast path is settled by whoever waits; here nobody may.
+  // Operations on the fast path are settled by the waiting thread. Here there may be none, so the event loop takes
+  // over.
   if (pending_->awaited())
     if (auto home = pending_->home.lock())
       home->look_after(*pending_);

@@ -166,8 +166,8 @@ std::future<expected<member_ptr>> start(std::int32_t slot, std::uint16_t port, s
   return std::async(std::launch::async, [options] { return runtime::start(options); });
 }
 
-member_ptr in(std::future<expected<member_ptr>>& held_expected) {
-  auto member = held_expected.get();
+member_ptr in(std::future<expected<member_ptr>>& starting_member) {
+  auto member = starting_member.get();
   INFO((member ? std::string() : member.error().text));
   REQUIRE(member);
   return std::move(*member);

@@ -8,13 +8,13 @@
 #include "actors/process_set/injected_fault.hpp"
 #include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/this_host.hpp"
+#include "bindings/cxx/runtime.hpp"
 #include "bindings/cxx/setting_warnings.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/join_retry.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/set_change.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole {
 
@@ -35,7 +35,7 @@ environment_lookup lookup_for(const options& options) {
   };
 }
 
-// Only tests may ask for faults.
+// Fault injection is for tests only.
 expected<injected_faults> faults_of(const environment_lookup& lookup) {
   auto wanted = lookup("FARANDOLE_TEST_FAULT");
   if (!wanted || wanted->empty())
@@ -53,8 +53,9 @@ error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-// A job that others have left already has been joined all the same; the first operation says that it is over.
-// Where members may change, one that was lost means another try.
+// Whether the member may start although its process sets could not be created. A job that others have left already
+// has been joined all the same; the first operation reports that it is over. If the job is elastic and a member was
+// lost, the process tries to join again.
 bool may_do_without(const set_change& sets, const error& reason, bool elastic) {
   if (elastic && reason.kind == error_kind::disconnected)
     return false;
@@ -62,7 +63,8 @@ bool may_do_without(const set_change& sets, const error& reason, bool elastic) {
          reason.kind != error_kind::timed_out;
 }
 
-// As it may travel; what is wrong with the ranks is for all members to hear.
+// Checks the limits and sorts the ranks, so that the sets can be sent. Wrong ranks are reported later, to all
+// members.
 error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more = 0) {
   if (sets.size() + more > set_limit)
     return refuse("there can be at most " + std::to_string(set_limit) + " process sets");
@@ -74,7 +76,7 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more
   return {};
 }
 
-/// Where operations of a set go in.
+/// The submission queue for operations of a set.
 expected<std::shared_ptr<submission_queue>> queue_for(const member_runtime& member,
                                                       const submission& request) {
   if (!member.is_local())
@@ -85,7 +87,7 @@ expected<std::shared_ptr<submission_queue>> queue_for(const member_runtime& memb
   return found;
 }
 
-/// Why sets cannot be changed after the start, if so.
+/// The error if process sets cannot be changed after the start; none if they can.
 error fixed_sets(const member_runtime& member) {
   if (!member.is_local() || member.shared_state().dynamic_sets)
     return {};
@@ -93,7 +95,8 @@ error fixed_sets(const member_runtime& member) {
                 "before init(), or with init(process_sets=\"dynamic\")");
 }
 
-// Waits as long as it takes, like any operation: it ends with the generation if others never ask.
+// Takes as long as the other members need to request the change; like any operation, it ends with the generation if
+// they never do.
 expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const set_change& change,
                                                  clock::time_point deadline) {
   if (!member.is_local())
@@ -108,8 +111,8 @@ expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const s
   return asked.result().sets;
 }
 
-// The sets of the start; `lists` are those of init() by ranks, in form. Every member says which sets it
-// wants, if only none: so members that differ find out.
+// Creates the initial process sets. `lists`: those that init() gave by ranks, checked and sorted. Every member states
+// the sets that it wants, even if there are none, so that members that differ are detected.
 error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
                  const std::vector<set_rule>& rules, clock::time_point deadline) {
   auto& place = member.shared_state();
@@ -120,7 +123,7 @@ error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> 
   auto wanted = farandole::found_sets(told, {lists, rules});
   if (!wanted)
     return wanted.error();
-  // Where nothing but lists was given on any member, the leader may give the ids, which are the same.
+  // If every member gave only lists, the leader may assign the ids, which come out the same.
   if (!place.elastic && !place.sets_kept && rules.empty())
     wanted->change = {set_change_kind::found, 0, std::move(lists)};
   const auto founded = change_sets(member, wanted->change, deadline);
@@ -134,7 +137,7 @@ error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> 
 
 runtime::runtime(std::unique_ptr<member_runtime> started) : member_(std::move(started)) {}
 runtime::~runtime() {
-  // In a forked child there are no threads to join and no sockets to close: they are the parent's.
+  // A forked child has no threads to join and no sockets to close: they belong to the parent.
   if (!member_->is_local())
     static_cast<void>(member_.release());
 }
@@ -194,7 +197,7 @@ expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, c
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::move(*member)));
-  // A late process may have waited long for the others' commit, so the time counts from now.
+  // A late process may have waited for a long time until the other members committed, so the time counts from now.
   const auto deadline = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
   if (auto problem = found_sets(*started->member_, lists, rules, deadline))
     return problem;

@@ -15,12 +15,12 @@ namespace {
 
 // Catch's assertions are not for several threads: members report, the test's own thread checks.
 std::string allreduce_rounds(runtime& member, const std::string& name, std::size_t count, int rounds,
-                             completion_mode told = completion_mode::anyhow) {
+                             completion_mode completion = completion_mode::any) {
   floats tensor;
   for (int round = 0; round < rounds; ++round) {
     tensor.in.assign(count, static_cast<float>(member.rank() + 1 + round));
     auto request = tensor.ask(name);
-    request.told = told;
+    request.completion = completion;
     auto asked = member.submit(request);
     if (!asked)
       return asked.error().text;
@@ -171,7 +171,7 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
     request.signature.operation = operation::alltoall;
     request.signature.shape = {2};
     request.input = reinterpret_cast<const std::byte*>(rows.data());
-    request.told = completion_mode::waiting;
+    request.completion = completion_mode::wait;
     constexpr int steps = 20;
     for (int step = 0; step <= steps && problem.empty(); ++step) {
       auto asked = member.submit(request);
@@ -340,15 +340,15 @@ TEST_CASE("what one member leaves to a callback goes by the leader, from the sta
   std::vector<std::vector<std::uint64_t>> on_fast_path(2);
   together.run([&](runtime& member) {
     const auto rank = static_cast<std::size_t>(member.rank());
-    const auto own = rank == 0 ? completion_mode::callback : completion_mode::waiting;
-    const auto play = [&](const char* name, int rounds, completion_mode told) {
-      said[rank] += allreduce_rounds(member, name, 4, rounds, told);
+    const auto own = rank == 0 ? completion_mode::callback : completion_mode::wait;
+    const auto play = [&](const char* name, int rounds, completion_mode completion) {
+      said[rank] += allreduce_rounds(member, name, 4, rounds, completion);
       on_fast_path[rank].push_back(member.count().on_fast_path);
     };
     play("never", 5, own);
-    play("once", 5, completion_mode::waiting);
+    play("once", 5, completion_mode::wait);
     play("once", 5, own);
-    play("once", 5, completion_mode::waiting);
+    play("once", 5, completion_mode::wait);
   });
   for (auto& problem : said)
     CHECK(problem == "");

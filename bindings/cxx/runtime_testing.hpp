@@ -1,5 +1,5 @@
-// For tests of whole jobs in one process: a rendezvous and several runtimes, each with a loop, a lane and a
-// window of its own.
+// For tests of whole jobs in one process: a rendezvous and several runtimes, each with its own event loop, lane and
+// shared segment.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "bindings/cxx/runtime.hpp"
 #include "collectives/transport/connections/handshake_table.hpp"
 #include "elastic/membership_rules.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole {
 
@@ -27,7 +27,7 @@ public:
                const handshake_limits& handshakes = {});
   ~job();
 
-  /// What a host driver tells the rendezvous.
+  /// The messages of a host driver to the rendezvous.
   void started(std::int32_t slot) const;
   void exited(std::int32_t slot, const std::string& manner) const;
   void retired(std::int32_t slot) const;
@@ -51,8 +51,8 @@ public:
     CHECK(start_problems(entry, sets) == std::vector<std::string>(static_cast<std::size_t>(size_)));
   }
 
-  /// As run(), but for any thread, where nothing may be checked: why members did not start, by rank; empty
-  /// where they did.
+  /// As run(), but may be called from any thread, because it checks nothing. Returns the errors of the members that did
+  /// not start, by rank; empty texts for those that did.
   template <class Each>
   std::vector<std::string> start_problems(Each entry,
                                           const std::vector<std::vector<std::int32_t>>& sets = {}) {

@@ -1,13 +1,13 @@
-// What people are told, once per job, about the settings that they gave: which of them nothing reads, and
-// which variables are probably mistyped. The launcher tells it where there is one, otherwise rank 0 does.
+// Warnings for users, once per job, about the settings that they gave: settings without effect, and variables that
+// are probably mistyped. The launcher logs them if there is one, otherwise rank 0 does.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "bindings/cxx/runtime.hpp"
 #include "messages/settings/settings.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole {
 

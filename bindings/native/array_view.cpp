@@ -12,8 +12,7 @@ namespace nb = nanobind;
 namespace farandole::native {
 namespace {
 
-// DLPack 1.3's exchange table, as far as it is used here; the layout is fixed by that standard for major
-// version 1.
+// The part of DLPack 1.3's exchange table that is used here; that standard fixes the layout for major version 1.
 struct exchange_table {
   std::uint32_t major;
   std::uint32_t minor;
@@ -27,8 +26,8 @@ struct exchange_table {
 
 constexpr std::int32_t cpu_device = 1;
 
-/// The table of a type, or null. Remembers the type that was seen last, since a program has one kind of
-/// tensor; the GIL guards the memory, and the reference keeps the type's address from being used again.
+/// The table of a type, or null. Caches the last type, because a program has one kind of tensor. The GIL guards the
+/// cache, and the reference keeps the type's address from being reused.
 const exchange_table* table_of(PyTypeObject* type) {
   static PyTypeObject* last_type = nullptr;
   static const exchange_table* last_table = nullptr;
@@ -101,7 +100,7 @@ std::optional<dtype> dtype_of(nb::dlpack::dtype type) {
   }
 }
 
-/// Extents of one may have any stride, and nothing needs be said about an empty array.
+/// An extent of 1 may have any stride, and an empty array is always contiguous.
 bool contiguous(const nb::dlpack::dltensor& view) {
   if (!view.strides)
     return true;

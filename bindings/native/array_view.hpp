@@ -1,7 +1,6 @@
-// Looks at an array of any framework without being compiled against one: where its bytes are, of which type
-// and shape. Arrays that offer DLPack's C exchange table (torch from 2.10 on, among others) cost one C call;
-// any other adapter hands over a tuple (address, dtype number, shape, owner) instead. Anything the core
-// cannot move is refused here.
+// Inspects an array of any framework without being compiled against one: its address, data type and shape. Arrays
+// that offer DLPack's C exchange table (torch from 2.10 on, among others) cost one C call; any other adapter passes
+// a tuple (address, dtype number, shape, owner) instead. Arrays that the core cannot move are refused here.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,7 +23,7 @@ struct array_view {
 /// resized.
 array_view look_at(nanobind::handle array);
 
-/// Only where the bytes are, for outputs whose type and shape are known from their input.
+/// Only the address, for outputs whose type and shape are known from their input.
 std::byte* address_of(nanobind::handle array);
 
 /// The framework's own object: the array itself, or the last item of its description.

@@ -20,7 +20,7 @@ struct managed_tensor {
   void (*deleter)(managed_tensor*);
 };
 
-/// The array and what keeps its bytes. Freed by the consumer, from any thread and without the GIL.
+/// A DLPack tensor and the owner of its bytes. Freed by the consumer, from any thread and without the GIL.
 struct lent_bytes {
   managed_tensor managed{};
   std::shared_ptr<const void> owner;
@@ -84,7 +84,7 @@ nb::object capsule_over(std::byte* bytes, std::shared_ptr<const void> owner, dty
 
 nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
   auto owner = std::make_shared<farandole::handle>(std::move(operation));
-  // Nobody else reads the bytes once the operation is settled, so the consumer may write to them.
+  // There is no other reader once the operation is settled, so the consumer may write to the bytes.
   auto* bytes = const_cast<std::byte*>(owner->result().bytes.data());
   return capsule_over(bytes, std::move(owner), type, std::move(extents));
 }

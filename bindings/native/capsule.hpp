@@ -1,22 +1,22 @@
-// Gives bytes that the core owns to a framework, uncopied: a DLPack capsule or a NumPy array that keeps alive
-// what owns them.
+// Gives frameworks access to bytes that the core owns, without a copy: as a DLPack capsule or a NumPy array that
+// keeps the owner of the bytes alive.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include "bindings/cxx/runtime.hpp"
 #include "collectives/transport/shm/result_memory.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole::native {
 
 /// The result bytes of a settled operation as an array of this type and shape.
 nanobind::object capsule_of(farandole::handle operation, dtype type, shape extents);
 
-/// So many elements of any content, which the array owns. MemoryError where there is none.
+/// `elements` uninitialised elements, which the array owns. Raises MemoryError if there is no memory.
 nanobind::object capsule_of(result_memory& from, dtype type, std::int64_t elements);
 
-/// The result as a NumPy array that may be written to, which capsules of this kind are not to NumPy.
-/// bfloat16, which NumPy lacks, comes as uint16.
+/// The result as a writable NumPy array; NumPy treats arrays from capsules of this kind as read-only. bfloat16, which
+/// NumPy lacks, becomes uint16.
 nanobind::object array_of(farandole::handle operation, dtype type, const shape& extents);
 
 } // namespace farandole::native

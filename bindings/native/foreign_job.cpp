@@ -24,7 +24,7 @@ settings settings_of_process() {
 
 expected<std::unique_ptr<served_rendezvous>> serve(const settings& values, std::int32_t size,
                                                    const std::string& known_host, const std::string& secret) {
-  const nb::gil_scoped_release no_gil; // names may have to be looked up
+  const nb::gil_scoped_release no_gil; // host names may have to be resolved
   auto ip = known_host.empty() ? expected<std::string>("127.0.0.1") : address_for_others(values, known_host);
   if (!ip)
     return ip.error();
@@ -74,7 +74,7 @@ rendezvous_server::~rendezvous_server() {
 void rendezvous_server::close() {
   if (!served_)
     return;
-  // In a forked child there is no loop to end: it is the parent's.
+  // A forked child has no event loop to end: it belongs to the parent.
   if (!mark_->is_local())
     return static_cast<void>(served_.release());
   const nb::gil_scoped_release no_gil;

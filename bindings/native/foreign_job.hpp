@@ -1,5 +1,5 @@
-// What Python needs to join a job that another launcher started: which one it is, and, on rank 0, a
-// rendezvous to serve. How the ranks tell each other of it is decided in Python, which has torch's store.
+// Support for joining a job that another launcher started: which job it is and, on rank 0, a rendezvous server.
+// Python decides how rank 0 tells the other ranks of it, because Python has torch's store.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ public:
   void close();
   const std::string& ip() const { return ip_; }
   std::uint16_t port() const { return port_; }
-  /// Made for this job; empty: its processes had been given one.
+  /// The secret that was made for this job; empty if its processes had been given one.
   const std::string& new_secret() const { return new_secret_; }
 
 private:

@@ -37,8 +37,7 @@ job::job(std::unique_ptr<farandole::runtime> started) : runtime_(std::move(start
 
 job::~job() {
   if (!usable_here()) {
-    // The parent's threads do not exist here: taking the runtime apart would wait for them. Leaked on
-    // purpose.
+    // The parent's threads do not exist here: destroying the runtime would wait for them. Leaked on purpose.
     (void)runtime_.release();
     (void)new std::vector<parked>(std::move(parked_));
     return;
@@ -64,7 +63,8 @@ void job::park(farandole::handle operation, nb::object input, nb::object output)
 void job::sweep() {
   if (parked_.empty())
     return;
-  // Dropping an array may run Python code that drops another handle, so the list is whole while that happens.
+  // Dropping an array may run Python code that drops another handle, so the arrays are dropped when the list is
+  // whole.
   std::vector<parked> done;
   for (std::size_t i = 0; i < parked_.size();) {
     if (!parked_[i].operation.settled()) {
@@ -192,14 +192,14 @@ void run_interruptibly(std::function<void()> work) {
   };
   auto shared = std::make_shared<shared_state>();
   nb::gil_scoped_release no_gil;
-  // Signals are for the thread that waits here, which runs Python's handlers.
+  // The new thread blocks all signals: they are for the waiting thread, which runs Python's handlers.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   auto run = [shared, work = std::move(work)]() mutable {
     work();
-    // What the work holds goes while its caller still waits: afterwards the interpreter may be ending, and a
+    // Destroys the captured objects while the caller still waits. Afterwards the interpreter may be ending, and a
     // thread that then asks for the GIL is torn down in the middle of a destructor.
     work = nullptr;
     std::lock_guard lock(shared->guard);

@@ -1,6 +1,6 @@
-// One runtime as Python holds it, and the operations that it has in flight. Waiting gives the GIL away and
-// wakes for Ctrl-C; the runtime's own threads never take it. A handle that Python drops too early is parked
-// in the job until the operation is settled, since its arrays belong to the operation until then.
+// One runtime as Python holds it, and its operations in flight. A wait releases the GIL and returns on Ctrl-C; the
+// runtime's own threads never take the GIL. If Python drops a handle before its operation is settled, the job keeps
+// the arrays, because they belong to the operation until then.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "actors/submission/unnamed_calls.hpp"
+#include "bindings/cxx/runtime.hpp"
 #include "bindings/native/array_view.hpp"
 #include "collectives/transport/shm/result_memory.hpp"
-#include <farandole/farandole.hpp>
 
 namespace farandole::native {
 
 class job {
 public:
   explicit job(std::unique_ptr<runtime> started);
-  /// Shuts down, unless this is a forked child: there the runtime is left as it is.
+  /// Shuts the runtime down. A forked child leaves it as it is.
   ~job();
   job(const job&) = delete;
   job& operator=(const job&) = delete;
@@ -35,19 +35,19 @@ public:
   /// Numbers the calls of this process.
   std::uint32_t next_number() { return next_number_++; }
 
-  /// The name of the next call of this kind that has none; accepted_unnamed() follows
-  /// when the core has taken it.
+  /// The name of the next call of this kind that has none of its own. accepted_unnamed() follows when the core has
+  /// accepted the call.
   std::string unnamed(std::uint32_t set, const std::string& prefix) {
-    // Joining is for the global set only; it cannot start anew.
+    // Only the global set has joins, and it never restarts by itself.
     const auto current =
         set == 0 ? call_epoch{0, runtime_->joins()} : call_epoch{runtime_->process_set_epoch(set), 0};
     return unnamed_.next_name(set, prefix, current);
   }
   void accepted_unnamed(std::uint32_t set, const std::string& prefix) { unnamed_.accepted(set, prefix); }
-  /// A new set has this number, which another may have had before.
+  /// A new set has this number, which another set may have had before.
   void count_anew(std::uint32_t set) { unnamed_.count_anew(set); }
 
-  /// For tensors that are made, sent and dropped again and again.
+  /// Memory for tensors that are made, sent and dropped again and again.
   result_memory& memory() { return *memory_; }
 
   /// Keeps arrays until their operation is settled.
@@ -82,12 +82,12 @@ public:
   std::uint32_t number() const { return number_; }
   bool settled() const { return operation_.settled(); }
   bool ended_well() const { return operation_.settled() && !operation_.failed(); }
-  /// Returns when the operation ended well; raises what it ended with, or what a signal handler raised
-  /// meanwhile.
+  /// Returns when the operation has ended well. Raises its error, or the exception of a Python signal handler that
+  /// ran meanwhile.
   void wait() const;
-  /// The same, but raises a `timed out` after so long; the operation goes on.
+  /// The same, but raises `timed out` after this time; the operation goes on.
   void wait_for(double seconds) const;
-  /// wait(), then what came out in the memory that the caller gave.
+  /// Waits, and returns the output array that the caller gave.
   nanobind::object finish() const;
   nanobind::object output() const { return owner_of(output_); }
   /// Bytes that the core allocated, as a DLPack capsule that keeps them alive.
@@ -97,14 +97,14 @@ public:
   nanobind::tuple first_dims() const;
   std::int32_t last_rank() const { return operation_.result().last_rank; }
 
-  /// Type and row shape of what comes out, where only the core knows how many rows.
+  /// Sets the type and the shape of an output whose number of rows only the core knows.
   void describe_rows(farandole::dtype type, farandole::shape input_shape);
 
 private:
   friend void wait_all(nanobind::list handles);
   error wait_quietly(std::chrono::steady_clock::time_point deadline) const;
   void wait_until(std::chrono::steady_clock::time_point deadline) const;
-  /// Of what the core allocated.
+  /// The shape of an output that the core allocated.
   farandole::shape output_shape() const;
 
   std::shared_ptr<job> owner_;
@@ -116,16 +116,16 @@ private:
   farandole::shape shape_;
 };
 
-/// Waits for all of them, the last one first, since it tends to end last: fewer wake-ups. Raises the error of
-/// the first in the list that failed, when none is pending any more.
+/// Waits for all operations, the last one first: it tends to end last, which saves wake-ups. When none is pending any
+/// more, raises the error of the first one in the list that failed.
 void wait_all(nanobind::list handles);
 
-/// Leaves the job in order; nothing in a forked child. A signal handler's exception ends the wait, not the
-/// leaving.
+/// Leaves the job in order; does nothing in a forked child. The exception of a signal handler ends the wait, but not
+/// the departure.
 void shut_down(const std::shared_ptr<job>& running, departure manner);
 
-/// Runs `work` without the GIL on a thread of its own and waits for it, waking for signals; raises what a
-/// handler raises. The work then goes on by itself.
+/// Runs `work` without the GIL on a thread of its own, and waits for it. Wakes for signals and raises the exception
+/// of a signal handler; the work then continues without a waiter.
 void run_interruptibly(std::function<void()> work);
 
 } // namespace farandole::native

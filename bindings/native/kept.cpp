@@ -7,7 +7,7 @@ namespace nb = nanobind;
 
 namespace farandole::native {
 
-// Callers may ask for anything; only numbers are kept.
+// Callers may pass any object; only numbers can be in the table.
 kept_calls::table::iterator kept_calls::find(nb::handle number) {
   int overflow = 0;
   const long long value =
@@ -17,7 +17,7 @@ kept_calls::table::iterator kept_calls::find(nb::handle number) {
   return calls_.find(static_cast<std::uint32_t>(value));
 }
 
-// A number that is taken, since another job has given it out again, goes to the newer call.
+// If the number is taken, because another job has assigned it again, the newer call replaces the older one.
 kept_calls::call& kept_calls::place(std::uint32_t number) {
   if (spare_.empty())
     return calls_[number];
@@ -27,7 +27,7 @@ kept_calls::call& kept_calls::place(std::uint32_t number) {
   return calls_.insert(std::move(node)).position->second;
 }
 
-// What goes may run Python code that comes back here, so it leaves the table first.
+// Destroying a call may run Python code that calls this object again, so the call leaves the table first.
 void kept_calls::drop(table::iterator location) {
   auto node = calls_.extract(location);
   node.mapped().operation.reset();

@@ -1,5 +1,5 @@
-// Calls that were handed in and not yet asked for, by the number that the caller got. An operation lies here
-// as it is, without a Python object around it, until somebody wants to hold it. The GIL guards it all.
+// The submitted calls that Python has not fetched yet, by the number that the caller got. An operation is stored
+// directly, without a Python object around it, until Python asks for one. The GIL guards the table.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,10 +24,10 @@ public:
   /// Keeps anything that has `settled()`, `wait()`, `finish()` and `number`; gives the number.
   nanobind::object add_call(nanobind::object call);
 
-  /// Of an operation that has ended well: forgets it and gives the array that was given as output. Otherwise,
-  /// and for numbers that are not kept, NotImplemented: the long way, by get().
+  /// If the operation has ended well, forgets it and returns the array that was given as output. Otherwise, and for
+  /// unknown numbers, returns NotImplemented; the caller then uses get().
   nanobind::object output_of_settled(nanobind::handle number);
-  /// As an object of its own, which stays kept; None for numbers that are not kept.
+  /// Returns the call as a Python object, and keeps it; None for unknown numbers.
   nanobind::object get(nanobind::handle number);
   void forget(nanobind::handle number);
   void clear();
@@ -44,7 +44,7 @@ private:
   void drop(table::iterator location);
 
   table calls_;
-  std::vector<table::node_type> spare_; ///< memory of calls that went, for those that come
+  std::vector<table::node_type> spare_; ///< memory of removed calls, for new ones
 };
 
 } // namespace farandole::native

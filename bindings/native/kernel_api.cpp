@@ -15,7 +15,7 @@
 namespace farandole::native {
 namespace {
 
-// Leaked on purpose: kernels may come while the process ends.
+// Leaked on purpose: kernels may call while the process ends.
 struct lent_job {
   std::shared_mutex guard;
   const job* owner = nullptr;
@@ -32,7 +32,7 @@ lent_job& lent() {
 template <class Call>
 farandole_status with_runtime(farandole_error* reason, Call call) {
   auto& api = lent();
-  // A child has the parent's mutex as it was, perhaps locked by a thread that does not exist here.
+  // A forked child has a copy of the parent's mutex, perhaps locked by a thread that does not exist in the child.
   if (api.process != 0 && api.process != getpid())
     return report(forked_error(), reason);
   std::shared_lock lock(api.guard);
@@ -128,7 +128,7 @@ void open_to_kernels(const std::shared_ptr<job>& running) {
   auto& api = lent();
   std::unique_lock lock(api.guard);
   api.owner = running.get();
-  // Does not own: closing comes before the job's end.
+  // Not an owner: close_to_kernels() is called before the job ends.
   api.runtime.member = {std::shared_ptr<void>(), &running->core()};
   api.process = getpid();
 }

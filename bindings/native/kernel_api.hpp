@@ -1,5 +1,5 @@
-// Where kernels of frameworks get in: on threads without the GIL, into the one job that init() made. The job
-// is lent for the length of a call only, so that no kernel ever holds the last reference to it.
+// The entry for kernels of frameworks: from threads without the GIL into the one job that init() made. A call borrows
+// the job until it returns, so no kernel ever holds the last reference to the job.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace farandole::native {
 
-/// What kernel libraries connect to; lives as long as the process.
+/// The table that kernel libraries connect to; it lives as long as the process.
 const farandole_kernel_api& kernel_api();
 
 /// Kernels submit to this job from now on, until it is closed or another one is opened to them.
 void open_to_kernels(const std::shared_ptr<job>& running);
 
-/// Waits for calls that are under way; later ones are refused. Nothing if kernels submit to another job.
+/// Waits for calls in progress; later ones are refused. Does nothing if kernels submit to another job.
 void close_to_kernels(const job& ending);
 
 } // namespace farandole::native

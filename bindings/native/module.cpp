@@ -1,6 +1,5 @@
-// The Python module farandole._native: one runtime, its operations, their handles. It is built on the C++
-// interface and the core's warm memory, and decides nothing; names, defaults and frameworks belong to the
-// Python core above it.
+// The Python module farandole._native: one runtime, its operations, and their handles. It is a thin layer on the C++
+// interface and the core's reusable memory. Names, defaults and frameworks are handled by the Python core above it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -35,7 +34,7 @@ using namespace nb::literals;
 namespace farandole::native {
 namespace {
 
-/// Shared with the handles, which need the runtime to end before it does.
+/// The job is shared with the handles, which may outlive this object.
 struct python_runtime {
   std::shared_ptr<job> running;
 };
@@ -60,7 +59,7 @@ python_runtime start(const std::map<std::string, std::string>& settings, bool re
   return {std::make_shared<job>(std::move(***outcome))};
 }
 
-// Both are collective, so they wait for others: in a thread of its own, as starting does.
+// Both calls are collective and wait for other ranks, so they run on a thread of their own, as starting does.
 std::uint32_t add_process_set(const python_runtime& self, const std::vector<std::int32_t>& ranks) {
   self.running->require_usable();
   auto outcome = std::make_shared<std::optional<expected<std::uint32_t>>>();
@@ -100,8 +99,8 @@ request make_request(int op, const std::string& prefix, int reduce, std::int32_t
   const auto reduction = reduce_op_from(static_cast<std::uint32_t>(reduce));
   if (op < 0 || static_cast<std::size_t>(op) >= operation_count || !reduction)
     raise_value_error("no such operation or reduction");
-  const auto told = waits ? completion_mode::waiting : completion_mode::anyhow;
-  return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale, told};
+  const auto completion = waits ? completion_mode::wait : completion_mode::any;
+  return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale, completion};
 }
 
 nb::dict count(const python_runtime& self) {
@@ -362,7 +361,7 @@ void define_retry_delay(nb::module_& module) {
 } // namespace farandole::native
 
 NB_MODULE(_native, module) {
-  // Handles of a program that ends in the middle of things are no leak worth a message.
+  // A program that ends early leaves handles behind; they are no leak worth a message.
   nb::set_leak_warnings(false);
   module.doc() = "The submission queue between Python and Farandole's core.";
   farandole::native::define_request(module);

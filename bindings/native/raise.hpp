@@ -12,8 +12,8 @@ namespace farandole::native {
 /// attribute `kind`, and the process set that failed alone, if one did, as `process_set`.
 [[noreturn]] void raise(const error& problem);
 
-/// The same for a request that was not taken in: NotImplementedError for `unimplemented`. Once it is under
-/// way, that kind is a failure like others, and what is to be retried is told by its class.
+/// The same for a request that was not accepted: NotImplementedError for `unimplemented`. In an operation that was
+/// accepted, this kind is a failure like any other, and its class tells the caller whether to retry.
 [[noreturn]] void raise_refusal(const error& problem);
 
 [[noreturn]] void raise_value_error(const std::string& text);

@@ -1,5 +1,5 @@
-// Process sets between Python and the core: rules, which the core asks on a thread of its own, and sets that
-// outlive their generation, as tuples.
+// Conversions of process sets between Python and the core: rules, which the core calls on a thread of its own, and
+// sets that outlive their generation, which Python holds as tuples.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,12 +8,12 @@
 #include <tuple>
 #include <vector>
 
-#include <farandole/farandole.hpp>
+#include "bindings/cxx/runtime.hpp"
 
 namespace farandole::native {
 
-/// A callable that takes the facts of a member one by one, in the order of member_facts. May be copied and
-/// dropped without the GIL. An exception becomes an error.
+/// A rule that calls `callable` with the facts of a member one by one, in the order of member_facts. The rule may be
+/// copied and dropped without the GIL. An exception becomes an error.
 set_rule rule_of(nanobind::handle callable);
 
 /// Born, by rule, place, id, slots.

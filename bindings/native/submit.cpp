@@ -17,7 +17,7 @@ namespace nb = nanobind;
 namespace farandole::native {
 namespace {
 
-/// How a value that is none of the accepted types reads in an error: "the int 5".
+/// How an error message shows a value of a type that is not accepted: "the int 5".
 std::string shown(nb::handle value) {
   return "the " + std::string(nb::str(nb::handle(value.type()).attr("__name__")).c_str()) + " " +
          nb::repr(value).c_str();
@@ -40,12 +40,12 @@ void append_number(std::string& target, std::uint64_t number) {
   target.append(digits, end);
 }
 
-/// Whether a call is named after its number. Of joins and barriers there is one at a time, so they have none.
+/// Whether a call without a name gets a number. Joins and barriers get none: only one can be in flight at a time.
 bool is_counted(const request& request, nb::handle name) {
   return name.is_none() && request.operation != operation::join && request.operation != operation::barrier;
 }
 
-/// The full name, in memory that the next call on this thread uses again.
+/// The full name, in a buffer that the next call on this thread reuses.
 std::string& full_name(job& running, const request& request, nb::handle name, std::uint32_t set) {
   thread_local std::string built;
   if (is_counted(request, name))
@@ -57,7 +57,7 @@ std::string& full_name(job& running, const request& request, nb::handle name, st
 
 std::uint32_t set_number(nb::handle set) {
   const long number = PyLong_CheckExact(set.ptr()) ? PyLong_AsLong(set.ptr()) : -1;
-  // Of a set that is gone the number says why.
+  // The object of a removed set says why it is gone.
   if (number < 0 && nb::hasattr(set, "why"))
     raise_value_error(nb::cast<std::string>(set.attr("why")));
   if (number < 0)
@@ -97,7 +97,7 @@ submission describe(const request& request, nb::handle input, nb::handle output,
   }
   described.signature = signature_of(request, array_view);
   described.set = set;
-  described.told = request.told;
+  described.completion = request.completion;
   return described;
 }
 

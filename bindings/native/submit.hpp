@@ -1,5 +1,5 @@
-// The way of a tensor from Python into the core: looked at, named, handed over. This is the path that every
-// gradient takes, so it makes no Python object but the handle.
+// Submits tensors from Python to the core: inspects the arrays, builds the names, and hands them over. Every gradient
+// takes this path, so it makes no Python object but the handle.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 
 namespace farandole::native {
 
-/// What a call asks for, apart from its tensors. Names are built here: "<prefix>.<name>", or
+/// The parameters of a call, apart from its tensors. Names are built here: "<prefix>.<name>", or
 /// "<prefix>.noname.<count>" when there is none.
 struct request {
   farandole::operation operation = farandole::operation::allreduce;
@@ -20,17 +20,17 @@ struct request {
   std::int32_t root = -1;
   double prescale = 1.0;
   double postscale = 1.0;
-  completion_mode told = completion_mode::anyhow;
+  completion_mode completion = completion_mode::any;
 };
 
-/// `output` is None where the core allocates (allgather, alltoall, and reducescatter unless the caller does)
-/// or nothing comes out. `set` is the process set's number; anything else raises ValueError. `splits`: the
-/// rows of an alltoall that go to each member, as a sequence of numbers; None or empty: equal parts.
+/// `output` is None if the core allocates it (allgather, alltoall, and reducescatter unless the caller does) or there
+/// is none. `set` is the process set's number; any other object raises ValueError. `splits`: the rows of an alltoall
+/// that go to each member, as a sequence of numbers; None or empty: equal parts.
 operation_handle submit(const std::shared_ptr<job>& running, const request& request, nanobind::handle name,
                         nanobind::handle input, nanobind::handle output, nanobind::handle set,
                         nanobind::handle splits);
 
-/// All or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
+/// Submits all or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
 nanobind::list submit_group(const std::shared_ptr<job>& running, const request& request,
                             nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
                             nanobind::handle set);

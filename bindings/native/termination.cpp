@@ -21,8 +21,8 @@ std::atomic<pid_t> owner{0}; ///< the member
 std::atomic<pid_t> launching{0};
 std::atomic<bool> came{false};
 
-/// In memory that the member shares with its forked children: whether it is inside of its elastic loop.
-/// Mapped once and never unmapped, for children may look at it at any time. Null: it could not be mapped.
+/// A flag in memory that the member shares with its forked children: whether the member is inside its elastic loop.
+/// Mapped once and never unmapped, because children may read it at any time. Null if it could not be mapped.
 std::atomic<bool>* in_loop = nullptr;
 
 std::atomic<bool>* map_shared_flag() {
@@ -37,17 +37,19 @@ std::atomic<bool>* map_shared_flag() {
 /// ignore it by default.
 constexpr int parent_signal = SIGURG;
 
-std::atomic<pid_t> guarded{0}; ///< the process whose values these are: a child, or before that the member
+std::atomic<pid_t> guarded{
+    0}; ///< the process that these values belong to: a child, or before that the member
 std::atomic<pid_t> parent{0};
 std::atomic<bool> owed{false}; ///< a SIGTERM was ignored: the child ends with its parent
-struct sigaction passed_on {}; ///< what the child does about a SIGTERM that is not ignored
+struct sigaction passed_on {}; ///< the child's own action for a SIGTERM that is not ignored
 
 bool has_parent() {
   return ::getppid() == parent;
 }
 
-/// SIGTERM of a scheduler, which tells all processes of the member. The parent, the launcher and the child
-/// itself mean this child, and so does whoever sends one after the member has left its loop.
+/// Whether a SIGTERM is from a scheduler, which signals all processes of the member. One from the parent, the
+/// launcher or the child itself is meant for this child, and so is every one that comes after the member has left
+/// its loop.
 bool is_ignored(const siginfo_t& info) {
   const bool means_child = info.si_code <= 0 && info.si_pid > 0 &&
                            (info.si_pid == parent || info.si_pid == launching || info.si_pid == ::getpid());
@@ -56,7 +58,7 @@ bool is_ignored(const siginfo_t& info) {
 
 void end_by(int number) {
   ::signal(number, SIG_DFL);
-  ::kill(::getpid(), number); // comes once this handler has returned
+  ::kill(::getpid(), number); // delivered once this handler has returned
 }
 
 void pass_on(int number, siginfo_t* info, void* context) {
@@ -85,7 +87,7 @@ void remember(int number, siginfo_t* info, void* context) {
   errno = kept;
 }
 
-/// A thread of the parent may have ended, and not the parent.
+/// The signal may only mean that a thread of the parent has ended, and not the parent.
 void look_for_parent(int, siginfo_t*, void*) {
   const int kept = errno;
   if (owed && !has_parent())
@@ -117,7 +119,7 @@ bool install(int number, handler by) {
   return ::sigaction(number, &ours, nullptr) == 0;
 }
 
-/// False where the child may use the signal for something else, or where the parent has ended already.
+/// False if the child may use the signal for another purpose, or if the parent has ended already.
 bool watch_parent() {
   const auto current = action_for(parent_signal);
   if (!is_default(current) && !handles(current, &look_for_parent))
@@ -174,7 +176,7 @@ bool guard_forked_child() {
     passed_on = current;
     return install(SIGTERM, &remember);
   }
-  // The default: it was forked outside of the loop.
+  // The default action means that the child was forked outside the loop.
   if (!handles(current, &remember) && !is_default(current))
     return false;
   parent = guarded.load();

@@ -1,4 +1,4 @@
-"""Compares the committed type stubs with what the code offers today; with --write, makes them anew.
+"""Compares the committed type stubs with the stubs generated from the code; with --write, replaces them.
 
 Takes the names of packages below ``farandole`` whose frameworks this environment has ("tensorflow tensorflow.keras");
 without one: torch, numpy, and the native module. The public functions are compared with the table of signatures
@@ -20,7 +20,7 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != PACKAGES]
 HEADER = "# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.\n"
 TYPING_NAMES = ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Tuple", "Union")
 IMPORTS = {"torch": "import torch", "tf": "import tensorflow as tf", "mx": "import mxnet as mx", "jax": "import jax"}
-"""How the code of adapters calls their frameworks in annotations."""
+"""The names that adapters use for their frameworks in annotations."""
 TYPES = {"WrappedOptimizer": "from farandole.torch.optimizer import WrappedOptimizer\n"}
 """Classes that stand in annotations and are for type checkers alone."""
 DEFAULT = ("torch", "numpy")
@@ -41,7 +41,7 @@ ALIASES = {
             *("torch.elastic.state", "torch.functions", "torch.optimizer", "torch.sync_batch_norm"),
         )
     },
-    # These gather the names of other modules; to a type checker, the package's own stub says what they are.
+    # These re-export names of other modules; type checkers find their types in the package's own stub.
     **{f"{name}.mpi_ops": name for name in ("mxnet", "tensorflow", "torch")},
 }
 """The modules that the Horovod interface has, and ours beside them; each with the module of ``farandole`` whose names
@@ -83,7 +83,7 @@ def typing_imports(code: str) -> str:
 
 
 def framework_stub(module: Any) -> str:
-    """The public names of a framework's door."""
+    """The public names of a framework's binding."""
     from farandole.common import signatures
 
     imports, constants, functions = [], [], []

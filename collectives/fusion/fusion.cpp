@@ -11,8 +11,8 @@ namespace farandole {
 
 namespace {
 
-// A bundle must fit into a message with room to spare; only names and the extents of very many members come
-// near.
+// A bundle must fit into a message with room to spare. Only names, and the first extents of very many members,
+// come near this limit.
 constexpr std::size_t bundle_words_most = std::size_t{1} << 19;
 
 std::size_t words_of(const ready_tensor& tensor) {
@@ -43,7 +43,7 @@ std::vector<bundle> fusion::take(std::chrono::nanoseconds current_time) {
   std::vector<bundle> bundles;
   while (!queue_.empty()) {
     pick();
-    if (!full_) { // more company may come
+    if (!full_) { // later tensors may still be added
       if (outstanding() >= options_.outstanding)
         break;
       if (current_time < queue_.front().since + options_.cycle_time)
@@ -64,7 +64,7 @@ std::vector<bundle> fusion::flush() {
 }
 
 std::optional<std::chrono::nanoseconds> fusion::wake_at() const {
-  // With the lanes busy the next finish comes first, and then take() is called anyway.
+  // At the limit of bundles in progress no timer is needed: take() is called when the next bundle finishes.
   if (queue_.empty() || options_.cycle_time.count() == 0 || outstanding() >= options_.outstanding)
     return std::nullopt;
   return queue_.front().since + options_.cycle_time;
@@ -93,9 +93,9 @@ bool fusion::fits(const ready_tensor& head, const ready_tensor& other) const {
           same_bits(other.postscale, head.postscale));
 }
 
-// Chooses what goes out with the oldest. What does not match is passed over and keeps its place, as long as
-// what was chosen and what was passed over do not exceed the threshold together. Goes on where it stopped
-// when more was pushed.
+// Selects the tensors that move together with the oldest one. A tensor that does not match is skipped and keeps
+// its place, as long as the selected and the skipped tensors together do not exceed the threshold. A later call
+// continues where the scan stopped, after more tensors have been pushed.
 void fusion::pick() {
   for (; scanned_ < queue_.size() && !full_; ++scanned_) {
     const auto& tensor = queue_[scanned_].tensor;

@@ -7,7 +7,7 @@
 namespace farandole {
 
 std::uint32_t group_number(std::span<const std::string_view> names) {
-  // FNV-1a of each name, added up so that order does not count.
+  // FNV-1a of each name. The hashes are added, so the order of the names does not matter.
   std::uint64_t sum = names.size();
   for (auto name : names) {
     std::uint64_t hash = 14695981039346656037ull;

@@ -1,6 +1,6 @@
-// Tensors of one grouped call become ready together. Who makes the call gives the group a number that is made
-// from its names, so that every rank finds the same one without asking, and so that a name which comes in
-// another company is noticed as a change.
+// Groups: the tensors of one grouped call become ready together. The caller computes the number of the group
+// from the names of its tensors. So every rank computes the same number without communication, and a name that
+// moves to another group is detected as a change.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace farandole {
 
-/// A group that some member named for a tensor.
+/// The group that a member named for a tensor.
 struct group_claim {
   std::uint32_t group = 0; ///< 0: none
   std::uint32_t size = 0;
@@ -21,20 +21,22 @@ struct group_claim {
   friend bool operator==(const group_claim&, const group_claim&) = default;
 };
 
-/// The number of the group that these names make, in any order; never 0.
+/// The number of the group that consists of these names. Independent of their order; never 0.
 std::uint32_t group_number(std::span<const std::string_view> names);
 
-/// Holds what is ready back until the rest of its group is decided too (ready or failed).
+/// Holds ready tensors back until every tensor of their group is decided: ready or failed.
 class group_gate {
 public:
-  /// One member of `group` became ready. What may go now, itself included, is appended to `out`.
+  /// A tensor of `group`, which has `size` tensors, became ready. If it was the last one to be decided, the
+  /// ready tensors of the group, including this one, are appended to `ready_tensors`.
   void ready(std::uint32_t group, std::uint32_t size, ready_tensor&& tensor,
              std::vector<ready_tensor>& ready_tensors);
-  /// One member of `group` will not come (it failed, or ranks do not agree on its group).
+  /// A tensor of `group` will not become ready: it failed, or the ranks disagree on its group. Appends to
+  /// `ready` likewise.
   void gone(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& ready);
-  /// The same of every group that some member named for it.
+  /// The same for every group that a member named for the tensor.
   void gone(std::span<const group_claim> claims, std::vector<ready_tensor>& ready);
-  /// Ready tensors that wait for company.
+  /// Number of ready tensors that are held back.
   std::size_t held() const { return held_; }
 
 private:

@@ -1,5 +1,5 @@
-// A tensor that every member has asked for: all that is needed to put it in a bundle, without looking
-// anything up.
+// A tensor that every member has requested, with everything that is needed to put it in a bundle. No lookup is
+// necessary.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 namespace farandole {
 
 struct ready_details {
-  std::string name;                     ///< of a tensor without id
+  std::string name;                     ///< of a tensor that has no id
   std::vector<std::int64_t> first_dims; ///< allgather, by rank
   std::int64_t row_elements = 0;        ///< allgather
 
   friend bool operator==(const ready_details&, const ready_details&) = default;
 };
 
-/// Kept small: a step brings thousands.
+/// Kept small: a training step has thousands of them.
 struct ready_tensor {
   std::uint32_t id = 0; ///< 0: known by `name`
   std::uint32_t group = 0;
@@ -31,18 +31,18 @@ struct ready_tensor {
   std::int32_t root = -1; ///< global rank
   double prescale = 1.0;
   double postscale = 1.0;
-  std::int64_t elements = 0; ///< of one member's input; allgather, alltoall: of all together
+  std::int64_t elements = 0; ///< of one member's input; allgather, alltoall: of all inputs together
   std::size_t bytes = 0;     ///< counted against the fusion threshold
-  /// What most tensors lack. Null: nothing of it.
+  /// Fields that most tensors do not need. Null if none of them is needed.
   std::shared_ptr<const ready_details> details;
 
-  /// Empty when there is an id.
+  /// Empty when the tensor has an id.
   std::string_view name() const { return details ? std::string_view(details->name) : std::string_view(); }
 
   friend bool operator==(const ready_tensor& a, const ready_tensor& b);
 };
 
-/// The same, known by its name instead of an id.
+/// Returns `tensor` identified by `name` instead of an id.
 ready_tensor by_name(ready_tensor tensor, std::string_view name);
 
 } // namespace farandole

@@ -14,13 +14,13 @@ namespace farandole {
 
 namespace {
 
-/// Every NaN that comes out is the one quiet NaN.
+/// Converts to T. Every NaN becomes the same quiet NaN.
 template <class T>
 T narrowed(double value) {
   return value == value ? static_cast<T>(value) : std::numeric_limits<T>::quiet_NaN();
 }
 
-// How elements stand in memory. No alignment is needed.
+// The storage formats of elements. No alignment is required.
 template <class T>
 struct stored {
   using type = T;
@@ -45,7 +45,7 @@ typename As::type element(const std::byte* from, std::size_t at) {
   return value;
 }
 
-/// Sums that do not wait for each other, and fit a vector register.
+/// Number of independent partial sums; they fit into a vector register.
 constexpr std::size_t lanes = 8;
 
 template <class As>
@@ -83,7 +83,7 @@ void combine(std::byte* output, const std::byte* a, const std::byte* b, std::siz
   }
 }
 
-/// Calls `use` with how `type` is stored.
+/// Calls `use` with the storage format of `type`.
 template <class Use>
 auto with_type(dtype type, const Use& use) {
   switch (type) {

@@ -1,6 +1,7 @@
-// Adaptive summation of two vectors (Maleki et al., "Scaling Distributed Training with Adaptive Summation",
-// MLSys 2021): what both say alike counts once, as in an average, what they say independently adds up, as in
-// a sum. How the vectors of more than two ranks come together is the paths' affair (paths/adasum.hpp).
+// Adaptive summation (Adasum) of two vectors (Maleki et al., "Scaling Distributed Training with Adaptive
+// Summation", MLSys 2021): parts in which the vectors agree count once, as in an average; orthogonal parts add
+// up, as in a sum. The paths define how the vectors of more than two ranks are combined
+// (collectives/transport/adasum.hpp).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace farandole {
 
-/// Of two vectors a and b, or of the same piece of both: those of pieces add up.
+/// Dot products of two vectors a and b, or of the same piece of both. The products of the pieces add up to those
+/// of the vectors.
 struct adasum_products {
   double ab = 0.0;
   double aa = 0.0;
@@ -20,24 +22,24 @@ struct adasum_products {
   friend bool operator==(const adasum_products&, const adasum_products&) = default;
 };
 
-/// a and b combined are `a` of the one and `b` of the other.
+/// The factors of the combination `weights.a` · a + `weights.b` · b.
 struct adasum_weights {
   double a = 1.0;
   double b = 1.0;
   friend bool operator==(const adasum_weights&, const adasum_weights&) = default;
 };
 
-/// Why no set of `members` ranks can do this with tensors of `type`; kind `none` when it can. The same answer
-/// on every member.
+/// Explains why a set of `members` ranks cannot run Adasum on tensors of `type`; kind `none` if it can. The
+/// result is the same on every member.
 error why_no_adasum(dtype type, std::size_t members);
 
-/// In double whatever the type, in a fixed order: the same bits on every machine.
+/// Computed in double for every type and in a fixed order, so every machine gets the same bits.
 adasum_products products_of(dtype type, const std::byte* a, const std::byte* b, std::size_t count);
 
-/// 1 − ab/2aa and 1 − ab/2bb. A vector of norm 0 adds nothing, and the other remains as it is.
+/// 1 − ab/2aa and 1 − ab/2bb. If one vector has norm 0, the combination equals the other vector.
 adasum_weights weights_of(const adasum_products& products);
 
-/// Combines in double and rounds to `type`. `output` may be one of the two.
+/// Combines in double and rounds to `type`. `output` may be `a` or `b`.
 void combine_adaptively(dtype type, std::byte* output, const std::byte* a, const std::byte* b,
                         std::size_t count, const adasum_weights& weights);
 

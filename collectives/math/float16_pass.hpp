@@ -1,6 +1,5 @@
-// One run over float16 elements by the processor's own conversions (F16C), eight at a time, for the
-// instruction sets that have them; compilers do not find them by themselves. The bits are those of the plain
-// loop in kernel_loops.hpp.
+// One pass over float16 elements, eight at a time, with the processor's conversion instructions (F16C).
+// Compilers do not generate these instructions from the plain loop in kernel_loops.hpp. Both give the same bits.
 #pragma once
 
 #if defined(__F16C__)
@@ -83,7 +82,7 @@ private:
     }
   }
 
-  // The last elements take the same way, with zeroes beside them.
+  // Processes the last elements, fewer than eight, padded with zeroes.
   void fewer(std::byte* to, const float* partial, const std::byte* const* from, std::size_t start,
              std::size_t count) const {
     std::uint16_t elements[Run::inputs + 1][8] = {};

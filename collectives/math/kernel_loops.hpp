@@ -1,11 +1,11 @@
-// The loops behind a kernel_table, written once and compiled for each instruction set by a source file that
-// includes this. Everything is in an unnamed namespace and nothing of the standard library is called: a
-// function that the linker could share between two such files would carry AVX code into a machine that has
-// none.
+// The loops behind a kernel_table. Each instruction set has a source file that includes this header and compiles
+// the loops for it. Everything is in an unnamed namespace and calls no function of the standard library: the
+// linker merges functions with external linkage across these files, and could thus put AVX code into the
+// kernels of a machine without AVX.
 //
-// Every element is reduced on its own, inputs strictly in order, so vector width, blocks and tails cannot
-// change a bit. Every NaN that comes out is the one quiet NaN: which of two NaNs an addition keeps would
-// depend on the order in which a compiler puts its operands.
+// Every element is reduced on its own, with the inputs strictly in order, so vector width, block size and loop
+// tails never change the result. Every NaN result is the same quiet NaN: which of two NaNs an addition keeps
+// would otherwise depend on the order in which a compiler puts its operands.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@
 #if defined(__clang__)
 #define FARANDOLE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-// The output may be one of the inputs, element for element; it never overlaps one otherwise.
+// The output may be identical to one of the inputs; it never overlaps one partially.
 #define FARANDOLE_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 namespace farandole::math {
 namespace {
 
-/// Elements that are reduced at a time where a sum has to wait for more inputs; it stays in the first-level
-/// cache.
+/// Number of elements in a block of partial results when a reduction needs several passes. A block fits into the
+/// L1 cache.
 constexpr std::size_t block_elements = 1024;
 
-/// T at any address.
+/// T without any alignment requirement.
 template <class T>
 struct unaligned {
   typedef T type __attribute__((aligned(1), may_alias));
@@ -70,7 +70,7 @@ struct unsigned_of<std::int64_t> {
   using type = std::uint64_t;
 };
 
-/// Minimum and maximum are NaN when any input is; of equal values (−0 and 0 are) the first rank's stays.
+/// Minimum and maximum are NaN if any input is NaN. Of equal values (−0 equals 0) the first rank's is kept.
 template <combination C, class T>
 inline T combine(T left, T right) {
   if constexpr (C == combination::min)
@@ -80,13 +80,13 @@ inline T combine(T left, T right) {
   else if constexpr (is_float<T>)
     return C == combination::sum ? left + right : left * right;
   else {
-    using wide = typename unsigned_of<T>::type; // wraps, and is wide enough not to be promoted to int
+    using wide = typename unsigned_of<T>::type; // unsigned, so it wraps; too wide to be promoted to int
     return static_cast<T>(C == combination::sum ? static_cast<wide>(left) + static_cast<wide>(right)
                                                 : static_cast<wide>(left) * static_cast<wide>(right));
   }
 }
 
-/// Truncated toward zero; what does not fit 64 bits becomes the nearest that does, NaN becomes 0.
+/// Truncates toward zero. Values outside the range of 64 bits saturate; NaN becomes 0.
 inline std::int64_t truncated(double value) {
   bool low = value < -0x1p63;
   bool high = value >= 0x1p63;
@@ -94,7 +94,8 @@ inline std::int64_t truncated(double value) {
   return low ? INT64_MIN : high ? INT64_MAX : inside;
 }
 
-/// Multiplies by a factor the way the element type asks for. Multiplying a float by 1 changes nothing.
+/// Multiplies an element by a scale factor: floats in their own type, integers in double with truncation.
+/// Multiplying a float by 1 changes nothing, so only integers treat a factor of 1 specially.
 template <class T>
 class factor {
 public:
@@ -117,6 +118,7 @@ private:
   double value_;
 };
 
+/// Replaces any NaN by the one quiet NaN.
 template <class T>
 inline T settled(T value) {
   if constexpr (is_float<T>)
@@ -125,7 +127,7 @@ inline T settled(T value) {
     return value;
 }
 
-/// Elements that are reduced as they are.
+/// The format of elements that are reduced in their own type.
 template <class T>
 struct same {
   using storage = T;
@@ -134,7 +136,7 @@ struct same {
   static storage store(value result) { return result; }
 };
 
-/// Elements that are widened to float, and rounded back once, at the end.
+/// bfloat16: elements are widened to float, and rounded back once, at the end.
 struct brain {
   using storage = std::uint16_t;
   using value = float;
@@ -142,6 +144,7 @@ struct brain {
   static storage store(value result) { return rounded_bfloat16(result); }
 };
 
+/// float16, likewise.
 struct half {
   using storage = std::uint16_t;
   using value = float;
@@ -149,9 +152,11 @@ struct half {
   static storage store(value result) { return rounded_float16(result); }
 };
 
-/// What one run over a stretch of elements is to do. It takes `inputs` more inputs. The first run starts from
-/// its first input, later ones from `partial`, where the earlier ones left their result; the last run
-/// multiplies, settles NaNs and stores elements, the others leave values.
+/// The parameters of one pass over a range of elements. The pass combines `inputs` further inputs.
+/// - The first pass starts from its first input; later passes start from `partial`, the result of the earlier
+///   ones.
+/// - The last pass applies the postscale, replaces NaNs and stores elements; the others store intermediate
+///   values.
 template <combination C, int Inputs, bool First, bool Last, bool Scaled>
 struct run {
   static constexpr combination combine_by = C;
@@ -209,7 +214,7 @@ template <class Run>
 struct pass<half, Run> : float16_pass<Run> {};
 #endif
 
-/// The last run, for as many inputs as are left (at least one).
+/// Runs the last pass over the `left` remaining inputs, at least one and at most `Most`.
 template <class Format, combination C, bool First, bool Scaled, int Most>
 void last_pass(std::byte* output, const typename Format::value* partial, const std::byte* const* inputs,
                std::size_t left, std::size_t count, scales factors) {
@@ -224,8 +229,8 @@ constexpr std::size_t smaller(std::size_t a, std::size_t b) {
   return a < b ? a : b;
 }
 
-/// Sums of floats, what training asks for: up to four inputs in one run. Where there are more, a block of
-/// partial sums is kept in the cache between runs.
+/// Sums of floats, the usual case in training: up to four inputs in one pass. With more inputs, a block of
+/// partial sums stays in the cache between the passes.
 template <class Format, bool Scaled>
 void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t members, std::size_t count,
                 scales factors) {
@@ -254,9 +259,9 @@ void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t m
   }
 }
 
-/// Everything else goes in small steps that all combinations share, block by block: take an input (widened
-/// and multiplied), combine it with what is there, give the result (multiplied and rounded). NaNs are settled
-/// at every step, which gives the same as once at the end.
+/// All other reductions run block by block in small steps that all combinations share: load an input (widened
+/// and prescaled), combine it with the partial result, store the result (postscaled and rounded). NaNs are
+/// replaced in every step, which gives the same bits as replacing them once at the end.
 template <class Format, combination C, bool Scaled>
 void combine_in_steps(std::byte* output, const std::byte* const* inputs, std::size_t members,
                       std::size_t count, scales factors) {

@@ -1,5 +1,5 @@
-// The reduction loops as a table of plain functions, one table for each instruction set. All tables come from
-// the same source (kernel_loops.hpp), compiled once per instruction set, and give the same bits.
+// The reduction loops as tables of plain functions, one table for each instruction set. All tables are compiled
+// from the same source (kernel_loops.hpp) and give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,20 @@
 
 namespace farandole::math {
 
-/// Factors before and after the reduction; for an average `after` already holds the division.
+/// Factors applied before and after the reduction. For an average, `after` includes the division.
 struct scales {
   double before = 1.0;
   double after = 1.0;
 };
 
-/// What remains of the reduce ops once an average is a scaled sum.
+/// The elementwise reduce ops; an average is a scaled sum.
 enum class combination : unsigned char { sum, min, max, product };
 inline constexpr std::size_t combination_count = 4;
 
 using kernel = void (*)(std::byte* output, const std::byte* const* inputs, std::size_t members,
                         std::size_t count, scales factors);
 
-/// `plain` ignores the factors, for when both are 1, and wants two inputs at least.
+/// `plain` ignores the factors: it is called when both are 1, with at least two inputs.
 struct kernel_row {
   kernel plain = nullptr;
   kernel scaled = nullptr;

@@ -1,4 +1,4 @@
-// The loops for AVX2 and F16C; the compiler flags that make it so are set in CMakeLists.txt.
+// The loops for AVX2 and F16C. The compiler flags are set in CMakeLists.txt.
 #include "collectives/math/kernel_loops.hpp"
 
 namespace farandole::math {

@@ -1,5 +1,4 @@
-// The loops for the baseline of the architecture; the compiler flags that make it so are set in
-// CMakeLists.txt.
+// The loops for the baseline of the architecture. The compiler flags are set in CMakeLists.txt.
 #include "collectives/math/kernel_loops.hpp"
 
 namespace farandole::math {

@@ -1,7 +1,7 @@
-// float16 and bfloat16, to float and back. Rounding is to nearest, ties to even, in one step; values too
-// large become infinite, subnormals are kept. Only the one quiet NaN is ever rounded. Like kernel_loops.hpp
-// this is compiled once per instruction set, hence the unnamed namespace. There is no branch in it, so loops
-// around it are vectorised.
+// Conversions from float16 and bfloat16 to float and back. Rounding is to nearest, ties to even, in one step.
+// Values that are too large become infinite; subnormals are kept. The only NaN that the callers round is the one
+// quiet NaN. Like kernel_loops.hpp, this header is compiled once per instruction set, hence the unnamed
+// namespace. The code has no branches, so that compilers vectorise the loops around it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline std::uint32_t bits_of(float value) {
   return __builtin_bit_cast(std::uint32_t, value);
 }
 
-// In both directions of float16 all cases are computed and one is chosen.
+// Both float16 conversions compute all cases and then select one.
 [[maybe_unused]] inline float widened_float16(std::uint32_t half) {
   std::uint32_t magnitude = (half & 0x7fffU) << 13;
   std::uint32_t normal = magnitude + (112U << 23);
@@ -33,7 +33,7 @@ inline std::uint32_t bits_of(float value) {
   std::uint32_t bits = bits_of(value);
   std::uint32_t magnitude = bits & 0x7fffffffU;
   std::uint32_t special = magnitude > (255U << 23) ? 0x7e00U : 0x7c00U;
-  // Adding one half lines the mantissa up with the last bit of a subnormal: the addition does the rounding.
+  // Adding 0.5 aligns the mantissa with the last bit of a float16 subnormal, so that the addition rounds.
   std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - (126U << 23);
   std::uint32_t odd = magnitude >> 13 & 1U;
   std::uint32_t normal = (magnitude - (112U << 23) + 0xfffU + odd) >> 13;

@@ -87,12 +87,12 @@ void fill_neutral_of(combination combine, std::byte* output, std::size_t count) 
   fill_with(output, static_cast<T>(combine == combination::min ? largest : smallest), count);
 }
 
-// Bit patterns of 1 and +∞; the sign is the highest bit.
-void fill_neutral_of(combination combine, std::byte* output, std::size_t count, std::uint16_t port,
+// The last two arguments are the bit patterns of 1 and of +∞. The sign is the highest bit.
+void fill_neutral_of(combination combine, std::byte* output, std::size_t count, std::uint16_t bits_of_one,
                      std::uint16_t infinity) {
   auto negative = static_cast<std::uint16_t>(infinity | 0x8000);
   fill_with(output,
-            combine == combination::product ? port
+            combine == combination::product ? bits_of_one
             : combine == combination::min   ? infinity
                                             : negative,
             count);

@@ -1,7 +1,7 @@
-// Elementwise reduction of several ranks' buffers into one: out[i] = post · (pre·in0[i] ⊕ pre·in1[i] ⊕ …),
-// always in rank order, so that every rank, every path and every run gets the same bits. AVX-512, AVX2 or
-// scalar code is chosen once, at run time; all three give identical results (no fused multiply-add, no
-// reassociation).
+// Elementwise reduction of several ranks' buffers into one: out[i] = post · (pre·in0[i] ⊕ pre·in1[i] ⊕ …).
+// Inputs are always combined in rank order, so that every rank, every path and every run gets the same bits.
+// AVX-512, AVX2 or scalar code is selected once, at run time; all three give identical results (no fused
+// multiply-add, no reassociation).
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,24 @@
 
 namespace farandole {
 
-/// Reduces `inputs[0..n)` (n ≥ 1), each `count` elements of `type`, into `output`, which may be one of the
-/// inputs but overlaps none otherwise. No alignment is needed.
+/// Reduces `inputs[0..n)` (n ≥ 1), each `count` elements of `type`, into `output`. `output` may be one of the
+/// inputs but must not overlap any of them otherwise. No alignment is required.
 ///
-/// average: the sum, with `postscale` multiplied by 1/`divisor` (the size of the set) first.
-/// float16 and bfloat16 are accumulated in float and rounded once (to nearest even); float32 scales are cast
-/// to float. Integers wrap; pre- and postscale are applied in double and truncated toward zero, each on its
-/// own, and a factor of exactly 1 is not applied. bool cannot be reduced. Adasum is not elementwise and not
-/// done here: see adasum.hpp.
+/// - average: the sum, with `postscale` first multiplied by 1/`divisor` (the size of the set).
+/// - float16 and bfloat16: accumulated in float and rounded once (to nearest even).
+/// - float32: the scales are cast to float.
+/// - Integers: wrap around. Pre- and postscale are applied in double and truncated toward zero, each on its own;
+///   a factor of exactly 1 is not applied.
+/// - bool: cannot be reduced.
+/// - Adasum: not elementwise, so not implemented here; see adasum.hpp.
 void reduce(dtype type, reduce_op op, std::byte* output, std::span<const std::byte* const> inputs,
             std::size_t count, double prescale, double postscale, std::size_t divisor);
 
 /// Fills `count` elements with the neutral element of `op` (0; 1 for product; the largest value or +∞ for
-/// min; the smallest or −∞ for max), for ranks that have joined.
+/// min; the smallest value or −∞ for max). It replaces the input of ranks that have joined.
 void fill_neutral(dtype type, reduce_op op, std::byte* output, std::size_t count);
 
-/// "avx512", "avx2" or "scalar": what this machine runs.
+/// The name of the kernels that this machine runs: "avx512", "avx2" or "scalar".
 std::string_view reduction_kernel();
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// Where no other instruction set has loops of its own, the baseline's are used.
+// On architectures without other kernels, the scalar ones are used.
 #include "collectives/math/kernels.hpp"
 
 namespace farandole::math {

@@ -1,4 +1,4 @@
-// Asks the processor, and through it the operating system, which instruction sets may be used.
+// Detects the instruction sets that both the processor and the operating system support.
 #include <cpuid.h>
 
 #include "collectives/math/kernels.hpp"
@@ -28,7 +28,7 @@ bool has_avx512() {
 
 std::span<const kernel_table* const> usable_kernels() {
   static constexpr const kernel_table* tables[] = {&avx512_kernels, &avx2_kernels, &scalar_kernels};
-  // __builtin_cpu_supports knows whether the operating system saves the wide registers, too.
+  // __builtin_cpu_supports also checks whether the operating system saves the wide registers.
   static const std::size_t first = has_avx2() ? (has_avx512() ? 0 : 1) : 2;
   return std::span{tables}.subspan(first);
 }

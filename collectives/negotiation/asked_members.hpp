@@ -1,5 +1,5 @@
-// Which members have asked, for each row: a matrix of bits, so that the requests that a relay gathers from
-// thousands of members are counted and compared a word at a time.
+// The members that have asked, for each row of the request table. A bit matrix, so that the requests that a relay
+// gathers from thousands of members are counted and compared a word at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@ public:
   explicit asked_members(std::size_t members)
       : words_((members + member_mask::word_bits - 1) / member_mask::word_bits) {}
 
-  /// Behind the last row; nobody has asked in it.
+  /// Appends a row in which no member has asked.
   void add_row() { bits_.resize(bits_.size() + words_); }
 
   bool has(std::uint32_t row, std::int32_t member) const {
     return (words(row)[word_of(member)] & bit_of(member)) != 0;
   }
-  /// Whether any of them has asked.
+  /// Whether any of `members` has asked.
   bool has_any(std::uint32_t row, const member_mask& members) const {
     std::uint64_t common = 0;
     for (auto word = members.first_word(); word < members.end_word(); ++word)
@@ -51,7 +51,7 @@ private:
     return {bits_.data() + row * words_, words_};
   }
 
-  std::size_t words_; ///< of a row
+  std::size_t words_; ///< words in one row
   std::vector<std::uint64_t> bits_;
 };
 

@@ -19,7 +19,7 @@ bucket_coordinator::count bucket_coordinator::add(std::uint32_t bucket, const me
                                                   const request_table& rows,
                                                   std::chrono::nanoseconds current_time) {
   auto& counted = open_.at(bucket);
-  // Who has joined is counted in rows, and somebody who waits in one is.
+  // Members are counted in the rows while a member has joined, or while a relayed member waits in one of the rows.
   if (!rows.joined().none() || (counted.in_rows && any_in_rows(counted, rows)))
     return count::in_rows;
   counted.in_rows = false;
@@ -92,7 +92,7 @@ void bucket_coordinator::open(const bucket& planned, std::vector<request_table::
   open_bucket opened;
   opened.ids = planned.ids;
   opened.rows = std::move(rows);
-  // A mask of as many members.
+  // Gives `asked` the size of `relayed_`.
   opened.asked = relayed_;
   opened.asked.clear();
   opened.in_rows = true;

@@ -7,7 +7,7 @@ namespace farandole {
 
 namespace {
 
-// A step of more is none: names that never come again.
+// Maximum number of ids in a step. With more ids, names do not repeat and there are no steps to recognise.
 constexpr std::size_t most_in_step = 65536;
 
 } // namespace
@@ -62,7 +62,8 @@ void bucket_planner::served(std::uint32_t bucket) {
   entry.last = steps_;
 }
 
-// What came as planned for longer than it had rested before does not rest longer than at first.
+// If the bucket was served more often than the number of steps its ids had rested before, the rest starts again
+// at its initial value; otherwise it doubles.
 void bucket_planner::missed(std::uint32_t bucket) {
   const auto place = live_.find(bucket);
   const auto& live = place->second;
@@ -89,7 +90,7 @@ std::vector<bucket> bucket_planner::plan() {
   deal_out(all, free);
   for (const auto& run : all)
     cut(run, buckets);
-  // They are watched no more.
+  // Ids in buckets are no longer recorded, so the next step cannot be compared with this one.
   if (!buckets.empty())
     spoil();
   for (const auto& other_bucket : buckets)
@@ -97,8 +98,9 @@ std::vector<bucket> bucket_planner::plan() {
   return buckets;
 }
 
-// How many more there may be. Those of tensors that nobody asks for now, as another model is trained, stay:
-// they may come again. But no more stay altogether than a relay keeps, and than one message can dissolve.
+// The number of buckets that may be added. Buckets whose tensors are not requested at present, for example while
+// another model is trained, are kept, because their tensors may be requested again. But the total never exceeds
+// bucket_limit, the number that a relay keeps and that one message can dissolve.
 std::size_t bucket_planner::room() const {
   const auto in_use = static_cast<std::size_t>(std::count_if(
       live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.last + 1 >= steps_; }));
@@ -123,12 +125,12 @@ std::vector<bucket_planner::run> bucket_planner::runs() const {
     }
     open = usable;
   }
-  // One alone saves nothing.
+  // A bucket of one id saves nothing.
   std::erase_if(all, [](const run& entry) { return entry.end - entry.first < 2; });
   return all;
 }
 
-// Keeps the runs that save most, and gives what is left to those with the most bytes a part.
+// Keeps the longest runs, which save most. Assigns the remaining parts to the runs with the most bytes per part.
 void bucket_planner::deal_out(std::vector<run>& from, std::size_t parts) {
   const auto length = [](const run& entry) { return entry.end - entry.first; };
   if (from.size() > parts) {
@@ -149,7 +151,7 @@ void bucket_planner::deal_out(std::vector<run>& from, std::size_t parts) {
   }
 }
 
-// Each part ends where it comes nearest to its share, and holds two ids at least.
+// Cuts a run into its parts. Each part ends where its size is closest to its share, and has at least two ids.
 void bucket_planner::cut(const run& run, std::vector<bucket>& buckets) {
   auto first = run.first;
   std::size_t before = 0;

@@ -1,12 +1,12 @@
-// Which ids come together step after step. A training step asks for the same tensors in nearly the same order
-// every time, so the leader watches in which order they become ready, and cuts the order of a step that was
-// like the one before into a few buckets of about equal bytes, as PyTorch's DistributedDataParallel cuts its
-// gradients (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2).
+// Plans buckets: sets of ids that become ready together in every step. A training step requests the same tensors
+// in nearly the same order every time. The leader records the order in which they become ready. When a step has
+// the same ids as the previous one, their order is cut into a few buckets of about equal size, as PyTorch's
+// DistributedDataParallel cuts its gradients (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2).
 //
-// Two tensors that follow each other are in one bucket only if somebody had asked for the later one before
-// the earlier was ready: who waits for one before it asks for the next must not be made to wait for both.
-// Where that goes wrong all the same the bucket is missed; its ids then rest for twice as many steps as the
-// last time.
+// Two consecutive tensors share a bucket only if a member had requested the later one before the earlier one was
+// ready: a caller that waits for one tensor before it requests the next must not be made to wait for both. If a
+// bucket is not requested as planned nevertheless, it is missed. Its ids then stay out of buckets ("rest") for
+// twice as many steps as the last time.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,12 @@
 namespace farandole {
 
 struct planner_rules {
-  std::size_t buckets = 3; ///< in a step; 0: none
-  // What relays may add to a step that does not go as planned: four times as long as the ids were apart.
+  std::size_t buckets = 3; ///< maximum number in a step; 0: none
+  // Bounds of a bucket's patience, which is the delay that relays may add to a step that deviates from the plan.
+  // The patience is four times as long as the ids of the bucket were apart.
   std::chrono::nanoseconds least_patience = std::chrono::milliseconds(10);
   std::chrono::nanoseconds most_patience = std::chrono::milliseconds(100);
-  // Steps that ids rest after a miss.
+  // The number of steps that ids rest after the first miss, and its maximum.
   std::uint64_t first_rest = 4;
   std::uint64_t longest_rest = 1024;
 };
@@ -34,20 +35,19 @@ class bucket_planner {
 public:
   explicit bucket_planner(const planner_rules& rules);
 
-  /// All have asked for `id`, which is in no bucket; somebody did so first at `since`.
+  /// All members have requested `id`, which is in no bucket. The first request came at `since`.
   void completed(std::uint32_t id, std::size_t bytes, std::chrono::nanoseconds since,
                  std::chrono::nanoseconds current_time);
-  /// It means nothing any more, or is not to be in a bucket.
+  /// The id was forgotten or must not be in a bucket.
   void forget(std::uint32_t id);
-  /// This step is not like others: who takes part changes.
+  /// Excludes the current step from planning, because the participating members change.
   void spoil();
 
-  /// The buckets that are to be from now on, besides those that are; to be asked when all of a message is
-  /// taken.
+  /// Plans new buckets in addition to the existing ones. To be called after a whole message was processed.
   std::vector<bucket> plan();
-  /// All of a bucket came as planned.
+  /// The bucket was requested as planned.
   void served(std::uint32_t bucket);
-  /// A bucket is no more, because it did not come as planned.
+  /// The bucket ended, because it was not requested as planned.
   void missed(std::uint32_t bucket);
 
 private:
@@ -59,15 +59,15 @@ private:
   };
   struct live {
     std::vector<std::uint32_t> ids;
-    std::uint64_t rest = 0; ///< of its ids before it, the longest
+    std::uint64_t rest = 0; ///< longest rest of its ids before the bucket was planned
     std::uint64_t served = 0;
-    std::uint64_t last = 0; ///< step in which it was
+    std::uint64_t last = 0; ///< the last step in which it was planned or served
   };
   struct resting {
     std::uint64_t rest = 0;
-    std::uint64_t deadline = 0; ///< step
+    std::uint64_t deadline = 0; ///< first step after the rest
   };
-  /// Neighbours that may share a bucket: positions first … end − 1 of the step.
+  /// Consecutive ids that may share a bucket: positions first … end − 1 of the step.
   struct run {
     std::size_t first = 0;
     std::size_t end = 0;
@@ -83,12 +83,13 @@ private:
   bucket make(std::size_t first, std::size_t end);
 
   planner_rules rules_;
-  // A step begins with whatever comes again. Only what is in no bucket is watched closely.
+  // A new step begins when an id or a bucket of the current step completes again. Order and times are recorded
+  // only for ids that are in no bucket.
   std::vector<observation> step_;                    ///< in the order in which they became ready
-  std::unordered_set<std::uint32_t> in_step_;        ///< ids that have come
+  std::unordered_set<std::uint32_t> in_step_;        ///< ids that have completed
   std::unordered_set<std::uint32_t> served_in_step_; ///< buckets
-  std::unordered_set<std::uint32_t> last_; ///< watched in the step before; empty: not to be compared
-  std::size_t as_last_ = 0;                ///< of step_ that are in last_
+  std::unordered_set<std::uint32_t> last_; ///< ids recorded in the previous step; empty: not comparable
+  std::size_t as_last_ = 0;                ///< number of entries of step_ that are in last_
   bool spoilt_ = false;
   bool planned_ = false; ///< in this step
   std::uint64_t steps_ = 0;

@@ -1,5 +1,5 @@
-// What a member is told when another one has left the job and so ended the generation: who, how, what was
-// pending here, and what to do about it.
+// The error that operations fail with after a member has left the job and thereby ended the generation. It names
+// the member, how the member left, the operations that were pending here, and a remedy.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 namespace farandole {
 
 struct departure_report {
-  std::string member;               ///< "rank 1 on alpha": who left first
-  departure manner;                 ///< of that one
-  bool own = false;                 ///< it is this process
+  std::string member;               ///< "rank 1 on alpha": the member that left first
+  departure manner;                 ///< how it left
+  bool own = false;                 ///< the member is this process
   std::vector<std::string> pending; ///< names of operations that were pending here
-  std::uint64_t submitted = 0;      ///< operations, here; to the global set
+  std::uint64_t submitted = 0;      ///< operations that this rank submitted to the global set
 };
 
-/// With what everything fails that was pending when the generation ended, or is submitted afterwards.
+/// The error of all operations that were pending when the generation ended or are submitted afterwards.
 error departure_error(departure_report report);
 
 } // namespace farandole

@@ -4,7 +4,7 @@
 
 namespace farandole {
 
-/// What a member shows of such a tensor, if it has a place at all.
+/// The bytes that a member publishes in the cell of such a tensor; empty if the tensor cannot have a cell.
 std::optional<std::size_t> fast_path_allocator::shown(const signature& signature, std::size_t bytes) const {
   switch (use_of_fast_path(signature, bytes, options_.limit_bytes)) {
   case fast_path_use::bytes:
@@ -19,7 +19,7 @@ std::optional<std::size_t> fast_path_allocator::shown(const signature& signature
 
 std::optional<fast_path_grant> fast_path_allocator::grant(const signature& signature, std::size_t bytes,
                                                           std::uint64_t uses) {
-  // The first time may be the only one: names that are never used again would fill the area.
+  // The first use may be the only one: names that are never used again would fill the area.
   constexpr std::uint64_t uses_wanted = 2;
   if (!options_.on || !options_.one_host || !options_.footprint || uses < uses_wanted)
     return std::nullopt;

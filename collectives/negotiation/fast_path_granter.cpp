@@ -6,13 +6,14 @@
 
 namespace farandole {
 
-// A tensor of a group gets its cell with the others of it.
+// The tensors of a group get their cells together, in grant_group().
 std::optional<assignment> fast_path_granter::grant(cached_tensor& tensor) {
   if (tensor.fast_path_refused || tensor.group != 0)
     return std::nullopt;
-  const auto cell = ledger_.grant(tensor.signature, tensor.as_ready.bytes, tensor.uses);
+  const auto cell = allocator_.grant(tensor.signature, tensor.as_ready.bytes, tensor.uses);
   if (!cell) {
-    // What is refused once it has come again is refused for good: limits stay and the area only fills up.
+    // The refusal is permanent: the tensor has been used repeatedly, the limits do not change, and the area only
+    // fills up.
     tensor.fast_path_refused = true;
     return std::nullopt;
   }
@@ -20,16 +21,16 @@ std::optional<assignment> fast_path_granter::grant(cached_tensor& tensor) {
 }
 
 std::vector<assignment> fast_path_granter::grant_group(std::span<cached_tensor* const> tensors) {
-  auto ledger = ledger_;
+  auto allocator = allocator_;
   std::vector<fast_path_grant> cells;
   std::size_t bytes = 0;
   for (const auto* tensor : tensors) {
     const auto all = bytes + tensor->as_ready.bytes;
-    // Rows that members bring in different numbers are staged in memory for the largest of tensors.
+    // Rows whose numbers differ between members are staged in memory for the largest tensors, not in a group.
     const bool may = !tensor->fast_path_refused && all >= bytes && all <= group_bytes_ &&
                      row_of(tensor->signature.operation).rows == row_use::whole;
     const auto cell =
-        may ? ledger.grant(tensor->signature, tensor->as_ready.bytes, tensor->uses) : std::nullopt;
+        may ? allocator.grant(tensor->signature, tensor->as_ready.bytes, tensor->uses) : std::nullopt;
     if (!cell)
       break;
     bytes = all;
@@ -37,7 +38,7 @@ std::vector<assignment> fast_path_granter::grant_group(std::span<cached_tensor* 
   }
   std::vector<assignment> assignments;
   if (cells.size() == tensors.size()) {
-    ledger_ = ledger;
+    allocator_ = allocator;
     for (std::size_t i = 0; i < tensors.size(); ++i)
       assignments.push_back(seat(*tensors[i], cells[i]));
   } else {

@@ -1,6 +1,6 @@
-// Which ids take the fast path: a tensor that has come again by way of the leader gets a cell on the fast path if
-// the ledger has one for it. The granter knows every id that has a cell, because a member that joins takes
-// all of them back.
+// Decides which ids use the fast path: a tensor that the leader has negotiated repeatedly gets a cell if the
+// allocator has room for it. The granter knows every id that has a cell, because all cells are taken back when a
+// member joins.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ namespace farandole {
 class fast_path_granter {
 public:
   explicit fast_path_granter(const fast_path_options& options)
-      : group_bytes_(options.group_bytes), ledger_(options) {}
+      : group_bytes_(options.group_bytes), allocator_(options) {}
 
-  /// Gives `tensor` a cell, and returns what members are to hear of it; empty when it goes on by way of the
-  /// leader.
+  /// Gives `tensor` a cell and returns the assignment to send to the members. Empty if the leader continues to
+  /// negotiate the tensor.
   std::optional<assignment> grant(cached_tensor& tensor);
-  /// The same for all tensors of a group together: all get a cell, or none.
+  /// The same for all tensors of a group: either all of them get a cell, or none.
   std::vector<assignment> grant_group(std::span<cached_tensor* const> tensors);
-  /// The id means nothing any more; it may have had no cell.
+  /// The id was forgotten. It need not have had a cell.
   void forget(std::uint32_t id);
-  /// Takes all cells back; the ids, in the order in which they got theirs.
+  /// Takes all cells back. Returns their ids in the order in which the cells were granted.
   std::vector<std::uint32_t> forget_all();
 
 private:
   assignment seat(cached_tensor& tensor, const fast_path_grant& cell);
 
   std::size_t group_bytes_;
-  fast_path_allocator ledger_;
+  fast_path_allocator allocator_;
   std::vector<std::uint32_t> granted_; ///< ids with a cell
 };
 

@@ -1,6 +1,6 @@
-// How the shared memory of the fast path on one host is divided: a quarter for the cells of known tensors,
-// which are given out once, and the rest for what is staged while a collective runs. Both are bounded for the
-// host and not for each member, so many members have less each.
+// Divides the shared memory of the fast path on one host: a quarter is for the cells of known tensors, which are
+// allocated once, and the rest is for staging tensors while a collective runs. Both are bounded for the host, not
+// for each member, so each member has less if there are many.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,16 @@
 
 namespace farandole {
 
-/// Of each member; whole pages.
+/// The sizes for each member, in whole pages.
 struct fast_path_memory {
   std::size_t cells_bytes = 0;
-  std::size_t staging_bytes = 0; ///< 0: too little for a collective among so many members
+  std::size_t staging_bytes = 0; ///< 0: not enough for a collective of so many members
 
-  /// `total_bytes`: of all members of the set on the host.
+  /// `total_bytes`: for all members of the set on the host together.
   static fast_path_memory of(std::size_t total_bytes, std::size_t members) {
     constexpr std::size_t page = 4096;
     constexpr std::size_t least_cells = 4 * page;
-    // A slot has a cache line for each member; four collectives of four slots are under way at a time.
+    // A slot has one cache line for each member; four collectives of four slots each are in progress at a time.
     const std::size_t least_staging = 16 * 64 * members;
     const auto entry = total_bytes / std::max<std::size_t>(members, 1) / page * page;
     fast_path_memory memory;

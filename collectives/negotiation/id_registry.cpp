@@ -10,7 +10,7 @@ id_registry::id_registry(std::size_t capacity, const fast_path_options& fast_pat
 
 std::uint32_t id_registry::assign(const cached_tensor& tensor, request_table& rows,
                                   std::chrono::nanoseconds current_time, negotiation_result& result) {
-  // Who has joined brought no signature, so it could not use the id.
+  // A joined member has sent no signature, so it could not use the id.
   if (!rows.joined().none())
     return 0;
   std::vector<cached_tensor> evicted;
@@ -49,8 +49,8 @@ void id_registry::forget(const cached_tensor& tensor, request_table& rows, negot
   end(cache_.forget(tensor.id), rows, result);
 }
 
-// Who waits under the id asks again in full: then it, too, knows the tensor by its name when the next id
-// comes.
+// Members that wait under the id are asked for their full requests. Then they, too, know the tensor by its name
+// when it is assigned its next id.
 void id_registry::end(const cached_tensor& old, request_table& rows, negotiation_result& result) {
   leave_bucket(old, rows, result);
   for (const auto rank : rows.take_out(old.row))
@@ -86,9 +86,9 @@ void id_registry::grant_group(std::span<const ready_tensor> group, request_table
   }
 }
 
-// All who leave a cell leave it in the same round: nobody can be further than the first who did not publish,
-// or gave up (the round is then complete for no member). So the first word counts, and later ones find the id
-// forgotten.
+// All members that leave a cell leave it in the same round: no member can be ahead of the first one that did not
+// publish, or that gave the round up (which is then complete for no member). So the first message counts, and later
+// ones find the id forgotten.
 void id_registry::retract(const fast_path_round& round, request_table& rows, negotiation_result& result) {
   const auto* tensor = cache_.find(round.id);
   if (!tensor || tensor->cell < 0)
@@ -97,7 +97,7 @@ void id_registry::retract(const fast_path_round& round, request_table& rows, neg
   forget(*tensor, rows, result);
 }
 
-// Of other cells the member has not heard yet, so it has not published there.
+// The joining member has not learned of its remaining cells yet, so it has published no round in them.
 void id_registry::retract_all(request_table& rows, negotiation_result& result) {
   for (const auto id : fast_path_.forget_all()) {
     result.retract.push_back({id, 0});
@@ -107,13 +107,14 @@ void id_registry::retract_all(request_table& rows, negotiation_result& result) {
 
 // ---- buckets ------------------------------------------------------------------------------------
 
-// While members have joined nothing comes in buckets from those above them, and that says nothing.
+// While a member has joined, the relays above it send ids instead of buckets. That does not mean that the buckets
+// were planned wrongly.
 void id_registry::miss(const cached_tensor& tensor, request_table& rows, negotiation_result& result) {
   if (tensor.bucket != 0 && rows.joined().none())
     dissolve(tensor.bucket, rows, result);
 }
 
-// The id is not asked for by way of the leader any more.
+// The id is no longer requested from the leader.
 void id_registry::leave_bucket(const cached_tensor& tensor, request_table& rows, negotiation_result& result) {
   if (tensor.bucket != 0)
     dissolve(tensor.bucket, rows, result);

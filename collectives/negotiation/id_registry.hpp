@@ -1,6 +1,6 @@
-// How members may speak of a tensor that comes again: the id that stands for it, and for the id a cell on the
-// fast path, or a bucket that it comes in. An id ends with all that hangs on it: its cell is taken back, its
-// bucket is dissolved, and who waits in its row is asked for the tensor in full.
+// The short forms in which members request a known tensor: its id, and for the id a cell on the fast path or a
+// bucket. When an id ends, everything that depends on it ends too: its cell is taken back, its bucket is dissolved,
+// and the members that wait in its row are asked for their full requests.
 #pragma once
 
 #include <chrono>
@@ -17,49 +17,51 @@
 
 namespace farandole {
 
-/// `rows` is the request table that the ids are tied to, always the same; what members are to hear goes into
-/// `result`.
+/// In all functions, `rows` is the request table that the ids are tied to, always the same one. Decisions that
+/// members must be told are added to `result`.
 class id_registry {
 public:
-  /// `capacity`: of ids at a time, without those on the fast path; 0: everything travels by name.
+  /// `capacity`: ids at a time, not counting those on the fast path; 0: all requests are sent by name.
   id_registry(std::size_t capacity, const fast_path_options& fast_path, bucket_coordinator buckets);
 
   /// Null when the id is unknown or forgotten. Valid until the next assign or forget.
   cached_tensor* find(std::uint32_t id) { return cache_.find(id); }
   std::size_t size() const { return cache_.size(); }
-  /// Asked and spelled out there; dissolved and planned here.
+  /// For counting requests in buckets and moving them to rows. Buckets are planned and dissolved by this class.
   bucket_coordinator& buckets() { return buckets_; }
 
-  /// A message begins: what it uses or is given an id is not forgotten before the next one.
+  /// A message begins: ids that it uses or that it is assigned are not evicted before the next message.
   void begin_message() { cache_.mark(); }
-  /// Gives the tensor of a complete row an id, for which others may have to make way. 0 when it goes by name.
+  /// Assigns an id to the tensor of a complete row, which may evict other ids. Returns 0 if the tensor continues to
+  /// be requested by name.
   std::uint32_t assign(const cached_tensor& tensor, request_table& rows,
                        std::chrono::nanoseconds current_time, negotiation_result& result);
-  /// All have asked for it once more, somebody first at `since`.
+  /// All members have requested the tensor once more. The first request came at `since`.
   void use(cached_tensor& tensor, std::chrono::nanoseconds since, std::chrono::nanoseconds current_time);
-  /// It must not be forgotten: members have it pending under its id.
+  /// The id must not be evicted: members have an operation pending under it.
   void pin(std::uint32_t id);
-  /// It may be forgotten again; nothing happens if the id is 0.
+  /// The id may be evicted again. No effect if the id is 0.
   void unpin(std::uint32_t id);
   void forget(const cached_tensor& tensor, request_table& rows, negotiation_result& result);
 
   // ---- cells
 
-  /// Puts the tensor on the fast path, if there is a cell for it.
+  /// Moves the tensor to the fast path if there is a cell for it.
   void grant(cached_tensor& tensor, request_table& rows, negotiation_result& result);
-  /// All of a group have come together: the same for all of them, or for none. Not for one that came by name.
+  /// All tensors of a group have become ready together: moves all of them to the fast path, or none. Does nothing
+  /// if one of them was requested by name.
   void grant_group(std::span<const ready_tensor> group, request_table& rows, negotiation_result& result);
-  /// A member has left a cell.
+  /// A member has left a cell: takes the cell back and forgets the id.
   void retract(const fast_path_round& round, request_table& rows, negotiation_result& result);
-  /// A member joins, which has left the cells that it knows of.
+  /// A member joins, and has left the cells that it knows of: takes all cells back.
   void retract_all(request_table& rows, negotiation_result& result);
 
   // ---- buckets
 
-  /// Something happens to this tensor alone: it had better not be in a bucket.
+  /// A request or withdrawal concerns this tensor alone: dissolves its bucket, unless a member has joined.
   void miss(const cached_tensor& tensor, request_table& rows, negotiation_result& result);
   void dissolve(std::uint32_t bucket, request_table& rows, negotiation_result& result);
-  /// Plans new ones, when all of a message is taken.
+  /// Plans new buckets, after a whole message was processed.
   void plan(negotiation_result& result);
 
 private:

@@ -9,9 +9,9 @@ namespace farandole {
 
 namespace {
 
-// What the leader of a set may receive, and send to all members, for one tensor.
+// Maximum number of bytes that the leader receives from all members, and sends to all members, for one tensor.
 constexpr std::size_t all_members_bytes = std::size_t{64} << 10;
-// How many of the largest tensors one message carries: what comes in numbers is better off in a bundle.
+// Number of tensors of the largest size that one message carries. More tensors move faster in a bundle.
 constexpr std::size_t largest_tensors = 2;
 
 bool reducible(operation asked_operation, reduce_op op, dtype type) {
@@ -42,7 +42,7 @@ error inline_reduction::take(std::int32_t rank, const requests& message) {
   const auto position = position_of(rank);
   if (!position)
     return refused("it is not in this process set");
-  // A message may be long, so no value is looked for among all the others.
+  // A message may be long, so ids are looked up in a hash table and not searched for linearly.
   enum class state { asked, sent };
   std::unordered_map<std::uint32_t, state> tensors;
   for (const auto id : message.ids)
@@ -77,7 +77,7 @@ void inline_reduction::complete(negotiation_result& decided) {
   });
   for (const auto id : decided.forget)
     rows_.erase(id);
-  // The member answers with the full request of what it has pending under the id.
+  // The member will answer with the full request of its pending operation, so the value it sent by id is dropped.
   for (const auto& asked : decided.questions)
     if (const auto found = rows_.find(asked.id); found != rows_.end()) {
       if (const auto position = position_of(asked.rank))

@@ -1,5 +1,5 @@
-// A member that has joined has no more tensors of its own: the others do not wait for it, and zeros stand in
-// for what it would have sent. When all have joined, everybody takes part again.
+// The members that have joined. A joined member has no more tensors: the others do not wait for it, and zeros
+// replace its tensors. When all members have joined, all of them take part again.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ public:
   bool none() const { return count_ == 0; }
   std::int32_t count() const { return count_; }
   bool has(std::int32_t member) const { return mask_.has(static_cast<std::size_t>(member)); }
-  /// A bit for each member.
+  /// One bit for each member.
   std::span<const std::uint64_t> words() const { return mask_.words(); }
 
-  /// Whether it had not joined before.
+  /// Returns whether the member had not joined before.
   bool add(std::int32_t member) {
     if (has(member))
       return false;

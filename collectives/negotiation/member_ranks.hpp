@@ -1,5 +1,5 @@
-// The members of a process set have positions in it, and global ranks. Inside the leader's tables a member is
-// its position; this translates both ways.
+// Translates between the positions of members in a process set and their global ranks. The leader's tables
+// identify a member by its position.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace farandole {
 
 class member_ranks {
 public:
-  /// Global ranks by position; at least one, each once, in any order.
+  /// `ranks`: global ranks by position; at least one, without duplicates, in any order.
   explicit member_ranks(std::vector<std::int32_t> ranks);
 
   std::int32_t count() const { return static_cast<std::int32_t>(ranks_.size()); }
   std::int32_t rank_of(std::int32_t member) const { return ranks_[static_cast<std::size_t>(member)]; }
-  /// Empty when that rank is not in the set.
+  /// The position of `rank`; empty if it is not in the set.
   std::optional<std::int32_t> member_of(std::int32_t rank) const;
 
 private:

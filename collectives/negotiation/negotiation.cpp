@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-// What a member hears that has asked for a tensor which another has taken back.
+// The failure for a member that has requested a tensor which another member has withdrawn.
 refusal taken_back(std::int32_t rank, request_table::row_id row, const request_table& rows) {
   const auto& name = rows.name(row);
   return {rank,
@@ -79,7 +79,7 @@ negotiation_result negotiation::end() {
   return last;
 }
 
-// Only rows can say who is missing.
+// Late requests for buckets are moved into rows first, because only rows record which members are missing.
 std::vector<stall> negotiation::stalled(std::chrono::nanoseconds current_time,
                                         std::chrono::nanoseconds limit) {
   ids_.buckets().spell_out_late(request_table_, current_time, limit);
@@ -88,13 +88,13 @@ std::vector<stall> negotiation::stalled(std::chrono::nanoseconds current_time,
 
 // ---- what a member may send ---------------------------------------------------------------------
 
-// Its ids are counted in rows.
+// Counts a member's request for a bucket in the rows of its ids.
 void negotiation::take_buckets(negotiation_step& step, const std::vector<std::uint32_t>& buckets) {
   for (const auto bucket : buckets) {
     const auto* ids = ids_.buckets().find(bucket);
     if (!ids)
       return step.blame(request_table_.members().rank_of(step.member), breach::unplanned_bucket);
-    // The bucket may end while they are counted.
+    // The ids are copied: the bucket may be dissolved while they are counted.
     take_ids(step, std::vector(*ids));
   }
 }
@@ -152,7 +152,7 @@ void negotiation::take_withdrawal(negotiation_step& step, const std::string& nam
   const auto row = request_table_.find(name);
   if (const auto* tensor = row ? ids_.find(request_table_.id(*row)) : nullptr)
     ids_.miss(*tensor, request_table_, step.result);
-  // What is not pending here has been scheduled, or has failed.
+  // A tensor that is not pending has been scheduled or has failed, so there is nothing to withdraw.
   if (!row || !request_table_.asked().has(*row, step.member) || request_table_.withdrawn(*row))
     return;
   for (const auto rank : request_table_.withdraw(*row, request_table_.members().rank_of(step.member)))
@@ -208,7 +208,8 @@ void negotiation::count_known(negotiation_step& step, cached_tensor& tensor) {
     responses_.complete_known(tensor, request_table_, ids_, step);
 }
 
-// The row was withdrawn before this member asked.
+// Refuses a request for a row that was withdrawn before. If the member asks again after its refusal, its request
+// is kept until the row ends.
 void negotiation::turn_away(negotiation_step& step, request_table::row_id row, const request& asked) {
   const auto counted = request_table_.add_known(row, step.member, step.current_time);
   if (counted == request_table::count::repeated) {

@@ -1,16 +1,15 @@
-// When may a tensor move? When every member of the set has asked for it, with signatures that agree. This is
-// the leader's whole side of negotiation.capnp: requests go in, a result comes out. One object serves one
-// process set in one generation.
+// Negotiation: the leader decides when a tensor may move. A tensor may move when every member of the set has
+// requested it, with signatures that agree. This class implements the leader's side of negotiation.capnp: requests
+// go in, a result comes out. One object serves one process set in one generation.
 //
-// What it relies on, on the members' side (links keep order, and a member has at most one request for a name
-// in flight):
-// - a member sends an id only for just the name, signature and group that it sent in full to get it; all else
-// in full;
-// - it answers a question about an id with the full request of whatever it has pending that it sent under
-// that id, also
-//   after it was told to forget the id, and with nothing if nothing is pending so;
-// - it sends what is on the fast path only together with the `left` of that id;
-// - when it joins, it leaves all the cells it has been told of, and has asked in full for what it had there.
+// It relies on the following. Links preserve order, and a member has at most one request for a name in flight.
+// - A member sends an id only for exactly the name, signature and group of the full request for which it received
+//   the id. Every other request is sent in full.
+// - A member answers a question about an id with the full request of the operation that it has pending under that
+//   id, even after it was told to forget the id. If no operation is pending under the id, it sends no answer.
+// - A member requests a tensor that is on the fast path only together with the `left` entry for its id.
+// - A member that joins leaves all cells that it has been told of, and has sent full requests for the operations
+//   that it had pending there.
 #pragma once
 
 #include <chrono>
@@ -36,11 +35,11 @@ namespace farandole {
 
 struct negotiation_options {
   std::vector<std::int32_t> members; ///< global ranks, by position in the set
-  std::size_t cache_capacity = 1024; ///< ids at a time; 0: everything travels by name
+  std::size_t cache_capacity = 1024; ///< ids at a time; 0: all requests are sent by name
   fast_path_options fast_path;
-  bool keeps_sets = false;                 ///< of the global set: process sets are changed here
-  std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
-  std::size_t buckets = 3;                 ///< for them, at most; 0: none
+  bool keeps_sets = false;                 ///< this is the global set, which decides changes of process sets
+  std::vector<relay_branch> branches = {}; ///< of relays; if there are any, `members` must ascend
+  std::size_t buckets = 3;                 ///< maximum number of buckets for relays; 0: none
   std::size_t inline_bytes = 0;            ///< largest tensor that travels with its request; 0: none
 };
 
@@ -48,25 +47,25 @@ class negotiation {
 public:
   explicit negotiation(const negotiation_options& options);
 
-  /// What `rank` (global) sent, in full or by id; `now` only has to go up.
+  /// Processes a message of `rank` (global). `current_time` must not decrease between calls.
   negotiation_result receive(std::int32_t rank, const requests& message,
                              std::chrono::nanoseconds current_time);
 
-  /// What `relay` (global) has gathered, but for what members said apart: that is received() as theirs,
-  /// behind it.
+  /// Processes a message of `relay` (global), except its `apart` entries: the caller then passes each of them to
+  /// receive() as a message of its member.
   negotiation_result receive(std::int32_t relay, const gathered& message,
                              std::chrono::nanoseconds current_time);
   /// Whether `relay` may speak for `rank`.
   bool speaks_for(std::int32_t relay, std::int32_t rank) const;
 
-  /// What has waited longer than `limit`, oldest first.
+  /// The tensors that have waited longer than `limit`, oldest first.
   std::vector<stall> stalled(std::chrono::nanoseconds current_time, std::chrono::nanoseconds limit);
 
-  /// The set ends in order: nothing follows.
+  /// Ends the set in order. Later calls decide nothing.
   negotiation_result end();
 
   bool ended() const { return ended_; }
-  /// Ids in use, for metrics.
+  /// Number of ids in use, for metrics.
   std::size_t ids() const { return ids_.size(); }
 
 private:
@@ -77,7 +76,7 @@ private:
   void take_join(negotiation_step& step);
   void take_change(negotiation_step& step, const set_change& change);
   void take_fault(negotiation_step& step, const set_fault& fault);
-  // The same for many members, as a relay asks for them.
+  // The same for many members at once, from the message of a relay.
   void take_buckets(negotiation_step& step, std::int32_t relay, const std::vector<std::uint32_t>& buckets);
   void take_ids(negotiation_step& step, const std::vector<std::uint32_t>& ids, const member_mask& members);
   void take_full(negotiation_step& step, const request& asked, const member_mask& members);

@@ -1,6 +1,6 @@
-// What relays have gathered: many members ask for one thing at once, and are counted by the word. Where they
-// cannot be, because one of them has asked already or something else is going on with the tensor, each is
-// taken as if it had come alone.
+// The messages of relays. A relay requests a tensor for many members at once, and the members are counted a word
+// at a time. If this is impossible, because one of them has already requested the tensor or the tensor needs
+// special treatment, each member's request is processed as if it had arrived alone.
 #include "collectives/negotiation/negotiation.hpp"
 #include "messages/values/breach.hpp"
 
@@ -56,7 +56,7 @@ void negotiation::take_buckets(negotiation_step& step, std::int32_t relay,
   }
 }
 
-// What comes singly should not have been in a bucket.
+// An id that is requested by itself should not be in a bucket, so its bucket is dissolved.
 void negotiation::take_ids(negotiation_step& step, const std::vector<std::uint32_t>& ids,
                            const member_mask& members) {
   for (const auto id : ids)
@@ -109,7 +109,7 @@ void negotiation::count_bucket(negotiation_step& step, std::uint32_t bucket, con
   const auto counted = buckets.add(bucket, members, request_table_, step.current_time);
   if (counted == bucket_coordinator::count::waiting)
     return;
-  // The bucket may end while they are counted.
+  // The ids are copied: the bucket may be dissolved while they are counted.
   const auto ids = *buckets.find(bucket);
   if (counted == bucket_coordinator::count::complete)
     return complete_bucket(step, ids);
@@ -118,10 +118,11 @@ void negotiation::count_bucket(negotiation_step& step, std::uint32_t bucket, con
   count_ids(step, ids, members);
 }
 
-// All below relays have asked for all of it; members beside them may be missing here and there.
+// All members below relays have requested the whole bucket. Members that talk to the leader directly may still be
+// missing for some of the ids.
 void negotiation::complete_bucket(negotiation_step& step, const std::vector<std::uint32_t>& ids) {
   bool whole = true;
-  // It ends if one of them gets a cell on the fast path.
+  // The bucket is dissolved if one of its tensors gets a cell on the fast path.
   for (const auto id : ids) {
     auto& tensor = *ids_.find(id);
     if (request_table_.add_known(tensor.row, branches_.relayed(), step.current_time) ==

@@ -1,4 +1,4 @@
-// What tests of a leader with relays share: one leader, and what those above and beside it say.
+// Helpers for tests of a leader with relays: one leader, and the messages of relays and members to it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@
 
 namespace farandole::testing {
 
-// Rank 0 with rank 1 beside it, and relays 2 (for 2 and 3) and 4 (for 4 … 99).
+// The leader on rank 0: it has rank 1 as a direct member, and the relays 2 (for 2 and 3) and 4 (for 4 … 99).
 inline negotiation made(const fast_path_options& fast_path = {}, std::size_t buckets = 3) {
   negotiation_options options;
   options.fast_path = fast_path;
@@ -58,7 +58,7 @@ inline gathered together(std::uint32_t id, rank_runs ranks = {}) {
   return result;
 }
 
-// All ask for `what`; the result of the last.
+// All members request `value`; returns the result of the last request.
 template <class What>
 negotiation_result all_ask(negotiation& leader, const What& value) {
   CHECK(leader.receive(0, alone(value), std::chrono::nanoseconds(0)).empty());

@@ -10,11 +10,12 @@ namespace farandole {
 
 namespace {
 
-/// Most elements of all lists of a schedule that is written to see how large it is: no list may be longer.
+/// Maximum number of elements, in all lists together, of a schedule that is encoded to measure its size. No list of
+/// a message may be longer.
 constexpr std::size_t most_elements = std::size_t{1} << 20;
 
-/// How many pieces a part may be cut into. What has changed of the sets stands in one schedule with the word
-/// that it has.
+/// The number of pieces that a part can be split into. The events of a change of process sets form one piece,
+/// because they must stay in the schedule that contains the `changed` flag.
 template <class Element>
 std::size_t pieces(const std::vector<Element>& list) {
   return list.size();
@@ -33,7 +34,7 @@ std::size_t pieces_of(const schedule& whole) {
   return all;
 }
 
-/// Moves what comes after the first `left` pieces of `part` to `later`.
+/// Moves all but the first `left` pieces of `part` to `later`, and subtracts the pieces that stay from `left`.
 template <class Element>
 void cut(std::vector<Element>& part, std::vector<Element>& later, std::size_t& left) {
   const auto stay = std::min(left, part.size());
@@ -47,7 +48,7 @@ void cut(std::vector<set_event>& events, std::vector<set_event>& later, std::siz
     return events.swap(later);
   left -= pieces(events);
 }
-/// A number or flag goes with what stands behind it.
+/// A number or flag stays with the parts that follow it.
 template <class Value>
 void cut(Value& value, Value& later, std::size_t& left) {
   if (left == 0)

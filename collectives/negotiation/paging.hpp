@@ -1,5 +1,5 @@
-// A message has a largest size. A schedule that would be larger is told in several messages: each keeps the
-// order of the parts, so obeying them one after the other comes to the same.
+// Splits schedules that exceed the maximum size of a message into several messages. Each message keeps the order
+// of the parts, so applying the messages one after the other has the same effect as applying the whole schedule.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-/// What `from` sends to tell `whole`: messages of at most `most_bytes`, in order. One element of a list is
-/// never cut, nor what has changed of the process sets; a message that holds nothing else may be larger.
+/// The messages by which `from` sends `whole`, each of at most `most_bytes`, in order. Neither an element of a list
+/// nor a change of process sets is ever split; a message that contains nothing else may be larger.
 std::vector<envelope> messages_of(const address& from, schedule whole,
                                   std::size_t most_bytes = std::size_t{8} << 20);
 

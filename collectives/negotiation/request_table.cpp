@@ -80,7 +80,7 @@ request_table::count request_table::add(row_id row, const member_mask& members, 
   const auto& requests = stories_[row].requests;
   bool first = true;
   members.for_each([&](std::size_t member) {
-    // Once it is known to be like the others, there is nothing to add for the rest.
+    // If the first request equals those that are stored, the requests of the other members add nothing.
     if (first || requests.differ() || !requests.first_dims().empty())
       write(row, static_cast<std::int32_t>(member), asked);
     first = false;
@@ -103,7 +103,7 @@ request_table::count request_table::add_known(row_id row, const member_mask& mem
 }
 
 std::vector<std::int32_t> request_table::take_out(row_id row) {
-  // Who asked for what was taken back has its answer; it only counts as one that has asked.
+  // The members in a withdrawn row have been answered already; the row only records that they have asked.
   if (!busy(row) || written(row) || withdrawn(row))
     return {};
   auto ranks = ranks_in(row);
@@ -112,7 +112,7 @@ std::vector<std::int32_t> request_table::take_out(row_id row) {
   return ranks;
 }
 
-// ---- what a row says ----------------------------------------------------------------------------
+// ---- the contents of a row ----------------------------------------------------------------------
 
 error request_table::disagreement(row_id row, const signature* entry) const {
   const auto& requests = stories_[row].requests;
@@ -121,7 +121,7 @@ error request_table::disagreement(row_id row, const signature* entry) const {
   std::vector<std::int32_t> compared;
   for (std::int32_t member = 0; member < members_.count(); ++member) {
     const bool asked = asked_.has(row, member);
-    // One stands for all that asked for the same.
+    // If all members made the same request, one of them is enough.
     if (asked && (compared.empty() || requests.differ()))
       compared.push_back(member);
     if (!asked && joined_.has(member))
@@ -138,7 +138,7 @@ error request_table::disagreement(row_id row, const signature* entry) const {
   return farandole::disagreement(name(row), asked, joined);
 }
 
-// ---- taking back --------------------------------------------------------------------------------
+// ---- withdrawing --------------------------------------------------------------------------------
 
 std::vector<std::int32_t> request_table::withdraw(row_id row, std::int32_t culprit) {
   heads_[row].withdrawn = true;

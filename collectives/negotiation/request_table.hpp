@@ -1,6 +1,7 @@
-// Who has asked for what. A row per name collects what the members sent; it is complete when every member has
-// asked or joined. Members whose requests equal the cached one are only counted, which is what happens nearly
-// always; the others are written down, to be compared when the row is complete.
+// The requests that the leader has received and that are not yet complete. Each tensor name has a row, which
+// collects the requests of the members. A row is complete when every member has asked or joined. Requests that
+// equal the cached one are only counted, which is nearly always the case. Other requests are stored ("written")
+// and compared when the row is complete.
 #pragma once
 
 #include <chrono>
@@ -28,6 +29,7 @@ namespace farandole {
 class request_table {
 public:
   using row_id = std::uint32_t;
+  /// The state of a row after a request: it waits for other members, it is complete, or the member had asked before.
   enum class count : std::uint8_t { waiting, complete, repeated };
 
   /// `ranks`: the members' global ranks, by their position in the set ("member" in what follows).
@@ -35,19 +37,19 @@ public:
 
   const member_ranks& members() const { return members_; }
 
-  // ---- rows. A row lives while somebody waits in it, or an id is tied to it.
+  // ---- rows. A row exists while a member waits in it or an id is tied to it.
 
   row_id open(std::string_view name);
   std::optional<row_id> find(std::string_view name) const;
   const std::string& name(row_id row) const { return stories_[row].name; }
-  /// Ties an id to a row, or unties it (0).
+  /// Ties an id to a row; 0 unties it, which ends the row if no member waits in it.
   void tie(row_id row, std::uint32_t id);
   std::uint32_t id(row_id row) const { return heads_[row].id; }
-  /// Whether somebody waits in the row.
+  /// Whether a member waits in the row.
   bool busy(row_id row) const { return heads_[row].opened != 0; }
-  /// Since when, where it is so.
+  /// The time of the first request, if the row is busy.
   std::chrono::nanoseconds since(row_id row) const { return heads_[row].since; }
-  /// Takes all that was asked out of the row; the row ends unless an id is tied to it.
+  /// Removes all requests from the row. The row ends unless an id is tied to it.
   void clear(row_id row) {
     auto& head = heads_[row];
     asked_.clear(row);
@@ -58,7 +60,7 @@ public:
 
   // ---- asking
 
-  /// This member asks for just what the row's id stands for.
+  /// The member requests exactly the tensor that the row's id stands for.
   count add_known(row_id row, std::int32_t member, std::chrono::nanoseconds current_time) {
     auto& head = heads_[row];
     if (head.opened == 0)
@@ -70,34 +72,34 @@ public:
       --head.missing;
     return head.missing == 0 ? count::complete : count::waiting;
   }
-  /// This member asks, in words. `repeated`: it already had, and nothing changed.
+  /// The member sends a full request. `repeated`: it had asked before, and nothing changed.
   count add(row_id row, std::int32_t member, const request& asked, std::chrono::nanoseconds current_time);
-  /// The same of many members, none of which has asked.
+  /// The same for many members, none of which may have asked before.
   count add_known(row_id row, const member_mask& members, std::chrono::nanoseconds current_time);
   count add(row_id row, const member_mask& members, const request& asked,
             std::chrono::nanoseconds current_time);
-  /// By row.
+  /// The members that have asked, by row.
   const asked_members& asked() const { return asked_; }
-  /// The row's id is about to be forgotten: takes out what was asked by it, and returns the ranks that had
-  /// asked so.
+  /// Removes the requests that were made by the row's id, because the id is about to be forgotten. Returns the ranks
+  /// that had made them.
   std::vector<std::int32_t> take_out(row_id row);
 
-  // ---- what a row says
+  // ---- the contents of a row
 
-  /// What was asked in words; null: nothing was.
+  /// The full requests that are stored in the row; null if there are none.
   const written_requests* written(row_id row) const {
     return heads_[row].written ? &stories_[row].requests : nullptr;
   }
-  /// Why this complete row cannot run, if so (agreement.hpp). `known`: what all have asked for, where the row
-  /// was not written down.
+  /// Explains why the tensor of this complete row cannot run, if so (signature_check.hpp). `entry`: the signature
+  /// that all members have requested, if the row stores no full requests.
   error disagreement(row_id row, const signature* entry = nullptr) const;
 
-  // ---- taking back
+  // ---- withdrawing
 
-  /// The tensor of this row fails, because of the member of rank `culprit`: returns the ranks that have
-  /// asked. The row stays, to turn away those that have not asked yet, until every member has asked once.
+  /// The tensor of this row fails, because the member of rank `culprit` withdraws it. Returns the ranks that have
+  /// asked. The row stays until every member has asked once, so that later requests can be refused.
   std::vector<std::int32_t> withdraw(row_id row, std::int32_t culprit);
-  /// Null: the row has not been withdrawn.
+  /// Null if the row has not been withdrawn.
   const withdrawal* withdrawn(row_id row) const {
     return heads_[row].withdrawn ? &*stories_[row].withdrawn : nullptr;
   }
@@ -105,18 +107,18 @@ public:
 
   // ---- joining
 
-  /// Returns the rows that became complete by it, oldest first.
+  /// Adds a joined member. Returns the rows that become complete by this, oldest first.
   std::vector<row_id> join(std::int32_t member);
   const joined_members& joined() const { return joined_; }
-  /// All have joined: everybody takes part again.
+  /// All members have joined, and take part again.
   void leave_join() { joined_.clear(); }
 
   std::vector<stall> stalled(std::chrono::nanoseconds current_time, std::chrono::nanoseconds limit) const;
 
 private:
-  // What counting touches, kept small and together.
+  // The fields that counting touches, kept small and together.
   struct head {
-    std::uint64_t opened = 0; ///< order of the first request; 0: nobody waits
+    std::uint64_t opened = 0; ///< order of the first request; 0: no member waits
     std::chrono::nanoseconds since{0};
     std::uint32_t missing = 0; ///< members that have neither asked nor joined
     std::uint32_t id = 0;
@@ -142,7 +144,7 @@ private:
   member_ranks members_;
   std::vector<head> heads_;
   asked_members asked_;
-  std::deque<story> stories_; ///< names stay where they are: by_name_ looks at them
+  std::deque<story> stories_; ///< names must not move: by_name_ refers to them
   std::unordered_map<std::string_view, row_id> by_name_;
   std::vector<row_id> free_;
   joined_members joined_;

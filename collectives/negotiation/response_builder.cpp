@@ -12,7 +12,7 @@ namespace farandole {
 
 namespace {
 
-// All that a bundle needs to know of a tensor. False when its elements cannot be counted.
+// Sets the fields of a tensor that a bundle needs. False if the number of elements or bytes overflows.
 bool describe_ready(const signature& asked, const std::vector<std::int64_t>& first_dims,
                     ready_tensor& result) {
   result.operation = asked.operation;
@@ -24,14 +24,15 @@ bool describe_ready(const signature& asked, const std::vector<std::int64_t>& fir
   result.elements = element_count(asked.shape);
   if (row_of(asked.operation).first_dim_free()) {
     const auto row_elements = elements_of_row(asked.shape);
-    // Only a gather's rows all come to everybody; who sends what in an alltoall is told between the members.
+    // Only an allgather delivers all rows to every member. In an alltoall the members exchange their row counts
+    // themselves.
     if (row_of(asked.operation).rows == row_use::gathered)
       result.details = std::make_shared<const ready_details>(ready_details{{}, first_dims, row_elements});
     std::int64_t rows = 0;
     for (auto extent : first_dims)
       if (__builtin_add_overflow(rows, extent, &rows))
         return false;
-    // Members count rows as if each held an element, also where it holds none.
+    // Members compute the size of the rows as if each held at least one element, so this must not overflow.
     if (std::int64_t bytes = 0;
         __builtin_mul_overflow(rows, static_cast<std::int64_t>(size_of(asked.dtype)), &bytes) ||
         __builtin_mul_overflow(rows, row_elements, &result.elements))
@@ -41,7 +42,7 @@ bool describe_ready(const signature& asked, const std::vector<std::int64_t>& fir
                                  &result.bytes);
 }
 
-// What all members have written down for a row, alike.
+// The tensor that the full requests in a row describe; all of them agree.
 cached_tensor written_tensor(request_table::row_id row, const request_table& rows) {
   const auto& written = *rows.written(row);
   cached_tensor tensor;
@@ -56,7 +57,7 @@ cached_tensor written_tensor(request_table::row_id row, const request_table& row
   return tensor;
 }
 
-// The groups that members have named for what waits in a row.
+// The groups that members have named for the tensor of a row.
 std::vector<group_claim> claims_of(request_table::row_id row, const request_table& rows, id_registry& ids) {
   if (const auto* written = rows.written(row))
     return written->groups();
@@ -77,7 +78,7 @@ void response_builder::complete_known(cached_tensor& tensor, request_table& rows
   const auto since = rows.since(tensor.row);
   rows.clear(tensor.row);
   ids.use(tensor, since, step.current_time);
-  // Zeros stand in for who has joined, and nobody can do that on the fast path.
+  // Zeros replace the tensors of joined members, which is not possible on the fast path.
   if (rows.joined().none() && !step.joins)
     ids.grant(tensor, rows, step.result);
   auto& ready = step.result.ready;
@@ -108,7 +109,7 @@ void response_builder::complete_written(request_table::row_id row, request_table
          rows, ids, step);
     return;
   }
-  // Ranks that do not agree on its company share none.
+  // If the ranks disagree on the group, the tensor is in none.
   const auto claims = claims_of(row, rows, ids);
   if (claims.size() == 1) {
     tensor.group = tensor.as_ready.group = claims[0].group;
@@ -141,7 +142,7 @@ void response_builder::withdrawn(request_table::row_id row, const request_table&
   leave_groups(claims_of(row, rows, ids), ids, step);
 }
 
-// While it waits for its company its id must not be forgotten: members have it pending under that.
+// While the tensor waits for its group, its id must not be evicted: members have an operation pending under it.
 void response_builder::hand_on(ready_tensor&& tensor, std::uint32_t group_size, id_registry& ids,
                                negotiation_step& step) {
   if (tensor.id != 0)

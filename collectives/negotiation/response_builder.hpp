@@ -1,6 +1,6 @@
-// What becomes of a row that all members have filled: its tensor fails, or is ready, alone or with its group.
-// A tensor that is ready for the first time gets an id if it can, and one that comes again by its id a cell
-// on the fast path. The builder itself remembers only the groups that wait for company.
+// Processes complete rows: the tensor fails, or is ready, alone or with its group. A tensor that is ready for the
+// first time gets an id if possible. A tensor that was requested by its id gets a cell on the fast path if possible.
+// The builder itself stores only the groups that are not complete.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace farandole {
 
 class response_builder {
 public:
-  /// The row of an id is complete: all members have asked for just what it stands for, or have joined.
+  /// The row of an id is complete: all members have requested exactly the tensor it stands for, or have joined.
   void complete_known(cached_tensor& tensor, request_table& rows, id_registry& ids, negotiation_step& step);
-  /// A row without an id is complete, whose requests were written down.
+  /// A row without an id is complete. It stores the full requests.
   void complete_written(request_table::row_id row, request_table& rows, id_registry& ids,
                         negotiation_step& step);
-  /// A row is withdrawn: others of its groups do not wait for its tensor.
+  /// A row is withdrawn: the other tensors of its groups no longer wait for its tensor.
   void withdrawn(request_table::row_id row, const request_table& rows, id_registry& ids,
                  negotiation_step& step);
 

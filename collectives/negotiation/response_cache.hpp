@@ -1,8 +1,8 @@
-// Ids for tensors that come again. An id stands for a name, the signature that all members agreed on and the
-// group it came in; it is given once, counts from 1 and means nothing else within its generation, so an id
-// that is not found was forgotten and its sender is asked. The cache is bounded: the least recently used id
-// makes way. Those on the fast path, whose users no longer show up here, stay and do not count: the fast path's area
-// is their bound.
+// Ids for tensors that are requested repeatedly. An id stands for a name, the signature that all members agreed on,
+// and the group. Ids count up from 1 and are never reused within a generation, so an id that is not found has been
+// forgotten, and its sender is asked for the full request. The cache is bounded: the least recently used id is
+// evicted. Ids on the fast path, whose uses are not visible here, are never evicted and do not count against the
+// capacity: they are bounded by the size of the fast-path area.
 #pragma once
 
 #include <array>
@@ -16,32 +16,32 @@
 
 namespace farandole {
 
-/// What an id stands for.
+/// The tensor that an id stands for.
 struct cached_tensor {
-  // What every use touches comes first.
+  // The fields that every use touches come first.
   std::uint32_t id = 0;
   std::uint32_t row = 0;    ///< of the request table
-  std::int64_t cell = -1;   ///< on the fast path when not negative; then it is pinned
-  std::uint64_t uses = 0;   ///< times it has gone by the leader
-  std::uint32_t bucket = 0; ///< that relays keep it for; 0: none
+  std::int64_t cell = -1;   ///< offset of its fast-path cell; then the id is pinned. -1: none
+  std::uint64_t uses = 0;   ///< number of times that the leader has negotiated it
+  std::uint32_t bucket = 0; ///< the bucket that contains it; 0: none
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool fast_path_refused = false; ///< for good: there is no room, or a member wants no seat
-  ready_tensor as_ready;          ///< what to hand on when all have asked
+  bool fast_path_refused = false; ///< permanently: there is no room, or a member wants no cell
+  ready_tensor as_ready;          ///< is handed on when all members have asked
 
   std::string name;
   farandole::signature signature;       ///< of rank 0 of the set
   std::vector<std::int64_t> first_dims; ///< allgather, alltoall: by rank; otherwise empty
 
-  /// Whether this member (position in the set) asks for just this.
+  /// Whether the request of this member (position in the set) is for exactly this tensor.
   bool matches(const request& asked, std::int32_t member) const;
-  /// What this member would send in full.
+  /// The full request that this member would send.
   request request_of(std::int32_t member) const;
 };
 
 class response_cache {
 public:
-  /// `capacity` 0: nothing gets an id.
+  /// `capacity` 0: no tensor gets an id.
   explicit response_cache(std::size_t capacity) : capacity_(capacity) {}
 
   /// Null when the id is unknown or forgotten. Constant time. Valid until the next insert or forget.
@@ -53,24 +53,24 @@ public:
     return slot == none ? nullptr : &slots_[slot].tensor;
   }
 
-  /// Marks as the most recently used.
+  /// Marks the id as the most recently used.
   void touch(const cached_tensor& tensor);
 
-  /// It is on the fast path: never evict it, and make room for another in its place.
+  /// The id is on the fast path: it is never evicted, and no longer counts against the capacity.
   void seat(const cached_tensor& tensor);
-  /// Do not evict it: it is ready and not yet handed on.
+  /// Prevents the eviction of an id whose tensor is ready and not yet handed on.
   void pin(const cached_tensor& tensor);
-  /// It may be evicted again, as the most recently used.
+  /// The id may be evicted again, and becomes the most recently used. No effect if it is on the fast path.
   void unpin(const cached_tensor& tensor);
 
-  /// Gives `tensor` an id, also in `as_ready`; who had to make way for it is appended to `evicted`. Null when
-  /// there is no room: then the tensor travels by name.
+  /// Assigns an id to `tensor`, also in its `as_ready`. A tensor that is evicted for it is appended to `evicted`.
+  /// Null if there is no room: the tensor is then requested by name.
   cached_tensor* insert(cached_tensor&& tensor, std::vector<cached_tensor>& evicted);
 
-  /// Takes an id out and returns what it stood for.
+  /// Removes an id and returns the tensor that it stood for.
   cached_tensor forget(std::uint32_t id);
 
-  /// What is touched from now on is not evicted before the next mark: a result must not forget what it
+  /// Ids that are touched from now on are not evicted before the next mark(): a result must not forget ids that it
   /// schedules.
   void mark() { marked_ = clock_; }
 
@@ -80,7 +80,7 @@ private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   static constexpr std::uint32_t page_ids = 1024;
 
-  // Ids grow for as long as the generation lives, so their pages go when all their ids are forgotten.
+  // Ids increase throughout the generation, so a page is freed when all of its ids are forgotten.
   struct page {
     std::array<std::uint32_t, page_ids> slots;
     std::uint32_t live = 0;
@@ -89,7 +89,7 @@ private:
     std::uint64_t touched = 0;
     std::uint32_t newer = none;
     std::uint32_t older = none;
-    bool pinned = false; ///< then in no list
+    bool pinned = false; ///< then not in the list of recent use
     bool seated = false; ///< on the fast path; then pinned
     cached_tensor tensor;
   };

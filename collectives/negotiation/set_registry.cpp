@@ -27,7 +27,7 @@ std::string in_words(const set_change& change) {
   return change.sets.size() > limit ? text + ", …" : text;
 }
 
-// Where both know the sets by their ids: the first that they see differently.
+// If both requests identify sets by their ids: describes the first set on which they differ.
 std::string told_apart(const set_change& zero, std::size_t rank, const set_change& other) {
   auto at = [](const set_change& change, std::size_t i) {
     return i < change.ids.size() ? change.ids[i] : std::uint32_t{set_limit + 1};
@@ -44,7 +44,7 @@ std::string told_apart(const set_change& zero, std::size_t rank, const set_chang
          answer(zero) + " and on rank " + std::to_string(rank) + " it " + answer(other);
 }
 
-// Every rank in order, from 0.
+// Whether these are all ranks of the job.
 bool is_global(const std::vector<std::int32_t>& ranks, std::size_t size) {
   return ranks.size() == size; // they are known to be unique and in range
 }
@@ -146,7 +146,7 @@ const set_event* set_registry::equal_to(const std::vector<std::int32_t>& ranks) 
   return same == sets_.end() ? nullptr : &same->second;
 }
 
-// An equal list stands for the same set: the earlier one wins.
+// Equal lists stand for the same set: the first one is used.
 set_registry::answer set_registry::found(const set_change& change) {
   answer result;
   if (sets_.size() + change.sets.size() > set_limit) {
@@ -161,7 +161,7 @@ set_registry::answer set_registry::found(const set_change& change) {
   return result;
 }
 
-// Sets from before: those of equal ranks are two if their ids are.
+// Sets of an earlier generation: sets of equal ranks are distinct if their ids are.
 set_registry::answer set_registry::found_as_named(const set_change& change) {
   answer result;
   for (std::size_t i = 0; i < change.sets.size(); ++i)

@@ -1,6 +1,6 @@
-// Which process sets there are in a generation, and how all members agree on a change. Every member asks;
-// once all have, either all asked for the same and it is done, or it fails for all of them, with the first
-// two ranks that differ and both values. Either way the job goes on.
+// The process sets of a generation, and the agreement of all members on changes. Every member requests the change.
+// Once all have, the change is made if all requests are equal. Otherwise it fails on all members, with an error
+// that names the first two ranks that differ and both values. The job continues in both cases.
 #pragma once
 
 #include <chrono>
@@ -18,29 +18,29 @@ namespace farandole {
 
 class set_registry {
 public:
-  /// `size`: members of the job; ranks are below it.
+  /// `size`: number of members of the job.
   explicit set_registry(std::int32_t size);
 
   struct answer {
-    bool decided = false;          ///< all have asked
-    error problem;                 ///< decided: why nothing changes, if so
-    std::vector<set_event> events; ///< decided: what changes, in this order
-    error breach;                  ///< this rank had asked already, and nothing was taken
+    bool decided = false;          ///< all members have asked
+    error problem;                 ///< if decided: why the change is refused, if so
+    std::vector<set_event> events; ///< if decided: the changes, in this order
+    error breach;                  ///< the request breaks the protocol and was ignored
   };
   answer ask(std::int32_t rank, const set_change& change);
 
-  /// More failures of one set within the period, and it is given up, and the generation with it.
+  /// A set that fails more often than this within the period is given up, and the generation ends.
   static constexpr std::size_t most_restarts = 3;
   static constexpr std::chrono::seconds restart_period{10};
 
   struct recovery {
-    set_restart restart; ///< for all members to hear
-    error breach;        ///< there never was such a set, and nothing was taken
+    set_restart restart; ///< to be sent to all members
+    error breach;        ///< no such set ever existed; the report was ignored
   };
-  /// A member's part of a set has failed.
+  /// A member reports that its part of a set has failed.
   recovery failed(std::int32_t rank, const set_fault& set_fault, std::chrono::nanoseconds current_time);
 
-  /// By id, without the global set.
+  /// The sets by id, without the global set.
   const std::map<std::uint32_t, set_event>& sets() const { return sets_; }
 
 private:
@@ -58,7 +58,7 @@ private:
   std::vector<std::optional<set_change>> asked_; ///< by rank
   std::size_t missing_;
   std::map<std::uint32_t, set_event> sets_;
-  std::map<std::uint32_t, std::deque<std::chrono::nanoseconds>> failures_; ///< by id; lately
+  std::map<std::uint32_t, std::deque<std::chrono::nanoseconds>> failures_; ///< recent ones, by id
   std::deque<std::uint32_t> free_; ///< ids of removed sets, oldest first
   std::uint32_t next_id_ = 1;
   std::uint32_t next_number_ = 1;

@@ -12,7 +12,7 @@ namespace farandole {
 
 namespace {
 
-// Adasum is a request of its own kind: it adds up nothing that a sum could be mixed with.
+// Adasum counts as an operation of its own: its requests cannot be mixed with those of other reductions.
 bool adaptive(const signature& signature) {
   return row_of(signature.operation).reduces && signature.reduce_op == reduce_op::adasum;
 }
@@ -35,7 +35,7 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// Of shapes with as many dimensions.
+/// Whether the shapes are equal except for the first extent. They must have the same number of dimensions.
 bool same_but_first(const shape& a, const shape& b) {
   for (std::size_t i = 1; i < a.size(); ++i)
     if (a[i] != b[i])

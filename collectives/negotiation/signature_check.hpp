@@ -1,6 +1,6 @@
-// Whether the members that asked for one name asked for the same thing. The checks have an order and the
-// first that fails names the first two ranks that differ, with both values, so that a person can find the
-// line to change.
+// Checks whether the members that requested one name agree on the operation and its parameters. The checks run in
+// a fixed order. The error of the first check that fails names the first two ranks that differ and both values, so
+// that the user can find the line to change.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace farandole {
 
-/// What one member asked for.
+/// The request of one member.
 struct asked_by {
   std::int32_t rank = 0; ///< global
   const farandole::signature* value = nullptr;
 };
 
-/// Kind `none` when all agree. `who` ascends by position in the set and is not empty; members that asked for
-/// the same as one of them may be left out. `joined`: global ranks that have joined and bring nothing.
+/// Kind `none` if all agree. `askers` ascend by position in the set and are not empty; members whose request equals
+/// that of one of them may be omitted. `joined`: global ranks that have joined and send no data.
 error disagreement(std::string_view name, std::span<const asked_by> askers,
                    std::span<const std::int32_t> joined);
 

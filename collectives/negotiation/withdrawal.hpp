@@ -1,6 +1,6 @@
-// One member takes back what it has asked for, so the tensor fails for all. Its row stays until every member
-// has asked once and was turned away; a member that was turned away may ask again before that, and its
-// request is kept for the time after.
+// The withdrawal of a row: one member takes its request back, so the tensor fails for all members. The row stays
+// until every member has asked once and was refused. A refused member may ask again before that; its new request
+// is kept and processed afterwards.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class withdrawal {
 public:
   explicit withdrawal(std::int32_t rank) : rank_(rank) {}
 
-  /// Of the member that took its request back.
+  /// The rank of the member that took its request back.
   std::int32_t rank() const { return rank_; }
   /// Only the first request of each member is kept.
   void keep_early(std::int32_t member, const request& asked);
-  /// By member, in the order in which they came.
+  /// Removes and returns the kept requests, each with its member, in the order of arrival.
   std::vector<std::pair<std::int32_t, request>> take_early() { return std::exchange(early_, {}); }
 
 private:

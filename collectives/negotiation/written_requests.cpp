@@ -12,7 +12,7 @@ bool free_first(const signature& asked) {
   return row_of(asked.operation).first_dim_free() && !asked.shape.empty();
 }
 
-// Whether they are equal but for a first extent that may differ.
+// Whether the signatures are equal, except for a first extent that may differ.
 bool alike(const signature& reference, const signature& other) {
   if (!free_first(reference) || other.shape.empty())
     return reference == other;

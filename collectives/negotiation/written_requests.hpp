@@ -1,5 +1,5 @@
-// What members asked for in a row, where it had to be written down to be compared. Nearly always they all ask
-// for the same, so one signature is kept as a reference, and only what differs from it beside it.
+// The full requests of the members in one row, stored so that they can be compared. Nearly always they are equal,
+// so the first signature is kept as the reference, and other signatures are stored only if they differ from it.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,24 @@ namespace farandole {
 
 class written_requests {
 public:
-  /// The first of them is the reference. `members`: of the set. A member asks once.
+  /// Adds the request of a member, at most one for each. The first one becomes the reference. `members`: size of the
+  /// set.
   void add(std::int32_t member, const request& asked, std::size_t members);
-  /// Room is kept for the next ones.
+  /// Removes all requests. The memory is kept for later ones.
   void clear();
 
   bool empty() const { return groups_.empty(); }
-  /// Of the member that asked first.
+  /// The signature of the member that asked first.
   const signature& reference() const { return reference_; }
-  /// Whether any member wants no cell on the fast path for it.
+  /// Whether any member wants no cell on the fast path for the tensor.
   bool no_fast_path() const { return no_fast_path_; }
-  /// First extents by member, where they are free.
+  /// The first extents by member, if they may differ; otherwise empty.
   const std::vector<std::int64_t>& first_dims() const { return first_dims_; }
-  /// The groups that were named; several when members do not agree (0: in none).
+  /// The distinct groups that were named (0: no group); more than one if members disagree.
   const std::vector<group_claim>& groups() const { return groups_; }
-  /// Whether members differ in more than a first extent that is free.
+  /// Whether members differ in more than a first extent that may differ.
   bool differ() const { return !others_.empty(); }
-  /// Of a member that has asked.
+  /// The signature of a member, which must have asked.
   signature signature_of(std::int32_t member) const;
 
 private:

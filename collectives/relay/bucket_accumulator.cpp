@@ -12,7 +12,7 @@ bucket_accumulator::ids bucket_accumulator::add(const bucket& planned) {
     const auto more = let_go(id);
     off.insert(off.end(), more.begin(), more.end());
   }
-  // Nobody is obliged to make use of one.
+  // Buckets are optional: at the limit, the ids of a new one are requested one by one.
   if (standing_.size() == bucket_limit)
     return off;
   for (std::size_t i = 0; i < planned.ids.size(); ++i)

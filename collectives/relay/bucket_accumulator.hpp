@@ -1,7 +1,9 @@
-// Where a member keeps what is ready, and a relay what is ready below it, until the rest of its bucket is.
-// What comes off the accumulator goes up: a whole bucket by its number, or single ids, because they have waited too
-// long or something must not overtake them. A bucket that came off in pieces is used no more: the leader, which
-// sees the pieces, dissolves it for all.
+// Holds ready ids until the other ids of their bucket are ready too. A member uses it for its own ids; a relay
+// uses it for the ids that all members below have requested. Ids leave the accumulator in one of two ways:
+// - A complete bucket is requested by its number.
+// - Ids are requested one by one, because they have waited too long or because another message must not overtake
+//   them. The bucket is then no longer used here, and the leader, which sees the single ids, dissolves it for all
+//   members.
 #pragma once
 
 #include <chrono>
@@ -15,37 +17,41 @@
 
 namespace farandole {
 
+/// Functions that return `ids` return ready ids of buckets that they have ended. The caller must request these ids
+/// one by one.
 class bucket_accumulator {
 public:
   using ids = std::vector<std::uint32_t>;
 
-  /// The leader has planned it. What stood under its ids before comes off.
+  /// Adds a bucket that the leader has planned. Ends older buckets that contain one of its ids.
   ids add(const bucket& planned);
-  /// The leader has dissolved it.
+  /// The leader has dissolved the bucket.
   ids dissolve(std::uint32_t bucket);
 
-  /// What a bucket stands for: also one that was dissolved lately. Null: nobody planned it.
+  /// The ids of a bucket that is in use, ended or was dissolved recently. Null if it is unknown.
   const ids* find(std::uint32_t bucket) const;
-  /// Whether the id waits for others when it is ready, and whether it does so now.
+  /// Whether the id is in a bucket, so that it waits for the others when it is ready.
   bool takes(std::uint32_t id) const { return place_of_.contains(id); }
+  /// Whether the id is ready and waits now.
   bool holds(std::uint32_t id) const;
-  /// All below have asked for it, and takes() says yes. The bucket that is whole by it, if one is.
+  /// The id is ready. Requires takes() and not holds(). Returns the bucket if this completes one; its ids then no
+  /// longer wait.
   std::optional<std::uint32_t> put(std::uint32_t id, std::chrono::nanoseconds current_time);
 
-  /// Something of this id goes up by itself: what is here of its bucket goes first.
+  /// A request for this id goes up by itself. Ends its bucket, whose ready ids must go up first.
   ids let_go(std::uint32_t id);
-  /// Something must not overtake what is here.
+  /// Ends all buckets that have ready ids, because a message must not overtake them.
   ids let_all_go();
-  /// What has waited too long.
+  /// Ends the buckets whose ready ids have waited longer than the bucket's patience.
   ids overdue(std::chrono::nanoseconds current_time);
-  /// When something will have.
+  /// When overdue() will next end a bucket.
   std::optional<std::chrono::nanoseconds> wake_at() const;
 
 private:
   struct standing {
     ids all;
     std::vector<bool> ready; ///< by position in `all`
-    std::size_t count = 0;   ///< that are ready
+    std::size_t count = 0;   ///< number of ready ids
     std::chrono::nanoseconds since{0};
     std::chrono::nanoseconds patience{0};
   };
@@ -53,7 +59,7 @@ private:
     std::uint32_t bucket = 0;
     std::size_t position = 0;
   };
-  /// The bucket is used no more; what was ready of it.
+  /// Ends the bucket and returns its ready ids.
   ids take_down(std::uint32_t bucket);
 
   std::unordered_map<std::uint32_t, standing> standing_; ///< by bucket

@@ -1,10 +1,10 @@
-// What stood in buckets that are no more. Word of a bucket may be on its way up while the leader's word that
-// it is dissolved comes down, and must still be understood.
+// Remembers the ids of dissolved buckets. A request for a bucket may be on its way up while the leader's schedule
+// that dissolves the bucket comes down; the receiver must still understand the request.
 //
-// The latest 2 · bucket_limit of them are enough. New buckets are planned only when all members have come
-// through two equal steps, so at every planning but the next one after it has everybody heard that a bucket
-// is dissolved, and all that was said of it has arrived; and between two plannings no more can go than there
-// were.
+// Keeping the latest 2 · bucket_limit of them is enough. New buckets are planned only when all members have
+// completed two equal steps. So from the second planning after a dissolution on, all members know of the
+// dissolution and all messages that name the bucket have arrived. Between two plannings, at most as many buckets
+// can be dissolved as existed.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ public:
     kept_.emplace_back(bucket, std::move(ids));
   }
 
-  /// Null where nobody remembers it.
+  /// The ids of the bucket; null if it is not remembered.
   const std::vector<std::uint32_t>* find(std::uint32_t bucket) const {
     const auto place =
         std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& entry) { return entry.first == bucket; });

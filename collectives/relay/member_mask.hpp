@@ -1,5 +1,5 @@
-// A set of members by their position, for sets of thousands that are joined and compared a word at a time;
-// and its way to and from runs of global ranks.
+// A bit set of members by their position in the process set. Sets of thousands of members are merged and compared
+// a word at a time. Also converts between masks and runs of global ranks.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ public:
   explicit member_mask(std::size_t members) : words_((members + word_bits - 1) / word_bits) {}
 
   std::span<const std::uint64_t> words() const { return words_; }
-  /// Outside [first_word(), end_word()) all words are zero: who works on a branch of thousands need not look
-  /// at the rest.
+  /// All words outside [first_word(), end_word()) are zero, so loops over a small branch of a large set can be
+  /// limited to this range.
   std::size_t first_word() const { return first_; }
   std::size_t end_word() const { return end_; }
   void add(std::size_t member) {
@@ -77,7 +77,7 @@ private:
   std::size_t end_ = 0;
 };
 
-/// A mask that holds all of so many members.
+/// A mask that contains all of `members` members.
 inline member_mask all_members(std::size_t members) {
   member_mask mask(members);
   for (std::size_t member = 0; member < members; ++member)
@@ -91,11 +91,11 @@ struct relay_branch {
   std::vector<std::int32_t> ranks; ///< members of the set that are the relay or below it; ascending
 };
 
-/// Positions among `ranks`, which ascend, of all of `some`; empty where one is none of them.
+/// The positions of `selected` in `ranks`, which must ascend. Empty if one of them is not in `ranks`.
 inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks,
-                                          std::span<const std::int32_t> int32_ts) {
+                                          std::span<const std::int32_t> selected) {
   member_mask mask(ranks.size());
-  for (auto rank : int32_ts) {
+  for (auto rank : selected) {
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
     if (place == ranks.end() || *place != rank)
       return std::nullopt;
@@ -104,13 +104,13 @@ inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks,
   return mask;
 }
 
-/// The same of runs.
+/// The same for runs of ranks.
 inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks, const rank_runs& runs) {
   member_mask mask(ranks.size());
   for (const auto& run : runs) {
     const auto place =
         static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), run.first) - ranks.begin());
-    // Ranks ascend strictly, so a whole run is there if its ends are as far apart as they should be.
+    // Ranks ascend strictly, so all of a run is present if its first and last rank are at the expected distance.
     if (run.count > ranks.size() - place || ranks[place] != run.first ||
         ranks[place + run.count - 1] != run.first + static_cast<std::int32_t>(run.count) - 1)
       return std::nullopt;

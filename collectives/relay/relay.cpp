@@ -9,16 +9,16 @@ namespace farandole {
 
 namespace {
 
-// Rows that are remembered only because part of them has gone up.
+// Above this number of rows, those of which everything has gone up are discarded.
 constexpr std::size_t most_rows = 8192;
 
-// What is said of the past, or of more than one tensor.
+// Whether the message holds parts other than requests: they concern earlier requests, or more than one tensor.
 bool has_rest(const requests& batch) {
   return batch.join || batch.leaves || !batch.withdraw.empty() || batch.change || batch.finished > 0 ||
          !batch.faults.empty();
 }
 
-// Whether one request can stand for both.
+// Whether one request can represent both.
 bool alike(const request& asked_request, const request& other) {
   return asked_request.signature == other.signature && asked_request.group == other.group &&
          asked_request.group_size == other.group_size;
@@ -43,7 +43,7 @@ error relay::take(std::int32_t rank, const requests& batch, std::chrono::nanosec
 }
 
 void relay::take(std::size_t member, const requests& batch, std::chrono::nanoseconds current_time) {
-  // What comes with a round that is left must not go ahead of it.
+  // The requests in this message must not overtake its `left`, so all of it is passed on together.
   if (!batch.left.empty()) {
     outbox_.let_all_go();
     return pass_on(member, batch);
@@ -114,14 +114,14 @@ error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t
 void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& members,
                         std::chrono::nanoseconds current_time) {
   for (const auto bucket : buckets)
-    // What happens here may end the bucket, and make the accumulator forget another one that the same message
-    // names. No member sends that; who does is not heard.
+    // ask() may end this bucket and make the accumulator forget another bucket of the same message. No correct
+    // member sends such a message; the forgotten bucket is ignored.
     if (const auto* entry = outbox_.find(bucket))
       for (const auto ids = *entry; auto id : ids)
         ask(id, members, current_time);
 }
 
-// A member that asks again where it has asked before begins another round: the one before has been answered.
+// A member that repeats a request begins a new round: its previous request has been answered.
 void relay::ask(std::uint32_t id, const member_mask& members, std::chrono::nanoseconds current_time) {
   auto [place, fresh] = rows_.try_emplace(id);
   auto& row = place->second;
@@ -146,7 +146,7 @@ void relay::ask(std::uint32_t id, const member_mask& members, std::chrono::nanos
     return;
   const auto all = std::move(row.held);
   rows_.erase(place);
-  // A bucket is what everybody below has asked for.
+  // A bucket's number stands for requests of all members below, so it cannot be used while a member has joined.
   if (joined_.empty())
     outbox_.put_complete(id, all, current_time);
   else
@@ -188,7 +188,7 @@ void relay::pass_on(std::size_t member, const requests& batch) {
     join(member);
 }
 
-// What is taken back must have been asked for before.
+// Sends up the member's requests: the leader must receive a request before its withdrawal.
 void relay::flush_of(std::size_t member) {
   for (auto& [id, row] : rows_)
     if (row.held.has(member)) {
@@ -261,7 +261,7 @@ void relay::hear(const schedule& plan) {
                             for (const auto& failed : failures)
                               outbox_.answered(failed.name);
                           },
-                          [](part_tag<schedule_part::ask>, const auto&) {}, // for the member that is asked
+                          [](part_tag<schedule_part::ask>, const auto&) {}, // concerns one member only
                           [this](part_tag<schedule_part::results>, const auto& results) {
                             for (const auto& result : results)
                               outbox_.answered(result.id);
@@ -279,7 +279,7 @@ void relay::hear(const schedule& plan) {
                             if (last_rank >= 0)
                               joined_.clear();
                           },
-                          // What members hear of process sets and of the end changes nothing for a relay.
+                          // Changes of process sets, and the end, do not affect the state of a relay.
                           [](part_tag<schedule_part::restarts>, const auto&) {},
                           [](part_tag<schedule_part::sets>, const auto&) {},
                           [](part_tag<schedule_part::changed>, bool) {},
@@ -288,7 +288,8 @@ void relay::hear(const schedule& plan) {
                       });
 }
 
-// The leader must hear who waits under it, to ask them what they meant.
+// Requests that are held for the forgotten id still go up: the leader must know which members wait under it, to
+// ask them for their full requests.
 void relay::forget(std::uint32_t id) {
   outbox_.answered(id);
   outbox_.let_go(id);
@@ -327,7 +328,7 @@ void relay::emit_overdue(std::chrono::nanoseconds current_time) {
     std::erase_if(rows_, [](const auto& row) { return row.second.held.empty(); });
 }
 
-// What was asked for first at `since` or before.
+// Sends up the ids that were first requested at `since` or before.
 void relay::emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since) {
   while (!held.empty() && held.front().since <= since) {
     const auto id = held.front().key;
@@ -340,7 +341,7 @@ void relay::emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chron
   }
 }
 
-// Puts what is still held in front.
+// Removes outdated entries, so that each queue begins with one that is still held.
 void relay::drop_stale() {
   const auto held = [](const auto& rows, const auto& entry) {
     const auto row = rows.find(entry.key);

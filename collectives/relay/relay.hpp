@@ -1,10 +1,14 @@
-// What a relay sends up of what it hears from below. A tensor that all members below have asked for goes up
-// as one request, or waits for the rest of its bucket (relay_outbox.hpp) to go up with that as one word;
-// what waits for others goes up after a while, so that the leader can name who is late;
-// whatever else a member says goes up as it was said. One object serves one process set in one generation.
+// A relay collects the requests of the members on its host and below it, and decides when to send them to its
+// parent in the relay tree ("up").
+// - A tensor that all members below have requested goes up as one request. If it is in a bucket, it first waits
+//   for the rest of the bucket (relay_outbox.hpp), which then goes up as a single number.
+// - A request that other members below have not made yet goes up after a timeout, so that the leader can name
+//   the late ranks.
+// - Everything else that a member sends goes up unchanged.
+// One object serves one process set in one generation.
 //
-// It may forget anything but what has not gone up: the leader takes one request of a whole subtree and many
-// of its members for the same.
+// The relay may discard any state except requests that have not gone up: to the leader, one request for a whole
+// subtree and separate requests for its members mean the same.
 #pragma once
 
 #include <chrono>
@@ -27,17 +31,19 @@
 namespace farandole {
 
 struct relay_rules {
-  std::vector<std::int32_t> ranks;    ///< members of the set here and below, global and ascending
+  std::vector<std::int32_t> ranks;    ///< this rank and those below it, in the set; global and ascending
   std::vector<relay_branch> branches; ///< the relays among the children
-  /// How long what waits for others may be held: longer than ranks of a job are usually apart. Full requests
-  /// are rare once training runs, and a member that sends one where others send an id is found out only when
-  /// it goes up.
+  /// Maximum time to hold a full request, or an id, that other members below have not requested yet. It is
+  /// longer than the ranks of a job are usually apart. It is shorter for full requests: they are rare once
+  /// training runs, and if a member sends a full request where the others send an id, the leader detects this
+  /// only when the request goes up.
   std::chrono::nanoseconds full_patience = std::chrono::milliseconds(2);
   std::chrono::nanoseconds id_patience = std::chrono::milliseconds(50);
-  /// The same of an id in a bucket: the ids of one are not further apart than its own patience.
+  /// The same for an id in a bucket. The ids of a bucket are at most the bucket's own patience apart.
   std::chrono::nanoseconds bucket_patience = std::chrono::milliseconds(150);
-  /// How long a message may wait for the answer to the one before. What becomes ready meanwhile goes up with
-  /// it; a caller that waits for one tensor after the other never waits here.
+  /// Maximum time that a message waits for the answer to the previous message. Requests that become ready in the
+  /// meantime go up in the same message. A caller that waits for each tensor before it submits the next is never
+  /// delayed by this.
   std::chrono::nanoseconds hold = std::chrono::milliseconds(2);
 };
 
@@ -45,31 +51,33 @@ class relay {
 public:
   explicit relay(relay_rules rules);
 
-  /// From a member here or directly below. An error: what it sent cannot be, and nothing of it was taken.
+  /// Processes a message from this rank itself or from a member directly below. An error means that the message
+  /// breaks the protocol; the relay has then ignored all of it.
   error take(std::int32_t rank, const requests& batch, std::chrono::nanoseconds current_time);
-  /// From a relay below.
+  /// The same for a message from a relay below.
   error take(std::int32_t sender, const gathered& batch, std::chrono::nanoseconds current_time);
-  /// From above, before anybody below has heard it.
+  /// Processes a schedule from above. Must be called before the schedule is passed on to the members below.
   void hear(const schedule& plan);
 
-  /// What goes up now; empty when nothing does.
+  /// Removes and returns the message that goes up now; empty if there is none.
   gathered due(std::chrono::nanoseconds current_time);
-  /// When to ask again, if nothing comes before.
+  /// When to call due() again if no message arrives before.
   std::optional<std::chrono::nanoseconds> wake_at();
 
 private:
   struct id_row {
-    member_mask held; ///< have asked; not gone up
-    member_mask sent; ///< have asked, and that has gone up
+    member_mask held; ///< members whose requests have not gone up
+    member_mask sent; ///< members whose requests have gone up
     std::chrono::nanoseconds since{0};
   };
+  /// One version of a full request, and the members that sent it.
   struct form {
     request asked_request;
     member_mask held;
   };
   struct full_row {
     std::vector<form> forms;
-    member_mask held; ///< in any form
+    member_mask held; ///< union of the members of all forms
     std::chrono::nanoseconds since{0};
   };
   template <class Key>
@@ -102,7 +110,7 @@ private:
   relay_branches branches_;
   std::unordered_map<std::uint32_t, id_row> rows_;
   std::map<std::string, full_row> full_;
-  std::deque<held_since<std::uint32_t>> held_ids_;        ///< oldest first; some have gone up since
+  std::deque<held_since<std::uint32_t>> held_ids_;        ///< oldest first; some may have gone up since
   std::deque<held_since<std::uint32_t>> held_in_buckets_; ///< likewise
   std::deque<held_since<std::string>> held_full_;         ///< likewise
   relay_outbox outbox_;

@@ -1,5 +1,5 @@
-// Which members of a process set each relay speaks for, so that what a relay claims for ranks can be checked
-// and counted by the word. The leader of a set and every relay have one; neither changes within a generation.
+// The members of a process set that each relay speaks for. The leader of a set and every relay have one, to check
+// the ranks that a relay names and to count them a word at a time. It does not change within a generation.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace farandole {
 
 class relay_branches {
 public:
-  /// `ranks`: the members, global; they ascend where there are branches, and hold all that stand in them.
+  /// `ranks`: the members' global ranks. If there are branches, `ranks` ascend and contain all ranks of them.
   relay_branches(std::vector<std::int32_t> ranks, std::span<const relay_branch> branches);
 
   bool empty() const { return by_relay_.empty(); }
-  /// All that some relay speaks for.
+  /// All members that a relay speaks for.
   const member_mask& relayed() const { return relayed_; }
-  /// All that `relay` speaks for; null where it is not a relay.
+  /// The members that `relay` speaks for; null if it is not a relay.
   const member_mask* find(std::int32_t relay) const;
-  /// The members that `relay` names by `runs` (no runs: all of its branch); empty where it may not speak for
-  /// one of them.
+  /// The members that `relay` names by `runs` (no runs: its whole branch). Empty if it may not speak for one of
+  /// them.
   std::optional<member_mask> named(std::int32_t relay, const rank_runs& runs) const;
 
 private:

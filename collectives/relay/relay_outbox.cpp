@@ -24,14 +24,14 @@ void relay_outbox::put(request asked, const member_mask& members) {
 
 void relay_outbox::put_complete(std::uint32_t id, const member_mask& members,
                                 std::chrono::nanoseconds current_time) {
-  if (!shelf_.takes(id))
+  if (!accumulator_.takes(id))
     return put(id, members);
-  // Part of it has gone up before, so its bucket cannot.
+  // Some of the requests for this id have gone up before, so the bucket cannot be requested for all members.
   if (!(members == everyone_)) {
     let_go(id);
     return put(id, members);
   }
-  if (const auto whole = shelf_.put(id, current_time))
+  if (const auto whole = accumulator_.put(id, current_time))
     ready_.buckets.push_back(*whole);
 }
 
@@ -39,7 +39,7 @@ void relay_outbox::put_apart(std::int32_t rank, const requests& said) {
   ready_.apart.push_back({rank, said});
 }
 
-// All below have asked for what comes off the accumulator.
+// All members below have requested the ids that the accumulator returns.
 void relay_outbox::put_all(const bucket_accumulator::ids& ids) {
   for (auto id : ids)
     put(id, everyone_);
@@ -65,7 +65,7 @@ gathered relay_outbox::due(std::chrono::nanoseconds current_time) {
   }
   ready_ids_.clear();
   for (const auto bucket : ready_.buckets)
-    if (const auto* ids = shelf_.find(bucket))
+    if (const auto* ids = accumulator_.find(bucket))
       unanswered_.insert(ids->begin(), ids->end());
   for (const auto& asked : ready_.full)
     unanswered_names_.insert(asked.asked_request.name);
@@ -73,7 +73,7 @@ gathered relay_outbox::due(std::chrono::nanoseconds current_time) {
 }
 
 std::optional<std::chrono::nanoseconds> relay_outbox::wake_at() const {
-  auto wake = shelf_.wake_at();
+  auto wake = accumulator_.wake_at();
   if (idle())
     return wake;
   const auto next = all_answered() ? std::chrono::nanoseconds::min() : last_sent_ + hold_;

@@ -1,6 +1,6 @@
-// What a relay has to say to the one above, until it goes up. A tensor that all below have asked for waits
-// for the rest of its bucket first, if it is in one (bucket_shelf.hpp). A message waits for the answer to the
-// one before, but not for long; what becomes ready meanwhile goes up with it.
+// The requests that a relay has yet to send to its parent. An id that all members below have requested first
+// waits for the rest of its bucket, if it is in one (bucket_accumulator.hpp). A message waits a limited time for
+// the answer to the previous one; requests that become ready in the meantime go up in the same message.
 #pragma once
 
 #include <chrono>
@@ -19,42 +19,47 @@ namespace farandole {
 
 class relay_outbox {
 public:
-  /// `ranks`: all here and below, global and ascending. `hold`: how long a message waits for the answer to
-  /// the one before.
+  /// `ranks`: the relay's own rank and those below it, in the set; global and ascending. `hold`: maximum time
+  /// that a message waits for the answer to the previous one.
   relay_outbox(std::vector<std::int32_t> ranks, std::chrono::nanoseconds hold);
 
   // ---- in
 
-  /// `members` have asked for it.
+  /// `members` have requested the tensor.
   void put(std::uint32_t id, const member_mask& members);
   void put(request asked, const member_mask& members);
-  /// All who are to ask for `id` have: it may wait for its bucket.
+  /// All members below have requested `id`, so it may wait for its bucket. `members`: those whose requests have
+  /// not gone up yet.
   void put_complete(std::uint32_t id, const member_mask& members, std::chrono::nanoseconds current_time);
-  /// To be passed on as this rank said it.
+  /// Passes the message of this rank on unchanged.
   void put_apart(std::int32_t rank, const requests& said);
 
   // ---- buckets
 
-  /// What a bucket stands for: also one that was dissolved lately. Null: nobody planned it.
-  const bucket_accumulator::ids* find(std::uint32_t bucket) const { return shelf_.find(bucket); }
-  /// Whether the id waits for others of its bucket when it is ready, and whether it does so now.
-  bool takes(std::uint32_t id) const { return shelf_.takes(id); }
-  bool holds(std::uint32_t id) const { return shelf_.holds(id); }
-  void add(const bucket& planned) { put_all(shelf_.add(planned)); }
-  void dissolve(std::uint32_t bucket) { put_all(shelf_.dissolve(bucket)); }
-  /// What waits for its bucket goes up now: of the bucket of `id`, of all, or what has waited too long.
-  void let_go(std::uint32_t id) { put_all(shelf_.let_go(id)); }
-  void let_all_go() { put_all(shelf_.let_all_go()); }
-  void let_overdue_go(std::chrono::nanoseconds current_time) { put_all(shelf_.overdue(current_time)); }
+  // These functions forward to the bucket accumulator and put the ids that it returns.
+
+  /// The ids of a bucket that is in use or was dissolved recently. Null if it is unknown.
+  const bucket_accumulator::ids* find(std::uint32_t bucket) const { return accumulator_.find(bucket); }
+  /// Whether the id waits for the rest of its bucket when it is ready.
+  bool takes(std::uint32_t id) const { return accumulator_.takes(id); }
+  /// Whether the id is ready and waits now.
+  bool holds(std::uint32_t id) const { return accumulator_.holds(id); }
+  void add(const bucket& planned) { put_all(accumulator_.add(planned)); }
+  void dissolve(std::uint32_t bucket) { put_all(accumulator_.dissolve(bucket)); }
+  /// End buckets, so that their ready ids go up now: the bucket of `id`, all buckets, or those whose ids have
+  /// waited too long.
+  void let_go(std::uint32_t id) { put_all(accumulator_.let_go(id)); }
+  void let_all_go() { put_all(accumulator_.let_all_go()); }
+  void let_overdue_go(std::chrono::nanoseconds current_time) { put_all(accumulator_.overdue(current_time)); }
 
   // ---- out
 
-  /// The tensor of this id, or name, has been answered.
+  /// A schedule has answered the tensor of this id, or name.
   void answered(std::uint32_t id) { unanswered_.erase(id); }
   void answered(const std::string& name) { unanswered_names_.erase(name); }
-  /// What goes up now; empty when nothing does.
+  /// Removes and returns the message that goes up now; empty if there is none.
   gathered due(std::chrono::nanoseconds current_time);
-  /// When to ask again.
+  /// When to call due() or let_overdue_go() again.
   std::optional<std::chrono::nanoseconds> wake_at() const;
 
 private:
@@ -70,12 +75,12 @@ private:
   std::vector<std::int32_t> ranks_;
   member_mask everyone_;
   std::chrono::nanoseconds hold_;
-  bucket_accumulator shelf_;
+  bucket_accumulator accumulator_;
   std::vector<ready_ids> ready_ids_;
-  gathered ready_; ///< but for ids
+  gathered ready_; ///< the next message, without the ids of ready_ids_
   std::chrono::nanoseconds last_sent_{0};
-  std::unordered_set<std::uint32_t> unanswered_;     ///< ids of the last message that are in no schedule yet
-  std::unordered_set<std::string> unanswered_names_; ///< likewise, of what went up in full
+  std::unordered_set<std::uint32_t> unanswered_;     ///< ids of the last message, unanswered so far
+  std::unordered_set<std::string> unanswered_names_; ///< likewise, names of full requests
 };
 
 } // namespace farandole

@@ -33,9 +33,9 @@ request named(const std::string& name) {
   return result;
 }
 
-gathered ids(std::vector<std::uint32_t> uint32_ts, rank_runs ranks = {}) {
+gathered ids(std::vector<std::uint32_t> numbers, rank_runs ranks = {}) {
   gathered result;
-  result.ids = {{std::move(uint32_ts), std::move(ranks)}};
+  result.ids = {{std::move(numbers), std::move(ranks)}};
   return result;
 }
 

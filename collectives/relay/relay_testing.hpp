@@ -1,4 +1,4 @@
-// What tests of relays share: one relay, and what those below it say.
+// Helpers for tests of relays: one relay, and the messages of the members below it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,7 @@
 
 namespace farandole::testing {
 
-// A relay of rank 4: ranks 4, 5 and 6 on its host, and the relay of rank 8 with 8 and 9 below it.
+// The relay on rank 4: it has ranks 4, 5 and 6 on its host, and below it the relay on rank 8 for ranks 8 and 9.
 inline relay made() {
   relay_rules rules;
   rules.ranks = {4, 5, 6, 8, 9};

@@ -8,12 +8,12 @@ namespace farandole {
 
 namespace {
 
-// Ranks of each host, both in ascending order: hosts by their first rank.
+// The ranks of each host, in ascending order. The hosts are in the order of their first ranks.
 std::vector<std::vector<std::int32_t>> by_host(std::span<const std::string_view> hosts) {
-  std::unordered_map<std::string_view, std::size_t> unordered_map;
+  std::unordered_map<std::string_view, std::size_t> index_of_host;
   std::vector<std::vector<std::int32_t>> result;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const auto [place, fresh] = unordered_map.emplace(hosts[rank], result.size());
+    const auto [place, fresh] = index_of_host.emplace(hosts[rank], result.size());
     if (fresh)
       result.emplace_back();
     result[place->second].push_back(static_cast<std::int32_t>(rank));
@@ -39,10 +39,11 @@ relay_tree::relay_tree(std::span<const std::string_view> hosts, const relay_opti
   number();
 }
 
-// The first host's first rank takes the others of its host (the leader by the first of them, so that it has
-// one to listen to and not many), and the other hosts in at most `fan_in` parts of
-// about equal size, each under its own first rank. Parts are neighbours, so a subtree is nearly always one
-// run of ranks.
+// Builds the subtree of these hosts. The first rank of the first host becomes its root.
+// - The other ranks of that host become its children. On the leader's host, they become children of the second
+//   rank instead, so that the leader has one child on its host and not many.
+// - The other hosts are split into at most `fan_in` parts of about equal size, each below the first rank of the
+//   part. A part consists of consecutive hosts, so a subtree is nearly always one run of ranks.
 void relay_tree::hang(std::span<const std::vector<std::int32_t>> hosts, std::int32_t above,
                       std::size_t fan_in) {
   const auto& own = hosts.front();
@@ -58,7 +59,7 @@ void relay_tree::hang(std::span<const std::vector<std::int32_t>> hosts, std::int
   }
 }
 
-// Puts children in order and gives every subtree its stretch of `order_`.
+// Sorts the children of every rank, and assigns every subtree its range of `order_`.
 void relay_tree::number() {
   const auto count = parent_.size();
   first_child_.assign(count + 1, 0);

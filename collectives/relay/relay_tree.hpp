@@ -1,7 +1,7 @@
-// Who speaks with whom. In a small job, or on one host, every member speaks with rank 0. In a large one the
-// first rank of each host is its relay, on the leader's host the second: the host's members speak with it,
-// and it with a relay above it, so that nobody has more than `fan_in` hosts to listen to. Every member
-// computes the same tree from the same welcome.
+// The tree along which members exchange control messages. In a small job, or on one host, every member talks to
+// rank 0 directly. In a large job the first rank of each host is the host's relay (on rank 0's host: the second
+// rank). The members of a host talk to their relay, and the relay talks to a relay above it, so that no rank has
+// more than `fan_in` hosts directly below it. Every member computes the same tree from the same welcome message.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 namespace farandole {
 
 struct relay_options {
-  std::size_t least_members = 64; ///< from so many on there are relays; 0: never
-  std::size_t fan_in = 8;         ///< most hosts below one relay, next to its own
+  std::size_t least_members = 64; ///< minimum size of a job that has relays; 0: never
+  std::size_t fan_in = 8;         ///< maximum number of hosts directly below a relay, besides its own
 };
 
 class relay_tree {
 public:
-  /// Everybody below rank 0.
+  /// A tree without relays: all other members are children of rank 0.
   explicit relay_tree(std::int32_t members);
   /// `hosts`: identity of each rank's host.
   relay_tree(std::span<const std::string_view> hosts, const relay_options& options);
 
   std::int32_t members() const { return static_cast<std::int32_t>(parent_.size()); }
-  /// -1 for rank 0, who leads.
+  /// -1 for rank 0, the root.
   std::int32_t parent(std::int32_t rank) const { return parent_[at(rank)]; }
-  /// Who speaks with this rank directly.
+  /// The ranks whose parent is `rank`.
   std::span<const std::int32_t> children(std::int32_t rank) const;
   /// This rank and all below it, ascending.
   std::vector<std::int32_t> subtree(std::int32_t rank) const;
   /// Whether `rank` is `top` or below it.
   bool below(std::int32_t top, std::int32_t rank) const;
-  /// The child of `top` that leads to `rank`, which may be the child itself; -1 where none does.
+  /// The child of `top` that is `rank` or above it; -1 if there is none.
   std::int32_t branch(std::int32_t top, std::int32_t rank) const;
-  /// Whether somebody other than rank 0 has members to speak for.
+  /// Whether ranks other than 0 are relays.
   bool relays() const { return relays_; }
 
 private:
@@ -43,10 +43,10 @@ private:
   void number();
 
   std::vector<std::int32_t> parent_;
-  std::vector<std::int32_t> children_;      ///< of all ranks, one after the other
+  std::vector<std::int32_t> children_;      ///< of all ranks, concatenated
   std::vector<std::size_t> first_child_;    ///< by rank, and one past the last
-  std::vector<std::int32_t> order_;         ///< ranks, each before all that are below it
-  std::vector<std::size_t> place_, behind_; ///< by rank: where its subtree lies in `order_`
+  std::vector<std::int32_t> order_;         ///< ranks in preorder: each before all ranks below it
+  std::vector<std::size_t> place_, behind_; ///< by rank: begin and end of its subtree in `order_`
   bool relays_ = false;
 };
 

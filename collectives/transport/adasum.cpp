@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// At least so many bytes.
+/// Grows `memory` to at least `bytes`.
 std::span<std::byte> reserve(std::vector<std::byte>& memory, std::size_t bytes) {
   if (memory.size() < bytes)
     memory.resize(bytes);
@@ -32,7 +32,7 @@ error adasum::run(adasum_transport& transport) {
   return reduce_from(1, all, transport);
 }
 
-/// Scaled into the outputs, where all the rest happens.
+/// Scales the inputs into the outputs; all further steps work in the outputs.
 void adasum::take_inputs() {
   std::size_t absent = 0;
   for (const part& piece : bundle_.parts)
@@ -51,8 +51,8 @@ void adasum::take_inputs() {
   }
 }
 
-/// Of what the nearer members have combined, this member holds `held`; when it returns, that is combined over
-/// all members.
+/// Reduces over the members at `distance` and more. On entry, this member holds the elements `held`, combined
+/// over the members at smaller distances; on return they are combined over all members.
 error adasum::reduce_from(std::int32_t distance, const ranges& held, adasum_transport& transport) {
   if (distance == members_) {
     finish(held);
@@ -80,8 +80,8 @@ error adasum::reduce_from(std::int32_t distance, const ranges& held, adasum_tran
   return {};
 }
 
-/// Over the members that hold the two vectors, each two of the same distance at a time; a sum of two has the
-/// same bits on both.
+/// Sums the products over the members that hold the two vectors, in pairs of increasing distance. Both
+/// members of a pair compute the same bits, since the addition of two values is commutative.
 error adasum::sum_products(std::int32_t distance, std::vector<adasum_products>& products,
                            adasum_transport& transport) const {
   std::vector<adasum_products> theirs(products.size());
@@ -96,7 +96,7 @@ error adasum::sum_products(std::int32_t distance, std::vector<adasum_products>& 
   return {};
 }
 
-// The vector of the lower member is a, on both.
+// On both members of a pair, vector a is that of the member with the lower rank.
 
 std::vector<adasum_products> adasum::products_with(const std::byte* theirs, const ranges& kept,
                                                    bool lower) const {
@@ -140,7 +140,7 @@ adasum::halves adasum::split(const ranges& held, std::int32_t distance, bool low
     result.kept.push_back(lower ? first : second);
     result.given.push_back(lower ? second : first);
   }
-  // Who has always kept the first half holds most.
+  // A member that has kept the first half at every distance holds the most elements.
   const std::size_t shares = 2 * static_cast<std::size_t>(distance);
   for (const part& part : bundle_.parts)
     result.longest += (part.input_bytes / element_ + shares - 1) / shares * element_;
@@ -159,7 +159,7 @@ std::byte* adasum::at(std::size_t tensor, std::size_t element) const {
   return memory_[tensor] + element * element_;
 }
 
-/// Where they stand, when they stand in one place; else copied together.
+/// The ranges in place if there is only one; otherwise copied into contiguous scratch memory.
 std::span<const std::byte> adasum::packed(const ranges& ranges) {
   const std::size_t bytes = bytes_of(ranges);
   if (ranges.size() == 1)
@@ -174,7 +174,8 @@ std::span<const std::byte> adasum::packed(const ranges& ranges) {
   return together;
 }
 
-/// Their own place, or memory from which unpack() takes them there.
+/// Memory for the received ranges: in place if there is only one, otherwise scratch memory from which
+/// unpack() copies them.
 std::span<std::byte> adasum::room_for(const ranges& ranges) {
   const std::size_t bytes = bytes_of(ranges);
   if (ranges.size() == 1)

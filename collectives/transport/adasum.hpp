@@ -1,11 +1,12 @@
 // Adasum of the tensors of a bundle by vector halving and distance doubling (Maleki et al., "Scaling
-// Distributed Training with Adaptive Summation", MLSys 2021, AdasumRVH): at distance d a member and the one d
-// places away each give half of what they hold of every tensor, agree on the products of the whole vectors
-// with the 2d members that hold their pieces, and combine the halves that they keep; on the way back each two
-// exchange what has become of the halves.
+// Distributed Training with Adaptive Summation", MLSys 2021, AdasumRVH). At distance d, a member and the
+// member d ranks away each send the other half of the elements that they hold of every tensor. The 2d members
+// that hold pieces of the two vectors sum the products of the whole vectors, and each member combines the
+// halves that it keeps. On the way back, each pair exchanges the combined halves.
 //
-// Each tensor is a vector of its own, cut by its own length: neither fusion nor the path changes a bit of the
-// result. Every element is combined by one member, so the bits are the same on all members and in every run.
+// Each tensor is a separate vector and is cut by its own length, so neither fusion nor the path changes a bit
+// of the result. Every element is combined by one member, so the bits are the same on all members and in
+// every run.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,11 @@ namespace farandole {
 
 enum class adasum_phase : std::uint8_t { halves, products, results };
 
-/// How two members exchange bytes; what a path gives to the algorithm.
+/// Exchanges bytes between two members. Each path implements it for the algorithm.
 class adasum_transport {
 public:
-  /// Gives bytes to the peer, which gives as many as `take` holds. All members call it in step, with their
-  /// own peers and lengths, of which `longest` is the greatest.
+  /// Sends `give` to the peer and receives from it as many bytes as `take` holds. All members call it in
+  /// step, each with its own peer and lengths. `longest` is the greatest length of any member.
   virtual error swap(adasum_phase phase, std::int32_t peer, std::span<const std::byte> give,
                      std::span<std::byte> take, std::size_t longest) = 0;
 
@@ -33,13 +34,15 @@ protected:
   ~adasum_transport() = default;
 };
 
-/// What a path does with its transport while its members are in step. An error breaks the path, as in run().
+/// Runs over the transport of a path while the members of the path are in step. An error makes the path
+/// unusable, as in run().
 using adasum_exchange = std::function<error(adasum_transport&)>;
 
-/// A path by which members can exchange bytes for an Adasum of which they are a part.
+/// A path over which its members can exchange bytes for an Adasum. The Adasum may have more members than the
+/// path.
 class adasum_carrier {
 public:
-  /// Every member of the path calls it, with the same bundle.
+  /// Calls `value` with the transport of this path. Every member of the path calls it, with the same bundle.
   virtual outcome carry(const work& bundle, const deadline_and_abort& deadline,
                         const adasum_exchange& value) = 0;
 
@@ -47,33 +50,36 @@ protected:
   ~adasum_carrier() = default;
 };
 
-/// Memory of a run, kept for the next: half a bundle for what comes, as much for what goes if the bundle has
-/// several tensors, and a whole one on a member that has joined.
+/// Memory of a run, kept for the next run:
+///
+/// - `given`: half a bundle to send; used only if the bundle has several tensors.
+/// - `taken`: half a bundle of received bytes.
+/// - `absent`: a whole bundle; used only on a member that has joined.
 struct adasum_scratch {
   std::vector<std::byte> given;
   std::vector<std::byte> taken;
   std::vector<std::byte> absent;
 };
 
-/// One run of one bundle, whose type and number of members why_no_adasum() has let pass.
+/// One run of one bundle. why_no_adasum() must have accepted its dtype and its number of members.
 class adasum {
 public:
   adasum(const work& bundle, std::int32_t rank, std::int32_t members, adasum_scratch& scratch);
-  /// After an error the outputs hold nothing of use.
+  /// After an error the contents of the outputs are undefined.
   error run(adasum_transport& transport);
 
 private:
-  /// Which elements of a tensor: [from, to).
+  /// Elements [from, to) of a tensor.
   struct range {
     std::size_t from = 0;
     std::size_t to = 0;
     std::size_t count() const { return to - from; }
   };
   using ranges = std::vector<range>; ///< by tensor
-  /// What a member holds, in two: this member keeps one and gives the other.
+  /// The elements that a member holds, in two halves: this member keeps one and sends the other.
   struct halves {
     ranges kept, given;
-    /// Of the greatest half that any member has.
+    /// Bytes of the largest half on any member.
     std::size_t longest = 0;
   };
 
@@ -98,7 +104,7 @@ private:
   const std::int32_t members_;
   const std::size_t element_;
   adasum_scratch& scratch_;
-  std::vector<std::byte*> memory_; ///< by tensor: the output, or what stands in for it
+  std::vector<std::byte*> memory_; ///< by tensor: the output, or the scratch memory that replaces it
 };
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-// What the tests of Adasum share: inputs that are the same for the same arguments, and a model of what must
-// come out, written in the plainest way.
+// Shared by the tests of Adasum: inputs that are equal for equal arguments, and a straightforward model of
+// the expected results.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@
 
 namespace farandole::testing {
 
-/// The elements as doubles: their products with 1.
+/// The elements as doubles, computed as their products with 1.
 inline std::vector<double> numbers_of(dtype type, const bytes& memory) {
   bytes part(8);
   const std::uint16_t half = 0x3c00, brain = 0x3f80;
@@ -59,7 +59,7 @@ struct adasum_recipe {
   std::vector<std::size_t> counts; ///< by part
   double prescale = 1.0;
   double postscale = 1.0;
-  std::size_t first_part = 0; ///< whose contents part 0 has
+  std::size_t first_part = 0; ///< seed offset: part 0 has the contents of this part
 
   std::vector<bytes> inputs(std::int32_t rank) const {
     std::vector<bytes> made;
@@ -81,7 +81,7 @@ struct adasum_recipe {
     return made;
   }
 
-  /// How far the outputs are from the model, in words; "" when near.
+  /// Describes the first element that differs too much from the model; "" if there is none.
   std::string problem_with(const std::vector<bytes>& outputs, std::uint32_t members) const {
     const double tolerance = dtype == dtype::float64   ? 1e-12
                              : dtype == dtype::float32 ? 1e-5
@@ -126,7 +126,7 @@ struct adasum_host {
       paths.push_back(std::make_unique<shm_path>(windows[rank], rank, adasum_waiting));
   }
 
-  /// What each member gets, by member and part; `joined` brings nothing.
+  /// The outputs by member and part. The member `joined` contributes nothing.
   std::vector<std::vector<bytes>> run(const adasum_recipe& recipe, bool in_place = false,
                                       std::int32_t joined = -1) {
     std::vector<std::vector<bytes>> outputs(members);

@@ -10,10 +10,10 @@ namespace farandole {
 
 namespace {
 
-/// Every 64-bit machine has registers for them.
+/// Every 64-bit machine has registers of this size.
 using vector16 [[gnu::vector_size(16)]] = unsigned char;
 constexpr std::size_t line = 64;
-/// Shorter copies are the C library's: it begins faster.
+/// Shorter copies use the C library, which starts faster.
 constexpr std::size_t least_bytes = 4096;
 
 vector16 load(const std::byte* from) {
@@ -29,7 +29,7 @@ void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t at = 0;
   if (bytes >= least_bytes)
     for (; at + line <= bytes; at += line) {
-      // All loads before all stores, or the compiler makes a call of memcpy of it again.
+      // All loads come before all stores; otherwise the compiler turns the loop back into a call of memcpy.
       const vector16 a = load(from + at), b = load(from + at + 16), c = load(from + at + 32),
                      d = load(from + at + 48);
       store(to + at, a);

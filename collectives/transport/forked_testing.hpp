@@ -1,5 +1,6 @@
-// Members of a set as real processes, for tests of paths that must be: each is a forked child that opens the
-// set's data paths; the parent passes path addresses and words between them and loads no library itself.
+// Members of a set as real processes, for tests of paths that need them. Each member is a forked child that
+// opens the set's data paths. The parent passes path addresses and words between the children and loads no
+// library itself.
 #pragma once
 
 #include <signal.h>
@@ -20,7 +21,7 @@
 
 namespace farandole::testing {
 
-/// What a member knows in its child process.
+/// The state of a member in its child process.
 struct forked_member {
   set_view set;
   int control;
@@ -40,7 +41,7 @@ struct forked_member {
     return take(control, word) ? word : "(dead)";
   }
 
-  /// Of a member that has none to give, an empty one.
+  /// Empty if the member has no path addresses.
   path_addresses heard_path_addresses() const {
     const auto word = hear();
     const auto message = envelope::parse(std::as_bytes(std::span(word)));
@@ -48,7 +49,7 @@ struct forked_member {
     return told ? *told : path_addresses{};
   }
 
-  /// Opens the paths and meets the others; empty when all went well.
+  /// Opens the paths and connects them to the other members. Returns an error text; empty on success.
   std::string join(const path_options& options) {
     auto opened = data_paths::open(set, options);
     if (!opened)
@@ -68,8 +69,8 @@ struct forked_member {
   }
 };
 
-/// A job of forked members, one for each of `hosts`, the name of its host. The body's answer, empty when
-/// content, is the child's last word.
+/// A job of forked members, one for each of `hosts`, which names the host of each. The body returns an error
+/// text, empty on success, which the child sends as its last word.
 class forked_members {
 public:
   using body = std::function<std::string(forked_member&)>;
@@ -123,7 +124,7 @@ public:
 private:
   [[noreturn]] static void live(const set_view& set, int control, const path_options& options,
                                 const body& act) {
-    ::signal(SIGPIPE, SIG_IGN); // a lane blocks it
+    ::signal(SIGPIPE, SIG_IGN); // as a lane does
     forked_member self{set, control};
     std::string answer = self.join(options);
     if (answer.empty())

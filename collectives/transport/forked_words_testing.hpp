@@ -1,4 +1,4 @@
-// Words between a test and the members that it has forked, each with its length in front.
+// Strings between a test and its forked members, each with its length in front.
 #pragma once
 
 #include <sys/socket.h>

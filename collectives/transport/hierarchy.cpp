@@ -50,7 +50,7 @@ bool hierarchy::splits_by_bits() const {
   for (std::size_t at = 0; at < hosts.size(); ++at)
     for (const auto rank : hosts[at])
       host_of[static_cast<std::size_t>(rank)] = at;
-  // Hosts are made of the bits by which neighbours differ, if they are as large as that.
+  // Each bit in which neighbours differ doubles the size that every host must have.
   std::size_t host_size = 1;
   for (std::size_t bit = 1; bit < count; bit *= 2) {
     const bool near = host_of[0] == host_of[bit % count];

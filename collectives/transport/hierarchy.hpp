@@ -1,7 +1,8 @@
-// A set on several hosts seen in two levels. Members of equal place on their hosts form a cross-host group; there are
-// as many cross-host groups as the smallest host has members, so every cross-host group has one member on each host, and where
-// hosts are uneven the places beyond take part on their own host only. A bundle is cut into pieces, each
-// piece into one share a cross-host group: the cross-host group carries its share between the hosts, and nobody else does.
+// A process set on several hosts as two levels. Members with the same position on their hosts form a
+// cross-host group. There are as many cross-host groups as the smallest host has members, so every group has
+// one member on each host. On hosts with more members, the members at the remaining positions take part on
+// their own host only. A bundle is cut into pieces, and each piece into one share for each cross-host group.
+// Only the members of a group carry its share between the hosts.
 #pragma once
 
 #include <algorithm>
@@ -15,26 +16,27 @@ namespace farandole {
 
 struct hierarchy {
   std::vector<std::vector<std::int32_t>> hosts; ///< ranks within the set, in order; hosts by their first rank
-  std::size_t host = 0;                         ///< this member's
-  std::size_t place = 0;                        ///< this member's on its host
+  std::size_t host = 0;                         ///< index of this member's host
+  std::size_t place = 0;                        ///< this member's position on its host
   std::size_t cross_host_groups = 1;
 
-  /// `identities` of the members' hosts, by rank within the set.
+  /// `identities` names the members' hosts, by rank within the set.
   static hierarchy of(std::span<const std::string> identities, std::int32_t rank);
 
   const std::vector<std::int32_t>& neighbours() const { return hosts[host]; }
   bool in_cross_host_group() const { return place < cross_host_groups; }
-  /// On all hosts.
+  /// Number of members on all hosts.
   std::size_t members() const;
-  /// Ranks within the set of this member's cross-host group, by host. Only for who is in one.
+  /// Ranks within the set of this member's cross-host group, by host. Requires in_cross_host_group().
   std::vector<std::int32_t> cross_host_group() const;
-  /// Whether, for each power of two, all members and those whose rank differs by this bit are neighbours, or
-  /// all are of one cross-host group: what vector halving and distance doubling needs of two levels.
+  /// Whether, for each power of two below the number of members, the members whose ranks differ in that bit
+  /// are either all neighbours or all in the same cross-host group. Vector halving and distance doubling over
+  /// two levels requires this.
   bool splits_by_bits() const;
 };
 
-/// How a stream of bytes is cut into pieces and shares. All but the last piece are full, so the shares of one
-/// cross-host group, one after the other, are a stream that is cut every `share_bytes`.
+/// How a stream of bytes is cut into pieces and shares. All pieces but the last are full, so the concatenated
+/// shares of one cross-host group form a stream that is cut every `share_bytes`.
 struct share_plan {
   struct range {
     std::size_t from;
@@ -45,12 +47,12 @@ struct share_plan {
   std::size_t share_bytes = 0;
   std::size_t pieces = 0;
 
-  /// Shares are of equal size, of at most `most_bytes`, and a multiple of `unit`, so that small streams need
-  /// few cross-host groups and no element is split.
+  /// Shares have equal sizes of at most `most_bytes`. The size is a multiple of `unit`, so that a small
+  /// stream uses few cross-host groups and no element is split.
   static share_plan of(std::size_t bytes, std::size_t cross_host_groups, std::size_t most_bytes,
                        std::size_t unit);
 
-  /// Of a stream of `bytes`.
+  /// The range of a piece, or of a share, in a stream of `bytes`.
   range piece(std::size_t number, std::size_t bytes) const;
   range share(std::size_t number, std::size_t cross_host_group, std::size_t bytes) const;
 };

@@ -12,7 +12,7 @@ std::string own_folder() {
   std::string file;
   if (::dladdr(reinterpret_cast<void*>(&own_folder), &own) != 0 && own.dli_fname != nullptr)
     file = own.dli_fname;
-  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
+  std::error_code none; // for a program, dladdr() gives argv[0], which may have been found on PATH
   if (file.find('/') == std::string::npos)
     file = std::filesystem::read_symlink("/proc/self/exe", none);
   const auto full = std::filesystem::absolute(file, none).string();

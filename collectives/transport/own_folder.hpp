@@ -1,11 +1,11 @@
-// Where this code lies, so that what was installed beside it is found.
+// The folder of this code, so that files installed beside it can be found.
 #pragma once
 
 #include <string>
 
 namespace farandole {
 
-/// Of the program or library that this code is a part of: a full path with the slash at its end.
+/// The folder of the program or library that contains this code: a full path that ends with a slash.
 std::string own_folder();
 
 } // namespace farandole

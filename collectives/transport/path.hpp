@@ -1,7 +1,7 @@
-// A path moves one bundle between the members of a set: spans in, spans out, an abort token, a deadline, an
-// error if it could not. It runs on the set's lane thread and may block there. It may touch the caller's
-// buffers from the call of run() to its return and never afterwards, whatever happened: that is the rule on
-// which all the others stand.
+// A path moves one bundle between the members of a process set. It gets spans, an abort token and a deadline,
+// and returns an error if it fails. It runs on the set's lane thread and may block there. It may touch the
+// caller's buffers only between the call of run() and its return, whether run() succeeds or fails. All other
+// guarantees about memory depend on this rule.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@
 
 namespace farandole {
 
-/// Raised once, by any thread, to make a lane give up; never lowered (a new generation has a new token). Its
-/// word can be waited on together with a counter (futex_waitv), so a raise is seen at once by a path that
-/// sleeps.
+/// Tells a lane to stop early. Any thread may raise it. It is never reset: a new generation has a new token.
+/// A path can sleep on the token's word and on a counter together (futex_waitv), so a sleeping path sees an
+/// abort at once.
 class abort_token {
 public:
   /// Wakes every waiter. Thread-safe; idempotent.
@@ -34,15 +34,15 @@ private:
   std::atomic<std::uint32_t> word_{0};
 };
 
-/// Where a tensor lives, and when it is ready. On a GPU, `ready` is an event recorded on the producer's
-/// stream, which the path's own stream waits for; on the CPU both are empty.
+/// The location of a tensor, and when it is ready. On a GPU, `ready` is an event recorded on the producer's
+/// stream; the path's own stream waits for it. For a tensor in host memory `ready` is null.
 struct place {
   std::int32_t device = -1; ///< -1: host memory; else the GPU's index
   void* ready = nullptr;    ///< a cudaEvent_t, owned by the caller until run() returns
 };
 
-/// One tensor of a bundle on this member. A joined member brings no tensor: `input` is null and the neutral
-/// element of the reduction stands in; `output` is then null as well. `input` may equal `output` (in place);
+/// One tensor of a bundle on this member. A member that has joined has no tensor: `input` and `output` are
+/// null, and the neutral element of the reduction replaces the input. `input` may equal `output` (in place);
 /// otherwise they do not overlap.
 struct part {
   const std::byte* input = nullptr;
@@ -51,10 +51,10 @@ struct part {
   farandole::place place;
 };
 
-/// One bundle, ready to move. Every member of the set runs the same works in the same order; `parts`
-/// correspond.
+/// One bundle, ready to move. Every member of the set runs the same works in the same order, with the same
+/// parts in the same order.
 struct work {
-  std::uint64_t sequence = 0; ///< in (generation, set), from 0
+  std::uint64_t sequence = 0; ///< counts the works of one (generation, set), from 0
   farandole::operation operation = farandole::operation::allreduce;
   farandole::dtype dtype = farandole::dtype::float32;
   farandole::reduce_op reduce_op = farandole::reduce_op::sum;
@@ -62,8 +62,8 @@ struct work {
   double postscale = 1.0;
   std::int32_t root = -1; ///< broadcast: rank within the set
   std::vector<part> parts;
-  /// allgather: bytes that each member brings to each part, `gathered[part * members + rank]`; `output` of a
-  /// part holds their concatenation in rank order.
+  /// allgather: bytes that each member contributes to each part, `gathered[part * members + rank]`; the
+  /// `output` of a part holds their concatenation in rank order.
   std::vector<std::size_t> gathered;
   /// alltoall, reducescatter: bytes of each part's input that go to each member, in rank order and without
   /// gaps, `sent[part * members + rank]`. Whole elements; any may be 0. Input and output do not overlap.
@@ -77,42 +77,44 @@ struct work {
   std::size_t longest = 0;
 };
 
-/// When and why to stop early.
+/// The conditions under which a path must stop early.
 struct deadline_and_abort {
   const abort_token& abort;
   std::chrono::steady_clock::time_point deadline;
   std::string deadline_setting; ///< cited in the error when it passes: "operation timeout (…) = 30 s"
 };
 
-/// How a run ended. On a GPU `done` is an event that the consumer's stream must wait for; on the CPU it is
-/// null and the data is there.
+/// The result of a run. On a GPU, `done` is an event that the consumer's stream must wait for. On the CPU it
+/// is null, and the outputs are complete.
 struct outcome {
   farandole::error error; ///< kind none: done. `disconnected`: aborted. `timed_out`: the deadline passed
   void* done = nullptr;
 };
 
-/// Owned by its lane; used from the lane's thread only. One object serves one (generation, set) and is never
-/// reused in another.
+/// Owned by its lane and used from the lane's thread only. One object serves one (generation, set) and is
+/// never reused in another.
 class path {
 public:
   virtual ~path() = default;
   virtual std::string_view name() const = 0;
-  /// What the path's connect() needs of this member: bytes, at most path_address_limit_bytes. Empty where it
-  /// needs nothing.
+  /// The path address of this member, which connect() on the other members needs: at most
+  /// path_address_limit_bytes bytes. Empty if the path needs none.
   virtual std::string address() { return {}; }
-  /// What address() said on every member that the path connects, by rank among them; `rank` is this member's.
-  /// Called once, by all of them. Blocks until this member is connected; run() comes after.
+  /// Connects to the other members. `addresses` are the results of address() on all members that the path
+  /// connects, by rank among them; `rank` is this member's. Every member calls it once, before run(). Blocks
+  /// until this member is connected.
   virtual error connect([[maybe_unused]] std::span<const std::string> addresses,
                         [[maybe_unused]] std::int32_t rank,
                         [[maybe_unused]] const deadline_and_abort& deadline) {
     return {};
   }
-  /// What an operator should know of how members were connected, or could not be; mostly empty.
+  /// A message for the operator about how members were connected, or why they could not be. Usually empty.
   virtual std::string remark() const { return {}; }
-  /// Whether run() takes this bundle, of an operation that the path moves; the same on every member. Asked
-  /// once connected.
+  /// Whether run() accepts this bundle, whose operation the path moves. The answer is the same on every
+  /// member. Call it only after connect().
   virtual bool moves([[maybe_unused]] const work& bundle) const { return true; }
-  /// Blocks. After any error the path is unusable: the generation or the set must be restarted.
+  /// Moves the bundle. Blocks. After any error the path is unusable: the generation or the set must be
+  /// restarted.
   virtual outcome run(const work& bundle, const deadline_and_abort& deadline) = 0;
 };
 

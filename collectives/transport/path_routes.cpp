@@ -14,9 +14,9 @@ bool is_from_library(std::string_view forced) {
   return row != nullptr && row->library != nullptr;
 }
 
-/// Whether the settings let the path have the operation, where it could.
+/// Whether the settings select the path for the operation, which the path can move.
 bool is_wanted(const path_row& row, const set_facts& set, operation asked, const path_wishes& wishes) {
-  // What its library does not move goes as if nothing was forced.
+  // Operations that the library of a forced path does not move are routed as if no path was forced.
   const bool unforced = wishes.forced == "auto" ||
                         (is_from_library(wishes.forced) && !wishes.outside[static_cast<std::size_t>(asked)]);
   const bool forced = !unforced && wishes.forced == row.name;
@@ -33,7 +33,7 @@ bool is_wanted(const path_row& row, const set_facts& set, operation asked, const
   return forced;
 }
 
-/// "auto, local, tcp or ucx": what FARANDOLE_CPU_PATH may be.
+/// The valid values of FARANDOLE_CPU_PATH: "auto, local, tcp or ucx".
 std::string forcible_paths() {
   std::string text = "auto", last;
   for (const auto& row : path_table())

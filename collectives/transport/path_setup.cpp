@@ -6,12 +6,12 @@
 namespace farandole {
 
 std::vector<std::int32_t> set_view::neighbours() const {
-  std::vector<std::int32_t> int32_ts;
+  std::vector<std::int32_t> peers;
   auto& host = members[static_cast<std::size_t>(rank)].host;
   for (std::size_t other = 0; other < members.size(); ++other)
     if (members[other].host == host)
-      int32_ts.push_back(static_cast<std::int32_t>(other));
-  return int32_ts;
+      peers.push_back(static_cast<std::int32_t>(other));
+  return peers;
 }
 
 hierarchy set_view::hierarchy() const {
@@ -45,7 +45,7 @@ std::string path_setup::ip() const {
   return set.one_host() ? std::string() : own.substr(0, own.rfind(':'));
 }
 
-// By the members of the job on this host: those that are not in the set want the cores as well.
+// Counts the members of the job on this host, not only those of the set: the others need cores as well.
 futex_wait path_setup::wait_policy() const {
   auto& own = set.members[static_cast<std::size_t>(set.rank)];
   return futex_wait::decide(std::max(static_cast<std::uint32_t>(levels.neighbours().size()),

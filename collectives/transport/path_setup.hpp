@@ -1,5 +1,5 @@
-// What a data path is opened with: the set that it serves as this member sees it, the job's settings, and
-// what the paths between processes derive from both alike.
+// The arguments of opening a data path: the process set as this member sees it, the job's settings, and
+// values that paths between processes derive from both in the same way.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace farandole {
 struct host_memory;
 struct mpi_job;
 
-/// What the set looks like from this member.
+/// The set as seen from this member.
 struct set_view {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t rank = 0;       ///< within the set
   std::vector<member> members; ///< by rank within the set
 
-  /// Ranks within the set of those on this member's host, in order.
+  /// Ranks within the set of the members on this member's host, in ascending order.
   std::vector<std::int32_t> neighbours() const;
   bool one_host() const { return neighbours().size() == members.size(); }
   farandole::hierarchy hierarchy() const;
@@ -43,30 +43,31 @@ struct path_options {
   std::size_t staging_bytes = 0;   ///< of each member, where there is a fast path
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
-  bool trusted_network = false;       ///< the user allows paths that do not authenticate
-  std::string outside_library;        ///< full path; for who forces the plugin path. ccl finds its own
+  bool trusted_network = false;       ///< the user allows paths without authentication
+  std::string outside_library;        ///< full path of a forced plugin path's library; ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
-  /// Told, from the lane's thread, which member is not connected yet and why; empty: none. May be null.
+  /// Called on the lane's thread with the member that is not connected yet and the reason; with an empty
+  /// string once none is missing. May be null.
   std::function<void(const std::string& missing)> meeting_news = {};
 };
 
-/// For the call of a row's open(); `memory` lives until the path is destroyed.
+/// The arguments of path_row::open(). `memory` lives until the path is destroyed.
 struct path_setup {
   const set_view& set;
   const path_options& options;
   const hierarchy& levels; ///< of the set
   host_memory& memory;
 
-  /// Within the set.
+  /// Ranks within the set of all members.
   std::vector<std::int32_t> all_ranks() const;
-  /// Within the job, of these ranks within the set.
+  /// The ranks within the job of these ranks within the set.
   std::vector<std::int32_t> global_ranks(std::span<const std::int32_t> ranks) const;
-  /// Where this member's links are: on the interface that the settings name, if they name one. Empty on one
-  /// host.
+  /// The IP address of this member's links, which is on the interface that the settings name, if they name
+  /// one. Empty if all members are on one host.
   std::string ip() const;
   futex_wait wait_policy() const;
 
-  /// What paths between the members of these ranks in the set are told alike.
+  /// The options that all paths between these members of the set have in common.
   template <class Options>
   Options between(std::span<const std::int32_t> ranks) const {
     Options between_them;

@@ -1,5 +1,6 @@
-// The table of data paths: one row for each path says everything in which paths differ. Routing, data_paths,
-// the checks of a forced path and the reports are loops over it, so a new path is a folder and a row here.
+// The table of data paths. The row of a path states every property in which paths differ. Routing,
+// data_paths, the checks of a forced path and the reports loop over the table, so a new path is a folder and
+// a row here.
 #pragma once
 
 #include <array>
@@ -33,7 +34,7 @@ public:
       (*this)(asked) = text;
   }
 
-  /// Empty: the path moves it.
+  /// The reason why the path does not move the operation; empty if it does.
   constexpr std::string_view operator[](operation asked) const {
     return reasons_[static_cast<std::size_t>(asked)];
   }
@@ -46,45 +47,47 @@ private:
   std::array<std::string_view, operation_count> reasons_{};
 };
 
-/// Which settings give a path the operations that it moves. FARANDOLE_CPU_PATH forces a path by its name.
+/// Which settings select a path for the operations that it moves. FARANDOLE_CPU_PATH forces a path by its
+/// name.
 enum class path_choice : std::uint8_t {
-  always,    ///< all: it has them whatever path is forced
-  switched,  ///< switches of its own, while no path is forced; it cannot be forced
-  automatic, ///< its name, and that no path is forced
-  by_name,   ///< its name alone
+  always,    ///< selected under all settings, even if another path is forced
+  switched,  ///< selected by switches of its own while no path is forced; it cannot be forced
+  automatic, ///< selected by its name, and while no path is forced
+  by_name,   ///< selected by its name only
 };
 
-/// Whether the receiver knows that its bytes came from a member of the job, unchanged.
+/// Whether the receiver can verify that its bytes came from a member of the job, unchanged.
 enum class path_protection : std::uint8_t {
   authenticated,
   by_device, ///< the path decides for each network device, when it opens
-  none,      ///< needs a network that the user trusts, and a warning says so
-  unknown,   ///< the user's own library knows
+  none,      ///< needs a network that the user trusts; the job logs a warning
+  unknown,   ///< depends on the user's own library
 };
 
 struct path_row {
   std::string_view name;
-  std::string_view needs; ///< of a set, for error texts
+  std::string_view needs; ///< requirement on the set, for error texts
   bool (*serves)(const set_facts& set);
   unmoved_operations why_not{};
   path_choice choice = path_choice::by_name;
-  /// Whether its switches give it the operation; for `path_choice::switched` alone.
+  /// Whether its switches select it for the operation; only for `path_choice::switched`.
   bool (*is_switched_on)(const path_wishes& wishes, const set_facts& set, operation asked) = nullptr;
-  /// The path that takes those bundles of its operations that it refuses by path::moves(). Empty: none.
+  /// The path that moves the bundles that path::moves() of this path refuses. Empty: none.
   std::string_view rest_goes_by{};
   path_protection protection = path_protection::none;
   /// Why an elastic job cannot use it; empty: it can.
   std::string_view not_elastic{};
-  /// The full path of the library that the path comes from. Such a path may leave operations to others, and
-  /// those go as if no path was forced. Null: it is Farandole's own.
+  /// Returns the full path of the library that implements the path. Operations that the library does not move
+  /// are routed as if no path was forced. Null for Farandole's own paths.
   expected<std::string> (*library)(const path_options& options) = nullptr;
-  /// What it leaves to other paths besides the operations that its library does not move, for the log.
+  /// For the log: work that it leaves to other paths, besides the operations that its library does not move.
   std::string_view also_leaves{};
-  /// It waits for neighbours without knowing which of them is missing; paths that know are connected first.
+  /// Whether connect() waits for neighbours without knowing which of them is missing. Paths that can name the
+  /// missing member are connected first.
   bool connects_last = false;
-  /// Whether this build and this machine have it, tried and not assumed. Null: reports leave the path aside.
+  /// Whether the path works in this build on this machine, found by trying it. Null: reports omit the path.
   bool (*available)() = nullptr;
-  /// Opens it for one set, on the lane's thread; path::connect() follows.
+  /// Opens the path for one set, on the lane's thread. path::connect() follows.
   expected<std::unique_ptr<path>> (*open)(const path_setup& setup);
 
   constexpr bool moves(operation asked) const { return why_not[asked].empty(); }
@@ -96,7 +99,7 @@ struct path_row {
 /// In the order of preference.
 std::span<const path_row> path_table();
 
-/// Null where the table has no such path: "auto" for one.
+/// Null if the table has no path of this name, as for "auto".
 const path_row* find_path(std::string_view name);
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-// What the tests of paths share: members of one host as threads of one process, each with its own mapping of
-// the window, and inputs of every dtype from a seed.
+// Shared by the tests of paths: members of one host as threads of one process, each with its own mapping of
+// the shared segment, and inputs of every dtype from a seed.
 #pragma once
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ inline steady_clock::time_point far() {
   return steady_clock::now() + std::chrono::minutes(4);
 }
 
-/// A window for each member, all of one memory.
+/// One mapping of the same shared segment for each member.
 inline std::vector<std::shared_ptr<shm_segment>> make_windows(const segment_layout& layout) {
   auto first = shm_segment::create(layout);
   std::vector<std::shared_ptr<shm_segment>> result{std::move(*first)};
@@ -47,8 +47,8 @@ inline void together(std::uint32_t members, const std::function<void(std::uint32
     thread.join();
 }
 
-/// `count` elements that are finite and of moderate size, so that their sums and products are too; after a
-/// prime number of them they repeat, so that large ones are quickly made.
+/// `count` finite elements of moderate size, so that their sums and products are finite too. They repeat
+/// after a prime number of elements, so that large inputs are generated quickly.
 inline bytes random_elements(dtype type, std::size_t count, std::mt19937& random) {
   bytes result(count * size_of(type));
   const auto put = [&](std::size_t i, auto value) {

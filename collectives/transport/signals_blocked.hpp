@@ -1,5 +1,5 @@
-// Threads that a library starts get no signals: they belong to the process' owner. A thread inherits the mask
-// of the one that starts it.
+// Threads that a library starts must not receive signals, which belong to the owner of the process. A new
+// thread inherits the signal mask of the thread that starts it.
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-/// Blocks all signals of this thread while it lives.
+/// Blocks all signals of the calling thread during the lifetime of the object.
 class signals_blocked {
 public:
   signals_blocked() {

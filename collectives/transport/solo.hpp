@@ -1,4 +1,5 @@
-// The path of a set of one: nothing moves, but scales apply and outputs are filled.
+// The path of a set with one member. It moves no bytes between processes, but applies scales and fills
+// outputs.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The tensors of a bundle seen as one stream of bytes, one after the other in order. Paths cut the stream
-// where it suits them; this tells which bytes of which tensors a cut holds, and where they are in memory.
+// The tensors of a bundle as one stream of bytes, one after the other in order. Paths cut the stream at any
+// position; this class tells which bytes of which tensors a cut holds, and their addresses in memory.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace farandole {
 
 class tensor_stream {
 public:
-  /// Forgets what it held.
+  /// Removes all tensors.
   void clear() { tensors_.clear(); }
-  /// `memory`: of the tensor. Null for a member that has joined, and where only lengths matter.
+  /// Appends a tensor at address `memory`: null for a member that has joined, and where only lengths matter.
   void append(std::size_t bytes, const std::byte* memory = nullptr) {
     tensors_.push_back({this->bytes() + bytes, memory});
   }
@@ -23,14 +23,14 @@ public:
 
   /// A run of bytes inside one tensor.
   struct piece {
-    std::size_t part = 0;   ///< which tensor
+    std::size_t part = 0;   ///< index of the tensor
     std::size_t offset = 0; ///< in the tensor
-    std::size_t at = 0;     ///< behind the start of the cut
+    std::size_t at = 0;     ///< offset from the start of the cut
     std::size_t bytes = 0;
-    const std::byte* memory = nullptr; ///< of the piece; null where the tensor has none
+    const std::byte* memory = nullptr; ///< address of the piece; null if the tensor has none
   };
 
-  /// Calls `visit` for each piece of [from, from + bytes), in order; empty tensors have none.
+  /// Calls `visit` for each piece of [from, from + bytes), in order. Empty tensors have no piece.
   template <class Visit>
   void for_each(std::size_t from, std::size_t bytes, const Visit& visit) const {
     assert(from + bytes <= this->bytes());
@@ -43,7 +43,8 @@ public:
     }
   }
 
-  /// The one piece that [from, from + bytes) is, or a piece of 0 bytes when it is several or none.
+  /// The piece that is exactly [from, from + bytes); a piece of 0 bytes if the range is empty or spans
+  /// tensors.
   piece sole_piece(std::size_t from, std::size_t bytes) const {
     const std::size_t part = part_at(from);
     if (bytes == 0 || from + bytes > tensors_[part].end)
@@ -51,14 +52,14 @@ public:
     return piece_of(part, from, 0, bytes);
   }
 
-  /// Of [from, from + bytes) where that is one piece with memory; else null.
+  /// The address of [from, from + bytes) if that is one piece with memory; otherwise null.
   const std::byte* memory_of(std::size_t from, std::size_t bytes) const {
     return sole_piece(from, bytes).memory;
   }
 
 private:
   struct tensor {
-    std::size_t end; ///< in the stream
+    std::size_t end; ///< offset of its end in the stream
     const std::byte* memory;
   };
 
@@ -76,12 +77,14 @@ private:
   std::vector<tensor> tensors_;
 };
 
-/// The memory of an output, which the caller handed over to be written.
+/// Casts away const from the memory of an output, which the caller has passed to be written.
 std::byte* writable(const std::byte* memory);
-/// Copies [at, at + bytes) out; `fill` writes so many bytes of the neutral element where there is no memory.
+/// Copies [at, at + bytes) of the stream to `target`. For tensors without memory, `fill` writes that many
+/// bytes of the neutral element.
 void pack(const tensor_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
           const std::function<void(std::byte*, std::size_t)>& fill);
-/// Copies `source` into [at, at + bytes) of tensors that the caller may write; what has no memory is skipped.
+/// Copies `source` into [at, at + bytes) of the stream, whose tensors the caller may write. Skips tensors
+/// without memory.
 void unpack(const std::byte* source, const tensor_stream& target, std::size_t at, std::size_t bytes);
 
 } // namespace farandole

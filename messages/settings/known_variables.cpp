@@ -12,7 +12,7 @@ namespace farandole {
 
 namespace {
 
-/// Variables that are no settings. A name that ends in '*' stands for all that begin with it.
+/// Known variables that are not settings. A name that ends in '*' stands for all names with that prefix.
 constexpr std::string_view other_variables[] = {
     // Set by the launcher for workers of elastic jobs.
     "FARANDOLE_MAX_NP",
@@ -54,7 +54,7 @@ std::string_view prefix_of(std::string_view name) {
   return {};
 }
 
-/// Kubernetes tells every container of the services beside it. For one called "horovod-master" it sets
+/// Kubernetes sets variables for each service in every container. For a service "horovod-master" it sets
 /// HOROVOD_MASTER_SERVICE_HOST, HOROVOD_MASTER_PORT, HOROVOD_MASTER_PORT_22_TCP_ADDR and others.
 bool is_service_link(std::string_view name, std::span<const std::string> variables) {
   for (const std::string_view part : {"_SERVICE_", "_PORT"})
@@ -68,23 +68,23 @@ bool is_service_link(std::string_view name, std::span<const std::string> variabl
 
 /// The nearest known variable, whichever of the two prefixes it has.
 std::string_view nearest_variable(std::string_view name) {
-  std::vector<std::string_view> string_views;
+  std::vector<std::string_view> names;
   for (const auto& row : setting_table())
-    string_views.push_back(row.environment);
+    names.push_back(row.environment);
   for (const auto other : other_variables)
     if (!other.ends_with('*'))
-      string_views.push_back(other);
-  std::vector<std::string_view> parts; // without prefixes: what all names share says nothing
-  for (const auto variable : string_views)
+      names.push_back(other);
+  std::vector<std::string_view> parts; // without the prefixes, which all names share
+  for (const auto variable : names)
     parts.push_back(variable.substr(prefix_of(variable).size()));
   const auto nearest = nearest_name(name.substr(prefix_of(name).size()), parts);
   if (nearest.empty())
     return {};
   // Of two variables that differ in the prefix only, the one with the same prefix.
   std::string_view found;
-  for (std::size_t at = 0; at < string_views.size(); ++at)
-    if (parts[at] == nearest && (found.empty() || prefix_of(string_views[at]) == prefix_of(name)))
-      found = string_views[at];
+  for (std::size_t at = 0; at < names.size(); ++at)
+    if (parts[at] == nearest && (found.empty() || prefix_of(names[at]) == prefix_of(name)))
+      found = names[at];
   return found;
 }
 

@@ -1,6 +1,6 @@
-// A mistyped environment variable is silently ignored by everything that reads variables by name. Variables
-// called FARANDOLE_* or HOROVOD_* are therefore compared with all that anything reads: the settings table,
-// and the variables that are no settings, which are listed here.
+// Detection of mistyped environment variables, which would otherwise be silently ignored. Variables called
+// FARANDOLE_* or HOROVOD_* are compared with all known ones: those of the settings table, and others that are
+// not settings and are listed in known_variables.cpp.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The table of settings, cut by what they are about. The parts stand in the order of the enumerators.
+// The table of settings, divided by subject. Its parts are in the order of the enumerators.
 #pragma once
 
 #include <span>

@@ -94,7 +94,7 @@ std::string_view wanted(const setting_row& row) {
   }
 }
 
-/// What reading a text came to. `garbage` and `outside` differ in what the caller does about them.
+/// The result of parsing a text. Callers react differently to `garbage` and `outside`.
 enum class reading_kind { good, garbage, outside };
 struct reading {
   reading_kind kind;
@@ -210,7 +210,7 @@ settings settings::built_in() {
 
 expected<settings> settings::load(const setting_sources& sources) {
   settings result = built_in();
-  // Strongest last, so that what comes later replaces what came before.
+  // In ascending order of precedence: each source replaces the values of the earlier ones.
   if (auto problem = result.load_environment(sources.environment))
     return problem;
   if (auto problem = result.load_file(sources.file))
@@ -408,7 +408,7 @@ settings::override_with(std::span<const std::pair<std::string, std::string>> val
       lines.push_back("the rendezvous hands out a value that cannot be used; ignored: " + problem.text);
       continue;
     }
-    // A default that gives way is no surprise to anyone; a value that somebody chose is.
+    // A default is replaced silently; a value that was set explicitly is reported.
     if (chosen_here && before != shown(row->id))
       lines.push_back(std::string(row->name) + " is " + shown(row->id) + " in this job; " + before +
                       " was set here and is not used");

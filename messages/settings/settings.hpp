@@ -1,6 +1,7 @@
-// Every setting, once: name, type, default, range, environment variable, flag, YAML key, doc. The CLI's help,
-// the config file, `farandole check` and the docs page are made from this one table. Flag beats file beats
-// environment beats default, and each value remembers where it came from.
+// The table of all settings: name, type, default, range, environment variable, flag, YAML key, doc. The CLI's
+// help, the config file, `farandole check` and the docs page are generated from it. A flag takes precedence
+// over the file, the file over the environment, and the environment over the default. Each value records its
+// source.
 #pragma once
 
 #include <chrono>
@@ -33,7 +34,7 @@ enum class setting : std::uint16_t {
   secret_descriptor,
   secret_file,
   host_id,
-  // What the whole job shares: the rendezvous' values win.
+  // Shared by the whole job: the rendezvous' values take precedence.
   fusion_threshold,
   cycle_time,
   cache_capacity,
@@ -129,7 +130,7 @@ struct setting_row {
   bool job_wide = false;          ///< handed out with the welcome
   bool nonzero_is_on = false;     ///< flag: a negative number is on as well
   bool forgiving = false;         ///< an unknown choice is replaced by the default instead of refused
-  std::string_view needs = {};    ///< the part without which it has no effect (and is accepted all the same)
+  std::string_view needs = {};    ///< the component without which it is accepted but has no effect
   /// false: nothing in this build reads it. It is accepted, and given_without_effect() names it.
   bool has_effect = true;
   std::string_view doc;
@@ -144,7 +145,7 @@ std::string shown_number(double value);
 using environment_lookup = std::function<std::optional<std::string>(std::string_view)>;
 environment_lookup process_environment();
 
-/// Where values may come from, strongest last. Texts are as typed; keys of `file` are YAML keys ("params.x"),
+/// The sources of values, in ascending precedence. Texts are as typed; keys of `file` are YAML keys ("params.x"),
 /// keys of `flags` are flags ("--x").
 struct setting_sources {
   environment_lookup environment;
@@ -171,7 +172,7 @@ public:
 
   setting_source source(setting id) const;
   bool is_set(setting id) const { return source(id) != setting_source::built_in; }
-  /// As a person would type it, with its unit: "134217728 bytes".
+  /// For users, with its unit: "134217728 bytes".
   std::string shown(setting id) const;
   /// As the environment variable spells it: "134217728", "1", "gloo".
   std::string plain(setting id) const;
@@ -180,7 +181,7 @@ public:
 
   /// Sets one value from text in the row's unit.
   error assign(setting id, std::string_view text, setting_source source);
-  /// Job-wide values by name, to send and to take; taking returns a line for each that differed here.
+  /// Job-wide values by name, to send and to adopt; override_with() returns a line for each that differed here.
   std::vector<std::pair<std::string, std::string>> job_wide() const;
   std::vector<std::string> override_with(std::span<const std::pair<std::string, std::string>> values);
 

@@ -9,7 +9,7 @@ namespace farandole {
 
 namespace {
 
-constexpr std::string_view path_addresses =
+constexpr std::string_view page_header =
     R"(# Settings
 
 Made by `farandole settings --markdown` from the table in `messages/settings/rows/`; do not edit.
@@ -90,7 +90,7 @@ std::string line_of(const setting_row& row, const settings& defaults) {
 } // namespace
 
 std::string settings_page() {
-  std::string page(path_addresses);
+  std::string page(page_header);
   page.pop_back(); // each section brings its own empty line
   const auto defaults = settings::built_in();
   for (const auto& row : setting_table()) {

@@ -1,5 +1,5 @@
-// The settings as a page of documentation, made from the one table, so that the page cannot say anything else
-// than the code does.
+// The settings as a page of documentation, generated from the table of settings, so that the page always agrees
+// with the code.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ std::vector<setting_row> all_rows() {
 } // namespace
 
 std::span<const setting_row> setting_table() {
-  // Leaked on purpose: threads of a runtime may ask while the process ends.
+  // Leaked on purpose: threads of a runtime may still read the table while the process exits.
   static const auto& all = *new std::vector<setting_row>(all_rows());
   return all;
 }

@@ -1,5 +1,5 @@
-// Exponential backoff with jitter: how long to wait before something that has failed is tried again. Whoever
-// waits longer by chance than others spreads the tries of many.
+// Exponential backoff with jitter: how long to wait before a failed attempt is retried. The jitter spreads the
+// attempts of many processes.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ struct backoff {
   std::chrono::nanoseconds shortest{};
   std::chrono::nanoseconds longest{};
 
-  /// Before try `number`, counted from 0: `shortest`, doubled for each try before this one up to `longest`,
-  /// and up to twice as long by chance: `uniform` in [0, 1).
+  /// The delay before try `number`, counted from 0: `shortest`, doubled for each earlier try up to `longest`,
+  /// and then multiplied by 1 + `uniform`, where `uniform` in [0, 1) is random.
   std::chrono::nanoseconds before_try(int number, double uniform = 0) const {
     assert(number >= 0 && uniform >= 0 && uniform < 1);
     auto wait = std::min(shortest, longest);

@@ -1,4 +1,4 @@
-// A file descriptor with one owner: whoever holds it closes it. All of ours are close-on-exec.
+// A file descriptor with one owner, which closes it. All descriptors of this library are close-on-exec.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The element types that may travel, and the reductions that may be asked of them.
+// The element types of tensors, and the reductions over them.
 // Their numbers are part of the wire format and of the Python interface; they never change.
 #pragma once
 
@@ -33,7 +33,7 @@ constexpr std::size_t size_of(dtype type) {
 /// The name that Python uses ("float32", "bool").
 std::string_view to_string(dtype type);
 
-/// Reads a number that came from outside; empty when it names no dtype.
+/// Converts a number from another process; empty if it is not a dtype.
 constexpr std::optional<dtype> dtype_from(std::uint32_t number) {
   return number < dtype_count ? std::optional{static_cast<dtype>(number)} : std::nullopt;
 }

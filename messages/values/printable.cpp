@@ -27,13 +27,13 @@ character first_of(std::string_view text) {
       return {};
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  constexpr std::array<std::uint32_t, 5> uint32_ts = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < uint32_ts[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+  constexpr std::array<std::uint32_t, 5> smallest_code = {0, 0, 0x80, 0x800, 0x10000};
+  if (code < smallest_code[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
     return {};
   return {code, bytes};
 }
 
-/// Controls, and what breaks lines or turns the direction of what follows.
+/// Control characters, and characters that break lines or change the direction of text.
 bool is_control(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
          (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);

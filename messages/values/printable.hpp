@@ -1,7 +1,7 @@
-// Names come from other processes, and lines go to terminals, where a control character can move the cursor,
-// change what stands there already, or begin a line that nobody wrote. So they are written as \n, \x1b or
-// \u202e before they are printed: names where a text is made of them, whole texts where they leave the
-// library (the log, an exception, an error of the C interface).
+// Names come from other processes, and log lines go to terminals, where a control character can move the
+// cursor, overwrite text, or forge a line. So control characters are escaped as \n, \x1b or \u202e: in names
+// when a text is composed of them, and in whole texts when they leave the library (the log, an exception, an
+// error of the C interface).
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace farandole {
 
-/// Of a tensor, a host, a set: on one line, whatever it holds. What is printable stays as it is, in any
-/// script.
+/// Escapes the name of a tensor, a host or a set, so that it always fits on one line. Printable characters of
+/// any script stay unchanged.
 std::string printable_name(std::string_view name);
 
-/// Of a whole text, whose lines and tabs are its own.
+/// Escapes a whole text. Its line breaks and tabs are kept.
 std::string printable(std::string_view text);
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// What two ranks must agree on before a tensor may move: operation, dtype, shape, reduction, scales, root.
+// The properties that ranks must agree on before a tensor moves: operation, dtype, shape, reduction, scales, root.
 // Two requests with equal signatures (and equal names) belong to the same collective.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-/// Numbers travel on the wire; they never change. What each can do is a row of collectives/operation.hpp.
+/// The numbers are part of the wire format and never change. collectives/operation.hpp has a row for each.
 enum class operation : std::uint8_t {
   allreduce = 0,
   allgather = 1,

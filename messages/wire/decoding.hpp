@@ -1,6 +1,7 @@
-// What all encoders and decoders of this folder share: opening a message afresh, so that reading it many
-// times never wears out its limits; the first broken rule, kept as a value; text and lists with bounds. Only
-// messages/ includes this header.
+// Helpers of all encoders and decoders of this folder. Only messages/ includes this header.
+// - A message is opened by a new reader for each decoding, so that repeated reads never exhaust its limits.
+// - The first broken rule is kept as a value.
+// - Texts and lists are bounded.
 #pragma once
 
 #include <capnp/serialize.h>
@@ -20,9 +21,9 @@
 
 namespace farandole::wire_form {
 
-/// Longest list of anything in one message.
+/// Longest list in a message.
 inline constexpr std::size_t list_limit = std::size_t{1} << 20;
-/// Longest reason or explanation; senders cut theirs to it.
+/// Longest reason or explanation; senders truncate theirs to it.
 inline constexpr std::size_t text_limit_bytes = std::size_t{64} << 10;
 
 /// Remembers the first rule that was broken. Rules are literals, so checking costs a branch and no
@@ -41,7 +42,7 @@ private:
   const char* broken_ = nullptr;
 };
 
-/// Copies a text of at most `most` bytes; a longer one breaks `rule` and reads as empty.
+/// Copies a text of at most `limit` bytes; a longer one breaks `rule` and reads as empty.
 inline std::string read_text(capnp::Text::Reader text, std::size_t limit, const char* rule, verdict& so_far) {
   if (!so_far.require(text.size() <= limit, rule))
     return {};
@@ -59,7 +60,7 @@ inline capnp::Text::Reader text_of(const std::string& text) {
   return {text.c_str(), text.size()};
 }
 
-/// The text, cut at a character's border to what decoders take.
+/// The text, truncated at a character boundary to the length that decoders accept.
 inline std::string shortened(const std::string& text) {
   if (text.size() <= text_limit_bytes)
     return text;
@@ -69,28 +70,28 @@ inline std::string shortened(const std::string& text) {
   return text.substr(0, size);
 }
 
-/// How long a list has to be made for these.
+/// The length of the list for these values.
 template <class Values>
 kj::uint count_of(const Values& values) {
   assert(values.size() <= list_limit);
   return static_cast<kj::uint>(values.size());
 }
 
-/// Fills a list of structs that is as long: `write_one(element, value)`.
+/// Fills a list of structs of the same length with `write_one(element, value)`.
 template <class List, class Values, class Write>
 void write_each(List to, const Values& values, Write&& write_one) {
   for (kj::uint i = 0; i < to.size(); ++i)
     write_one(to[i], values[i]);
 }
 
-/// A list of numbers.
+/// Fills a list of numbers of the same length.
 template <class List, class Values>
 void write_numbers(List to, const Values& values) {
   for (kj::uint i = 0; i < to.size(); ++i)
     to.set(i, values[i]);
 }
 
-/// A message of this sender, whose body `fill(body)` writes.
+/// A message of this sender; `fill(body)` writes its body.
 template <class Fill>
 envelope write(const address& from, Fill&& fill) {
   return envelope::write([&](wire::Envelope::Builder root) {
@@ -101,8 +102,8 @@ envelope write(const address& from, Fill&& fill) {
   });
 }
 
-/// An honest message is traversed once; pointers that share an object are paid for each time they are
-/// followed, and so is a list each time it is asked for.
+/// A valid message is traversed once. Cap'n Proto counts an object each time that a pointer to it is followed,
+/// and a list each time that it is read.
 inline capnp::ReaderOptions limits_for(std::size_t words) {
   capnp::ReaderOptions options;
   options.traversalLimitInWords = 2 * words + 1024;
@@ -114,9 +115,8 @@ inline error malformed(std::string_view text, std::string_view reason) {
   return {error_kind::invalid_argument, "malformed " + std::string{text} + ": " + std::string{reason}};
 }
 
-/// Opens `message`, checks that its body is a `kind`, and hands the body's union to `read(body, value,
-/// verdict&)`. Whatever goes wrong, in form or in a rule, comes back as an error that begins with "malformed
-/// `what`".
+/// Opens `message`, checks that its body is a `kind`, and passes the body's union to `read(body, value,
+/// verdict&)`. A malformed message or a broken rule yields an error that begins with "malformed `text`".
 template <class Value, class Read>
 expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind, std::string_view text,
                        Read&& read) {
@@ -138,7 +138,7 @@ expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind
   }
 }
 
-/// A message of its own, not an envelope: what is kept in a file, or once for many envelopes.
+/// Encodes a message without an envelope: for a file, or to share it between many envelopes.
 template <class Root, class Fill>
 std::vector<std::byte> bytes_of(Fill&& fill) {
   message_builder builder;
@@ -148,7 +148,7 @@ std::vector<std::byte> bytes_of(Fill&& fill) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The other way, as for decode(): `read(root, value, verdict&)`. The bytes may lie anywhere.
+/// Decodes such a message by `read(root, value, verdict&)`, like decode(). The bytes need no alignment.
 template <class Value, class Root, class Read>
 expected<Value> decode_bytes(std::span<const std::byte> bytes, std::string_view text, Read&& read) {
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0)

@@ -1,5 +1,5 @@
-// How a member left its job in order. The others name it in the errors of what they had pending, and the
-// launcher names it when it says why the job failed.
+// How a member left its job in order. The other members describe it in the errors of their pending operations,
+// and the launcher when it reports why the job failed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-/// Numbers travel on the wire.
+/// The numbers are part of the wire format.
 enum class departure_kind : std::uint8_t {
   shutdown_called = 0,    ///< the program called shutdown()
   script_ended = 1,       ///< the program ended without an uncaught exception
@@ -25,10 +25,10 @@ struct departure {
   departure_kind kind = departure_kind::shutdown_called;
   /// "KeyError: 'labels'"; of kind exited, the text that the program gave as its reason, or nothing.
   std::string exception;
-  std::uint64_t submitted = 0; ///< operations, to the global set
+  std::uint64_t submitted = 0; ///< number of operations submitted to the global set
   std::int32_t code = 0;       ///< of kind exited
 
-  /// Whether the program ended because something was wrong.
+  /// Whether the program ended because of an error.
   bool failed() const { return kind == departure_kind::uncaught_exception || kind == departure_kind::exited; }
 
   /// "ended with an uncaught exception (KeyError: 'labels')", to follow the name of a member.
@@ -44,7 +44,7 @@ struct departed_member {
   friend bool operator==(const departed_member&, const departed_member&) = default;
 };
 
-/// The first line of a text, cut at a character's border to the limit, with '?' for what cannot be printed.
+/// The first line of a text, truncated at a character boundary to the limit, with '?' for control characters.
 std::string printable_line(std::string_view text, std::size_t limit_bytes = exception_limit_bytes);
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// Departures on the wire, for the messages that hold one. Only messages/ includes this header.
+// Encoding of departures, for the messages that contain one. Only messages/ includes this header.
 #pragma once
 
 #include "messages/wire/decoding.hpp"

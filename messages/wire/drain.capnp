@@ -1,13 +1,15 @@
 @0xb6e27d904f1a53c8;
-# How members of an elastic job leave by plan while it runs, at the next commit of all.
+# Planned departures of members from a running elastic job, at the next commit of all members.
 #
-#   member → rendezvous    Leaving   my process was told to end
+#   member → rendezvous    Leaving   the sender's process was told to end
 #   tool → rendezvous      Drain     these members are to leave; the tool knows the job's secret, and is no member
-#   rendezvous → tool      Draining  twice: who leaves, or why nobody does; and, once their processes are gone, again
+#   rendezvous → tool      Draining  sent twice: first the leavers, or why no member leaves; and again when the
+#                                    leavers' processes have ended
 #
-# The launcher decides who may leave. Where it runs apart, the rendezvous hands these on to it:
+# The launcher decides which members may leave. If it runs apart from the rendezvous, the rendezvous forwards these
+# messages:
 #
-#   rendezvous → launcher  Leaving, with the slot; Drain, with the number of who asked
+#   rendezvous → launcher  Leaving, with the slot; Drain, with a number that identifies the requester
 #   launcher → rendezvous  Draining, with the same number
 
 using Cxx = import "/capnp/c++.capnp";
@@ -23,22 +25,22 @@ struct Drain {
   # Must equal the receiver's exactly.
   ranks @1 :List(Int32);
   hosts @2 :List(Text);
-  # As the launcher names them.
+  # Host names as the launcher uses them.
   caller @3 :UInt64;
 }
 
 struct Leaver {
   rank @0 :Int32;
-  # -1: no member yet.
+  # -1: not a member yet.
   slot @1 :Int32;
   host @2 :Text;
 }
 
 struct Draining {
   problem @0 :Text;
-  # Why nobody leaves; empty otherwise.
+  # Why no member leaves; empty otherwise.
   leavers @1 :List(Leaver);
   allOut @2 :Bool;
-  # Their processes have ended.
+  # The leavers' processes have ended.
   caller @3 :UInt64;
 }

@@ -88,8 +88,8 @@ expected<drain> decode_drain(const envelope& message) {
                        [](body_reader body, drain& value, verdict& so_far) {
                          auto from = body.getDrain();
                          value.wire_version = from.getWireVersion();
-                         // Of another version nothing else is believed; the receiver answers with both
-                         // numbers.
+                         // In another version no other field is read; the receiver answers with both
+                         // version numbers.
                          if (value.wire_version != wire_version)
                            return;
                          value.caller = from.getCaller();

@@ -1,5 +1,5 @@
-// What is said when members of an elastic job leave by plan, as plain values; their meaning is told in
-// drain.capnp. Decoding checks everything, as for membership.hpp.
+// The messages about planned departures from an elastic job, as plain values; drain.capnp defines their
+// meaning. Decoding checks all fields, as in membership.hpp.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace farandole {
 
 struct leaving {
   std::uint64_t generation = 0;
-  std::int32_t slot = -1; ///< only to the launcher; else the sender's own
+  std::int32_t slot = -1; ///< only in messages to the launcher; otherwise the sender's slot
 
   friend bool operator==(const leaving&, const leaving&) = default;
 };
@@ -23,7 +23,7 @@ struct drain {
   std::uint32_t wire_version = farandole::wire_version;
   std::vector<std::int32_t> ranks;
   std::vector<std::string> hosts; ///< as the launcher names them
-  std::uint64_t caller = 0;       ///< who is to have the answer, in the rendezvous' own numbers
+  std::uint64_t caller = 0;       ///< the requester that gets the answer, as numbered by the rendezvous
 
   friend bool operator==(const drain&, const drain&) = default;
 };
@@ -37,10 +37,10 @@ struct leaver {
 };
 
 struct draining {
-  std::string problem; ///< why nobody leaves; empty otherwise
+  std::string problem; ///< why no member leaves; empty otherwise
   std::vector<leaver> leavers;
-  bool all_out = false;     ///< their processes have ended
-  std::uint64_t caller = 0; ///< as in the question
+  bool all_out = false;     ///< the leavers' processes have ended
+  std::uint64_t caller = 0; ///< as in the request
 
   friend bool operator==(const draining&, const draining&) = default;
 };

@@ -1,15 +1,15 @@
 @0xc3f1a6d2b8e04971;
-# Everything that crosses between processes is one Envelope.
+# Every message between processes is one Envelope.
 #
 # Ids and their lifetimes
 # -----------------------
-# generation  Counts memberships of a job, from 1 up. The rendezvous alone makes generations. A message of an
+# generation  Counts the memberships of a job, from 1. Only the rendezvous starts generations. A message of an
 #             older generation than the receiver's is dropped; one of a later generation is held, in a bounded
 #             queue, until the receiver enters it. Messages that belong to no generation (hello) carry 0.
-# set         A process set within the generation, by the number that it never shares; 0 is the global set.
+# set         The number of a process set, which is unique within the generation; 0 is the global set.
 # source      The sender's global rank in `generation`; -1 for the rendezvous and before ranks are known.
-# target      On its way down the tree of relays: the rank it is for; -1 where it is for all of the set, and on
-#             every message that goes up.
+# target      Of a message down the tree of relays: the rank of the receiver, or -1 for all members of the set.
+#             Of every other message: -1.
 #
 # The two processes at the ends of a link compare wire versions in their hello and close the link when they
 # differ: within one job, both ends are the same build of this schema.

@@ -17,14 +17,14 @@ capnp::ReaderOptions reader_options(const message_limits& limits) {
   return options;
 }
 
-/// A message that takes more has several segments, with pointers that are longer.
+/// A larger message has several segments, with longer pointers between them.
 constexpr std::size_t workspace_words = (std::size_t{1} << 16) / sizeof(capnp::word);
 
 thread_local message_builder::words of_the_last_builder;
 
 } // namespace
 
-// Cap'n Proto builds on zeroes, and clears what it used at the end.
+// Cap'n Proto needs zeroed memory, and clears the part that it used when the builder is destroyed.
 message_builder::workspace::workspace() : memory(std::move(of_the_last_builder)) {
   if (!memory)
     memory.reset(static_cast<capnp::word*>(std::calloc(workspace_words, sizeof(capnp::word))));

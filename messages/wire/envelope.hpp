@@ -1,6 +1,6 @@
-// An immutable message: written once, then read in place by whoever holds it. Inside a process it is shared
-// by pointer; between processes its words travel as they are. Reading is bounded: a message that is too
-// large, too deep or malformed is an error, never a crash.
+// An immutable message: written once, then read in place, without a copy, by all of its readers. Within a
+// process it is shared by pointer; between processes its words are sent unchanged. Reading is bounded: a
+// message that is too large, too deep or malformed is an error, never a crash.
 #pragma once
 
 #include <capnp/message.h>
@@ -18,17 +18,17 @@
 
 namespace farandole {
 
-/// Both ends of a link must have the same number. Raised with every change of a schema.
+/// Both ends of a link must have the same version. Incremented with every change of a schema.
 inline constexpr std::uint32_t wire_version = 14;
 
-/// What a message may cost its reader, checked before a field of it is believed.
+/// Limits of the cost of a message for its reader, checked before any field is used.
 struct message_limits {
   std::size_t bytes = std::size_t{64} << 20; ///< largest serialised message
   unsigned nesting = 16;                     ///< deepest pointer chain
 };
 
-/// Builds a message in memory that its thread keeps for the next one; what comes of it is an array of the
-/// message's own size. Not to be moved to another thread.
+/// Builds a message in a workspace that its thread reuses for the next one; flat() copies the message into an
+/// array of its exact size. A builder must not move to another thread.
 class message_builder {
 public:
   message_builder();
@@ -64,7 +64,7 @@ class envelope {
 public:
   envelope() = default;
 
-  /// Takes what `fill(wire::Envelope::Builder)` wrote.
+  /// Creates an envelope from the message that `fill(wire::Envelope::Builder)` writes.
   template <class Fill>
   static envelope write(Fill&& fill) {
     message_builder builder;
@@ -72,19 +72,18 @@ public:
     return envelope{builder.flat(), {}};
   }
 
-  /// Copies and checks bytes that came from outside: whole words, one well-formed segment table, a root,
-  /// within the limits. Fields are still read lazily: the decoders in this folder catch what is malformed
-  /// further in.
+  /// Copies and checks bytes from another process: whole words, one well-formed segment table, a root, within
+  /// the limits. Fields are still read lazily: the decoders in this folder detect malformed fields.
   static expected<envelope> parse(std::span<const std::byte> bytes, const message_limits& limits = {});
 
   explicit operator bool() const { return words_ != nullptr; }
 
-  /// Valid as long as any copy of this envelope lives. May throw kj::Exception when fields are malformed, and
-  /// after very many reads too: what may be traversed is limited over all of them. Decoders open `bytes()`
-  /// afresh instead.
+  /// Valid as long as any copy of this envelope lives. May throw kj::Exception if fields are malformed, and also
+  /// after very many reads, because the traversal limit applies to all reads together. Decoders open `bytes()`
+  /// with a new reader instead.
   wire::Envelope::Reader read() const;
 
-  /// As it goes on the wire.
+  /// The message as it is sent.
   std::span<const std::byte> bytes() const;
 
   std::uint64_t generation() const { return generation_; }

@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// 1970 to the year 9999: what is within can be calculated with.
+/// The years 1970 to 9999: arithmetic with times in this range cannot overflow.
 constexpr wall_time earliest{}, latest{std::chrono::milliseconds{253'402'300'799'999}};
 
 } // namespace

@@ -1,5 +1,5 @@
-// Hosts whose workers failed, as they are told to another process: a rendezvous that runs apart, or, by the
-// journal, the launcher that is started again.
+// Hosts whose workers failed, in the form for another process: a rendezvous that runs apart from the launcher,
+// or, by the journal, a restarted launcher.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,19 @@
 
 namespace farandole {
 
-/// By the clock on the wall: another process has another steady clock.
+/// Wall-clock time, because steady clocks of different processes cannot be compared.
 using wall_time = std::chrono::sys_time<std::chrono::milliseconds>;
 
 struct failed_host {
   std::string name;
-  std::int32_t times = 0; ///< it came on the blacklist
-  wall_time deadline{};   ///< it gets no new workers; past: it gets them again
-  bool for_good = false;  ///< and `until` says nothing
+  std::int32_t times = 0; ///< how often it was blacklisted
+  wall_time deadline{};   ///< until then it gets no new workers
+  bool for_good = false;  ///< permanently blacklisted; `deadline` has no meaning
 
   friend bool operator==(const failed_host&, const failed_host&) = default;
 };
 
-/// Most of them: as many as there may be hosts.
+/// Maximum length of the list: the maximum number of hosts.
 inline constexpr std::size_t failed_host_limit = 65536;
 
 /// For the journal. By name, ascending.

@@ -1,4 +1,4 @@
-// Failed hosts on the wire, for reunion.cpp and failed_host.cpp. Only messages/ includes this header.
+// Encoding of failed hosts, for rendezvous_recovery.cpp and failed_host.cpp. Only messages/ includes this header.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ void write(wire::Gathered::Builder body, const gathered& value) {
 }
 
 void read_runs(capnp::List<wire::RankRun>::Reader from, rank_runs& runs, verdict& so_far) {
-  // Where the next run may begin; one rank must lie between two runs.
+  // The first rank at which the next run may begin; at least one rank lies between two runs.
   std::int64_t free = 0;
   read_list(from, runs, so_far, [&](wire::RankRun::Reader source, rank_run& run) {
     run = {source.getFirst(), source.getCount()};

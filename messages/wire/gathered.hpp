@@ -1,5 +1,5 @@
-// What a relay has gathered from the members below it, as a plain value, and its way onto the wire and back.
-// What it means is told in negotiation.capnp; decoding checks everything, as for negotiation.hpp.
+// The requests that a relay has gathered from the members below it, as a plain value, and their encoding.
+// negotiation.capnp defines their meaning. Decoding checks all fields, as in negotiation.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct rank_run {
   friend bool operator==(const rank_run&, const rank_run&) = default;
 };
 
-/// Ranks in few words: runs ascend and do not touch. Empty: every member of the set that is the sender or
+/// A compact set of ranks: runs ascend and do not touch. Empty: every member of the set that is the sender or
 /// below it.
 using rank_runs = std::vector<rank_run>;
 
@@ -35,7 +35,7 @@ struct gathered_request {
   friend bool operator==(const gathered_request&, const gathered_request&) = default;
 };
 
-/// What one member said.
+/// Requests of one member that cannot be merged with those of others.
 struct said_apart {
   std::int32_t rank = 0;
   requests batch;
@@ -43,9 +43,9 @@ struct said_apart {
   friend bool operator==(const said_apart&, const said_apart&) = default;
 };
 
-/// Relay → its parent. It is taken in this order.
+/// Relay → its parent. The fields are applied in this order.
 struct gathered {
-  std::vector<std::uint32_t> buckets; ///< all of whose ids every member below has asked for
+  std::vector<std::uint32_t> buckets; ///< every member below has requested all of their ids
   std::vector<gathered_ids> ids;
   std::vector<gathered_request> full;
   std::vector<said_apart> apart;

@@ -1,19 +1,20 @@
 @0xac58efc7785e72a3;
-# That a member's process makes progress, said again and again over the links between members on different hosts.
-# Members on one host see it in memory that they share (collectives/transport/shm/heartbeat_words.hpp).
+# A member's periodic report that its process makes progress, over the links between members on different hosts.
+# Members on one host observe each other's progress in shared memory (collectives/transport/shm/heartbeat_words.hpp).
 #
-#   member → the members at the other ends of its links   Heartbeat  my event loop runs, and I miss a sign of life of these
+#   member → the members at the other ends of its links   Heartbeat  the sender's event loop runs; it misses a sign of
+#                                                                    life of the listed members
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
 struct Heartbeat {
   silent @0 :List(Silence);
-  # Not those of which the receiver has told the sender.
+  # Without those that the receiver itself reported to the sender.
 }
 
 struct Silence {
   rank @0 :Int32;
   milliseconds @1 :UInt32;
-  # For how long it has made no progress; more than fit count as the most that fit.
+  # The time without progress; a longer time than the field can hold is sent as its maximum.
 }

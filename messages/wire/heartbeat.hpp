@@ -1,5 +1,5 @@
-// What members say to each other while their processes make progress, as plain values; the meaning is told in
-// heartbeat.capnp. Decoding checks everything, as for membership.hpp.
+// The message by which members report that their processes make progress, as plain values; heartbeat.capnp
+// defines its meaning. Decoding checks all fields, as in membership.hpp.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace farandole {
 
-/// A member whose process has shown no progress for so long.
+/// A member whose process has shown no progress for some time.
 struct silence {
   std::int32_t rank = 0;
   std::chrono::nanoseconds lasted{0}; ///< whole milliseconds on the wire
@@ -21,7 +21,7 @@ struct silence {
 };
 
 struct heartbeat {
-  std::vector<silence> silent; ///< not those of which the receiver has told the sender
+  std::vector<silence> silent; ///< without those that the receiver reported to the sender
 
   friend bool operator==(const heartbeat&, const heartbeat&) = default;
 };

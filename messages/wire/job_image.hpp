@@ -1,6 +1,6 @@
-// All that a rendezvous must not forget of its job, as one value: who is in, since which generation, with
-// which rank; who has ended; how many changes wait. Links are no part of it: members that were in come back
-// by new ones, and who was waiting says hello again.
+// The state of a job that a restarted rendezvous needs, as one value: the members, their generation and ranks,
+// the slots that have ended, and the number of pending changes. Links are not part of it: members of the
+// running generation reconnect over new links, and waiting processes say hello again.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct seat_image {
   bool ended = false;
   std::int32_t last_rank = -1;
   std::string end_reason;
-  // Of a seat that is in; empty otherwise.
+  // Only of a seat in the generation; empty otherwise.
   std::string host;
   std::string host_name;
   std::string address;
@@ -32,7 +32,7 @@ struct seat_image {
 
 struct job_image {
   std::uint64_t epoch = 0;
-  std::uint64_t launcher = 0; ///< whose slots these are; 0: not known, or nobody else's
+  std::uint64_t launcher = 0; ///< that owns the slots; 0: in this process, or not known yet
   std::int32_t size = 1;
   std::int32_t minimum = 1;
   std::int32_t limit = 1;
@@ -41,7 +41,7 @@ struct job_image {
   bool removals_only = true;
   bool lost_somebody = true;
   std::uint64_t state_generation =
-      0; ///< of the newest training state when the last generation began; 0: none
+      0; ///< of the newest training state when the last generation began; 0: none existed
   std::uint64_t generation = 0;
   std::uint64_t changes = 0;
   std::vector<std::int32_t> slots_by_rank;
@@ -50,13 +50,13 @@ struct job_image {
   friend bool operator==(const job_image&, const job_image&) = default;
 };
 
-/// `now`, but of the seats only those that `before` has not, or has otherwise.
+/// `current`, but with only those seats that are missing from `before` or differ there.
 job_image difference(const job_image& before, const job_image& current);
-/// The other way: what was before, with this change made.
+/// The inverse of difference(): applies a change to the earlier image `to`.
 void apply(const job_image& change, job_image& to);
 
 std::vector<std::byte> encode(const job_image& value);
-/// Checks what an image promises: slots ascend, ranks are in range.
+/// Checks that slots ascend, and that numbers are in range.
 expected<job_image> decode_job_image(std::span<const std::byte> bytes);
 
 } // namespace farandole

@@ -1,8 +1,8 @@
 @0xe81d5b0397ac42f6;
-# What a rendezvous keeps in its journal (elastic/journal_format.hpp tells how records lie in the file). A record is a
-# Job: all of it in a snapshot; in a change the job's own fields, and of the seats only those that differ from what came
-# before. Ids and their lifetimes are those of envelope.capnp. Fields may be added; none changes its meaning without
-# another version of the file.
+# The records of a rendezvous's journal (elastic/journal_format.hpp defines their layout in the file). A record is a
+# Job. A snapshot contains all of it. A change contains all of the job's own fields, and only those seats that differ
+# from the state before it. Ids and their lifetimes are those of envelope.capnp. Fields may be added; the meaning of a
+# field changes only with a new version of the file.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -16,7 +16,7 @@ struct Seat {
   lastRank @5 :Int32 = -1;
   endReason @6 :Text;
   host @7 :Text;
-  # Identity, and the rest below: of a seat that is in; empty otherwise.
+  # Identity. This field and those below are set only for a seat in the generation, and are empty otherwise.
   hostName @8 :Text;
   address @9 :Text;
   process @10 :Int64;
@@ -25,7 +25,7 @@ struct Seat {
 struct Job {
   epoch @0 :UInt64;
   launcher @1 :UInt64;
-  # Whose slots these are; 0: of a launcher in the same process, or not known yet.
+  # The launcher that owns the slots; 0: it is in the same process, or not known yet.
   size @2 :Int32;
   least @3 :Int32;
   most @4 :Int32;
@@ -39,6 +39,6 @@ struct Job {
   seats @12 :List(Seat);
   unused13 @13 :Bool;
   stateGeneration @14 :UInt64;
-  # The newest training state that a member of the last generation had when it began, by the generation in which that
-  # member was brought to it; 0: none had any.
+  # The newest training state of a member when the last generation began: the generation in which that member received
+  # it; 0: no member had one.
 }

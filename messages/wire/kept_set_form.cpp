@@ -47,7 +47,7 @@ std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t
     return values;
   std::size_t members = 0;
   for (auto entry : from) {
-    const auto listed = entry.getMembers(); // once: each time counts as reading all of it
+    const auto listed = entry.getMembers(); // once: each call counts against the traversal limit
     members += listed.size();
     if (!so_far.require(members <= list_limit, "the process sets have too many members in all"))
       return values;

@@ -1,4 +1,4 @@
-// Sets that outlive their generation on the wire, for membership.cpp. Only messages/ includes this header.
+// Encoding of process sets that outlive their generation. Only messages/ includes this header.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace farandole::wire_form {
 
 void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& values);
 
-/// `below`: what all members' numbers are, slots or ranks. Ids ascend, members ascend, and there are not more
-/// of them than any job needs.
+/// `below`: exclusive upper bound of the members, which are slots or ranks. Requires that ids and members
+/// ascend, and that the lists are no longer than any job needs.
 std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t below, verdict& so_far);
 
 } // namespace farandole::wire_form

@@ -1,19 +1,19 @@
 @0x9d1be5a7c4f86230;
-# Who is in. A member's life, as messages:
+# Membership. The messages in the life of a member:
 #
-#   member → rendezvous   Hello        once per init(): who am I, where can I be reached
-#   rendezvous → member   Welcome      once all members of the generation have said hello: ranks, addresses
-#                     or  Refused      this hello cannot be part of the job; says why
-#   rendezvous → member   Awaited      while a member waits for its Welcome: which members have not said hello yet
-#   member → leader       Greeting     first message on a link to a leader: which member is calling
-#   member → leader       Path addresses how my data paths can be reached (ADDRESS:PORT of tcp, the name of a window)
-#   leader → members      Path addresses  everyone's, once all have come
-#   rendezvous → member   Lost         a member is gone; the generation ends for all
-#   rendezvous → member   Changed      elastic jobs: members wait to come in, or some are to leave; nothing ends until
-#                                      all members leave the generation together, at a commit
-#   member → rendezvous   Farewell     I leave on purpose (shutdown); not a loss
+#   member → rendezvous   Hello          once per init(): the sender's identity and address
+#   rendezvous → member   Welcome        once all members of the generation have said hello: ranks and addresses
+#                     or  Refused        the sender of the hello cannot be part of the job, with the reason
+#   rendezvous → member   Awaited        while a member waits for its Welcome: members that have not said hello yet
+#   member → leader       Greeting       first message on a link to a leader: the rank of the sender
+#   member → leader       Introduction   the path addresses of the sender (for example ADDRESS:PORT of tcp)
+#   leader → members      Introductions  the path addresses of all members, once all have sent theirs
+#   rendezvous → member   Lost           a member is lost; the generation ends for all
+#   rendezvous → member   Changed        elastic jobs: members wait to join, or some are to leave; the generation
+#                                        continues until all members leave it together, at a commit
+#   member → rendezvous   Farewell       the sender leaves on purpose (shutdown); not a loss
 #
-# A member's slot is where the launcher put it and never changes; its rank belongs to a generation.
+# The launcher gives a member its slot, which never changes. A rank belongs to a generation.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -24,42 +24,42 @@ struct Hello {
   wireVersion @0 :UInt32;
   # Must equal the receiver's exactly.
   slot @1 :Int32;
-  # The launcher's number of this process; the rank of the first generation.
+  # The number that the launcher gave to this process; its rank in the first generation.
   size @2 :Int32;
-  # How many members this process was told to expect.
+  # The number of members that this process was told to expect.
   host @3 :Text;
   # Host identity: boot id plus IPC and network namespace. Equal text means that memory can be shared.
   hostName @4 :Text;
-  # For people.
+  # For messages to users.
   address @5 :Text;
-  # "1.2.3.4:567": where this member's own listener can be reached.
+  # "1.2.3.4:567": the address of this member's listener.
   process @6 :Int64;
-  # Process id on its host, for messages to people.
+  # Process id on its host, for messages to users.
   epoch @7 :UInt64;
-  # Highest rendezvous epoch this member has obeyed; 0 if none.
+  # The highest epoch of a rendezvous that this member has obeyed; 0: none.
   progress @8 :UInt64;
-  # Elastic jobs: where this member's training state stands. Members of different numbers must sync.
+  # Elastic jobs: the progress of this member's training state. Members with different numbers must sync.
   keepsSets @9 :Bool;
-  # Elastic jobs: this process goes on with the process sets of the generation before; false: it founds sets anew.
+  # Elastic jobs: this process continues with the previous generation's process sets; false: it founds sets anew.
   sets @10 :List(KeptSet);
-  # Those; their members are slots.
+  # The sets that it continues with; their members are slots.
   stateGeneration @11 :UInt64;
-  # Elastic jobs: the generation in which this process was last brought to the training state of the others, or trained
-  # from its own; 0: it has none.
+  # Elastic jobs: the generation in which this process last received the training state of the others, or trained from
+  # its own; 0: it has no state.
 }
 
 struct KeptSet {
   born @0 :UInt64;
-  # Born, by rule and place tell the set from every other of the job. The generation in which it was added; 0: it was
-  # given to init().
+  # The generation in which the set was added; 0: it was given to init(). `born`, `byRule` and `place` together
+  # identify the set within the job.
   byRule @1 :Bool;
-  # A function says who is in.
+  # A function selects the members.
   place @2 :UInt32;
-  # Among the sets of init(), of ranks or by rule; among the changes of process sets in its generation.
+  # Index among the sets of init() (by ranks or by rule), or among the changes of process sets in its generation.
   id @3 :UInt32;
-  # For people; the same in every generation.
+  # Shown to users; the same in every generation.
   members @4 :List(Int32);
-  # Strictly ascending; empty of a set by rule only.
+  # Strictly ascending; empty for a set by rule, and only then.
 }
 
 struct Host {
@@ -70,7 +70,7 @@ struct Host {
 struct Member {
   slot @0 :Int32;
   host @1 :UInt32;
-  # Place in the list of hosts.
+  # Index in the list of hosts.
   address @2 :Text;
 }
 
@@ -80,7 +80,8 @@ struct Setting {
 }
 
 struct Roster {
-  # All that the members of a generation are told alike. Local and cross ranks follow from who is on which host.
+  # The part of a Welcome that is the same for all members of a generation. Local and cross ranks follow from the
+  # hosts.
   generation @0 :UInt64;
   epoch @1 :UInt64;
   hosts @2 :List(Host);
@@ -88,31 +89,31 @@ struct Roster {
   members @3 :List(Member);
   # In rank order.
   settings @4 :List(Setting);
-  # Job-wide values; they win over the member's own.
+  # Job-wide values; they take precedence over the member's own.
   mustSync @5 :Bool = true;
-  # Members do not all stand at the same step with the same state: somebody is new, or somebody was lost.
+  # The members do not all have the same state at the same step, because a member is new or was lost.
   setsKept @6 :Bool;
-  # Members of the generation before are in and go on with its process sets: there are these, and what anybody gives to
-  # init() besides does not count. False: all found their sets anew.
+  # Members of the previous generation continue with its process sets, which are those of `sets`. Further sets given
+  # to init() are ignored. False: all members found their sets anew.
   sets @7 :List(KeptSet);
-  # Those, by id; their members are ranks.
+  # The sets that continue, by id; their members are ranks.
 }
 
 struct Welcome {
   rank @0 :Int32;
   # The receiver's own rank.
   joinedLate @1 :Bool;
-  # The receiver comes to a job that has run without it.
+  # The receiver joins a job that has run without it.
   roster @2 :Data;
-  # A message of its own, whose root is a Roster: whoever welcomes many encodes it once.
+  # A separate message, whose root is a Roster, so that the rendezvous encodes it once for all members.
 }
 
 struct Refused {
   reason @0 :Text;
   dismissed @1 :Bool;
-  # By plan: the job goes on without this process, which should end in order.
+  # By plan: the job continues without this process, which should end in order.
   culprit @2 :Int32 = -1;
-  # The slot of a process that has ended, because of which there is no place for this one; -1: none.
+  # The slot of the ended process because of which this one is refused; -1: none.
 }
 
 struct Awaited {
@@ -121,23 +122,23 @@ struct Awaited {
   arrived @1 :UInt32;
   # Members that have said hello.
   size @2 :UInt32;
-  # Members that the generation needs at least.
+  # Minimum number of members of the generation.
   report @3 :Bool;
-  # The receiver tells the user; true for one of those that wait.
+  # The receiver informs the user; true for one of the waiting members.
   missing @4 :List(AwaitedMember);
-  # By slot, strictly ascending; the first few of them.
+  # By slot, strictly ascending; only the first few.
 }
 
 struct AwaitedMember {
   slot @0 :Int32;
   host @1 :Text;
-  # Its name, for people; empty if it is not known.
+  # Its name, for messages to users; empty if it is not known.
 }
 
 struct Lost {
   generation @0 :UInt64;
   rank @1 :Int32;
-  # -1 when the generation ends for a reason that is no member's loss.
+  # -1: the generation ends for another reason than the loss of a member.
   reason @2 :Text;
   # "was killed by signal 9", to follow "rank 2 on host a".
   stuck @3 :Bool;
@@ -147,18 +148,18 @@ struct Lost {
 struct Changed {
   generation @0 :UInt64;
   count @1 :UInt64;
-  # How many changes wait for the end of this generation; counts from 1 and only grows.
+  # The number of changes that wait for the end of this generation; from 1, and never decreases.
   removalsOnly @2 :Bool;
-  # Nobody waits to come in.
+  # All changes are departures: no process waits to join.
 }
 
 struct Farewell {
   generation @0 :UInt64;
   departedRank @1 :Int32 = -1;
   departure @2 :Departure.Departure;
-  # The member that left first, by which the generation ended, and how; it may be the sender.
+  # The member whose departure ended the generation, and how it left; it may be the sender.
   interrupted @3 :Bool;
-  # The sender is another one, and had operations pending, which failed.
+  # The sender is another member, and its pending operations failed.
 }
 
 struct Greeting {
@@ -169,16 +170,19 @@ struct Greeting {
 struct Introduction {
   rank @0 :Int32;
   paths @1 :List(PathAddress);
-  # Of the paths that this member has opened and that have something to tell.
+  # The paths that this member has opened and that have an address.
 }
 
 struct PathAddress {
   path @0 :Text;
   # Its name in the table of paths: "tcp", "gloo".
   address @1 :Data;
-  # What its connect() takes at the other members: ADDRESS:PORT of tcp, a worker's address of ucx, anything of a library.
-  # Of local where the host's window is offered; of hierarchical that, a line break, and ADDRESS:PORT for the members of
-  # equal place on other hosts.
+  # The argument of connect() of this path on the other members:
+  # - tcp: ADDRESS:PORT
+  # - ucx: a worker address
+  # - a library: any bytes
+  # - local: where the member offers the shared memory of its host
+  # - hierarchical: the address of local, a line break, and ADDRESS:PORT for the members of its cross-host group
 }
 
 struct Introductions {

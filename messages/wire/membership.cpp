@@ -165,7 +165,7 @@ expected<hello> decode_hello(const envelope& message) {
       message, body_kind::HELLO, "hello", [](body_reader body, hello& value, verdict& so_far) {
         auto from = body.getHello();
         value.wire_version = from.getWireVersion();
-        // Of another version nothing else is believed; the receiver answers with both numbers.
+        // In another version no other field is read; the receiver answers with both version numbers.
         if (value.wire_version != wire_version)
           return;
         value.slot = from.getSlot();

@@ -1,5 +1,5 @@
-// Hello, welcome and the other messages of a member's life as plain values; their meaning is told in
-// membership.capnp. Decoding checks everything, as for negotiation.hpp.
+// Hello and the other membership messages as plain values; membership.capnp defines their meaning. Decoding
+// checks all fields, as in negotiation.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@
 
 namespace farandole {
 
+inline constexpr std::size_t path_limit = 16; ///< maximum number of paths of a member
 /// Longest address of a data path.
-inline constexpr std::size_t path_limit = 16; ///< paths in path addresses
 inline constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 
 struct hello {
   std::uint32_t wire_version = farandole::wire_version;
   std::int32_t slot = 0;
   std::int32_t size = 1;
-  std::string host;      ///< identity; equal text: memory can be shared
+  std::string host;      ///< identity; equal text means that memory can be shared
   std::string host_name; ///< for people
   std::string address;   ///< "ip:port" of the member's listener
   std::int64_t process = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t progress = 0; ///< where its training state stands; members of different numbers must sync
-  bool keeps_sets = false;    ///< it goes on with the process sets of the generation before
-  std::vector<kept_set> sets; ///< those, by id; slots
-  /// Elastic: the generation in which it was last brought to the training state of the others, or trained
-  /// from its own; 0: it has none.
+  std::uint64_t progress = 0; ///< of its training state; members with different numbers must sync
+  bool keeps_sets = false;    ///< it continues with the process sets of the previous generation
+  std::vector<kept_set> sets; ///< those, by id; members are slots
+  /// Elastic: the generation in which it last received the training state of the others, or trained from its
+  /// own; 0: it has no state.
   std::uint64_t state_generation = 0;
 
   friend bool operator==(const hello&, const hello&) = default;
@@ -41,13 +41,13 @@ struct hello {
 
 struct refused {
   std::string reason;
-  bool dismissed = false;    ///< by plan: the job goes on without this process
+  bool dismissed = false;    ///< by plan: the job continues without this process
   std::int32_t culprit = -1; ///< the slot whose end left this process without a place
 
   friend bool operator==(const refused&, const refused&) = default;
 };
 
-/// Longest list of missing members that one message names.
+/// Maximum number of missing members in one message.
 inline constexpr std::size_t awaited_limit = 32;
 
 struct awaited_member {
@@ -78,7 +78,7 @@ struct lost {
 
 struct changed {
   std::uint64_t generation = 0;
-  std::uint64_t count = 0; ///< of changes that wait for the end of the generation
+  std::uint64_t count = 0; ///< number of changes that wait for the end of the generation
   bool removals_only = false;
 
   friend bool operator==(const changed&, const changed&) = default;
@@ -86,8 +86,8 @@ struct changed {
 
 struct farewell {
   std::uint64_t generation = 0;
-  departed_member departed; ///< who left first; may be the sender
-  bool interrupted = false; ///< the sender is another one, and had operations pending
+  departed_member departed; ///< the member that left first; may be the sender
+  bool interrupted = false; ///< the sender is another member, whose pending operations failed
 
   friend bool operator==(const farewell&, const farewell&) = default;
 };
@@ -99,20 +99,20 @@ struct greeting {
   friend bool operator==(const greeting&, const greeting&) = default;
 };
 
-/// How one of a member's data paths can be reached.
+/// The address of one of a member's data paths.
 struct path_address {
   std::string path;    ///< its name in the table of paths
-  std::string address; ///< bytes for that path alone
+  std::string address; ///< bytes that only that path interprets
 
   friend bool operator==(const path_address&, const path_address&) = default;
 };
 
-/// How one member's data paths can be reached.
+/// The addresses of one member's data paths.
 struct path_addresses {
   std::int32_t rank = 0;
   std::vector<path_address> paths; ///< each path once; at most path_limit
 
-  /// Empty if the member told none.
+  /// Empty if the member has no address for this path.
   std::string address_of(std::string_view path) const;
 
   friend bool operator==(const path_addresses&, const path_addresses&) = default;

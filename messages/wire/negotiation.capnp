@@ -1,95 +1,106 @@
 @0xe7a40c1f93b25d68;
-# When may a tensor move? When every member of the set has asked for it, with signatures that agree.
+# Negotiation: a tensor may move when every member of the set has requested it with signatures that agree.
 #
-#   member → leader    Requests   what this member is ready for
-#   leader → members   Schedule   what moves now, in which order, and what was decided besides
+#   member → leader    Requests   the tensors that this member is ready for
+#   leader → members   Schedule   the tensors that move now, in which order, and other decisions
 #
 # Names and ids
 # -------------
-# A tensor is known by its name until the leader has seen it. With the first bundle that carries it, the leader
-# assigns an id to (name, signature); from then on both sides send the id. An id is never used for anything else
-# within its generation. The leader may forget an id (its cache is bounded, or ranks no longer agree): who waits under
-# it, and whoever sends it afterwards, is told so by `ask`, and sends the full request of what it has pending under that
-# id (nothing, if nothing is). Members drop ids told to them in `forget`: they send them no more, but still
-# answer an `ask` for what is pending. No bundle names an id after its `forget`.
+# A tensor is identified by its name until the leader knows it. With the first bundle that contains it, the leader
+# assigns an id to (name, signature); from then on both sides send the id. An id is never reused within its
+# generation. The leader may forget an id, because its cache is bounded or because ranks no longer agree. It then
+# sends `ask` to the members that wait under this id, and to those that send it afterwards. Such a member answers with
+# the full request of its pending tensor of that id, or with nothing if none is pending. Members drop the ids listed
+# in `forget`: they send them no more, but still answer an `ask` for a pending tensor. No bundle contains an id after
+# its `forget`.
 #
 # The fast path
-# ---------
-# An assignment may grant a cell on the fast path (`cell` is its offset in every member's fast path area, -1 for none).
-# From then on, members on the one host publish this tensor there, in rounds counted from 0 per id, and the leader
-# hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
-# it will not publish; the leader answers everyone with `retract`, and a member that waits on the fast path in just that
-# round takes its cell back and sends a full request. An id that was retracted is forgotten. A member that joins while
-# it waits on the fast path in a round that is not complete gives that round up itself: it takes its cell back, says so in
-# `left`, and sends the full request before `join`. So the others may come to this tensor whenever they like.
-# Of an alltoall or an allgather a member publishes a notice instead of the tensor (`cellBytes` is the notice's), and the
-# others copy what is for them out of its memory; then each publishes in its cell that it has (collectives/transport/shm/
-# notice.hpp).
-# A cell serves those that wait. A member whose callers only leave callbacks, or do not wait at once for what is copied out
-# of their memory, says `seatless` in its full request, and an id
-# that any member has asked for so is granted no cell as long as it lives. A member that has been granted one all the
-# same, because it asked otherwise before, leaves it as above.
+# -------------
+# An assignment may grant a cell on the fast path (`cell` is its offset in every member's fast path area, -1 for
+# none). From then on, the members, which are all on one host, publish this tensor there, in rounds counted from 0 per
+# id, and the leader receives no requests for it.
+# - A member that must leave the fast path (it joined, or its signature changed) reports in `left` the round that it
+#   will not publish. The leader answers all members with `retract`, and a member that waits in exactly that round
+#   withdraws its cell and sends a full request. A retracted id is forgotten.
+# - A member that joins while it waits in an incomplete round gives up that round itself: it withdraws its cell,
+#   reports the round in `left`, and sends the full request before `join`. So the others may request this tensor at
+#   any time.
+# - For an alltoall or an allgather a member publishes a row descriptor instead of the tensor (`cellBytes` is the
+#   descriptor's size). The others copy their rows out of its memory, and each reports in its cell that it has done so
+#   (collectives/transport/shm/row_descriptor.hpp).
+# - A cell is useful only to callers that wait. A member whose callers only leave callbacks, or do not wait at once
+#   for rows to be copied out of their memory, sets `seatless` in its full request. An id that any member has
+#   requested so is never granted a cell. A member that was granted one all the same, because its earlier request was
+#   different, leaves it as described above.
 #
-# What travels of which operation
-# -------------------------------
-# Members reduce-scatter tensors of one shape: each knows from its own which rows become whose (the first extent divided
-# by the members; the first of them get one row more until nothing remains), so a bundle says no more of them than of an
-# allreduce's. In an alltoall the members' first extents differ and so does how they deal their rows out; the leader
-# compares the rest of the shape and hears nothing of the dealing. The members tell each other on the data path, just
-# before the tensor's own bytes, so one id serves however the rows are dealt. A bundle holds one alltoall at most.
+# Operations whose rows differ between members
+# --------------------------------------------
+# Reducescatter: all members have the same shape, so each member knows from its own which rows each member gets: the
+# first extent divided by the number of members, and one more row for each of the first members until no row remains.
+# So a bundle contains no more about it than about an allreduce.
+# Alltoall: the first extents of the members differ, and so do the numbers of rows for each member. The leader
+# compares the rest of the shape and does not learn the numbers of rows. The members exchange them on the data path,
+# just before the bytes of the tensor, so one id serves for any distribution of rows. A bundle contains at most one
+# alltoall.
 #
 # Process sets
 # ------------
-# All members of the job change the table of process sets together, in the global set (0): each sends `change`, and has
-# at most one in flight. When all have, the leader answers everyone: with `changed` and what starts and ends in `sets`,
-# or with a failure of the name "farandole.process_sets". A set has two numbers. Its id is what people see; ids of removed sets
-# are used again, the oldest first. Its number stands in envelopes; it counts up and is never used again within the
-# generation, so a late message of a removed set cannot be taken for one of its successor. Requests of every set go to
-# the leader of the global set, which answers its members only. A set that ends gets a last Schedule with `end`.
-# Where part of a set fails on a member, that member says so in `faults`, in the global set. The leader answers everyone
-# in the global set's schedule: the set ends at once on all its members, whatever is pending in it, and starts anew under
-# its id with the next number. So the number is the set's epoch: what comes for an old one is dropped. Of several members
-# that report the same number the first is heard; to the others, and where the set had been removed already, the answer
-# is that the old number ends and nothing begins.
-# Where the leader is no member of a set, the set's first member tells it how many bundles are done (`finished`): what
-# goes out together depends on how much is on its way.
+# All members of the job change the table of process sets together, in the global set (0). Each member sends `change`,
+# and has at most one change in flight. When all have sent it, the leader answers all members: with `changed`, and the
+# sets that start and end in `sets`, or with a failure of the name "farandole.process_sets".
+# A set has an id and a number. The id is shown to users; ids of removed sets are reused, the oldest first. The number
+# is used in envelopes; it increases and is never reused within the generation, so a late message of a removed set
+# cannot be mistaken for one of its successor. Requests of every set go to the leader of the global set, which answers
+# only the members of that set. A set that ends gets a last Schedule with `end`.
+#
+# If part of a set fails on a member, that member reports it in `faults`, in the global set. The leader answers all
+# members in the global set's schedule: the set ends at once on all its members, with everything pending in it, and
+# restarts under its id with the next number. So the number is the set's epoch: messages with an old number are
+# dropped. If several members report the same number, the first report counts. The answer to the others, and to a
+# report of a set that has already been removed, is that the old number ends and no new one begins.
+# If the leader is not a member of a set, the set's first member reports to it the number of finished bundles
+# (`finished`), because the fusion of tensors depends on the amount of data in flight.
 #
 # Inline values
 # -------------
-# In a set whose members are on several hosts and all speak with the leader themselves, a small tensor that is reduced
-# may travel with the request for its id (`values`). Where all members have sent it so, the leader reduces it and answers
-# with the result (`results`) instead of a bundle: one round trip, and no data path. Where a member has not, because it
-# joined or sent more than a message carries inline, the leader drops what came and the tensor travels in a bundle.
-
+# In a set whose members are on several hosts and all communicate with the leader directly, a small tensor to be
+# reduced may be sent with the request for its id (`values`). If all members have sent it inline, the leader reduces
+# it and answers with the result (`results`) instead of a bundle: one round trip, and no data path. If a member has
+# not, because it joined or sent more than fits inline into a message, the leader drops the values and the tensor
+# moves in a bundle.
+#
 # Relays
 # ------
-# In a job of many hosts, members do not all speak with the leader: the first rank of each host is its relay (on the
-# leader's own host the second), and relays have relays above them (collectives/relay/relay_tree.hpp). What members send is put together on its way up:
+# In a job of many hosts, not all members communicate with the leader directly: the first rank of each host is its
+# relay (on the leader's own host the second), and relays have relays above them (collectives/relay/relay_tree.hpp).
+# Relays merge the requests of the members on the way up:
 #
-#   relay → its parent  Gathered   what the relay and the members below it are ready for
+#   relay → its parent  Gathered   the requests of the relay and the members below it
 #
-# A relay sends an id, or a full request, once all members below it have asked so or have joined, and what waits for
-# others only after a while; so the leader still learns who is late. Whatever else a member says travels as it was said.
-# What a relay sends is taken in the order of the struct. Schedules go down the same tree as they are.
+# A relay sends an id, or a full request, once all members below it have requested it or have joined. It sends an
+# incomplete one only after a while, so that the leader still learns which members are late. Everything else that a
+# member sends is forwarded unchanged. The fields of Gathered are applied in the order of the struct. Schedules travel
+# down the same tree unchanged.
 #
 # Buckets
 # -------
-# Ids that come together step after step are planned together: the leader tells all of a bucket, which has a number that
-# is never used again within its generation and set, its ids and how long they may wait for each other. From then on a
-# member keeps an id of it until it is ready for all of its ids, and then sends the bucket's number instead of them; and
-# so does a relay with what all members below it have asked for. What cannot wait any longer goes up as ids, and goes
-# ahead of whatever must not overtake it: `left`, `join`, `leaves`, `withdraw`, `change` and `faults`. To the leader
-# and to relays above, a bucket from below says just what its ids would say, also for a while after it was dissolved: such word may
-# have been on its way. An id is in one bucket at most; nobody is obliged to make use of one.
+# Ids that become ready together in every step are planned together. The leader announces a bucket to all members: its
+# number, which is never reused within its generation and set, its ids, and how long these may wait for each other.
+# From then on a member holds back an id of the bucket until it is ready for all of its ids, and then sends the
+# bucket's number instead of them. A relay does the same with the requests of all members below it. Ids that cannot
+# wait any longer are sent as ids, ahead of the parts that must not overtake them: `left`, `join`, `leaves`,
+# `withdraw`, `change` and `faults`. To the leader and to the relays above, a bucket from below means the same as its
+# ids. This holds for a while after it was dissolved, too, because such a message may have been on its way. An id is
+# in at most one bucket. Members are not obliged to use buckets.
 #
 # Order
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order.
-# The fields of Schedule stand in the order in which members and relays apply them (messages/wire/schedule_order.hpp): what
-# ids mean comes before what is said of them, what is taken back before what moves, and the last word last. A schedule
-# that is cut into several (collectives/negotiation/paging.hpp) keeps that order across them.
-# Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
-# An id that is assigned again has been granted a cell; all else about it is as before.
+# Members and relays apply the fields of Schedule in the order in which the struct lists them
+# (messages/wire/schedule_order.hpp): the meaning of ids before the messages about them, withdrawals before bundles,
+# and `end` last. A schedule that is split into several (collectives/negotiation/paging.hpp) keeps that order across
+# them. Most schedules go to all members; `ask`, and failures that concern only one member, go to that member.
+# A repeated assignment of an id means that it was granted a cell; all else about it is unchanged.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -110,11 +121,12 @@ struct Request {
   name @0 :Text;
   signature @1 :Signature;
   group @2 :UInt32;
-  # 0, or the number of the grouped call: made from its tensors' names (collectives/fusion/group.hpp), so it is the same
-  # on every rank and in every step. A name whose group changes is sent in full again, as if its signature had changed.
+  # 0, or the number of the grouped call, derived from its tensors' names (collectives/fusion/group.hpp), so it is the
+  # same on every rank and in every step. A name whose group changes is sent in full again, as if its signature had
+  # changed.
   groupSize @3 :UInt32;
   seatless @4 :Bool;
-  # This member wants no cell for it. Members need not agree.
+  # This member does not want a cell on the fast path for it. Members need not agree.
 }
 
 struct Round {
@@ -128,28 +140,29 @@ struct Requests {
   left @2 :List(Round);
   # Fast path rounds that this member will not publish.
   join @3 :Bool;
-  # This member has no more data; zeros stand in for it until all have joined.
+  # This member has no more data; zeros are used in its place until all members have joined.
   leaves @4 :Departure.Departure;
-  # In the global set. This member leaves, and with it the generation ends in order. Null: it stays.
+  # In the global set: this member leaves, which ends the generation in order. Null: it stays.
   withdraw @5 :List(Text);
-  # Names that this member takes back. If the tensor has not been scheduled it fails `aborted`, at once where it is
-  # pending and on arrival elsewhere, until every member has asked for it once; if it has, nothing happens.
+  # Names that this member withdraws. A tensor that has been scheduled is not affected. Otherwise it fails with
+  # `aborted`, at once on members where it is pending, and on the others when they request it, until every member has
+  # requested it once.
   change @6 :SetChange;
-  # In the global set. Null: none.
+  # In the global set: the requested change of process sets. Null: none.
   finished @7 :UInt64;
-  # Bundles that this member's lane has finished; 0 when it has nothing to say of them.
+  # The number of bundles that this member's lane has finished; 0: not reported.
   faults @8 :List(SetFault);
-  # In the global set.
+  # In the global set: process sets of which this member's part has failed.
   buckets @9 :List(UInt32);
-  # This member is ready for all their ids. Taken before `ids`.
+  # This member is ready for all ids of these buckets. Applied before `ids`.
   values @10 :List(InlineValue);
-  # This member's tensors of some of `ids`.
+  # This member's inline tensors of some of `ids`.
 }
 
 struct InlineValue {
   id @0 :UInt32;
   bytes @1 :Data;
-  # All of one tensor: a member's own, or what all members' come to.
+  # A whole tensor: a member's input, or the result.
 }
 
 struct SetFault {
@@ -159,9 +172,9 @@ struct SetFault {
 
 struct SetRestart {
   ended @0 :UInt32;
-  # Number.
+  # The number that ends.
   begins @1 :SetEvent;
-  # Null: the set was being removed, or has started anew already.
+  # Null: the set was being removed, or has already restarted.
   reason @2 :Text;
   givenUp @3 :Bool;
   # The set has failed too often: the generation ends with it.
@@ -176,8 +189,8 @@ struct RankRun {
 struct GatheredIds {
   ids @0 :List(UInt32);
   ranks @1 :List(RankRun);
-  # Empty: every member of the set that is the sender or below it.
-}
+  # The members that requested the ids. Empty: every member of the set that is the sender or below it.
+  }
 
 struct GatheredRequest {
   what @0 :Request;
@@ -194,20 +207,21 @@ struct Gathered {
   ids @0 :List(GatheredIds);
   full @1 :List(GatheredRequest);
   apart @2 :List(Apart);
-  # What cannot be put together, in the order in which it came.
+  # The parts of requests that cannot be merged, in the order of their arrival.
   buckets @3 :List(UInt32);
-  # Every member of the set that is the sender or below it has asked for all their ids. Taken before the rest.
+  # Every member of the set that is the sender or below it has requested all ids of these buckets. Applied before the
+  # other fields.
 }
 
 struct SetChange {
   kind @0 :UInt8;
   id @1 :UInt32;
-  # Which set is removed.
+  # The set to remove.
   sets @2 :List(List(Int32));
   # Global ranks, in ascending order.
   ids @3 :List(UInt32);
-  # Of the sets of init(), where their ids are known before: each set's own, or 0 for that of all ranks; a list that
-  # stands for the same set as an earlier one has the same id. Empty: the leader gives the ids.
+  # For the sets of init(), if their ids are known in advance: the id of each set, or 0 for the set of all ranks. A
+  # list that stands for the same set as an earlier one has the same id. Empty: the leader assigns the ids.
 }
 
 struct SetEvent {
@@ -228,11 +242,11 @@ struct Assignment {
 
 struct Entry {
   id @0 :UInt32;
-  # 0 when the entry is known by name only.
+  # 0: the entry is identified by its name only.
   name @1 :Text;
-  # Empty when id is not 0.
+  # Empty if id is not 0.
   elements @2 :Int64;
-  # Of one member's input; lets a joined member stand in. allgather, alltoall: of all members' together.
+  # Of one member's input, so that a joined member can supply zeros. allgather, alltoall: of all members together.
   firstDims @3 :List(Int64);
   # allgather: first extent on each rank, in rank order.
   rowElements @4 :Int64;
@@ -267,27 +281,27 @@ struct Schedule {
   # In the order in which the parts are applied.
   assignments @0 :List(Assignment);
   dissolved @11 :List(UInt32);
-  # Buckets that are no more.
+  # Buckets that no longer exist.
   forget @1 :List(UInt32);
   retract @2 :List(Round);
   failures @3 :List(Failure);
   ask @4 :List(UInt32);
   results @15 :List(InlineValue);
-  # Of tensors that every member has sent inline.
+  # The results of tensors that every member has sent inline.
   bundles @5 :List(Bundle);
   buckets @12 :List(Bucket);
-  # New ones.
+  # New buckets.
   joined @6 :Int32;
   # The rank that joined last, once all have; -1 otherwise.
   restarts @10 :List(SetRestart);
-  # Sets that have failed on some member.
+  # Process sets that have failed on some member.
   sets @9 :List(SetEvent);
-  # What starts and ends, with `changed`.
+  # The process sets that start and end, with `changed`.
   changed @8 :Bool;
-  # The change of process sets that all members had asked for is done, as `sets` says.
+  # The change of process sets that all members requested is done; `sets` lists its effects.
   departedRank @13 :Int32 = -1;
   departure @14 :Departure.Departure;
-  # In the global set, with `end`: the member that left first, and how. Null and -1 otherwise.
+  # In the global set, with `end`: the member that left first, and how it left. Null and -1 otherwise.
   end @7 :Bool;
-  # No bundle follows in this generation and set.
+  # No more bundles follow in this generation and set.
 }

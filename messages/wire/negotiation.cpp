@@ -12,7 +12,7 @@ namespace {
 
 using namespace wire_form;
 
-// Nobody plans for more than a tenth of it.
+// The leader never plans more than a tenth of it.
 constexpr std::chrono::seconds patience_limit{1};
 
 void write(wire::Bundle::Builder to, const bundle& value) {
@@ -54,7 +54,7 @@ void read_assignment(wire::Assignment::Reader from, assignment& value, verdict& 
   value.cell_bytes = from.getCellBytes();
   value.signature = read_signature(from.getSignature(), so_far);
   so_far.require(value.id != 0, id_rule);
-  // Far below what overflows when the cell's size is added.
+  // Far below any offset that overflows when the cell's size is added.
   so_far.require(value.cell >= -1 && value.cell < std::int64_t{1} << 48, "a cell is out of range");
 }
 
@@ -67,7 +67,7 @@ void read_failure(wire::Failure::Reader from, failure& value, verdict& so_far) {
   value.reason.text = read_text(from.getText(), text_limit_bytes, "a failure's text is too long", so_far);
 }
 
-// Rows of every member, in rank order; `elements` of the bundle grows by what they hold together.
+// Reads the first extent of every member, in rank order, and adds the elements of all of them to `total`.
 void read_first_dims(wire::Entry::Reader from, bundle_entry& value, std::int32_t members, std::int64_t limit,
                      std::int64_t& total, verdict& so_far) {
   auto dims = from.getFirstDims();
@@ -108,7 +108,7 @@ void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members,
   });
 }
 
-// An id is in one bucket.
+// Requires that each id is in one bucket only.
 void read_planned(capnp::List<wire::Bucket>::Reader from, std::vector<bucket>& buckets, verdict& so_far) {
   if (!so_far.require(from.size() <= bucket_limit, "too many buckets are planned at once"))
     return;

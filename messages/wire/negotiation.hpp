@@ -1,6 +1,6 @@
-// Requests and schedules as plain values, and their way onto the wire and back. What they mean is told in
-// negotiation.capnp. Decoding checks everything: numbers in range, lists bounded, text not too long; what it
-// returns may be believed as far as form goes.
+// Requests and schedules as plain values, and their encoding; negotiation.capnp defines their meaning. Decoding
+// checks all fields: numbers are in range, lists and texts are bounded. A decoded value is well-formed, but its
+// content is not checked against the state of the negotiation.
 #pragma once
 
 #include <chrono>
@@ -19,19 +19,19 @@ namespace farandole {
 
 /// Longest tensor name in bytes.
 inline constexpr std::size_t name_limit_bytes = 4096;
-/// Most dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 inline constexpr std::size_t rank_limit = 64;
 /// Largest tensor that travels inside a message of the negotiation, in bytes.
 inline constexpr std::size_t inline_limit_bytes = std::size_t{64} << 10;
-/// Most buckets of a process set at a time.
+/// Maximum number of buckets of a process set at a time.
 inline constexpr std::size_t bucket_limit = 64;
 
-/// Where a message belongs.
+/// The generation, process set, source and target of a message.
 struct address {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t source = -1;
-  std::int32_t target = -1; ///< of what is for one member alone
+  std::int32_t target = -1; ///< the only receiver; -1: all members
 
   friend bool operator==(const address&, const address&) = default;
 };
@@ -41,12 +41,12 @@ struct request {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool no_fast_path = false; ///< this member wants no place on the fast path for it
+  bool no_fast_path = false; ///< this member does not want a cell on the fast path for it
 
   friend bool operator==(const request&, const request&) = default;
 };
 
-/// A round on the fast path of an id.
+/// A round of an id on the fast path.
 struct fast_path_round {
   std::uint32_t id = 0;
   std::uint64_t round = 0;
@@ -71,12 +71,12 @@ struct requests {
   std::optional<departure> leaves = {}; ///< in the global set
   std::vector<std::string> withdraw;
   std::optional<set_change> change = {}; ///< in the global set
-  std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
+  std::uint64_t finished = 0;            ///< number of finished bundles; 0: not reported
   std::vector<set_fault> faults = {};    ///< in the global set
   std::vector<std::uint32_t> buckets = {};
-  std::vector<inline_value> values = {}; ///< of some of `ids`
+  std::vector<inline_value> values = {}; ///< inline tensors of some of `ids`
 
-  /// Whether it would come to another end if it went ahead of what waits for the rest of its bucket.
+  /// Whether the outcome would change if it overtook ids that wait for the rest of their bucket.
   bool must_not_overtake() const {
     return !left.empty() || join || leaves || !withdraw.empty() || change || !faults.empty();
   }
@@ -87,14 +87,14 @@ struct requests {
   friend bool operator==(const requests&, const requests&) = default;
 };
 
-/// A name gets an id; `cell` is its offset in every member's fast path area, or -1; `cell_bytes` is what one
-/// member's tensor has there (the cell takes board::footprint of it).
+/// Assigns an id to a name. `cell` is its offset in every member's fast path area, or -1; `cell_bytes` is the
+/// size of one member's tensor there (the cell takes shm_fast_path::footprint of it).
 struct assignment {
   std::uint32_t id = 0;
   std::string name;
   std::int64_t cell = -1;
   std::uint32_t cell_bytes = 0;
-  /// Of rank 0 of the set (allgather, alltoall: only the first extent may differ elsewhere).
+  /// That of rank 0 of the set (allgather, alltoall: only the first extent may differ on other ranks).
   farandole::signature signature;
 
   friend bool operator==(const assignment&, const assignment&) = default;
@@ -104,13 +104,13 @@ struct bundle_entry {
   std::uint32_t id = 0; ///< 0: known by `name`
   std::string name;
   std::int64_t elements = 0;
-  std::vector<std::int64_t> first_dims; ///< allgather, by rank
+  std::vector<std::int64_t> first_dims; ///< allgather: by rank
   std::int64_t row_elements = 0;        ///< allgather
 
   friend bool operator==(const bundle_entry&, const bundle_entry&) = default;
 };
 
-/// What moves together, in one run of a path.
+/// Tensors that move together, in one operation of a path.
 struct bundle {
   std::uint64_t sequence = 0;
   farandole::operation operation = farandole::operation::allreduce;
@@ -124,7 +124,7 @@ struct bundle {
   friend bool operator==(const bundle&, const bundle&) = default;
 };
 
-/// Ids that members ask for together, and how long relays let them wait for each other.
+/// Ids that members request together, and how long they may wait for each other.
 struct bucket {
   std::uint32_t id = 0;
   std::vector<std::uint32_t> ids;
@@ -133,7 +133,7 @@ struct bucket {
   friend bool operator==(const bucket&, const bucket&) = default;
 };
 
-/// A tensor that failed, on every rank, and why.
+/// A tensor that failed on every rank, and the reason.
 struct failure {
   std::string name;
   error reason;
@@ -150,13 +150,13 @@ struct schedule {
   std::vector<std::uint32_t> ask;
   std::vector<bundle> bundles;
   std::int32_t joined = -1;
-  bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
+  bool changed = false; ///< the requested change of process sets is done; see `sets`
   std::vector<set_event> sets = {};
   std::vector<set_restart> restarts = {};    ///< sets that have failed on some member
   std::vector<std::uint32_t> dissolved = {}; ///< buckets
   std::vector<bucket> buckets = {};          ///< new ones
   bool end = false;
-  std::optional<departed_member> departed = {}; ///< of the global set, with `end`: who left first
+  std::optional<departed_member> departed = {}; ///< global set, with `end`: the member that left first
   std::vector<inline_value> results = {};       ///< of tensors that every member has sent inline
 
   bool empty() const {

@@ -1,18 +1,19 @@
 @0xb7c2f0e94d6a1853;
-# A rendezvous that went away and came back, and one that runs apart from the launcher.
+# The messages for the recovery of a rendezvous, and for a rendezvous that runs apart from the launcher.
 #
-#   member → rendezvous    Returning   first on a link that takes the place of one that ended: who I am, since when
-#   rendezvous → member    Resumed     you are in as before; this is what you missed
+#   member → rendezvous    Returning   first message on a link that replaces a lost one: the sender and its generation
+#   rendezvous → member    Resumed     the receiver is a member as before; the changes that it missed
 #                      or  Lost        the generation has ended meanwhile
-#                      or  Refused     you are none of this job's members; says why
-#   anyone → rendezvous    Superseded  I have obeyed another rendezvous of this job, of a higher epoch: step down
-#   launcher → rendezvous  Slots       first: every slot there ever was; then each that changes; and always the blacklist.
-#                                      Saying it twice does no harm
-#   rendezvous → launcher  Formed      these slots' members are a generation
-#                      or  Refused     this rendezvous serves another job, or another launcher's; says why
+#                      or  Refused     the receiver is not a member of this job, with the reason
+#   process → rendezvous   Superseded  the sender has obeyed a rendezvous of this job with a higher epoch: step down
+#   launcher → rendezvous  Slots       first all slots that ever existed, then each slot that changes; always with the
+#                                      whole blacklist. Idempotent
+#   rendezvous → launcher  Formed      the members of these slots form a generation
+#                      or  Refused     this rendezvous serves another job, or another launcher, with the reason
 #
-# An epoch is one life of a rendezvous. Its upper half counts the lives that a journal has seen; its lower half is drawn
-# anew for each, so that of two that were started from copies of a journal one is the higher.
+# An epoch is one life of a rendezvous. Its upper half counts the lives that a journal has seen. Its lower half is
+# drawn at random for each life, so that of two rendezvous that were started from copies of one journal, one has the
+# higher epoch.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -28,14 +29,14 @@ struct Returning {
   # Host identity, as in the hello.
   process @5 :Int64;
   epoch @6 :UInt64;
-  # The highest that this member has obeyed.
+  # The highest epoch that this member has obeyed.
 }
 
 struct Resumed {
   generation @0 :UInt64;
   epoch @1 :UInt64;
   changes @2 :UInt64;
-  # As the count of Changed: how many wait for the end of the generation.
+  # The number of changes that wait for the end of the generation, as in Changed.
   removalsOnly @3 :Bool;
 }
 
@@ -54,13 +55,13 @@ struct Slot {
 struct Slots {
   wireVersion @0 :UInt32;
   job @1 :UInt64;
-  # Drawn by the launcher: one rendezvous serves one launcher's job.
+  # Drawn at random by the launcher, because a rendezvous serves the job of one launcher only.
   epoch @2 :UInt64;
   slots @3 :List(Slot);
   complete @4 :Bool;
-  # No other will be started any more.
+  # No more slots will be started.
   failed @5 :List(Blacklist.FailedHost);
-  # All hosts on the launcher's blacklist, or that were on it, whatever the slots are.
+  # All hosts that are or were on the launcher's blacklist, regardless of `slots`.
 }
 
 struct Formed {

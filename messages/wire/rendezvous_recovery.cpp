@@ -24,7 +24,7 @@ using wire_form::write_numbers;
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
 
-/// A launcher never uses a number twice, so a job that runs long has more slots than it may have members.
+/// A launcher never reuses a number, so a long-running job may have more slots than members are allowed.
 constexpr kj::uint slot_limit = 1U << 20;
 
 } // namespace
@@ -100,7 +100,7 @@ expected<returning> decode_returning(const envelope& message) {
       message, body_kind::RETURNING, "return", [](body_reader body, returning& value, verdict& so_far) {
         auto from = body.getReturning();
         value.wire_version = from.getWireVersion();
-        // Of another version nothing else is believed; the receiver answers with both numbers.
+        // In another version no other field is read; the receiver answers with both version numbers.
         if (value.wire_version != wire_version)
           return;
         value.generation = from.getGeneration();

@@ -1,5 +1,6 @@
-// What is said when a rendezvous was away, and between a launcher and a rendezvous that runs apart from it,
-// as plain values; their meaning is told in reunion.capnp. Decoding checks everything, as for membership.hpp.
+// The messages for the recovery of a rendezvous, and those between a launcher and a rendezvous that runs apart
+// from it, as plain values; rendezvous_recovery.capnp defines their meaning. Decoding checks all fields, as in
+// membership.hpp.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct returning {
   std::int32_t slot = 0;
   std::string host;
   std::int64_t process = 0;
-  std::uint64_t epoch = 0; ///< the highest that it has obeyed
+  std::uint64_t epoch = 0; ///< the highest that the member has obeyed
 
   friend bool operator==(const returning&, const returning&) = default;
 };
@@ -35,7 +36,7 @@ struct resumed {
 };
 
 struct superseded {
-  std::uint64_t epoch = 0; ///< of the rendezvous that counts
+  std::uint64_t epoch = 0; ///< of the rendezvous that the sender obeys
 
   friend bool operator==(const superseded&, const superseded&) = default;
 };
@@ -45,7 +46,7 @@ struct reported_slot {
   std::int32_t number = 0;
   bool retired = false;
   bool ended = false;
-  std::string manner; ///< it ended
+  std::string manner; ///< how it ended
 
   friend bool operator==(const reported_slot&, const reported_slot&) = default;
 };
@@ -55,7 +56,7 @@ struct slot_report {
   std::uint64_t job = 0;
   std::uint64_t epoch = 0;
   std::vector<reported_slot> slots;
-  bool complete = false;           ///< no other will be started any more
+  bool complete = false;           ///< no more slots will be started
   std::vector<failed_host> failed; ///< by name; the whole blacklist
 
   friend bool operator==(const slot_report&, const slot_report&) = default;
@@ -69,9 +70,9 @@ struct formed {
   friend bool operator==(const formed&, const formed&) = default;
 };
 
-/// For people: "3.1f0c22aa", the third life of a journal.
+/// For messages to users: "3.1f0c22aa" is the third life of a journal.
 std::string epoch_text(std::uint64_t epoch);
-/// Of the life after that of `last`; `draw` is drawn anew for each life. The first one's is after 0.
+/// The epoch of the life after `last`, which is 0 before the first; `draw` is drawn at random for each life.
 std::uint64_t next_epoch(std::uint64_t last, std::uint32_t draw);
 
 envelope encode(const address& from, const returning& value);

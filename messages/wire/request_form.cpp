@@ -11,7 +11,7 @@ constexpr const char* name_rule = "a name is longer than 4096 bytes";
 
 } // namespace
 
-// ---- onto the wire ------------------------------------------------------------------------------
+// ---- encoding -----------------------------------------------------------------------------------
 
 void start(wire::Envelope::Builder root, const address& from) {
   root.setGeneration(from.generation);
@@ -85,7 +85,7 @@ void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<fast_p
   }
 }
 
-// ---- and back -----------------------------------------------------------------------------------
+// ---- decoding -----------------------------------------------------------------------------------
 
 signature read_signature(wire::Signature::Reader from, verdict& so_far) {
   signature value;
@@ -95,7 +95,7 @@ signature read_signature(wire::Signature::Reader from, verdict& so_far) {
   if (!so_far.require(extents.size() <= rank_limit, "a shape has more than 64 dimensions"))
     return value;
   value.shape.reserve(extents.size());
-  // Zeroes are left out, so that the product of the others is safe in whatever order it is taken.
+  // Zeros are skipped, so that the product of the other extents is in range in any order of multiplication.
   std::int64_t elements = 1;
   for (auto extent : extents) {
     if (!so_far.require(extent >= 0, "an extent is negative") ||

@@ -1,5 +1,5 @@
-// Signatures and requests on the wire, for the messages that hold some: a member's own and what a relay has
-// gathered. Also the pieces that schedules share with them. Only messages/ includes this header.
+// Encoding of signatures and requests, for the messages that contain them: a member's requests, and those that
+// a relay has gathered. Also the parts that schedules share with them. Only messages/ includes this header.
 #pragma once
 
 #include <cassert>
@@ -33,23 +33,23 @@ void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint
                   verdict& so_far);
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<fast_path_round>& rounds,
                  verdict& so_far);
-/// Each of an id that is not 0, and of at most `inline_limit_bytes`.
+/// Requires for each value an id other than 0 and at most `inline_limit_bytes`.
 void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline_value>& values,
                  verdict& so_far);
 void read_request(wire::Request::Reader from, request& value, verdict& so_far);
 void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far);
 
 inline capnp::Text::Reader name_of(const std::string& name) {
-  assert(name.size() <= name_limit_bytes); // checked where the caller hands the tensor over
+  assert(name.size() <= name_limit_bytes); // checked when the caller submits the tensor
   return text_of(name);
 }
 
-// How many elements of `type` fit so that their bytes can still be counted.
+// The maximum number of elements of `type` whose size in bytes fits into an int64.
 inline std::int64_t most_elements(dtype type) {
   return std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
 }
 
-// Multiplies in place; false when the product would pass `most`. Neither factor is negative.
+// Multiplies in place; false if the product would exceed `limit`. Neither factor is negative.
 inline bool multiply(std::int64_t& product, std::int64_t factor, std::int64_t limit) {
   if (factor != 0 && product > limit / factor)
     return false;
@@ -57,7 +57,7 @@ inline bool multiply(std::int64_t& product, std::int64_t factor, std::int64_t li
   return true;
 }
 
-// What signatures and bundles have in common.
+// Reads the fields that signatures and bundles have in common.
 template <class Reader, class Value>
 bool read_kind(Reader from, Value& value, verdict& so_far) {
   auto type = dtype_from(from.getDtype());
@@ -76,7 +76,7 @@ bool read_kind(Reader from, Value& value, verdict& so_far) {
   return so_far.require(value.root >= least_root && value.root < member_limit, "a root is out of range");
 }
 
-// Reads a list of structs with `read_one(reader, value)`, as far as no rule is broken.
+// Reads a list of structs with `read_one(reader, value)`, up to the first broken rule.
 template <class List, class Value, class ReadOne>
 void read_list(List from, std::vector<Value>& values, verdict& so_far, ReadOne read_one) {
   if (!so_far.require(from.size() <= list_limit, list_rule))

@@ -1,6 +1,6 @@
-// In which order are the parts of a schedule applied? The fields of Schedule in negotiation.capnp stand in
-// that order, and this is its only statement in code: whoever applies a schedule, or cuts one into pieces,
-// goes over the parts with for_each_part(). A test compares it with the schema.
+// The order in which the parts of a schedule are applied. It is the order of the fields of Schedule in
+// negotiation.capnp, and a test compares the two. No other code repeats it: code that applies a schedule, or
+// splits one, visits the parts with for_each_part().
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ constexpr void for_each_part(Schedule& plan, Visit&& visit) {
   (std::make_index_sequence<count>{});
 }
 
-/// A visitor of one function for each part.
+/// A visitor composed of one function for each part.
 template <class... Functions>
 struct for_parts : Functions... {
   using Functions::operator()...;

@@ -13,7 +13,7 @@ void write_ranks(capnp::List<std::int32_t>::Builder to, const std::vector<std::i
     to.set(i, ranks[i]);
 }
 
-// Ascending; what is more is checked by whoever reads.
+// Requires only that the ranks ascend, equal ones included; stricter checks are left to the caller.
 std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, verdict& so_far) {
   std::vector<std::int32_t> ranks;
   if (!so_far.require(from.size() <= static_cast<kj::uint>(member_limit), "a process set has too many ranks"))
@@ -41,7 +41,7 @@ std::string read_reason(capnp::Text::Reader from, verdict& so_far) {
 } // namespace
 
 void write(wire::SetChange::Builder to, const set_change& value) {
-  assert(value.sets.size() <= set_limit); // checked where the caller asks for them
+  assert(value.sets.size() <= set_limit); // checked when the caller requests the change
   to.setKind(static_cast<std::uint8_t>(value.kind));
   to.setId(value.id);
   auto sets = to.initSets(static_cast<kj::uint>(value.sets.size()));

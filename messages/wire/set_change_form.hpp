@@ -1,4 +1,4 @@
-// Changes of the process sets on the wire, for negotiation.cpp. Only messages/ includes this header.
+// Encoding of changes of process sets. Only messages/ includes this header.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ void write(capnp::List<wire::SetFault>::Builder to, const std::vector<set_fault>
 void write(capnp::List<wire::SetRestart>::Builder to, const std::vector<set_restart>& values);
 
 set_change read(wire::SetChange::Reader from, verdict& so_far);
-/// `members`: of the job.
+/// `members`: number of members of the job.
 set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_far);
 set_fault read(wire::SetFault::Reader from, verdict& so_far);
 set_restart read(wire::SetRestart::Reader from, std::int32_t members, verdict& so_far);

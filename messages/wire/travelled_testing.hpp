@@ -1,4 +1,4 @@
-// For tests: a message as the other process has it.
+// For tests: a message as the receiving process decodes it.
 #pragma once
 
 #include <catch2/catch.hpp>

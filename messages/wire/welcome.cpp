@@ -20,9 +20,9 @@ using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::write_each;
 
-/// Members share hosts, so each of these is written once.
+/// Members share hosts, so each host is encoded once.
 struct host_table {
-  std::vector<const member*> hosts; ///< the first member of each
+  std::vector<const member*> hosts; ///< the first member of each host
   std::vector<kj::uint> of_member;
 
   explicit host_table(const std::vector<member>& members) {
@@ -62,8 +62,8 @@ void write_roster(const roster& value, const host_table& table, wire::Roster::Bu
              });
 }
 
-/// A few bytes name a host, and each of its members gets a copy: all copies together are bounded as if they
-/// had travelled.
+/// A message refers to a host in a few bytes, but each decoded member gets a copy of its texts. All copies
+/// together are limited to the size of a message.
 bool read_members(capnp::List<wire::Host>::Reader hosts, capnp::List<wire::Member>::Reader listed,
                   std::vector<member>& members, verdict& so_far) {
   std::vector<std::pair<std::string, std::string>> names;
@@ -166,7 +166,7 @@ expected<welcome> decode_welcome(const envelope& message) {
         if (!so_far.require(bytes.size() > 0 && bytes.size() % sizeof(capnp::word) == 0,
                             "its list of members is not made of whole words"))
           return;
-        // Data of a message that lies at words' borders does so too.
+        // Data inside a word-aligned message is word-aligned too.
         kj::ArrayPtr<const capnp::word> words{reinterpret_cast<const capnp::word*>(bytes.begin()),
                                               bytes.size() / sizeof(capnp::word)};
         capnp::FlatArrayMessageReader inside{words, wire_form::limits_for(words.size())};

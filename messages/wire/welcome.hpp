@@ -1,6 +1,5 @@
-// What a member learns when it is let in, as plain values; their meaning is told in membership.capnp. All of
-// a generation learn the same but for their own rank: that is one value, encoded once for all of them, so
-// that a job of many members costs its rendezvous no more than its bytes.
+// The message that admits a member, as plain values; membership.capnp defines their meaning. The roster in it is
+// the same for all members of a generation, so the rendezvous encodes it once for all of them.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +15,10 @@
 
 namespace farandole {
 
-/// Most members of a job.
+/// Maximum number of members of a job.
 inline constexpr std::int32_t member_limit = 65536;
 
-/// Whether this may be somebody's rank, or a slot.
+/// Whether this number is in the range of ranks and slots.
 constexpr bool is_rank(std::int32_t number) {
   return number >= 0 && number < member_limit;
 }
@@ -38,8 +37,8 @@ struct member {
   friend bool operator==(const member&, const member&) = default;
 };
 
-/// Sets everybody's local and cross places, which follow from the hosts: local ranks are dense on each host;
-/// a cross rank counts the hosts that have this local rank. In rank order.
+/// Sets the local and cross ranks and sizes of all members, which follow from their hosts. Local ranks are dense
+/// on each host; a cross rank is dense among the members with the same local rank. `members` is in rank order.
 void set_places(std::vector<member>& members);
 
 struct setting_value {
@@ -49,30 +48,30 @@ struct setting_value {
   friend bool operator==(const setting_value&, const setting_value&) = default;
 };
 
-/// What all members of a generation are told alike.
+/// The part of a welcome that is the same for all members of a generation.
 struct roster {
   std::uint64_t generation = 0;
   std::uint64_t epoch = 0;
   std::vector<member> members; ///< position equals rank
   std::vector<setting_value> settings;
-  bool must_sync = true;      ///< members do not all stand at the same step with the same state
-  bool sets_kept = false;     ///< the process sets are those of the generation before; else all found theirs
-  std::vector<kept_set> sets; ///< by id; ranks
+  bool must_sync = true;      ///< members do not all have the same state at the same step
+  bool sets_kept = false;     ///< the previous generation's sets continue; false: all found theirs
+  std::vector<kept_set> sets; ///< by id; members are ranks
 
   friend bool operator==(const roster&, const roster&) = default;
 };
 
 struct welcome : roster {
   std::int32_t rank = 0;
-  bool joined_late = false; ///< the receiver comes to a job that has run without it
+  bool joined_late = false; ///< the receiver joins a job that has run without it
 
   friend bool operator==(const welcome&, const welcome&) = default;
 };
 
-/// As it travels in each welcome. The places of its members do not: they are what set_places() says.
+/// The roster as each welcome contains it. Local and cross ranks are not sent: the receiver calls set_places().
 std::vector<std::byte> encode(const roster& value);
 
-/// A welcome of the member of this rank. `encoded` is a roster's.
+/// The welcome of the member with this rank. `encoded` is the encoded roster.
 envelope encode_welcome(const address& from, std::int32_t rank, bool joined_late,
                         std::span<const std::byte> encoded);
 

@@ -101,10 +101,10 @@ slot_actor elastic_launcher::slot(std::int32_t number, const slot_owner_actor& d
           ended_atom::value);
     };
     auto& worker = workers_[number];
-    auto _NonArray = std::make_shared<process_end>();
+    auto process_status = std::make_shared<process_end>();
     worker = std::make_unique<elastic_worker>(stage_, number, places_.at(number),
-                                              [_NonArray, ended](const process_end& end) {
-                                                *_NonArray = end;
+                                              [process_status, ended](const process_end& end) {
+                                                *process_status = end;
                                                 ended(end);
                                               });
     return caf::behavior{
@@ -114,7 +114,7 @@ slot_actor elastic_launcher::slot(std::int32_t number, const slot_owner_actor& d
         [=, this](tick_atom) { workers_.at(number)->start(); },
         [=, this](signal_atom, int signal) { workers_.at(number)->kill(signal); },
         [=](ended_atom) {
-          caf::anon_send(driver, slot_ended{number, *_NonArray, {}});
+          caf::anon_send(driver, slot_ended{number, *process_status, {}});
           caf::anon_send(driver, slot_finished{number});
           self->quit();
         },

@@ -281,7 +281,7 @@ void elastic_worker::sync() {
       [this](const asked& asked, const error& problem) {
         if (problem)
           return failed(problem);
-        state_ = saved_ = {asked.int64_ts[0], asked.int64_ts[1]};
+        state_ = saved_ = {asked.output[0], asked.output[1]};
         train();
       });
 }
@@ -317,11 +317,11 @@ void elastic_worker::submit_next() {
     if (problem)
       return failed(problem);
     const auto expected = sum(state_.round, tensor, sets);
-    if (asked.int64_ts[0] != expected)
-      stage_.log.problem(location() + ": " + asked.name + " brings " + std::to_string(asked.int64_ts[0]) +
+    if (asked.output[0] != expected)
+      stage_.log.problem(location() + ": " + asked.name + " brings " + std::to_string(asked.output[0]) +
                          " and not " + std::to_string(expected));
     if (!sets)
-      digest_ += mix(static_cast<std::int64_t>(tensor), asked.int64_ts[0]);
+      digest_ += mix(static_cast<std::int64_t>(tensor), asked.output[0]);
     if (--in_flight_ == 0)
       end_round();
   };
@@ -352,10 +352,10 @@ void elastic_worker::commit() {
         if (problem)
           return failed(problem);
         stage_.log.committed(set(0), state_);
-        if (asked.int64_ts[0] <= interrupted_for_)
+        if (asked.output[0] <= interrupted_for_)
           return begin_round();
-        interrupted_for_ = asked.int64_ts[0];
-        interrupted(asked.int64_ts[1] == 0);
+        interrupted_for_ = asked.output[0];
+        interrupted(asked.output[1] == 0);
       });
 }
 

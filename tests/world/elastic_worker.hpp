@@ -83,7 +83,7 @@ private:
   struct asked {
     std::string name;
     operation_state_ptr operation;
-    std::vector<std::int64_t> in, int64_ts;
+    std::vector<std::int64_t> in, output;
     int settled = 0;
     set_key set;
     std::uint64_t count = 0; ///< of this name in this set
@@ -133,7 +133,7 @@ private:
   set_key set(std::uint32_t number) const;
   void ask(submission_queue& door, std::uint32_t set_number, const std::string& name, operation op,
            reduce_op reduction, std::vector<std::int64_t> in, answer told);
-  void wait_on_fast_path(const std::shared_ptr<asked>& held_asked, std::uint64_t incarnation,
+  void wait_on_fast_path(const std::shared_ptr<asked>& request, std::uint64_t incarnation,
                          std::chrono::microseconds longest);
   static std::int64_t mix(std::int64_t a, std::int64_t b);
   std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
@@ -150,7 +150,7 @@ private:
   std::uint64_t slow_ = 1;
   bool started_ = false;
   bool gone_ = false;
-  int held_signal_ = 0; ///< that came while it was stopped
+  int pending_signal_ = 0; ///< that came while it was stopped
   error failure_;
   std::unique_ptr<logger> member_log_; ///< where there is a transcript
   caf::actor clock_;                   ///< runs what is to be done later

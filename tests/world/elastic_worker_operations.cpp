@@ -19,64 +19,63 @@ set_key elastic_worker::set(std::uint32_t number) const {
 
 void elastic_worker::ask(submission_queue& door, std::uint32_t set_number, const std::string& name,
                          operation op, reduce_op reduction, std::vector<std::int64_t> in, answer told) {
-  auto _NonArray = std::make_shared<asked>();
-  _NonArray->name = name;
-  _NonArray->in = std::move(in);
-  _NonArray->int64_ts.resize(_NonArray->in.size());
-  _NonArray->set = set(set_number);
-  _NonArray->count = counts_[{_NonArray->set, name}]++;
-  _NonArray->since = stage_.world.now();
+  auto request = std::make_shared<asked>();
+  request->name = name;
+  request->in = std::move(in);
+  request->output.resize(request->in.size());
+  request->set = set(set_number);
+  request->count = counts_[{request->set, name}]++;
+  request->since = stage_.world.now();
   signature like;
   like.operation = op;
   like.dtype = dtype::int64;
   like.reduce_op = reduction;
   like.root = op == operation::broadcast ? 0 : -1;
-  like.shape = {static_cast<std::int64_t>(_NonArray->in.size())};
-  auto operation = door.submit({_NonArray->name,
+  like.shape = {static_cast<std::int64_t>(request->in.size())};
+  auto operation = door.submit({request->name,
                                 like,
-                                reinterpret_cast<const std::byte*>(_NonArray->in.data()),
-                                reinterpret_cast<std::byte*>(_NonArray->int64_ts.data()),
+                                reinterpret_cast<const std::byte*>(request->in.data()),
+                                reinterpret_cast<std::byte*>(request->output.data()),
                                 0,
                                 {},
-                                completion_mode::waiting});
+                                completion_mode::wait});
   if (!operation)
     return failed(operation.error());
-  asked_.push_back(_NonArray);
-  _NonArray->operation = std::move(*operation);
-  _NonArray->operation->on_settled([this, _NonArray, told = std::move(told), mine = incarnation_] {
-    ++_NonArray->settled;
-    const auto problem = _NonArray->operation->problem;
-    const bool on_fast_path = _NonArray->operation->seat != nullptr;
+  asked_.push_back(request);
+  request->operation = std::move(*operation);
+  request->operation->on_settled([this, request, told = std::move(told), mine = incarnation_] {
+    ++request->settled;
+    const auto problem = request->operation->problem;
+    const bool on_fast_path = request->operation->seat != nullptr;
     // The caller's thread wakes some time later.
-    after(std::chrono::microseconds(1 + draw_.below(20)),
-          [this, _NonArray, told, mine, problem, on_fast_path] {
-            _NonArray->operation = {};
-            if (!problem)
-              stage_.log.brought(_NonArray->set, _NonArray->name, _NonArray->count, _NonArray->int64_ts);
-            if (on_fast_path)
-              stage_.log.ended_on_fast_path(_NonArray->set, _NonArray->name, _NonArray->count, !problem);
-            if (mine == incarnation_)
-              told(*_NonArray, problem);
-          });
+    after(std::chrono::microseconds(1 + draw_.below(20)), [this, request, told, mine, problem, on_fast_path] {
+      request->operation = {};
+      if (!problem)
+        stage_.log.brought(request->set, request->name, request->count, request->output);
+      if (on_fast_path)
+        stage_.log.ended_on_fast_path(request->set, request->name, request->count, !problem);
+      if (mine == incarnation_)
+        told(*request, problem);
+    });
   });
-  if (is_on_fast_path(_NonArray->operation->now())) {
-    door.look_after(*_NonArray->operation);
-    wait_on_fast_path(_NonArray, incarnation_, std::chrono::microseconds(30));
+  if (is_on_fast_path(request->operation->now())) {
+    door.look_after(*request->operation);
+    wait_on_fast_path(request, incarnation_, std::chrono::microseconds(30));
   }
 }
 
 // A caller's thread that wakes and goes on with what it waits for, ever less often.
-void elastic_worker::wait_on_fast_path(const std::shared_ptr<asked>& held_asked, std::uint64_t incarnation,
+void elastic_worker::wait_on_fast_path(const std::shared_ptr<asked>& request, std::uint64_t incarnation,
                                        std::chrono::microseconds longest) {
   constexpr std::chrono::microseconds longest_of_all{20'000};
   const auto part =
       static_cast<std::uint64_t>(mix(++looks_, slot_)) % static_cast<std::uint64_t>(longest.count());
-  after(std::chrono::microseconds(1 + part), [this, held_asked, incarnation, longest, longest_of_all] {
-    const auto operation = held_asked->operation; // it may be settled here, and forgotten
+  after(std::chrono::microseconds(1 + part), [this, request, incarnation, longest, longest_of_all] {
+    const auto operation = request->operation; // it may be settled here, and forgotten
     if (!operation || incarnation != incarnation_ || operation->try_settle())
       return;
     if (is_on_fast_path(operation->now()))
-      wait_on_fast_path(held_asked, incarnation, std::min(2 * longest, longest_of_all));
+      wait_on_fast_path(request, incarnation, std::min(2 * longest, longest_of_all));
   });
 }
 
@@ -85,7 +84,7 @@ std::optional<silence_watch::standing_member> elastic_worker::standing_now() con
     return std::nullopt;
   silence_watch::standing_member current{slot_, in_since_, {}};
   const auto oldest = std::ranges::find_if(
-      asked_, [](const std::shared_ptr<asked>& held_asked) { return held_asked->settled == 0; });
+      asked_, [](const std::shared_ptr<asked>& request) { return request->settled == 0; });
   if (oldest != asked_.end())
     current.waits_since = (*oldest)->since;
   return current;

@@ -19,7 +19,7 @@ void elastic_worker::kill(int signal) {
   if (gone_)
     return;
   if (signal != SIGKILL && stage_.world.all_processes().stopped(id_of(slot_)))
-    held_signal_ = signal;
+    pending_signal_ = signal;
   else
     exit(128 + signal, signal);
 }
@@ -35,8 +35,8 @@ void elastic_worker::proceed() {
   stage_.silences.continued(slot_, stage_.world.now());
   stage_.world.proceed(id_of(slot_));
   stage_.net.proceed(id_of(slot_));
-  if (held_signal_ != 0)
-    kill(held_signal_);
+  if (pending_signal_ != 0)
+    kill(pending_signal_);
 }
 
 void elastic_worker::exit(int code, int signal) {

@@ -44,14 +44,14 @@ set_play::set_play(const set_options& options) : options_(options) {
   std::vector<std::size_t> live{0};
   // A new one is equal to no other that lives, which would be refused.
   const auto begin = [&](std::uint64_t one_in) {
-    std::vector<std::int32_t> int32_ts;
+    std::vector<std::int32_t> chosen_ranks;
     for (auto rank : all)
       if (draw.below(one_in) == 0)
-        int32_ts.push_back(rank);
-    const auto entry = [&](std::size_t set) { return ranks_[set] == int32_ts; };
-    if (int32_ts.empty() || std::any_of(live.begin(), live.end(), entry))
+        chosen_ranks.push_back(rank);
+    const auto entry = [&](std::size_t set) { return ranks_[set] == chosen_ranks; };
+    if (chosen_ranks.empty() || std::any_of(live.begin(), live.end(), entry))
       return false;
-    begin_set(std::move(int32_ts), live);
+    begin_set(std::move(chosen_ranks), live);
     return true;
   };
   set_action first{set_action::what::found};

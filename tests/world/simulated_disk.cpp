@@ -14,11 +14,11 @@ constexpr std::uint64_t disk_stream = 407;
 
 class simulated_disk::file final : public disk_file {
 public:
-  file(simulated_disk& owner, std::shared_ptr<bool> alive, std::shared_ptr<content> held_content)
-      : disk_(owner), alive_(std::move(alive)), held_content_(std::move(held_content)) {}
+  file(simulated_disk& owner, std::shared_ptr<bool> alive, std::shared_ptr<content> stored)
+      : disk_(owner), alive_(std::move(alive)), content_(std::move(stored)) {}
 
   bool read(std::vector<std::byte>& bytes) override {
-    bytes.insert(bytes.end(), held_content_->bytes.begin(), held_content_->bytes.end());
+    bytes.insert(bytes.end(), content_->bytes.begin(), content_->bytes.end());
     return true;
   }
 
@@ -28,8 +28,8 @@ public:
     const bool ends = disk_.ends_now();
     const bool full = disk_.full_;
     const auto count = ends || full ? disk_.draw_.below(bytes.size() + 1) : bytes.size();
-    held_content_->bytes.insert(held_content_->bytes.end(), bytes.begin(),
-                                bytes.begin() + static_cast<std::ptrdiff_t>(count));
+    content_->bytes.insert(content_->bytes.end(), bytes.begin(),
+                           bytes.begin() + static_cast<std::ptrdiff_t>(count));
     if (ends)
       disk_.end();
     disk_.behind_ = full;
@@ -43,8 +43,8 @@ public:
       return true;
     const bool ends = disk_.ends_now();
     if (!ends || disk_.draw_.one_in(2)) {
-      held_content_->bytes.resize(std::min(bytes, held_content_->bytes.size()));
-      held_content_->synced = std::min(held_content_->synced, held_content_->bytes.size());
+      content_->bytes.resize(std::min(bytes, content_->bytes.size()));
+      content_->synced = std::min(content_->synced, content_->bytes.size());
     }
     if (ends)
       disk_.end();
@@ -56,7 +56,7 @@ public:
       return true;
     const bool ends = disk_.ends_now();
     if (!ends || disk_.draw_.one_in(2))
-      held_content_->synced = held_content_->bytes.size();
+      content_->synced = content_->bytes.size();
     if (ends)
       disk_.end();
     return true;
@@ -65,7 +65,7 @@ public:
 private:
   simulated_disk& disk_;
   std::shared_ptr<bool> alive_;
-  std::shared_ptr<content> held_content_;
+  std::shared_ptr<content> content_;
 };
 
 class simulated_disk::lock final : public disk_lock {

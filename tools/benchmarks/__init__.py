@@ -1,5 +1,9 @@
-"""Benchmarks: Farandole beside its rivals, in one run, taking turns.
+"""Benchmarks: Farandole and its rivals in one run, in alternation.
 
-`works` says what is measured and what is wanted, `stacks` how each library does it, `worker` is the process that does
-it, `crew` the processes of one stack, `collectives` the rounds, `report` the tables.
+- `works`: the measured operations and the target for each
+- `stacks`: how each library carries out an operation
+- `worker`: a process that carries out operations
+- `crew`: the processes of one stack
+- `collectives`: the rounds of measurements
+- `report`: the tables
 """

@@ -1,4 +1,4 @@
-"""tools/bench: what is measured, and how often."""
+"""The command line of tools/bench: chooses the benchmarks and the number of rounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NETWORKS = ("wire", "sweep")
 
 
 def between_hosts(given: argparse.Namespace) -> str:
-    """The tables of both parts, or of one."""
+    """The tables of both parts, or of the part that `--only` names."""
     tables = []
     if given.only != "sweep":
         tables.append(network.markdown(network.measure(given.rounds)))
@@ -26,7 +26,7 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "sets": lambda given: sets.markdown(sets.measure(given.rounds), given.rounds),
     "elastic": lambda given: elastic.markdown(elastic.measure(given.rounds, given.horovod_python)),
 }
-"""What is measured in so many rounds and comes to one table, by its command."""
+"""By command: the benchmarks that have a number of rounds and produce one table."""
 
 PERCEPTRONS = [each.framework.name for each in mlp.FRAMEWORKS]
 TRAINED = [each.name for each in training.FRAMEWORKS] + PERCEPTRONS

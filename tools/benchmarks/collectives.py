@@ -1,4 +1,5 @@
-"""Farandole beside its rivals: rounds in which the crews take turns, so that drift of the machine hits all alike."""
+"""Measures collectives of Farandole and its rivals. In each round the crews take turns, so that drift of the machine
+affects all alike."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from benchmarks.works import (
 OURS = "farandole"
 WITHOUT_BOARD = "farandole without board"
 FEWER = {
-    # What each stack has no use for: buckets where the library fuses by itself, single tensors where it cannot.
+    # Works that are left out for a stack: buckets where the library fuses by itself, single tensors where it cannot.
     OURS: ["1000 × 1 KiB, buckets"],
     "horovod": ["1000 × 1 KiB, buckets"],
     "mpi4py": ["1000 × 1 KiB"],
@@ -34,7 +35,7 @@ ONLY = {WITHOUT_BOARD: ["4 B", "64 KiB"]}
 
 @dataclass(frozen=True)
 class Sample:
-    """One block: seconds a work took, and processor seconds of all ranks together."""
+    """One block of a work: wall-clock seconds, and processor seconds of all ranks together."""
 
     wall: float
     cpu: float
@@ -42,7 +43,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Block:
-    """Seconds of a thousand operations, of their bytes as one, and of the yardstick beside them; the worst rank's."""
+    """Seconds of a thousand operations, of one operation on as many bytes, and of the yardstick; each of the slowest
+    rank."""
 
     many: float
     one: float
@@ -55,7 +57,7 @@ class Block:
 
 @dataclass
 class Extras:
-    """Farandole alone: seconds, KiB and shares of a core, the worst rank's where ranks differ."""
+    """Measurements of Farandole alone: seconds, KiB and shares of a core, of the worst rank where ranks differ."""
 
     init_seconds: float = 0.0
     submit_seconds: float = 0.0
@@ -67,7 +69,7 @@ class Extras:
 
 @dataclass
 class Measured:
-    """Everything of one number of ranks."""
+    """All measurements with one number of ranks."""
 
     np: int
     samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)  # by (stack, work), one a round
@@ -80,14 +82,15 @@ class Measured:
         self.problems.append(str(problem))
 
     def share(self, stack: str, work: str, rival: str, rival_work: str) -> float:
-        """Median over the rounds of our time by theirs in the same round."""
+        """Median over the rounds of our time divided by the rival's time in the same round."""
         pairs = zip(self.samples[stack, work], self.samples[rival, rival_work])
         return statistics.median(ours.wall / theirs.wall for ours, theirs in pairs)
 
     def overheads(self) -> tuple[list[float], list[float]]:
-        """Seconds an operation costs: in the blocks that found the machine at its full speed, and in all.
+        """Seconds of overhead per operation: in the blocks during which the machine ran at full speed, and in all.
 
-        With more ranks than cores yardsticks get in each other's way, so the quickest is one of as many ranks.
+        Full speed is judged by the fastest yardstick with the same number of ranks, because yardsticks of more ranks
+        than cores slow each other down.
         """
         quickest = min(each.yardstick for each in self.blocks)
         quick = [each.overhead for each in self.blocks if each.yardstick <= FULL_SPEED * quickest]
@@ -121,7 +124,7 @@ def started(stacks: Iterable[str], np: int, horovod_python: str, into: Measured)
 
 
 def still(crew: Crew, frozen: bool) -> None:
-    # Horovod's thread polls all the time; it must not do so while others are measured.
+    # Horovod's thread polls all the time, so it is stopped while other stacks are measured.
     if crew.name == "horovod":
         crew.freeze(frozen)
 
@@ -166,7 +169,7 @@ def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured
 
 
 def measure_extras(np: int, idle_seconds: float) -> Extras:
-    """What is asked of Farandole alone, in fresh processes."""
+    """Measures Farandole alone, in new processes."""
     extras = Extras()
     crew = Crew(OURS, np)
     try:

@@ -1,4 +1,4 @@
-"""The processes of one stack: started by that stack's own launcher, then told by the coordinator what to do."""
+"""The processes of one stack: started by the stack's own launcher, then commanded by the coordinator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CrewFailed(Exception):
 
 
 class Member:
-    """One worker, at the other end of a connection."""
+    """The coordinator's connection to one worker."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(START_SECONDS)
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 class Crew:
-    """`name` is the stack, with words behind it for other settings of the same library."""
+    """The workers of one stack. `name` is the stack, followed by words that denote other settings of the library."""
 
     def __init__(self, name: str, np: int, python: str = "", environment: dict[str, str] | None = None) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Crew:
         self.start()
 
     def start(self) -> None:
-        # A socket with a name in the file system can be reached from other network namespaces, too.
+        # A socket with a path in the file system can also be reached from other network namespaces.
         with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder, socket.socket(socket.AF_UNIX) as door:
             where = f"{folder}/coordinator"
             door.bind(where)
@@ -102,7 +102,7 @@ class Crew:
         self.launched.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2))
 
     def do(self, command: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Tells every member, then hears every member."""
+        """Sends a command to every member, then receives every member's answer."""
         arguments = {name: asdict(each) if isinstance(each, Work) else each for name, each in arguments.items()}
         try:
             for member in self.members:
@@ -112,7 +112,7 @@ class Crew:
             raise CrewFailed(f"{self.name} at {self.np} ranks: {command}: {problem}") from problem
 
     def join(self) -> list[dict[str, Any]]:
-        """Loads the library, then joins the job: all members at the same moment."""
+        """Loads the library in all members, then lets all of them join the job at the same time."""
         try:
             self.do("load")
             return self.do("init")
@@ -121,12 +121,12 @@ class Crew:
             raise
 
     def freeze(self, still: bool) -> None:
-        """Holds the members, for libraries that burn processors while they wait."""
+        """Stops the members or lets them continue, for libraries that poll while they wait."""
         for member in self.members:
             os.kill(member.pid, signal.SIGSTOP if still else signal.SIGCONT)
 
     def run_first(self) -> None:
-        """From now on no process of ordinary priority takes a core from the members. Needs root."""
+        """Gives the members real-time priority, so that no ordinary process takes a core from them. Needs root."""
         for member in self.members:
             for task in Path(f"/proc/{member.pid}/task").iterdir():
                 os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(1))
@@ -151,7 +151,7 @@ class Crew:
 
 
 class HostsCrew(Crew):
-    """Farandole on several hosts, one worker on each; `name` is for people, `settings` make the difference."""
+    """Farandole on several hosts, with one worker on each. `settings` configure the workers; `name` is a label."""
 
     def __init__(self, name: str, hosts: Hosts, settings: dict[str, str]) -> None:
         self.hosts = hosts

@@ -1,4 +1,4 @@
-"""How long a change of the members holds up those that stay: a worker that is killed, that joins, that leaves."""
+"""Measures how long a change of membership delays the other members: a worker is killed, joins or leaves."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ DEADLINE_S = 120
 AT_STEP = 300
 WORLD_TEST = ROOT / "build" / "tests" / "world" / "world_test"
 
-# Every line tells a time in ms of the clock that all processes of a machine share. KILL: the victim's last one. TOLD: a
-# survivor was told. GO: the last step before and the first step after the members changed, from so many to so many, and
-# how many completed steps were taken back. The victim is alone on its host, since Horovod ends all workers of a host on
-# which one has failed.
+# Output of the script. Times are in ms of CLOCK_MONOTONIC, which all processes of a machine share.
+# - KILL TIME: the victim is about to kill itself.
+# - TOLD TIME: an operation of a survivor has failed.
+# - GO BEFORE AFTER LAST FIRST LOST: the number of members changed from BEFORE to AFTER. LAST and FIRST are the times
+# of
+#   the last step before and the first step after; LOST is the number of completed steps that were rolled back.
+# The victim is alone on its host, because Horovod ends all workers of a host on which one has failed.
 HOROVOD = f"""
 import os, signal, sys, time
 import torch, horovod.torch as hvd
@@ -61,7 +64,7 @@ def train(state):
 train(state)
 """
 
-# The same with what PyTorch brings: every worker is started anew, and they find each other through a new store.
+# The same with torchrun, which restarts every worker. The new workers connect through a new store.
 TORCHRUN = f"""
 import os, signal, time
 import torch, torch.distributed as dist
@@ -84,7 +87,7 @@ dist.destroy_process_group()
 """
 
 
-# By default all restarts share one store, in which workers find the addresses of those before them (PyTorch 135712).
+# By default all restarts share one store, in which workers find addresses of the previous workers (PyTorch 135712).
 TORCHRUN_SETTINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 VICTIMS_HOST = "127.0.0.1"
 HOSTS = f"localhost:{RANKS - 1},{VICTIMS_HOST}:1"
@@ -92,7 +95,7 @@ HOSTS = f"localhost:{RANKS - 1},{VICTIMS_HOST}:1"
 
 @dataclass
 class Elastic:
-    """Milliseconds by round, and steps."""
+    """Milliseconds and rolled-back steps, one entry for each round."""
 
     told: list[float] = field(default_factory=list)
     regrouped: list[float] = field(default_factory=list)
@@ -107,7 +110,8 @@ class Elastic:
 
 
 class Change(NamedTuple):
-    """Of one member that was there before: its last step before the members changed, its first one after."""
+    """A change of membership as one remaining member saw it: the times of its last step before and its first step
+    after."""
 
     last: float
     first: float
@@ -121,7 +125,8 @@ def _run(
     settings: dict[str, str] | None = None,
     must_end_well: bool = True,
 ) -> str:
-    """What a job says. Once so many members have begun, the hosts are these."""
+    """Runs a job and returns its output. `change` is (n, text): once n members have begun, `text` becomes the list of
+    hosts."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -153,7 +158,7 @@ def _times(said: str, word: str) -> list[float]:
 
 
 def _changes(said: str, size: int) -> list[Change]:
-    """Of those that were there before and came to be so many."""
+    """The changes to `size` members, of members that existed before."""
     found = re.findall(rf"GO [1-9]\d* {size} ([0-9.]+) ([0-9.]+) (-?\d+)", said)
     return [Change(float(last), float(first), int(lost)) for last, first, lost in found]
 
@@ -208,7 +213,7 @@ def _round(into: Elastic, folder: Path, horovod_python: str) -> None:
 
 
 def _rendezvous_ms() -> Optional[float]:
-    """Of a rendezvous' own time, for a regroup of 512 simulated ranks; none where the tests are not built."""
+    """The rendezvous' own time for a regroup of 512 simulated ranks, in ms; None if the tests are not built."""
     if not WORLD_TEST.exists():
         return None
     page = subprocess.run([WORLD_TEST, "--regroup-scale"], capture_output=True, text=True, timeout=300, check=True)
@@ -218,7 +223,7 @@ def _rendezvous_ms() -> Optional[float]:
 
 
 def measure(rounds: int, horovod_python: str) -> Elastic:
-    """In each round all of it, one after the other; before them, once, what is simulated."""
+    """Runs the simulated regroup once, and then in each round all other measurements, one after the other."""
     measured = Elastic(rendezvous_ms=_rendezvous_ms())
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
         for number in range(rounds):

@@ -1,5 +1,5 @@
-"""How long a step of a small perceptron (784-128-10, batch 32) takes where frameworks call Farandole from threads of
-their own: on two workers, and in one process that does not communicate."""
+"""Measures a step of a small perceptron (784-128-10, batch 32) in frameworks that call Farandole from their own
+threads: on two workers, and in one process without communication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Steps = dict[str, list[float]]  # milliseconds a step by way, one a round
 
 
 def measure_one(framework: Framework, rounds: int, count: int) -> Steps:
-    """The two ways in turn, in fresh processes each round: where the kernel puts threads differs between jobs."""
+    """Measures both ways in turn. Each round starts new processes, because the kernel's placement of threads differs
+    between jobs."""
     python = str(ROOT / framework.environment / "bin" / "python")
     steps: Steps = {}
     for number in range(rounds):

@@ -1,4 +1,4 @@
-"""Between two hosts with a network of known speed: how near an allreduce comes to what the wire can carry."""
+"""Compares an allreduce between two hosts with a raw TCP stream, on a network of known speed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ BYTES = 64 << 20
 STREAM_SHARE_WANTED = 1.06  # of the time of a raw stream that moves what an allreduce must
 HALF_WANTED = 0.54  # fp16: half the bytes, with the same allowance
 
-# Each round moves the same bytes three ways, one after another: a plain TCP stream from rank 0 to rank 1 of as many
-# bytes as each rank of an allreduce must send, 2 (N - 1) / N of the tensor; the allreduce; the allreduce in fp16.
+# Each round takes three measurements, one after another:
+# - a raw TCP stream from rank 0 to rank 1, of as many bytes as each rank of an allreduce must send: 2 (N - 1) / N of
+#   the tensor
+# - the allreduce
+# - the allreduce in fp16
 WORKER = """
 import json, os, socket, time
 
@@ -82,7 +85,7 @@ class Network:
     fp16: list[float]
 
     def share(self, ours: list[float]) -> float:
-        """Of the stream's time, in the same round."""
+        """Median over the rounds of a time divided by the stream's time in the same round."""
         return statistics.median(mine / raw for mine, raw in zip(ours, self.stream))
 
 

@@ -1,4 +1,4 @@
-"""One work under Farandole alone, over and over: something to point a profiler at."""
+"""Repeats one work under Farandole alone, as a target for profilers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.works import AT_ONCE, ON_AND_ON, WORKS, Work
 
 
 def work_named(name: str) -> Work:
-    """One of the table's, or a size such as `4096` (bytes) or `1000x1024` (tensors × bytes)."""
+    """A work of the table by its name, or a new one by its size: `4096` (bytes) or `1000x1024` (tensors × bytes)."""
     for work in [*WORKS, ON_AND_ON, AT_ONCE]:
         if work.name == name:
             return work

@@ -1,4 +1,4 @@
-"""Tables for people, in Markdown: shown, and kept in docs/benchmarks.md between two marks."""
+"""Markdown tables of the results: printed, and written to docs/benchmarks.md between two marks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ END = "<!-- end of what was measured -->"
 
 
 def _ticks() -> tuple[int, int]:
-    """Of all cores since the machine started: wanted by somebody, and of these not given to this virtual machine."""
+    """Clock ticks of all cores since the machine started: those in which a process was runnable, and of these the
+    stolen ones, which the hypervisor gave to other virtual machines."""
     user, nice, system, _, _, irq, softirq, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
     return user + nice + system + irq + softirq + stolen, stolen
 
@@ -34,7 +35,7 @@ _AT_FIRST = _ticks()
 
 
 def machine() -> str:
-    """Processor, cores, memory, kernel and libraries, and how much of it others used meanwhile, in one line."""
+    """One line with processor, cores, memory, kernel, PyTorch and the share of stolen processor time."""
     import torch
 
     model = next(
@@ -118,7 +119,7 @@ def extras_table(all_measured: list[Measured]) -> list[str]:
     ]
 
     def add(what: str, limit: float | None, unit: str, values: list[float], of: int = 0) -> None:
-        """The limit is for the column of so many ranks, or for all."""
+        """Adds a row. The limit applies to the column of `of` ranks, or to all columns if `of` is 0."""
         met = [limit is None or of not in (0, each.np) or value <= limit for each, value in zip(all_measured, values)]
         cells = [verdict(f"{value:.3g}", good) for value, good in zip(values, met)]
         lines.append(row(what, "report" if limit is None else f"≤ {limit:g} {unit}", *cells))
@@ -161,7 +162,7 @@ def markdown(all_measured: list[Measured], rounds: int) -> str:
 
 
 def write(command: str, text: str) -> None:
-    """Puts the text between the command's marks on the page, in place of what was there."""
+    """Replaces the text between the command's marks on the page."""
     begin = f"<!-- measured by tools/bench {command} -->"
     before, rest = PAGE.read_text().split(begin, 1)
     _, after = rest.split(END, 1)

@@ -1,4 +1,4 @@
-"""Process sets side by side: what one set's small operations wait while a disjoint set is busy with large ones."""
+"""Measures the latency of small operations in one process set while a disjoint set runs large ones."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from benchmarks.crew import ROOT
 from benchmarks.report import machine, milliseconds, row, verdict
 
 RANKS = 4
-SHARE_WANTED = 2.0  # p99 beside a busy set, of p99 alone; where there are two cores a rank
+SHARE_WANTED = 2.0  # p99 beside a busy set divided by p99 alone, on a machine with two cores for each rank
 
-# Ranks 0 and 1 are the small set, 2 and 3 the large one. In a round the small set does the same operations twice: while
-# the large set waits in a barrier of all, and while it reduces 256 MiB.
+# Ranks 0 and 1 are the small set, ranks 2 and 3 the large one. In each round the small set runs the same operations
+# twice: while the large set waits in a barrier of all ranks, and while it reduces 256 MiB.
 WORKER = """
 import json, time
 import torch

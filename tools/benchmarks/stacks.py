@@ -1,6 +1,6 @@
-"""How each library does a work: one class a library, all with the same few verbs. Runs inside the workers only.
+"""One class for each library, which carries out works by the library's functions. Runs inside the workers only.
 
-Imports are inside the classes: a worker must not load a library that it does not measure.
+Imports are inside the classes, because a worker must not load a library that it does not measure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Verbs = dict[str, Callable[[Any], Any]]
 
 
 class Stack:
-    """What a worker needs: to join the job, and a function that does a work once on given tensors."""
+    """The interface to a library: joins the job, and makes functions that carry out a work on given tensors."""
 
     def load(self) -> None:
         """Imports the library."""
@@ -32,18 +32,19 @@ class Stack:
         raise NotImplementedError
 
     def ready(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
-        """The work as a function that gives what comes out; what can be prepared once is prepared here."""
+        """A function that carries out the work once and returns the results. This call makes preparations that are
+        needed only once, so that they are not measured."""
         if len(tensors) > 1:
             return self.several(work, tensors)
         do, tensor = self.single(work), tensors[0]
         return lambda: [do(tensor)]
 
     def single(self, work: Work) -> Callable[[Any], Any]:
-        """The work's operation on one tensor, synchronously. Memory for another output is allocated at each call."""
+        """The work's synchronous operation on one tensor. If it is not in place, each call allocates its output."""
         raise NotImplementedError
 
     def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
-        """Sums of several tensors, in place."""
+        """A function that sums several tensors over all ranks, in place."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -51,7 +52,7 @@ class Stack:
 
 
 class HorovodInterface(Stack):
-    """Farandole and Horovod, through the same interface: everything is handed in one by one."""
+    """Farandole and Horovod, through their common interface: tensors are submitted one by one."""
 
     def load(self) -> None:
         import horovod.torch as hvd
@@ -227,7 +228,7 @@ class Mpi4py(Stack):
 
 
 def buckets(tensors: Tensors, limit_bytes: int) -> list[tuple[Any, Tensors, Tensors]]:
-    """(flat buffer, one view into it a member, members) for as many buckets as the limit makes."""
+    """Packs tensors into buckets of at most `limit_bytes`: (flat buffer, views of it by member, members) for each."""
     import torch
 
     groups: list[Tensors] = [[]]
@@ -247,14 +248,15 @@ def buckets(tensors: Tensors, limit_bytes: int) -> list[tuple[Any, Tensors, Tens
 
 
 def copy_all(targets: Tensors, sources: Tensors) -> None:
-    """In one call: a Python loop over a thousand copies would be what is measured."""
+    """Copies in one call, because the time of a Python loop over a thousand copies would dominate the measurement."""
     import torch
 
     torch._foreach_copy_(targets, sources)
 
 
 def stack_named(name: str) -> Stack:
-    """`farandole without fast path` and the like are the same library with other settings."""
+    """The stack of a crew's name. Words behind the library, as in `farandole without board`, denote other
+    settings."""
     library = name.split()[0]
     classes = {"farandole": HorovodInterface, "horovod": HorovodInterface, "gloo": Gloo, "mpi4py": Mpi4py}
     return classes[library]()

@@ -1,7 +1,7 @@
-"""The paths between two hosts side by side, without a limit on the network: allreduces from 4 B to 256 MiB.
+"""Compares the paths between two hosts by allreduces from 4 B to 256 MiB, on a network without a rate limit.
 
-Each path has a job of its own between the same two network namespaces; the jobs take turns, as libraries do in
-collectives.py. gloo and ucx neither encrypt nor authenticate here, tcp does both.
+Each path has its own job between the same two network namespaces. The jobs take turns, as libraries do in
+collectives.py. Here tcp encrypts and authenticates; gloo and ucx do neither.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATHS: dict[str, dict[str, str]] = {
     "gloo": {"FARANDOLE_CPU_PATH": "gloo", **TRUSTED},
     "ucx": {"FARANDOLE_CPU_PATH": "ucx", **TRUSTED},
 }
-"""Settings by path. What tcp's time is compared with comes second."""
+"""Settings by path. The second path is the one to which tcp is compared."""
 
 OURS, RIVAL = "tcp", "gloo"
 
@@ -40,13 +40,13 @@ WORKS = [
     Work("256 MiB", (64 * MIB,), 1, warm=1),
 ]
 SHARES_WANTED = {"4 B": 0.5, "4 KiB": 0.5}  # of gloo's time; of all others 1
-LEAST_FOR_A_RATE = 64 << 10  # processor time for each byte says nothing of smaller tensors
+LEAST_FOR_A_RATE = 64 << 10  # for smaller tensors the processor time per byte is meaningless
 
 
 def measure(rounds: int, names: Sequence[str] = (), first: bool = False) -> Measured:
-    """Makes two hosts, measures these works (all where none is named), and removes the hosts.
+    """Makes two hosts, measures the named works (all by default), and removes the hosts.
 
-    `first`: at a priority above that of whatever else the machine does.
+    `first`: run the workers at a higher priority than all other processes of the machine.
     """
     reason = why_not()
     if reason:
@@ -70,7 +70,7 @@ def measure(rounds: int, names: Sequence[str] = (), first: bool = False) -> Meas
         finally:
             hosts.remove()
     if measured.problems:
-        sys.exit(1)  # they have been told
+        sys.exit(1)  # the problems were reported when they occurred
     return measured
 
 

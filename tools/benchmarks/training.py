@@ -1,5 +1,6 @@
-"""How fast a small residual network trains on two workers, beside each framework's own distribution, what ``init()``
-costs a process that does not communicate, and what an asynchronous operation costs in each framework."""
+"""Measures three things in each framework: the speed of training a small residual network on two workers, compared to
+the framework's own distribution; the cost of ``init()`` for a process that does not communicate; and the cost of an
+asynchronous operation."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ INIT_WANTED = 0.99  # of the speed of a process that has not called init()
 
 
 class Overhead(NamedTuple):
-    """What an operation may cost, in µs."""
+    """The maximum cost of an operation, in µs."""
 
     kind: str
     wanted_us: float
 
 
 class Framework(NamedTuple):
-    """Where it is installed, what its own distribution is called, and what is wanted."""
+    """A framework: its environment, the name of its own distribution, and the targets for its overheads."""
 
     name: str
     environment: str
@@ -62,7 +63,8 @@ class TrainingCrew(Crew):
         if self.way.name in ("farandole", "horovod"):
             super().launch(worker)
             return
-        # One process needs no launcher; several of a framework's own learn of each other by its variables.
+        # One process needs no launcher. Workers of a framework's own distribution find each other through its
+        # environment variables.
         ports = [free_port() for _ in range(self.np)]
         addresses = [f"127.0.0.1:{port}" for port in ports]
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "GLOO_SOCKET_IFNAME": "lo"}
@@ -74,7 +76,12 @@ class TrainingCrew(Crew):
 
 @dataclass
 class Measured:
-    """Of one framework: steps a second by way, one a round; seconds an operation by kind; what went wrong."""
+    """The results of one framework.
+
+    - ``speeds``: steps per second by way, one entry for each round
+    - ``overheads``: seconds per operation by kind
+    - ``problems``: error messages
+    """
 
     framework: Framework
     speeds: dict[str, list[float]] = field(default_factory=dict)
@@ -82,7 +89,7 @@ class Measured:
     problems: list[str] = field(default_factory=list)
 
     def ratio(self, way: str, rival: str) -> Optional[float]:
-        """Median over the rounds of one way's speed by another's in the same round."""
+        """Median over the rounds of one way's speed divided by the rival's in the same round."""
         if way not in self.speeds or rival not in self.speeds:
             return None
         pairs = zip(self.speeds[way], self.speeds[rival])
@@ -103,14 +110,14 @@ def _ways(framework: Framework, horovod_python: str, small: bool) -> list[tuple[
         ways.append((Way("horovod", batch, 1, small), RANKS))
     if small and framework.own:
         return ways
-    # One process does what all workers do together, on all cores.
+    # One process does the work of all workers, on all cores.
     ways.append((Way("plain", batch * RANKS, cores, small), 1))
     ways.append((Way("joined", batch * RANKS, cores, small), 1))
     return ways
 
 
 def measure_one(framework: Framework, rounds: int, horovod_python: str, small: bool) -> Measured:
-    """One framework's contestants, taking turns; those whose turn it is not sleep in a read."""
+    """Measures one framework's contestants in turn; the others sleep in a read meanwhile."""
     measured = Measured(framework)
     python = str(ROOT / framework.environment / "bin" / "python")
     crews: list[TrainingCrew] = []
@@ -141,7 +148,7 @@ def measure_one(framework: Framework, rounds: int, horovod_python: str, small: b
 
 def _take_turns(crews: list[TrainingCrew], rounds: int, count: int, into: Measured) -> None:
     for crew in crews:
-        crew.do("steps", count=2 * count)  # graphs are made, names are known, pages are touched
+        crew.do("steps", count=2 * count)  # warm-up: graphs, negotiated names, touched pages
     for number in range(rounds):
         turn = crews[number % len(crews) :] + crews[: number % len(crews)]
         for crew in turn:
@@ -153,7 +160,7 @@ def _take_turns(crews: list[TrainingCrew], rounds: int, count: int, into: Measur
 
 
 def measure(rounds: int, horovod_python: str = "", small: bool = False, only: Any = None) -> list[Measured]:
-    """Every framework that has an environment here, one after the other."""
+    """Measures every framework that has an environment here, one after the other."""
     all_measured = []
     for framework in FRAMEWORKS:
         if only and framework.name not in only:
@@ -180,7 +187,7 @@ def _ratio(value: Optional[float], wanted: float) -> str:
 
 
 def markdown(all_measured: list[Measured], rounds: int) -> str:
-    """Three tables: speed, what ``init()`` costs, what an operation costs."""
+    """Three tables: speed, cost of ``init()``, and cost of an operation."""
     with_horovod = any("horovod" in each.speeds for each in all_measured)
     heads = ["steps/s on 2 workers", "Farandole", "its own distribution", *(["Horovod"] if with_horovod else [])]
     heads += ["one process, all cores, the whole batch", "of the best rival, wanted ≥ 1"]

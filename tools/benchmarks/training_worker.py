@@ -1,8 +1,8 @@
-"""One process of a crew that trains: makes its framework's trainer, then does what the coordinator says.
+"""One process of a crew that trains: makes its framework's trainer, then runs the coordinator's commands.
 
     python -m benchmarks.training_worker "WAY FRAMEWORK BATCH THREADS SMALL" SOCKET
 
-Nothing but the standard library and the one framework is used, so any interpreter that has it will do.
+It uses only the standard library and the one framework, so it runs in any interpreter that has the framework.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPEATED = 5  # in one block of an overhead
 
 
 class Worker:
-    """What the coordinator can ask for."""
+    """The coordinator's commands, one method each."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
@@ -36,14 +36,14 @@ class Worker:
         return {}
 
     def steps(self, count: int) -> Answer:
-        """Seconds that so many steps take, and the last one's loss."""
+        """Seconds that `count` steps take, and the loss of the last one."""
         gc.collect()
         begin = time.perf_counter()
         loss = self.trainer.steps(count)
         return {"seconds": time.perf_counter() - begin, "loss": loss}
 
     def overhead(self, kind: str, blocks: int) -> Answer:
-        """Seconds a small asynchronous operation takes beside its bytes, block by block."""
+        """Seconds of a small asynchronous operation less the time of moving its bytes, for each block."""
         many, one = self.trainer.operations(kind)
         for _ in range(10):
             many()
@@ -51,7 +51,7 @@ class Worker:
         for _ in range(blocks):
             seconds = []
             for do in (many, one):
-                do()  # in step again
+                do()  # synchronizes the ranks
                 begin = time.perf_counter()
                 for _ in range(REPEATED):
                     do()
@@ -83,7 +83,7 @@ def main() -> None:
             lines.flush()
             if do == "stop":
                 break
-    # TensorFlow's collectives of its own hold threads that nobody ends.
+    # os._exit, because threads of TensorFlow's own collectives never end.
     sys.stdout.flush()
     os._exit(0)
 

@@ -2,8 +2,9 @@
 
     python -m benchmarks.worker STACK SOCKET
 
-Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the stack whose turn it
-is has the machine to itself. The process uses only the standard library and PyTorch, so any interpreter will do.
+Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the stack that is being
+measured has the machine to itself. The process uses only the standard library and PyTorch, so it runs in any
+interpreter that has these.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Answer = dict[str, Any]
 
 
 def cpu_seconds() -> float:
-    """Of all threads of this process."""
+    """Processor seconds of all threads of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -38,7 +39,7 @@ def status_kib(*fields: str) -> dict[str, int]:
 
 
 def shared_kib() -> int:
-    """This process's part of shared memory: each page counts once over all that map it."""
+    """This process's proportional share of shared memory: each page is divided by the number of its mappings."""
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss_Shmem:"):
             return int(line.split()[1])
@@ -46,7 +47,7 @@ def shared_kib() -> int:
 
 
 def wakeups() -> int:
-    """Times that any thread of this process slept and was woken."""
+    """The number of voluntary context switches of all threads of this process."""
     total = 0
     for task in Path("/proc/self/task").iterdir():
         for line in (task / "status").read_text().splitlines():
@@ -56,9 +57,9 @@ def wakeups() -> int:
 
 
 def yardstick() -> float:
-    """Seconds of the same few thousand steps of an interpreter: how fast this processor is right now.
+    """Seconds of a fixed loop in the interpreter, which shows the current speed of the processor.
 
-    A virtual one shares its core with strangers, and may be half as fast for seconds on end.
+    A virtual processor shares its core with other virtual machines, and may run at half speed for seconds.
     """
     counts: dict[int, int] = {}
     begin = time.perf_counter()
@@ -68,7 +69,7 @@ def yardstick() -> float:
 
 
 def expected(work: Work, size: int) -> list[float]:
-    """The values of equal pieces of what comes out, where every rank brings its rank plus one."""
+    """The values of equal pieces of the result, if every rank's input is its rank plus one."""
     if work.operation in ("allgather", "alltoall"):
         return [float(rank + 1) for rank in range(size)]
     return [1.0] if work.operation == "broadcast" else [size * (size + 1) / 2]
@@ -100,7 +101,7 @@ class Worker:
         return {"seconds": time.monotonic() - begin, "rank": self.stack.rank(), "size": self.stack.size()}
 
     def check(self, work: Work) -> Answer:
-        """Whether what comes out is right: every rank brings its rank plus one."""
+        """Whether the results are correct if every rank's input is its rank plus one."""
         assert self.stack is not None
         tensors = self.tensors_of(work)
         for tensor in tensors:
@@ -110,10 +111,10 @@ class Worker:
         return {"good": all(output.numel() % len(wanted) == 0 and is_made_of(output, wanted) for output in outputs)}
 
     def time(self, work: Work) -> Answer:
-        """Seconds a work takes, and the processor seconds this rank spends on it: the mean of one block."""
+        """Wall-clock seconds and this rank's processor seconds for a work: the mean of one block."""
         assert self.stack is not None
         do = self.stack.ready(work, self.tensors_of(work))
-        gc.collect()  # before the ranks are in step: it takes milliseconds, and not the same on all
+        gc.collect()  # before the ranks synchronize: it takes milliseconds, and not the same on all
         gc.disable()
         self.warm_up(do, work.warm)
         cpu = cpu_seconds()
@@ -126,12 +127,12 @@ class Worker:
         return {"wall": wall / work.count, "cpu": cpu / work.count}
 
     def warm_up(self, do: Callable[[], Tensors], times: int) -> None:
-        """Pages are touched, names are known, ranks are in step."""
+        """Repeats a work so that its pages are touched, its names are negotiated, and the ranks are synchronized."""
         for _ in range(times):
             do()
 
     def overhead(self, many: Work, one: Work, blocks: int) -> Answer:
-        """Seconds that `many` takes and that `one` does, and the yardstick's beside them: a block each."""
+        """For each block: the seconds of `many` and of `one`, and of the slowest yardstick around them."""
         assert self.stack is not None
         turns = [(work, self.stack.ready(work, self.tensors_of(work))) for work in (many, one)]
         gc.collect()
@@ -142,7 +143,7 @@ class Worker:
             yardsticks = [yardstick()]
             walls = []
             for work, do in turns:
-                do()  # in step again
+                do()  # synchronizes the ranks
                 begin = time.perf_counter()
                 for _ in range(work.count):
                     do()
@@ -153,7 +154,7 @@ class Worker:
         return {"blocks": measured}
 
     def submit(self, work: Work) -> Answer:
-        """Seconds one asynchronous call takes its caller, without the wait that follows."""
+        """Seconds that one asynchronous call takes, without the wait that follows."""
         assert self.stack is not None
         hvd: Any = getattr(self.stack, "hvd")  # noqa: B009 - only stacks with Horovod's interface have it
         named = named_tensors(work, self.tensors_of(work))
@@ -167,7 +168,7 @@ class Worker:
         return {"seconds": best / len(named)}
 
     def memory(self, work: Work) -> Answer:
-        """KiB at the peak with one such work done; without a stack the tensors are only made and written."""
+        """Peak memory in KiB after one work. Without a stack the tensors are only made and written."""
         tensors = self.tensors_of(work)
         if self.stack is not None:
             self.stack.ready(work, tensors)()
@@ -176,7 +177,8 @@ class Worker:
         return {**status_kib("VmHWM", "RssShmem"), "shared": shared_kib()}
 
     def idle(self, seconds: float) -> Answer:
-        """What this process does while nothing is asked of it. The sleep itself is one wake-up, taken off."""
+        """Processor time and wake-ups of this process while it is idle. The one wake-up of the sleep is
+        subtracted."""
         before, cpu = wakeups(), cpu_seconds()
         time.sleep(seconds)
         return {"cores": (cpu_seconds() - cpu) / seconds, "wakeups": (wakeups() - before - 1) / seconds}

@@ -1,4 +1,4 @@
-"""What is measured, and the share of each rival's time that is wanted."""
+"""The measured operations, and the targets: the maximum share of each rival's time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 
 def resnet50_gradients() -> list[int]:
-    """Elements of ResNet-50's 161 gradients, in the order in which backward brings them: last layer first."""
+    """Elements of ResNet-50's 161 gradients, in the order of the backward pass: last layer first."""
     sizes = [64 * 3 * 7 * 7, 64, 64]
     before = 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
@@ -25,18 +25,19 @@ def resnet50_gradients() -> list[int]:
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to be done by all ranks with tensors of float32.
+    """One measured operation of all ranks on float32 tensors.
 
-    One tensor is a synchronous call. Several, which are summed in place, are handed in one by one and then waited for.
+    A work with one tensor is a synchronous call. Several tensors are summed in place: they are submitted one by one,
+    and then all are waited for.
     """
 
     name: str
     elements: tuple[int, ...]
-    count: int  # times in one block
-    bucket_bytes: int = 0  # how rivals without fusion pack: 0 not at all, else into buckets of so many bytes
-    operation: str = "allreduce"  # in place, as broadcast from rank 0 is; the others allocate what comes out each time
-    # Times before the block: names are negotiated once, and get their cells when they come again. Large tensors need
-    # more until the last cache holds what comes again and again: some machines take twenty.
+    count: int  # repetitions in one block
+    bucket_bytes: int = 0  # size of the buckets into which rivals without fusion pack tensors; 0 for no packing
+    operation: str = "allreduce"  # it and broadcast (from rank 0) are in place; others allocate each result
+    # Repetitions before the block. A name is negotiated in its first operation, and gets its fast-path cell when it is
+    # repeated. Large tensors need more repetitions until the last-level cache holds the memory: some machines need 20.
     warm: int = 2
 
     @property
@@ -45,12 +46,12 @@ class Work:
 
     @property
     def result(self) -> str:
-        """Whose memory what comes out stands in, with ours and with every rival."""
+        """Where the result is written, in Farandole and in all rivals: "in place" or "allocated"."""
         return "in place" if self.operation in ("allreduce", "broadcast") else "allocated"
 
 
 def named_tensors(work: Work, tensors: list[Any]) -> list[tuple[Any, str]]:
-    """Tensors with names like those of a model's gradients: in ASCII, and the same in every block."""
+    """Tensors with names like those of a model's gradients. Names are ASCII, and the same in every block."""
     prefix = work.name.replace(" × ", "x").replace(" ", "_")
     return [(tensor, f"{prefix}.{index}.weight") for index, tensor in enumerate(tensors)]
 
@@ -80,7 +81,7 @@ WORKS = [
     Work("reducescatter 64 MiB", (16 * MIB,), 8, operation="reducescatter", warm=8),
 ]
 
-# What an operation costs beside moving its bytes: the first less the second.
+# The overhead of an operation beyond moving its bytes is the time of the first less the time of the second.
 ON_AND_ON = Work("1000 × 1 KiB, on and on", SMALL, 10, warm=10)
 AT_ONCE = Work("1000 KiB at once", (256 * 1000,), 10)
 
@@ -97,13 +98,13 @@ RESULTS = {work.name: work.result for work in (*WORKS, *SMOKE_WORKS)}
 
 @dataclass(frozen=True)
 class Wanted:
-    """Our time as a share of a rival's."""
+    """A target: the maximum share of a rival's time."""
 
     work: str
     stack: str  # ours
     rival: str
     share: Optional[float]  # None: report only
-    rival_work: str = ""  # where the rival does it differently
+    rival_work: str = ""  # if the rival's work has another name
 
     @property
     def of(self) -> str:
@@ -146,10 +147,10 @@ WANTED = [
     ),
 ]
 
-# Beside the shares.
+# Targets other than shares of a rival's time.
 OVERHEAD_WANTED_US = 3.0
 OVERHEAD_BLOCKS = 20  # a round
-FULL_SPEED = 1.15  # of the quickest yardstick of the run: what a machine is at its own full speed
+FULL_SPEED = 1.15  # times the fastest yardstick of the run: up to this the machine counts as at full speed
 MEMORY_WANTED_MIB = 48.0
 IDLE_CORE_SHARE_WANTED = 0.001
 IDLE_WAKEUPS_WANTED = 5.0

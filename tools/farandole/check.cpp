@@ -12,7 +12,7 @@ namespace farandole {
 
 namespace {
 
-// Importing a framework reads gigabytes when the disk is cold.
+// The import of a framework reads gigabytes if they are not in the page cache.
 constexpr std::chrono::seconds import_deadline{120};
 
 std::string line(const std::string& label, bool present) {
@@ -35,8 +35,8 @@ build_facts find_facts(const std::string& program) {
   else
     for (const char* label : {"TensorFlow", "PyTorch", "MXNet"})
       facts.frameworks.push_back({label, "", false, "no Python was found"});
-  // "Gloo" means launch without MPI, and data paths that need none of these libraries. Ranks never agree by
-  // way of MPI, and --mpi is refused, wherever MPI is installed: it only moves tensors.
+  // "Gloo" stands for a launch without MPI, and for data paths that need none of these libraries. The MPI
+  // controller is always absent, even where MPI is installed: MPI only moves tensors, and --mpi is refused.
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   const bool mpi = static_cast<bool>(load_mpi());
   const bool ccl = ccl_works();
@@ -76,7 +76,7 @@ std::string settings_report(const settings& values) {
     name_width = std::max(name_width, row.environment.size());
     value_width = std::max(value_width, values.shown(row.id).size());
   }
-  constexpr std::size_t widest = 40; // a long path may stick out
+  constexpr std::size_t widest = 40; // longer values exceed their column
   value_width = std::min(value_width, widest);
   const auto padded = [](std::string text, std::size_t width) {
     text.resize(std::max(text.size(), width), ' ');

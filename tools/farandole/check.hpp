@@ -1,5 +1,5 @@
-// `farandole check`, also `horovodrun --check-build`: what this build can do, tried and not assumed, and
-// every setting with its value and where that came from.
+// `farandole check`, also `horovodrun --check-build`: reports the capabilities of this build, which are tested
+// rather than assumed, and every setting with its value and the source of the value.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct capability {
   bool present = false;
 };
 
-/// What is reported, gathered.
+/// The data of the report.
 struct build_facts {
   std::string version; ///< Farandole's own
   std::vector<framework> frameworks;
@@ -27,12 +27,12 @@ struct build_facts {
 
 build_facts find_facts(const std::string& program);
 
-/// The first blocks are those of Horovod's report, letter for letter; Farandole's version and paths follow.
+/// The first blocks equal those of Horovod's report exactly; Farandole's version and paths follow.
 std::string build_report(const build_facts& facts);
-/// Which path can move which operation, and why another cannot. A path that is not there moves nothing.
+/// The paths that support each operation, and the reasons why others do not. An absent path supports none.
 std::string operations_report(const build_facts& facts);
 std::string settings_report(const settings& values);
-/// For --verbose: why a framework does not load.
+/// For --verbose: the reason for each framework that does not load.
 std::string reasons_report(const build_facts& facts);
 
 } // namespace farandole

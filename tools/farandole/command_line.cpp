@@ -25,12 +25,12 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-/// What the options say, before anything is concluded from it.
+/// The options as given, before values are derived from them.
 struct given {
   bool version = false;
   bool check_build = false;
   bool gloo = false, mpi = false, jsrun = false;
-  bool disable_cache = false; ///< accepted: nothing is cached on one host
+  bool disable_cache = false; ///< accepted without effect: on one host nothing is cached
   std::int32_t processes = 0;
   std::string hosts, hostfile, config_file;
   std::vector<std::string> interface_lists, interfaces;
@@ -161,14 +161,14 @@ std::vector<option_shape> shapes_of(const CLI::App& app) {
       shape.aliases.emplace_back(also);
     const bool is_cooldown = shape.name == "--blacklist-cooldown-range";
     shape.values = option->get_expected_min() == 0 ? 0 : is_cooldown ? 2 : 1;
-    // The table of settings has its own words for its numbers.
+    // The table of settings has its own error messages for numbers.
     shape.whole_numbers = (option->get_type_name() == "INT" && !is_setting(shape.name)) || is_cooldown;
     shapes.push_back(std::move(shape));
   }
   return shapes;
 }
 
-/// In a form that leaves CLI11 nothing to guess; last word first, as it wants them.
+/// The options in a form that is unambiguous to CLI11, in reverse order, which CLI11 requires.
 std::vector<std::string> canonical(const std::vector<given_option>& options) {
   std::vector<std::string> words;
   for (const auto& option : options) {
@@ -350,7 +350,7 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
   if (only_checks && !options.request.command.empty())
     return in_context("it takes no command (got: " + options.request.command.front() + "); see " + program +
                       " --help");
-  try { // CLI11 speaks in exceptions
+  try { // CLI11 reports errors by exceptions
     auto tokens = canonical(parsed->options);
     app->parse(tokens);
   } catch (const CLI::CallForHelp&) {

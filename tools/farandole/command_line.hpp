@@ -1,5 +1,5 @@
-// What a person asked `farandole run` to do. Options that are settings come from the table of settings; what
-// can be wrong with a command line is found here, before anything is started.
+// The command line of `farandole run`. Options that are settings come from the table of settings. All errors of
+// a command line are detected here, before any process is started.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,41 @@
 
 namespace farandole {
 
-/// The version of the interface that `horovodrun --version` tells.
+/// The version of the Horovod interface, which `horovodrun --version` prints.
 inline constexpr std::string_view interface_version = "0.28.1";
 
 struct run_request {
   enum class kind : std::uint8_t { run, check, help, version } value = kind::run;
-  std::string text; ///< help
+  std::string text; ///< the help
 
   std::int32_t processes = 0;
-  std::vector<host_slots> hosts; ///< with enough slots; not yet looked up; none with a script
+  std::vector<host_slots> hosts; ///< have enough slots; names not resolved yet; empty with a script
   bool elastic = false;
-  worker_scheduler_options scheduler; ///< of an elastic job
+  worker_scheduler_options scheduler; ///< for an elastic job
   std::string discovery_script;       ///< path; empty: the hosts are fixed
   std::optional<std::int32_t> slots_per_host;
-  std::string journal;                 ///< of the rendezvous; empty: none
-  std::string rendezvous_ip;           ///< of one that runs apart; empty: this launcher's own
-  std::uint16_t rendezvous_port = 0;   ///< likewise
-  std::vector<std::string> interfaces; ///< empty: none were named
+  std::string journal;                 ///< path of the rendezvous' journal; empty: none
+  std::string rendezvous_ip;           ///< address of a separate rendezvous; empty: the launcher runs its own
+  std::uint16_t rendezvous_port = 0;   ///< port of a separate rendezvous
+  std::vector<std::string> interfaces; ///< empty: the user has named none
   std::string output_folder;
   bool prefix_timestamp = false;
   bool verbose = false;
   bool tcp_only = false;
   settings values = settings::built_in();
-  std::vector<std::string> warnings; ///< for people, on standard error
+  std::vector<std::string> warnings; ///< to be printed to standard error
   std::vector<std::string> command;
 };
 
-/// What the parser needs to know of the world.
+/// The facts about the environment that the parser needs.
 struct surroundings {
   environment_lookup environment;
-  bool has_jsrun = false;             ///< on PATH
-  std::vector<std::string> variables; ///< names of all that the environment has
+  bool has_jsrun = false;             ///< whether jsrun is on PATH
+  std::vector<std::string> variables; ///< names of all environment variables
 };
 
-/// `program` is what the usage line calls it; one that ends in "check" takes no command. Reads the config
-/// file and the host file. The error's text begins with the usage line, as argparse's does.
+/// `program` is the name in the usage line; a program whose name ends in "check" takes no command. Reads the
+/// config file and the host file. The error's text begins with the usage line, as argparse's does.
 expected<run_request> parse_run(const std::string& program, std::span<const std::string> words,
                                 const surroundings& around);
 

@@ -17,7 +17,7 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-/// A list of plain values, as thread_affinity may be one, becomes a comma list.
+/// A list of plain values, such as thread_affinity may be, becomes a comma-separated list.
 expected<std::string> joined(const std::string& key, const YAML::Node& list) {
   std::string text;
   for (const auto& entry : list) {
@@ -47,7 +47,7 @@ error flatten(const std::string& prefix, const YAML::Node& node, int depth,
         return text.error();
       values[key] = *text;
     } else if (value.IsScalar()) {
-      // Quoted text stays text.
+      // A quoted value is text, not a Boolean.
       const bool plain = value.Tag() != "!";
       values[key] = plain && YAML::convert<bool>::decode(value, truth) ? (truth ? "1" : "0") : value.Scalar();
     }
@@ -59,7 +59,7 @@ error flatten(const std::string& prefix, const YAML::Node& node, int depth,
 
 expected<std::map<std::string, std::string>> parse_config(const std::string& content) {
   std::map<std::string, std::string> values;
-  try { // the library speaks in exceptions
+  try { // the library reports errors by exceptions
     const auto root = YAML::Load(content);
     if (root.IsNull())
       return values;

@@ -1,5 +1,5 @@
-// The YAML file of --config-file as flat keys: sections become "section.key", as the table of settings spells
-// them. Read by the command line only, so nothing else needs the YAML library.
+// Reads the YAML file of --config-file as flat keys: a key in a section becomes "section.key", as in the table
+// of settings. Used by the command line only, so that the rest does not depend on the YAML library.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-/// Booleans become 1 and 0. A section `autotune` without `enabled` says that it is off, a section
-/// `stall_check` without it that it is on. Empty values are left out.
+/// Booleans become 1 and 0. If `enabled` is missing, a section `autotune` is off and a section `stall_check` is
+/// on. Empty values are left out.
 expected<std::map<std::string, std::string>> parse_config(const std::string& content);
 
 /// The error names the file.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int refused_code = 1;
 constexpr int bad_usage = 2;
-/// For the job's word on who leaves; it has it at once.
+/// Maximum time to wait for the list of workers that leave, which the job sends immediately.
 constexpr std::chrono::seconds answer_time{10};
 
 constexpr const char* teaching = R"(
@@ -40,7 +40,7 @@ struct wishes {
   bool no_wait = false;
 };
 
-/// Ranks are numbers; everything else is a host.
+/// Splits the words into ranks, which are numbers, and hosts, which are all others.
 error sort_out(const std::vector<std::string>& words, drain& asked) {
   for (const auto& word : words) {
     if (!std::all_of(word.begin(), word.end(), [](unsigned char c) { return c >= '0' && c <= '9'; })) {

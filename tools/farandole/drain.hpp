@@ -1,4 +1,4 @@
-// `farandole drain`: lets workers of an elastic job leave in order.
+// `farandole drain`: makes workers of an elastic job leave in an orderly way.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-/// One of these needs the job to be elastic; it is said rather than dropped.
+/// Warns of options that have an effect only in an elastic job, instead of ignoring them silently.
 void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
   for (const char* name :
        {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range", "--journal"})
@@ -25,7 +25,7 @@ void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
                          " has no effect: only --min-np or --host-discovery-script make a job elastic");
 }
 
-/// A job that says where its rendezvous is must not quietly get another one.
+/// A job for which the user has named a rendezvous must not silently get another one.
 error find_rendezvous(const elastic_options& options, run_request& request) {
   if (options.rendezvous.empty())
     return {};

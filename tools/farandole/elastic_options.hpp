@@ -1,4 +1,4 @@
-// What the command line says about elastic jobs, and what it comes to.
+// The command-line options of elastic jobs, and the job's rules that follow from them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class App;
 
 namespace farandole {
 
-/// As given; whether one was given is asked of the parser.
+/// The options as given. The parser knows which of them were given.
 struct elastic_options {
   std::int32_t fewest = 0;
   std::int32_t limit = 0;
@@ -27,12 +27,13 @@ struct elastic_options {
 
 void add_elastic_options(CLI::App& app, elastic_options& into);
 
-/// Whether the job is elastic, and its rules. Needs `request.processes`, the script and the settings.
+/// Decides whether the job is elastic, and sets its rules in `request`, which must have its number of processes,
+/// discovery script and settings already.
 error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
                       std::vector<std::string>& warnings);
 
-/// Makes the path one that can be started from anywhere; what is wrong with the file is said before anything
-/// starts.
+/// Replaces the path by one that does not depend on the working directory. Fails if the file cannot be executed, so
+/// that the error is reported before any process is started.
 error find_script(std::string& script);
 
 } // namespace farandole

@@ -65,7 +65,7 @@ Examples:
   {program} --config-file job.yaml --cycle-time-ms 2
 )";
 
-/// Long names behind one dash, as argparse has them.
+/// Long names behind one dash, which argparse supports.
 struct alias {
   const char* option;
   const char* name;
@@ -102,7 +102,7 @@ std::string with_program(std::string_view pattern, const std::string& program) {
   return text;
 }
 
-/// Shows the aliases among an option's names, and no more of its rules than its type.
+/// Formats an option with its aliases; of its constraints, shows only the type.
 class layout : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string program) const override {
     return "Usage: " + program + " -np N [options] command ...\n";

@@ -1,4 +1,4 @@
-// How the `--help` of the launcher and of `farandole check` looks: lines that fit a terminal, all names of an
+// The layout of `--help` of the launcher and of `farandole check`: lines that fit a terminal, all names of an
 // option, and examples of jobs.
 #pragma once
 
@@ -11,12 +11,12 @@ class FormatterBase;
 
 namespace farandole {
 
-/// The name behind one dash of this option, or null: argparse has such names, and CLI11 has not.
+/// The option's long name behind one dash, or null. argparse supports such names, CLI11 does not.
 const char* alias_of(const std::string& option);
 
 std::shared_ptr<CLI::FormatterBase> help_layout();
 
-/// What follows the options; `program` is what the user has called.
+/// The text behind the options. `program` is the name by which the user has called the program.
 std::string help_footer(const std::string& program);
 
 /// The help of `farandole check`.

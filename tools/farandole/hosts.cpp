@@ -21,7 +21,7 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-/// A host may be named again, but has no more slots for it than any host may have.
+/// Adds the slots of a host that may have been named before. The sum must not exceed the maximum for one host.
 error add(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
   if (slots_of(hosts, name) > most_slots - slots)
     return wrong("host '" + printable_name(name) + "' has more than " + std::to_string(most_slots) +
@@ -74,7 +74,7 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
 expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes,
                                        const machine_lookup& machine_of) {
   std::vector<placement> places;
-  std::vector<std::string> machines; // of each place
+  std::vector<std::string> machines; // the machine of each process
   std::map<std::string, std::int32_t> sizes;
   for (const auto& host : hosts) {
     const auto machine = machine_of ? machine_of(host.name) : host.name;
@@ -105,7 +105,7 @@ struct address_list_deleter {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-/// All of 127/8 is this machine, though only one address of it stands at the interface.
+/// All of 127.0.0.0/8 is this machine, although the interface lists only one address of it.
 bool is_loopback(const sockaddr* address) {
   return address->sa_family == AF_INET &&
          (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;

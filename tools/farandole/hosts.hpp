@@ -1,4 +1,4 @@
-// Which processes run where: host lists as people write them, and the places they come to.
+// The placement of processes on hosts: parses host lists, and assigns ranks to their slots.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,37 @@
 
 namespace farandole {
 
-/// "h1:2,h2:4,[::1]:2". A host that is named twice keeps its first place and gets the slots of both.
+/// Parses "h1:2,h2:4,[::1]:2". A host that is named twice keeps its first position and gets the slots of both
+/// entries.
 expected<std::vector<host_slots>> parse_hosts(std::string_view list);
-/// Lines "name slots=2"; empty lines and comments (#) are skipped.
+/// Parses lines "name slots=2". Empty lines and comments (#) are skipped.
 expected<std::vector<host_slots>> parse_hostfile(std::string_view content);
 
-/// One process and its numbers.
+/// One process, its host and its ranks.
 struct placement {
   std::int32_t rank = 0;
   std::string host;
   std::int32_t local_rank = 0;
   std::int32_t local_size = 0;
-  std::int32_t cross_rank = 0; ///< among the hosts that have this local rank
+  std::int32_t cross_rank = 0; ///< number of the host among those that have this local rank
   std::int32_t cross_size = 0;
 
   friend bool operator==(const placement&, const placement&) = default;
 };
 
-/// Names the machine that a host name leads to: names of one machine give the same text.
+/// Returns an identifier of the machine that a host name refers to: the same text for all names of one machine.
 using machine_lookup = std::function<std::string(const std::string& host)>;
 
-/// The first `processes` slots, host by host. Local and cross ranks count by machine, as hvd.local_rank()
-/// does by host identity; without a lookup, every host name is a machine of its own.
+/// Places processes in the first `processes` slots, host by host. Local and cross ranks are counted by machine,
+/// as hvd.local_rank() counts by host identity. Without a lookup, every host name is a machine of its own.
 expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes,
                                        const machine_lookup& machine_of = {});
 
-/// Whether a name or an address leads to this machine. Asks the resolver, so it may block.
+/// Whether a name or an address refers to this machine. Calls the resolver, so it may block.
 bool is_this_host(const std::string& name);
 
-/// A machine_lookup: one text for all names of this machine; other names stand for themselves. May block.
+/// A machine_lookup: the same text for all names of this machine; all other names are their own identifiers. May
+/// block.
 std::string machine_of_host(const std::string& name);
 
 } // namespace farandole

@@ -13,7 +13,7 @@ struct ignored_option {
   const char* type;
 };
 
-// The launches by ssh and by mpirun, which these are for, are not offered yet.
+// These options configure launches by ssh and by mpirun, which are not supported yet.
 constexpr ignored_option ignored_options[] = {
     {"--ssh-port", "-p", "Port of ssh on other hosts.", "INT"},
     {"--ssh-identity-file", "-i", "Key for ssh.", "TEXT"},

@@ -1,5 +1,5 @@
-// Options that the launcher accepts although they do nothing yet, so that command lines written for Horovod
-// work. Whoever gives one is told that it has no effect.
+// Options that the launcher accepts without effect, so that command lines written for Horovod work. The launcher
+// warns the user that they have no effect.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ class App;
 
 namespace farandole {
 
-/// Group of the help for options and settings without effect.
+/// Heading in the help for options and settings without effect.
 inline constexpr const char* ignored_group = "Accepted without effect in this build";
 
-/// Adds the options that are no settings; those that are settings have a row in the table.
+/// Adds the options that are not settings; those that are settings have a row in the table of settings.
 void add_ignored_options(CLI::App& app);
 
-/// What was given and has no effect, settings first, each as it was given.
+/// The options and settings that were given and have no effect, settings first, each as the user has written it.
 std::vector<std::string> ignored_names(const CLI::App& app, const settings& values);
 
 } // namespace farandole

@@ -174,7 +174,7 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   return asked ? 0 : bad_usage;
 }
 
-/// A launcher may be started with some of its standard streams closed; nothing else may get their numbers.
+/// Opens standard streams that were closed at the start, so that no other file gets their descriptors.
 void fill_standard_streams() {
   int fd = 0;
   do {
@@ -193,7 +193,7 @@ int main(int count, char** words) {
   try {
     return farandole::choose(count > 0 ? words[0] : "farandole", {words + std::min(count, 1), words + count});
   } catch (
-      const std::exception& problem) { // out of memory, a broken locale: nothing that could be gone on from
+      const std::exception& problem) { // out of memory or a broken locale: the process cannot recover from it
     std::cerr << "farandole: " << problem.what() << std::endl;
     return 1;
   }

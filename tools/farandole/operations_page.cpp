@@ -12,7 +12,7 @@ namespace farandole {
 
 namespace {
 
-// Asked on behalf of a set of this size: a power of two, which Adasum needs.
+// Size of the process set for which requests are validated: a power of two, which Adasum requires.
 constexpr std::int32_t members = 2;
 
 std::string columns(std::size_t count) {

@@ -1,5 +1,5 @@
-// What every operation can do, as Markdown for docs/operations.md: made from the operation table, the path
-// table and the check of requests, so that the page cannot say anything else than the code does.
+// The capabilities of every operation, as Markdown for docs/operations.md. Generated from the operation table,
+// the path table and the validation of requests, so that the page always agrees with the code.
 #pragma once
 
 #include <string>

@@ -65,7 +65,7 @@ expected<int> serve(const wishes& wanted) {
   return (*started)->serve();
 }
 
-/// Whether the job is elastic, and its rules.
+/// Decides whether the job is elastic, and derives its rules.
 error conclude(const CLI::App& app, wishes& wanted) {
   auto& members = wanted.members;
   const bool present = app.count("--min-np") > 0, condition = app.count("--max-np") > 0;

@@ -1,4 +1,5 @@
-// `farandole rendezvous`: the meeting point of a job alone, for processes that something else starts.
+// `farandole rendezvous`: runs the rendezvous of a job without a launcher, for processes that are started by
+// other means.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace farandole {
 
-/// Takes the words after the command's name; serves until a signal. Returns the exit code.
+/// Takes the words after the command's name. Serves until a signal arrives. Returns the exit code.
 int run_rendezvous(const std::vector<std::string>& words);
 
 } // namespace farandole

@@ -32,8 +32,8 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-/// Memory that every worker inherits and nobody can change. Workers share its offset, so they read it with
-/// pread.
+/// Puts the secret into a sealed memory file, which every worker inherits and no process can change. The workers
+/// share its file offset, so they must read it with pread.
 expected<descriptor> keep_secret(const std::string& secret) {
   descriptor file{::memfd_create("farandole-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()) ||
@@ -44,7 +44,7 @@ expected<descriptor> keep_secret(const std::string& secret) {
   return file;
 }
 
-/// Names of the interfaces that carry 127.0.0.1.
+/// Names of the interfaces that have the address 127.0.0.1.
 std::vector<std::string> loopback_interfaces() {
   std::vector<std::string> names;
   if (const auto addresses = list_interface_addresses())
@@ -54,7 +54,7 @@ std::vector<std::string> loopback_interfaces() {
   return names;
 }
 
-/// Why a host cannot be used; empty: it can. Asks the resolver, so it may block.
+/// The reason why a host cannot be used; empty if it can. Calls the resolver, so it may block.
 std::string objection_to(const std::string& host) {
   if (is_this_host(host))
     return {};
@@ -106,10 +106,10 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
-/// "rank.007" where the largest rank has three digits.
+/// The folder of a rank's output: "rank.007" if the largest rank has three digits.
 std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32_t size) {
   std::string number = std::to_string(rank);
-  const auto width = std::to_string(size - 1).size(); // workers that came later may have longer numbers
+  const auto width = std::to_string(size - 1).size(); // ranks of workers that join later may be longer
   if (number.size() < width)
     number.insert(0, width - number.size(), '0');
   return folder + "/rank." + number;
@@ -144,8 +144,8 @@ expected<int> run_fixed(const run_request& request, const std::vector<placement>
   return by.run(std::move(slots));
 }
 
-/// A worker of an elastic job learns its rank and the sizes from each generation; what it starts with are its
-/// number and its place.
+/// A worker of an elastic job learns its rank and the sizes in each generation. It starts with only its slot
+/// number, its host and its position on the host.
 expected<int> run_elastic(const run_request& request, const job_facts& job, launcher& by) {
   const auto inherited = own_environment();
   elastic_job elastic_job;
@@ -161,7 +161,7 @@ expected<int> run_elastic(const run_request& request, const job_facts& job, laun
   return by.run(elastic_job);
 }
 
-/// "localhost:2, node:4", or the script that finds them.
+/// The hosts for the log: "localhost:2, node:4", or the script that finds them.
 std::string hosts_text(const run_request& request) {
   if (!request.discovery_script.empty())
     return "the hosts that " + request.discovery_script + " prints";
@@ -171,7 +171,7 @@ std::string hosts_text(const run_request& request) {
   return text;
 }
 
-/// For tools that look for it. A job that cannot be found trains all the same.
+/// Writes the record by which tools find the job. The job runs even if that fails.
 std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& secret) {
   job_record record;
   record.launcher = ::getpid();
@@ -208,7 +208,7 @@ expected<int> try_run(const run_request& request) {
     return kept.error();
   launcher_options options;
   options.members = {request.processes};
-  std::vector<placement> places; // of an elastic job, they are found while it runs
+  std::vector<placement> places; // empty for an elastic job, whose workers are placed while it runs
   if (!request.elastic) {
     auto found = place(request.hosts, request.processes, machine_of_host);
     if (!found)
@@ -259,7 +259,7 @@ expected<int> try_run(const run_request& request) {
 } // namespace
 
 int run_job(const run_request& request) {
-  // Once, instead of once for every rank that cannot be started.
+  // Checked here so that the error is reported once, not once for every rank.
   const char* path = std::getenv("PATH");
   if (const auto program = find_program(request.command.front(), path ? path : ""); !program) {
     std::cerr << "farandole: " << printable(program.error().text) << std::endl;

@@ -1,4 +1,4 @@
-// `farandole run`: from what a person asked for to the exit code of the job.
+// `farandole run`: runs the requested job and returns its exit code.
 #pragma once
 
 #include "tools/farandole/command_line.hpp"

@@ -11,7 +11,7 @@ namespace farandole {
 
 namespace {
 
-/// In order of names; nothing: taken away.
+/// New values by name; a variable without a value is removed from the environment.
 using changes = std::map<std::string, std::optional<std::string>, std::less<>>;
 
 bool was_given(const settings& values, setting id) {
@@ -19,7 +19,7 @@ bool was_given(const settings& values, setting id) {
   return source == setting_source::flag || source == setting_source::file;
 }
 
-/// Some settings mean something only beside another one.
+/// Some settings have an effect only together with another one.
 bool has_sense(const settings& values, setting id) {
   switch (id) {
   case setting::autotune_log:
@@ -35,7 +35,7 @@ void add_settings(changes& changes, const settings& given) {
   for (const auto& row : setting_table())
     if (was_given(given, row.id) && has_sense(given, row.id))
       changes[std::string(row.environment)] = given.plain(row.id);
-  // A tuner that is off is told by silence.
+  // Autotuning is turned off by the absence of its variable.
   if (was_given(given, setting::autotune) && !given.flag(setting::autotune))
     changes[std::string(row_of(setting::autotune).environment)] = std::nullopt;
 }
@@ -70,11 +70,11 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
   if (job.tcp_only)
     changes["NCCL_IB_DISABLE"] = "1";
   changes["PYTHONUNBUFFERED"] = "1";
-  // An elastic job may come to have all its workers on one host.
+  // All workers of an elastic job may end up on one host.
   if (limit_threads)
     changes["OMP_NUM_THREADS"] =
         std::to_string(threads_of_each(job.cores, job.limit > 0 ? job.limit : place.local_size));
-  // The secret of another job that this launcher itself may be a part of.
+  // This launcher itself may be part of another job, whose secret its workers must not inherit.
   changes[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
 }
 

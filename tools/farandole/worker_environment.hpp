@@ -1,5 +1,5 @@
-// What a worker finds in its environment: where it stands in the job, where the rendezvous is, and the
-// settings that were given on the command line or in the config file.
+// The environment variables of a worker: its position in the job, the address of the rendezvous, and the settings
+// that were given on the command line or in the config file.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace farandole {
 
-/// What all workers of a job have in common.
+/// The facts that are the same for all workers of a job.
 struct job_facts {
   std::int32_t size = 1;
   std::string rendezvous_address;
   std::uint16_t rendezvous_port = 0;
   int secret_descriptor = -1;
   std::vector<std::string> interfaces = {"lo"};
-  std::int32_t limit = 0;                  ///< members that an elastic job may have; 0: it is not elastic
-  std::optional<std::int32_t> reset_limit; ///< of an elastic job
-  bool tcp_only = false;                   ///< --tcp: NCCL stays off InfiniBand
-  std::int32_t cores = 1;                  ///< that the workers of this host share
-  std::int64_t launcher = 0; ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
+  std::int32_t limit = 0;                  ///< maximum number of members of an elastic job; 0: not elastic
+  std::optional<std::int32_t> reset_limit; ///< for an elastic job
+  bool tcp_only = false;                   ///< --tcp: NCCL must not use InfiniBand
+  std::int32_t cores = 1;                  ///< cores that the workers of this host share
+  std::int64_t launcher = 0;               ///< process id; SIGTERM to it ends an elastic job; 0: not elastic
 };
 
-/// Whether these entries ("NAME=value") say how many threads a worker may start (OMP_NUM_THREADS).
+/// Whether these entries ("NAME=value") limit the threads of a worker (OMP_NUM_THREADS).
 bool sets_threads(std::span<const std::string> environment);
 
-/// `inherited` is the launcher's own environment ("NAME=value"); what is set here takes the place of what was
-/// there.
+/// The environment of one worker. `inherited` is the launcher's own environment ("NAME=value"); the variables
+/// that are set here override those in it.
 std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
                                             const job_facts& job, const settings& given);
 

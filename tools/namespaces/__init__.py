@@ -30,7 +30,7 @@ def _ip(*arguments: str) -> None:
 
 
 class Process:
-    """A process on a host, whose output is read as it comes."""
+    """A process on a host, whose output can be read while it runs."""
 
     def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
         self._child = subprocess.Popen(
@@ -67,7 +67,7 @@ class Process:
         return self._child.returncode
 
     def stop(self) -> str:
-        """Ends it, and returns all that it has said."""
+        """Ends the process, and returns all of its output."""
         os.killpg(self.pid, signal.SIGTERM)
         self.end()
         return self.text
@@ -118,7 +118,7 @@ class Hosts:
         return f"{self._name}h{number}"
 
     def entering(self, number: int) -> List[str]:
-        """The words before a command that make it run on a host."""
+        """The command prefix that runs a command on a host."""
         return ["ip", "netns", "exec", self._host(number)]
 
     def start(self, number: int, command: List[str], more: Optional[Dict[str, str]] = None) -> Process:
@@ -200,7 +200,7 @@ class Hosts:
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
 
     def cut(self, number: int) -> None:
-        """Pulls a host's cable: nothing passes any more, and neither end is told."""
+        """Simulates a pulled cable: drops all packets of a host without notice to either end."""
         _ip("-n", f"{self._name}s", "link", "set", f"port{number}", "nomaster")
 
     def remove(self) -> None:

@@ -1,21 +1,22 @@
-/* Farandole for programs that embed it through C: services written in C, Go, Rust, Julia, … that keep a group
- * of processes in step. A runtime is one member of one job. There are no globals, so several runtimes
- * (several jobs) may live in one process.
+/* Farandole for programs that embed it through C: services written in C, Go, Rust, Julia, … that run collective
+ * operations across a group of processes. A runtime is one member of one job. There are no globals, so several
+ * runtimes (of several jobs) may live in one process. farandole.hpp is the same interface with C++ types.
  *
- * Threads.   Every call may be made from any thread, also on one runtime or one handle at once. The
- * exceptions are the calls that end a thing: after farandole_free() and farandole_release() nobody may use it
- * any more. Memory.    The library copies names, settings, shapes and secrets; they may go when the call
- * returns. Buffers are not copied: `input` is read and `output` written until the operation has settled. Both
- * are contiguous, row-major host memory, aligned to their element. Errors.    Nothing is thrown. Calls that
- * can fail return a farandole_status, which tells the program what to do, and write it, with a text for
- * people, to the farandole_error that the caller gives (NULL: not wanted). Deadlines. Nothing waits for ever
- * but farandole_wait() where -1 asks for it, and even that ends when a member dies: the operation then fails.
- * The runtime's own deadlines are settings; see docs/settings.md. Signals.   The library installs no signal
- * handlers. Its threads are its own. Forks.     A forked child is no member: it can submit nothing, and
- * farandole_alive() answers 0. Start other programs.
+ * Threads.   Every call may be made from any thread, also concurrently on one runtime or one handle. The exceptions
+ *            are the calls that end an object: after farandole_free() and farandole_release() no thread may use it.
+ * Memory.    The library copies names, settings, shapes and secrets; the caller may free them when the call returns.
+ *            Buffers are not copied: `input` is read and `output` written until the operation has settled. Both are
+ *            contiguous, row-major host memory, aligned to their element.
+ * Errors.    No function throws. A function that can fail returns a farandole_status, which says what to do, and
+ *            writes the status and a text for people to the farandole_error that the caller passes. The caller may
+ *            pass NULL.
+ * Deadlines. Every wait is bounded except farandole_wait() with a timeout of -1, and that one also ends when a member
+ *            dies: the operation then fails. The deadlines of the runtime are settings; see docs/settings.md.
+ * Signals.   The library installs no signal handlers.
+ * Forks.     A forked child is not a member: its submissions fail, and farandole_alive() returns 0. Start other
+ *            programs with exec.
  *
- * C99, and C++ as well. All functions begin with farandole_, all constants with FARANDOLE_; numbers never
- * change. */
+ * C99 and C++. All functions begin with farandole_, all constants with FARANDOLE_; numbers never change. */
 #ifndef FARANDOLE_H
 #define FARANDOLE_H
 
@@ -28,108 +29,140 @@ extern "C" {
 
 #define FARANDOLE_API __attribute__((visibility("default")))
 
-/* ---- Errors
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 typedef enum farandole_status {
   FARANDOLE_OK = 0,
-  FARANDOLE_PRECONDITION = 1,     /* it is too early, or the wrong process: tell a human */
-  FARANDOLE_INVALID_ARGUMENT = 2, /* this caller's own argument is wrong: tell a human */
-  FARANDOLE_UNKNOWN = 3,          /* something beneath the runtime failed */
-  FARANDOLE_ABORTED = 4,          /* the operation was taken back */
-  FARANDOLE_DISCONNECTED = 5,  /* a member was lost under the operation: free this runtime and start anew */
-  FARANDOLE_OVERLOADED = 6,    /* a queue is full: wait for some operations, then retry */
-  FARANDOLE_UNIMPLEMENTED = 7, /* not offered: ask in another way */
-  FARANDOLE_TIMED_OUT = 8,     /* a deadline passed; the text names it */
-  FARANDOLE_DISMISSED = 9, /* an elastic job goes on without this process, as was planned: end it in order */
-  FARANDOLE_MISMATCH = 10, /* ranks asked for different things under one name: tell a human */
-  FARANDOLE_SHUT_DOWN = 11 /* the job was shut down, by this member or by another one */
+  FARANDOLE_PRECONDITION = 1,     /* called too early or in the wrong process: report it to the user */
+  FARANDOLE_INVALID_ARGUMENT = 2, /* an argument of this caller is wrong: report it to the user */
+  FARANDOLE_UNKNOWN = 3,          /* a layer below the runtime failed: report it to the user */
+  FARANDOLE_ABORTED = 4,          /* the operation was cancelled, or its process set removed */
+  FARANDOLE_DISCONNECTED = 5,     /* a member was lost: free this runtime and start a new one */
+  FARANDOLE_OVERLOADED = 6,       /* a queue is full: wait for some operations, then retry */
+  FARANDOLE_UNIMPLEMENTED = 7,    /* not supported for these arguments */
+  FARANDOLE_TIMED_OUT = 8,        /* a deadline passed; the text names it */
+  FARANDOLE_DISMISSED = 9, /* the elastic job goes on without this process, as planned: exit normally */
+  FARANDOLE_MISMATCH = 10, /* ranks submitted different requests under one name: report it to the user */
+  FARANDOLE_SHUT_DOWN = 11 /* this member or another one has shut the job down */
 } farandole_status;
 
 #define FARANDOLE_TEXT_BYTES 1024
 
 typedef struct farandole_error {
   farandole_status status;
-  char text[FARANDOLE_TEXT_BYTES]; /* UTF-8, ends in 0, cut where it is longer; names tensor, ranks and both
-                                      values */
+  /* UTF-8, terminated by 0, truncated if longer; names the tensor, the ranks and both values. */
+  char text[FARANDOLE_TEXT_BYTES];
 } farandole_error;
 
-/* ---- A member's life
- * -------------------------------------------------------------------------------------------- */
+/* ---- The life of a member ---- */
 
 typedef struct farandole_runtime farandole_runtime;
 
 typedef struct farandole_setting {
-  const char* name;  /* the environment variable's name: "HOROVOD_RANK" */
-  const char* value; /* as the environment would spell it: "3" */
+  const char* name;  /* of the environment variable: "HOROVOD_RANK" */
+  const char* value; /* as in the environment: "3" */
 } farandole_setting;
 
-/* Processes that do operations among themselves, by their global ranks in any order. */
+/* A group of processes that run operations among themselves, by their global ranks in any order. */
 typedef struct farandole_process_set {
   const int32_t* ranks;
   size_t rank_count;
 } farandole_process_set;
 
 typedef struct farandole_options {
-  const farandole_setting* settings; /* beat the environment; may be NULL if there are none */
+  const farandole_setting* settings; /* take precedence over the environment; NULL if there are none */
   size_t setting_count;
-  int read_environment; /* whether the process' environment is read too */
-  const void* secret;   /* the job's; NULL: from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE */
+  int read_environment; /* whether the environment of the process is read too */
+  const void* secret;   /* of the job; NULL: read from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE */
   size_t secret_bytes;
-  const farandole_process_set* process_sets; /* exist from the start, the first with number 1; the same on
-                                                every member, or none starts; may be NULL if there are none */
+  /* Exist from the start, with numbers from 1. Every member must name the same ones, or no member starts. NULL if
+   * there are none. */
+  const farandole_process_set* process_sets;
   size_t process_set_count;
+  /* Elastic jobs. After the loss of a member each survivor frees its runtime, restores its last committed state and
+   * starts a new runtime with these three values; a new process leaves them 0. */
+  uint64_t progress; /* any number that changes with each commit of the state. Members with different numbers
+                                must synchronise their state; see farandole_must_sync() */
+  uint64_t
+      state_generation; /* the farandole_generation() in which this process last had the state of the job */
+  uint64_t epoch; /* the farandole_epoch() of this process's last runtime: fences a replaced rendezvous */
 } farandole_options;
 
-/* As a process that horovodrun started wants it. */
+/* For a process that horovodrun started. */
 #define FARANDOLE_OPTIONS_INIT                                                                               \
-  { NULL, 0, 1, NULL, 0, NULL, 0 }
+  { NULL, 0, 1, NULL, 0, NULL, 0, 0, 0, 0 }
 
-/* Joins the job that the settings name; a job of one when they name none. Returns when this member's
- * connections are up, after the start timeout at the latest. `options` may be NULL: FARANDOLE_OPTIONS_INIT.
- * On success *runtime is the caller's, to be given to farandole_free(); otherwise it is NULL. */
+/* Joins the job that the settings name; a job of one process if they name none. Returns when this member's connections
+ * are up; blocks at most the start timeout, in an elastic job the elastic timeout. `options` may be NULL:
+ * FARANDOLE_OPTIONS_INIT. On success the caller owns *runtime and frees it with farandole_free(); otherwise it is
+ * NULL. */
 FARANDOLE_API farandole_status farandole_start(const farandole_options* options, farandole_runtime** runtime,
                                                farandole_error* reason);
 
-/* Leaves in order: what is scheduled is run, what is pending fails FARANDOLE_SHUT_DOWN, here and on the other
- * members, whose job ends too. Blocks at most the shutdown timeout. May be called twice; the runtime still
- * has to be freed. */
+/* Leaves in order: operations that are scheduled complete; all others fail FARANDOLE_SHUT_DOWN, here and on the other
+ * members, whose job ends too. Blocks at most the shutdown timeout. Idempotent. The runtime must still be freed. */
 FARANDOLE_API void farandole_shutdown(farandole_runtime* runtime);
 
-/* Shuts down if need be and frees. Handles stay good: they are settled then. NULL is allowed. */
+/* Shuts down if necessary, and frees. Handles stay valid: their operations have settled. NULL is allowed. */
 FARANDOLE_API void farandole_free(farandole_runtime* runtime);
 
-/* 1 as long as operations can be submitted: 0 once the job has ended, for whatever reason, and in a forked
- * child. */
+/* 1 as long as operations can be submitted; 0 once the job has ended for any reason, and in a forked child. */
 FARANDOLE_API int farandole_alive(const farandole_runtime* runtime);
 
-/* Constant for a runtime's life. Ranks count from 0. `local` counts among the members of this host, `cross`
- * among the members that have the same local rank on their hosts. */
+/* Constant for the life of a runtime. Ranks count from 0. A local rank counts the members on this host, a cross rank
+ * the members that have the same local rank on their hosts. */
 FARANDOLE_API int32_t farandole_rank(const farandole_runtime* runtime);
 FARANDOLE_API int32_t farandole_size(const farandole_runtime* runtime);
 FARANDOLE_API int32_t farandole_local_rank(const farandole_runtime* runtime);
 FARANDOLE_API int32_t farandole_local_size(const farandole_runtime* runtime);
 FARANDOLE_API int32_t farandole_cross_rank(const farandole_runtime* runtime);
 FARANDOLE_API int32_t farandole_cross_size(const farandole_runtime* runtime);
-FARANDOLE_API int
-farandole_is_homogeneous(const farandole_runtime* runtime); /* 1: same local size on every host */
+/* 1 if every host has the same local size. */
+FARANDOLE_API int farandole_is_homogeneous(const farandole_runtime* runtime);
 
-/* ---- Operations
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Elastic jobs ---- */
+
+/* The generation of the job, from 1: each change of membership begins a new one. A runtime lives in one. */
+FARANDOLE_API uint64_t farandole_generation(const farandole_runtime* runtime);
+
+/* The highest epoch of a rendezvous that this process has accepted; see farandole_options.epoch. */
+FARANDOLE_API uint64_t farandole_epoch(const farandole_runtime* runtime);
+
+/* 1 if the members may start from different states, so that they must broadcast it first, as in the first generation.
+ * The same on all members. */
+FARANDOLE_API int farandole_must_sync(const farandole_runtime* runtime);
+
+/* 1 if the job ran without this process before. */
+FARANDOLE_API int farandole_joined_late(const farandole_runtime* runtime);
+
+/* Writes to *changes how many changes of membership wait for all members to leave this generation (0: none), and to
+ * *removals_only 1 if all of them are removals. Members may learn of a change at different times. Never blocks. */
+FARANDOLE_API void farandole_membership_change(const farandole_runtime* runtime, uint64_t* changes,
+                                               int* removals_only);
+
+/* Requests the planned removal of this process, as if discovery had removed its host. All members learn of it by
+ * farandole_membership_change(). Returns when this member has learnt of it, or after a bounded wait if the rendezvous
+ * cannot be reached. */
+FARANDOLE_API void farandole_withdraw(farandole_runtime* runtime);
+
+/* ---- Operations ---- */
 
 typedef enum farandole_operation {
-  FARANDOLE_ALLREDUCE =
-      0, /* output = postscale * reduction over ranks of (prescale * input); same shape everywhere */
-  FARANDOLE_ALLGATHER =
-      1, /* the inputs one after another along the first dimension, which alone may differ */
-  FARANDOLE_BROADCAST = 2, /* output = the root's input; same shape everywhere */
-  FARANDOLE_BARRIER = 3,   /* settles when every member has come; no tensor */
-  FARANDOLE_JOIN = 4, /* this member has no more data: it counts as zeros until all have joined; no tensor */
-  FARANDOLE_ALLTOALL =
-      5, /* each member's rows dealt out to all; what comes from each rank, one after another in rank order */
-  FARANDOLE_REDUCESCATTER =
-      6 /* as allreduce, but each member gets its own segment of the rows only: of d rows, d / size, and one
-           more on the first d % size ranks; not with FARANDOLE_ADASUM */
+  /* output = postscale * reduction over ranks of (prescale * input); the same shape on all ranks. */
+  FARANDOLE_ALLREDUCE = 0,
+  /* The inputs of all ranks, concatenated along the first dimension, in which alone they may differ. */
+  FARANDOLE_ALLGATHER = 1,
+  /* output = the root's input; the same shape on all ranks. */
+  FARANDOLE_BROADCAST = 2,
+  /* Settles when every member has submitted it; no tensor. */
+  FARANDOLE_BARRIER = 3,
+  /* This member has no more data: it contributes zeros until all members have joined; no tensor. */
+  FARANDOLE_JOIN = 4,
+  /* Sends rows to each rank; the result is the rows received from each rank, concatenated in rank order. */
+  FARANDOLE_ALLTOALL = 5,
+  /* As allreduce, but each member receives its own segment of the rows only: of d rows, d / size, and one more on the
+   * first d % size ranks. Not with FARANDOLE_ADASUM. */
+  FARANDOLE_REDUCESCATTER = 6
 } farandole_operation;
 
 typedef enum farandole_dtype {
@@ -155,74 +188,76 @@ typedef enum farandole_reduce_op {
   FARANDOLE_PRODUCT = 5
 } farandole_reduce_op;
 
-/* How a caller will learn of an operation's end: tensors are exchanged in another way where nobody waits. */
+/* How the caller will learn that an operation has completed. A hint that selects how the tensor is exchanged: with any
+ * value the caller may wait and may register a callback. */
 typedef enum farandole_completion_mode {
-  FARANDOLE_TOLD_ANYHOW = 0,  /* it waits sometime, or leaves a callback */
-  FARANDOLE_TOLD_WAITING = 1, /* the thread that submits waits at once, and may move the bytes meanwhile */
-  FARANDOLE_TOLD_CALLBACK = 2 /* by a callback only. One member that says so decides for all */
+  FARANDOLE_COMPLETION_ANY = 0, /* it waits later, or registers a callback */
+  FARANDOLE_COMPLETION_WAIT =
+      1, /* the submitting thread waits at once, and may move the bytes while it does */
+  FARANDOLE_COMPLETION_CALLBACK = 2 /* by a callback only; if one member says so, it holds for all */
 } farandole_completion_mode;
 
-/* What to do with one tensor. All members must submit equal names, operations, dtypes, reductions, scales,
- * roots and (but for the first extents of allgather and alltoall) shapes; the order may differ between
- * members. Where they disagree, the operation fails FARANDOLE_MISMATCH on all of them and the job goes
- * on. Start from FARANDOLE_SUBMISSION_INIT: a scale of 0 is a scale of 0. */
+/* One tensor and what to do with it. All members must submit equal names, operations, dtypes, reductions, scales,
+ * roots and (except for the first extents of allgather and alltoall) shapes; the order of submission may differ
+ * between members. If they disagree, the operation fails FARANDOLE_MISMATCH on all members and the job goes on.
+ * Initialise it with FARANDOLE_SUBMISSION_INIT: a scale of 0 multiplies by 0. */
 typedef struct farandole_submission {
   const char*
-      name; /* not empty; unique among operations in flight in the set. Names that recur are fastest */
+      name; /* not empty; unique among the operations in flight in the set. Recurring names are fastest */
   int32_t operation;    /* a farandole_operation */
   int32_t dtype;        /* a farandole_dtype */
   int32_t reduce_op;    /* a farandole_reduce_op; allreduce and reducescatter only */
-  int32_t root;         /* the source's rank; broadcast only, -1 otherwise */
+  int32_t root;         /* broadcast: the global rank of the source, in every set; otherwise -1 */
   double prescale;      /* allreduce and reducescatter only */
   double postscale;     /* allreduce and reducescatter only */
-  const int64_t* shape; /* extents in elements, outermost first; NULL if there are none */
+  const int64_t* shape; /* extents in elements, outermost first; NULL for a scalar */
   size_t dimensions;    /* 0: a scalar, one element */
-  const void* input;    /* NULL only where there are no elements, and for barrier and join */
-  void* output; /* as large as `input`, which it may equal; unused (NULL) for allgather, alltoall, barrier and
-                   join; reducescatter: as large as the own segment and apart from `input`, or NULL: the
-                   library then allocates */
-  uint32_t set; /* process set; 0 is the global one. `root` is a global rank in every set */
-  const int64_t* splits; /* alltoall only: rows for each rank, in rank order, which sum to the first extent.
-                            Members need not agree. Copied */
-  size_t split_count;    /* the size of the set; 0: equal parts */
-  int32_t told; /* a farandole_told_by. A hint: whatever it says, the caller may wait and leave a callback */
+  const void* input;    /* NULL only if there are no elements, and for barrier and join */
+  /* As large as `input`, which it may equal. Unused (NULL) for allgather, alltoall, barrier and join. reducescatter:
+   * as large as the own segment, not overlapping `input`, or NULL: the library then allocates the result. */
+  void* output;
+  uint32_t set; /* process set; 0 is the global one */
+  /* alltoall: the number of rows for each rank of the set, in rank order, with the first extent as their sum. Ranks
+   * may differ. Copied. */
+  const int64_t* splits;
+  size_t split_count;      /* the size of the set, or 0: equal parts */
+  int32_t completion_mode; /* a farandole_completion_mode */
 } farandole_submission;
 
 #define FARANDOLE_SUBMISSION_INIT                                                                            \
   {                                                                                                          \
     NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, NULL, 0, NULL, NULL, 0, NULL, \
-        0, FARANDOLE_TOLD_ANYHOW                                                                             \
+        0, FARANDOLE_COMPLETION_ANY                                                                          \
   }
 
-/* One operation in flight, or what it brought. */
+/* One operation in flight, or its result. */
 typedef struct farandole_handle farandole_handle;
 
-/* Hands one tensor in; does not wait. On success *handle is the caller's, to be given to farandole_release().
- * FARANDOLE_INVALID_ARGUMENT for a name in flight, an unknown set, a bad root, shape or number, splits that
- * do not sum to the first extent; FARANDOLE_ABORTED for a reducescatter with Adasum; FARANDOLE_OVERLOADED
- * when too much is in flight; FARANDOLE_SHUT_DOWN when the job has ended. */
+/* Submits one tensor; does not wait. On success the caller owns *handle and gives it to farandole_release().
+ * FARANDOLE_INVALID_ARGUMENT for a name in flight, an unknown set, a bad root, shape or number, or splits whose sum is
+ * not the first extent; FARANDOLE_ABORTED for reducescatter with Adasum; FARANDOLE_OVERLOADED if too many operations
+ * are in flight; FARANDOLE_SHUT_DOWN if the job has ended. */
 FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* value,
                                                 farandole_handle** handle, farandole_error* reason);
 
-/* `count` tensors that become ready together, all or none; writes `count` handles. */
+/* Submits `count` tensors that become ready together, all or none, in one process set; writes `count` handles. */
 FARANDOLE_API farandole_status farandole_submit_group(farandole_runtime* runtime,
                                                       const farandole_submission* value, size_t count,
                                                       farandole_handle** handles, farandole_error* reason);
 
-/* Adds or removes a process set. Collective: every member of the job makes the same call, whether it is in
- * the set or not, and waits for the others. Where they differ, or the set cannot be, all get
- * FARANDOLE_INVALID_ARGUMENT, nothing changes and the job goes on. Needs HOROVOD_DYNAMIC_PROCESS_SETS. What
- * is pending in a set that is removed fails FARANDOLE_ABORTED; its number may be given to a later set. */
+/* Adds or removes a process set. Collective: every member of the job makes the same call, whether it is in the set or
+ * not, and waits for the others. If they differ, or the set is invalid, all receive FARANDOLE_INVALID_ARGUMENT, nothing
+ * changes and the job goes on. Requires HOROVOD_DYNAMIC_PROCESS_SETS. Operations pending in a removed set fail
+ * FARANDOLE_ABORTED; its number may be reused by a later set. */
 FARANDOLE_API farandole_status farandole_add_process_set(farandole_runtime* runtime,
-                                                         const farandole_process_set* farandole_process_set,
+                                                         const farandole_process_set* process_set,
                                                          uint32_t* set, farandole_error* reason);
 FARANDOLE_API farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32_t set,
                                                             farandole_error* reason);
 
-/* The process sets of this moment, ascending, the global one (0) among them, and the global ranks of one of
- * them, ascending. Both write no more than `capacity` numbers, and to *count how many there are in all: call
- * with 0 (the array may be NULL then), make room, call again. FARANDOLE_INVALID_ARGUMENT for an unknown set.
- */
+/* The current process sets, ascending, with the global one (0), and the global ranks of one of them, ascending. Both
+ * write at most `capacity` numbers, and the total to *count: call with 0 (the array may then be NULL), allocate, and
+ * call again. FARANDOLE_INVALID_ARGUMENT for an unknown set. */
 FARANDOLE_API farandole_status farandole_list_process_sets(const farandole_runtime* runtime, uint32_t* sets,
                                                            size_t capacity, size_t* count,
                                                            farandole_error* reason);
@@ -230,45 +265,48 @@ FARANDOLE_API farandole_status farandole_list_ranks(const farandole_runtime* run
                                                     int32_t* ranks, size_t capacity, size_t* count,
                                                     farandole_error* reason);
 
-/* 1 when the operation has ended, well or not. Never blocks. */
+/* 1 if the operation has ended, with success or not. Never blocks. */
 FARANDOLE_API int farandole_poll(const farandole_handle* handle);
 
-/* Waits until the operation has ended and returns how; -1: as long as it takes. If `timeout_ms` milliseconds
- * pass first, FARANDOLE_TIMED_OUT: the operation goes on, its buffers stay in use and it can be waited for
- * again. (An operation itself can also end FARANDOLE_TIMED_OUT; farandole_poll() then answers 1.) */
+/* Waits until the operation has ended and returns its status; a timeout of -1 waits without a deadline. If `timeout_ms`
+ * milliseconds pass first, FARANDOLE_TIMED_OUT: the operation goes on, its buffers stay in use and it can be waited for
+ * again. (An operation itself can also end FARANDOLE_TIMED_OUT; farandole_poll() then returns 1.) */
 FARANDOLE_API farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms,
                                               farandole_error* reason);
 
 typedef struct farandole_result {
-  const void* bytes; /* allgather: the concatenation; alltoall: what came from each rank, one after another;
-                        reducescatter without an output of the caller's: the own segment */
+  /* allgather: the concatenation; alltoall: the rows received from each rank, concatenated; reducescatter without an
+   * output of the caller: the own segment. */
+  const void* bytes;
   size_t byte_count;
-  const int64_t* first_dims; /* allgather: first extent that each rank brought, by rank; alltoall: rows that
-                                came from each rank; reducescatter: one number, the rows of the own segment */
+  /* allgather: the first extent of each rank's input; alltoall: the number of rows received from each rank;
+   * reducescatter: one number, the rows of the own segment. */
+  const int64_t* first_dims;
   size_t first_dim_count;
-  int32_t last_rank; /* join: the rank that joined last; -1 otherwise */
+  int32_t last_rank; /* join: the rank that joined last; otherwise -1 */
 } farandole_result;
 
-/* What an operation brought besides the caller's `output`. The memory belongs to the handle, until it is
- * released. FARANDOLE_PRECONDITION while the operation has not settled; its own error if it failed. */
+/* The result of an operation beyond the caller's `output`. The handle owns the memory until it is released.
+ * FARANDOLE_PRECONDITION while the operation has not settled; its own error if it failed. */
 FARANDOLE_API farandole_status farandole_get_result(const farandole_handle* handle, farandole_result* result,
                                                     farandole_error* reason);
 
-/* Calls `callback(context)` once, when the operation has settled: at once if it already has, otherwise from
- * the thread that settles it: one of the runtime's, or one that polls or waits. It must not block, and must
- * not free the runtime. One callback a handle; a second is refused with FARANDOLE_INVALID_ARGUMENT.
+/* Calls `callback(context)` once, when the operation has settled: at once if it already has, otherwise on the thread
+ * that settles it, which is a thread of the runtime or one that polls or waits. The callback must not block and must
+ * not free the runtime. A second callback on one handle fails with FARANDOLE_INVALID_ARGUMENT.
  *
- * A small tensor whose name recurs goes over shared memory among members of one host, without the runtime's
- * threads; with a callback, the event loop looks after it: soon after it came, then once a millisecond. */
+ * A small tensor with a recurring name is exchanged through shared memory among members of one host, without the
+ * threads of the runtime. With a callback, the event loop polls it: shortly after it was submitted, then once a
+ * millisecond. */
 FARANDOLE_API farandole_status farandole_on_settled(farandole_handle* handle, void (*callback)(void* context),
                                                     void* context, farandole_error* reason);
 
-/* Takes the operation back unless it has been scheduled; it then ends FARANDOLE_ABORTED on all members.
- * Returns at once: the handle still has to be waited for before its buffers are free. */
+/* Cancels the operation unless it has been scheduled; it then ends FARANDOLE_ABORTED on all members. Returns at once:
+ * wait for the handle before you reuse its buffers. */
 FARANDOLE_API void farandole_cancel(farandole_handle* handle);
 
-/* Gives the handle up. An operation in flight goes on and keeps using its buffers, so wait first, or let a
- * callback tell. NULL is allowed. */
+/* Releases the handle. An operation in flight goes on and keeps using its buffers, so wait for it first, or learn of
+ * its end by a callback. NULL is allowed. */
 FARANDOLE_API void farandole_release(farandole_handle* handle);
 
 #undef FARANDOLE_API

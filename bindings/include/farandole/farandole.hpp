@@ -1,12 +1,17 @@
-// Farandole for C++ programs: training or serving services that keep a group of processes in step.
+// Farandole for C++20 programs: training and serving services that run collective operations across processes.
 //
-// A `runtime` is one member of one job. It owns two kinds of threads, its event loop and its lanes; it has no
-// globals, so several runtimes (several jobs) may live in one process. Callers own their buffers and their
-// threads: a buffer given to submit() belongs to the operation until its handle is settled, and every call
-// here may be made from any thread. Nothing here throws; expected failures are values of type `error`, whose
-// kind tells what to do.
+// This header is all of the C++ interface: types over the C interface (farandole.h), whose rules of threads, memory
+// and errors hold here as well, and which keeps programs independent of the compiler that built the library. A
+// `runtime` is one member of one job; several runtimes (of several jobs) may live in one process. Expected failures
+// are values of type `error`, whose kind says what to do; only the standard library throws (std::bad_alloc).
+//
+//     auto job = farandole::runtime::start();
+//     std::vector<double> values = …;
+//     if (auto problem = (*job)->allreduce("loss", std::span(values)))
+//       std::cerr << problem.text;
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,243 +22,546 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "elastic/set_founding.hpp"
-#include "messages/values/dtype.hpp"
-#include "messages/values/error.hpp"
-#include "messages/values/result.hpp"
-#include "messages/values/signature.hpp"
-#include "messages/wire/departure.hpp"
-#include "messages/wire/kept_set.hpp"
+#include <farandole/farandole.h>
 
 namespace farandole {
 
-class settings;
-struct member_start;
-class member_runtime;
-class join_retry;
+/// How an operation can fail, and so what the caller should do; see farandole_status.
+enum class error_kind : std::uint8_t {
+  none = FARANDOLE_OK,
+  precondition = FARANDOLE_PRECONDITION,
+  invalid_argument = FARANDOLE_INVALID_ARGUMENT,
+  unknown = FARANDOLE_UNKNOWN,
+  aborted = FARANDOLE_ABORTED,
+  disconnected = FARANDOLE_DISCONNECTED,
+  overloaded = FARANDOLE_OVERLOADED,
+  unimplemented = FARANDOLE_UNIMPLEMENTED,
+  timed_out = FARANDOLE_TIMED_OUT,
+  dismissed = FARANDOLE_DISMISSED,
+  mismatch = FARANDOLE_MISMATCH,
+  shut_down = FARANDOLE_SHUT_DOWN,
+};
+
+/// The name of a kind: "timed_out".
+constexpr std::string_view to_string(error_kind kind) {
+  constexpr std::string_view names[] = {"none",      "precondition", "invalid_argument", "unknown",
+                                        "aborted",   "disconnected", "overloaded",       "unimplemented",
+                                        "timed_out", "dismissed",    "mismatch",         "shut_down"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+struct error {
+  error_kind kind = error_kind::none;
+  std::string text; ///< for people: names the tensor, the ranks and both values
+
+  explicit operator bool() const { return kind != error_kind::none; }
+  friend bool operator==(const error&, const error&) = default;
+};
+
+/// A value, or the error that explains its absence. Access to the absent one of them is undefined; check first.
+template <class T>
+class expected {
+public:
+  expected(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+  expected(farandole::error problem) : content_(std::in_place_index<1>, std::move(problem)) {}
+
+  explicit operator bool() const { return content_.index() == 0; }
+  T& operator*() { return *std::get_if<0>(&content_); }
+  const T& operator*() const { return *std::get_if<0>(&content_); }
+  T* operator->() { return std::get_if<0>(&content_); }
+  const T* operator->() const { return std::get_if<0>(&content_); }
+  const farandole::error& error() const { return *std::get_if<1>(&content_); }
+
+private:
+  std::variant<T, farandole::error> content_;
+};
+
+enum class operation : std::uint8_t {
+  allreduce = FARANDOLE_ALLREDUCE,
+  allgather = FARANDOLE_ALLGATHER,
+  broadcast = FARANDOLE_BROADCAST,
+  barrier = FARANDOLE_BARRIER,
+  join = FARANDOLE_JOIN,
+  alltoall = FARANDOLE_ALLTOALL,
+  reducescatter = FARANDOLE_REDUCESCATTER,
+};
+
+enum class dtype : std::uint8_t {
+  uint8 = FARANDOLE_UINT8,
+  int8 = FARANDOLE_INT8,
+  uint16 = FARANDOLE_UINT16,
+  int16 = FARANDOLE_INT16,
+  int32 = FARANDOLE_INT32,
+  int64 = FARANDOLE_INT64,
+  float16 = FARANDOLE_FLOAT16,
+  bfloat16 = FARANDOLE_BFLOAT16,
+  float32 = FARANDOLE_FLOAT32,
+  float64 = FARANDOLE_FLOAT64,
+  boolean = FARANDOLE_BOOL,
+};
+
+enum class reduce_op : std::uint8_t {
+  average = FARANDOLE_AVERAGE,
+  sum = FARANDOLE_SUM,
+  adasum = FARANDOLE_ADASUM,
+  min = FARANDOLE_MIN,
+  max = FARANDOLE_MAX,
+  product = FARANDOLE_PRODUCT,
+};
+
+enum class completion_mode : std::uint8_t {
+  any = FARANDOLE_COMPLETION_ANY,
+  wait = FARANDOLE_COMPLETION_WAIT,
+  callback = FARANDOLE_COMPLETION_CALLBACK,
+};
+
+/// The dtype of a C++ element type; empty if there is none. float16 and bfloat16 have no type in C++20: submit them by
+/// runtime::submit().
+template <class T>
+constexpr std::optional<dtype> dtype_of() {
+  if constexpr (std::is_same_v<T, bool>)
+    return dtype::boolean;
+  else if constexpr (std::is_same_v<T, float>)
+    return dtype::float32;
+  else if constexpr (std::is_same_v<T, double>)
+    return dtype::float64;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 1)
+    return std::is_signed_v<T> ? dtype::int8 : dtype::uint8;
+  else if constexpr (std::is_integral_v<T> && sizeof(T) == 2)
+    return std::is_signed_v<T> ? dtype::int16 : dtype::uint16;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 4)
+    return dtype::int32;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 8)
+    return dtype::int64;
+  else
+    return std::nullopt;
+}
+
+template <class T>
+concept element = dtype_of<T>()
+.has_value();
+
+/// What all members must submit alike for one name, except the first extents of allgather and alltoall.
+struct signature {
+  farandole::operation operation = farandole::operation::allreduce;
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  std::int32_t root = -1; ///< broadcast: the global rank of the source, in every process set
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::vector<std::int64_t> shape; ///< extents in elements, outermost first; empty: a scalar
+};
+
+/// One tensor and what to do with it; see farandole_submission. The buffers must stay valid, and the caller must leave
+/// them alone, until the handle has settled; everything else is copied.
+struct submission {
+  std::string_view name;
+  farandole::signature signature;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint32_t set = 0;
+  std::span<const std::int64_t> splits;
+  completion_mode completion = completion_mode::any;
+};
+
+/// The result of an operation beyond the caller's output; valid as long as a copy of its handle. See farandole_result.
+struct result {
+  std::span<const std::byte> bytes;
+  std::span<const std::int64_t> first_dims;
+  std::int32_t last_rank = -1;
+};
+
+/// Where and for how long a typed operation runs.
+struct call_options {
+  std::uint32_t set = 0;                                      ///< process set; 0 is the global one
+  std::chrono::milliseconds timeout{-1};                      ///< -1: until it completes or fails
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum; ///< allreduce and reducescatter
+  double prescale = 1.0;                                      ///< allreduce and reducescatter
+  double postscale = 1.0;                                     ///< allreduce and reducescatter
+};
 
 struct options {
-  /// Settings by environment variable name ("HOROVOD_RANK"); they beat the environment.
-  std::map<std::string, std::string> settings;
-  /// Whether the process' environment is read too.
+  /// Settings by the name of their environment variable ("HOROVOD_RANK"); they take precedence over the environment.
+  std::map<std::string, std::string> settings = {};
+  /// Whether the environment of the process is read too.
   bool read_environment = true;
-  /// The job's secret; empty: taken from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
-  std::string secret;
-  /// Process sets that exist from the first operation on, each by its global ranks in any order; they get ids
-  /// from 1 up. All members must name the same ones, or none of them starts. A set that is named twice, or
-  /// holds every rank, exists once.
+  /// The secret of the job; empty: read from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
+  std::string secret = {};
+  /// Process sets that exist from the start, with ids from 1, each by its global ranks in any order. Every member must
+  /// name the same ones, or no member starts.
   std::vector<std::vector<std::int32_t>> process_sets = {};
-  /// The processes of MPI's world that are the job, in the order of its ranks: every one of them names the
-  /// same. Empty: all that mpirun started, if it started this one and no rendezvous is named.
-  std::vector<std::int32_t> mpi_ranks = {};
-  /// Elastic jobs: where this process' training state stands, as any number that changes with it. Members of
-  /// different numbers must sync.
+  /// Elastic jobs; see farandole_options.
   std::uint64_t progress = 0;
-  /// Process sets by rule, alike on all members: each is asked of every member, and who is a new one is in a
-  /// set without anybody's doing. They have the ids after those of process_sets and are sets of their own,
-  /// whatever ranks they have; one that chooses nobody does not exist in this generation.
-  std::vector<set_rule> set_rules = {};
-  /// Elastic jobs: the sets that this process had in the generation before (runtime::kept_sets()). They exist
-  /// again under their ids, with the members that are left, if all survivors say the same; process_sets then
-  /// counts no more.
-  std::optional<std::vector<kept_set>> sets_before = {};
-  /// Elastic jobs: the generation in which this process was last brought to the training state of the others,
-  /// or trained from its own; 0: it has no state. Where members were lost, a generation in which nobody has
-  /// the newest state is not made.
   std::uint64_t state_generation = 0;
-  /// Elastic jobs: what epoch() of this process' last runtime said, so that a rendezvous which another one
-  /// has replaced has no say any more.
   std::uint64_t epoch = 0;
 };
 
-/// How a caller will learn of an operation's end: tensors are exchanged in another way where nobody waits.
-enum class completion_mode : std::uint8_t {
-  anyhow,  ///< it waits sometime, or leaves a callback
-  waiting, ///< the thread that submits waits at once, and may move the bytes itself while it does
-  callback ///< by a callback only. One member that says so decides for all
-};
+namespace detail {
 
-/// What to do with one tensor.
-struct submission {
-  std::string_view name;            ///< unique among operations in flight in the set
-  farandole::signature signature;   ///< its root is a global rank in every process set
-  const std::byte* input = nullptr; ///< contiguous; read until settled
-  /// Contiguous; written until settled; may equal `input`. allgather, alltoall: null, the core allocates.
-  /// reducescatter: null, or memory for the own segment that does not overlap `input`: with n members and a
-  /// first extent of d, d / n rows, and one more on the first d % n ranks.
-  std::byte* output = nullptr;
-  std::uint32_t set = 0; ///< process set; 0 is the global one
-  /// alltoall: rows that go to each rank of the set, in rank order, which sum to the first extent; empty:
-  /// equal parts. Ranks need not agree, and they may change from step to step. Copied.
-  std::span<const std::int64_t> splits;
-  /// A hint: whatever it says, the caller may wait and may leave a callback.
-  completion_mode told = completion_mode::anyhow;
-};
+inline error error_from(farandole_status status, const farandole_error& reason) {
+  return status == FARANDOLE_OK ? error{} : error{static_cast<error_kind>(status), reason.text};
+}
 
-struct operation_state; // actors/submission/operation_state.hpp
+/// Runs a function of the C interface that reports through a farandole_error.
+template <class Call>
+error call(Call function) {
+  farandole_error reason;
+  reason.text[0] = '\0';
+  const auto status = function(&reason);
+  return error_from(status, reason);
+}
 
-/// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its
-/// buffers must stay valid until it is settled (on_settled tells when).
+inline std::int64_t milliseconds_until(std::chrono::steady_clock::time_point deadline) {
+  using namespace std::chrono;
+  if (deadline == steady_clock::time_point::max())
+    return -1;
+  return std::max<std::int64_t>(0, ceil<milliseconds>(deadline - steady_clock::now()).count());
+}
+
+/// The rows of C's struct point into `wanted`.
+inline farandole_submission row_of(const submission& wanted, const std::string& name) {
+  farandole_submission row = FARANDOLE_SUBMISSION_INIT;
+  row.name = name.c_str();
+  row.operation = static_cast<std::int32_t>(wanted.signature.operation);
+  row.dtype = static_cast<std::int32_t>(wanted.signature.dtype);
+  row.reduce_op = static_cast<std::int32_t>(wanted.signature.reduce_op);
+  row.root = wanted.signature.root;
+  row.prescale = wanted.signature.prescale;
+  row.postscale = wanted.signature.postscale;
+  row.shape = wanted.signature.shape.data();
+  row.dimensions = wanted.signature.shape.size();
+  row.input = wanted.input;
+  row.output = wanted.output;
+  row.set = wanted.set;
+  row.splits = wanted.splits.data();
+  row.split_count = wanted.splits.size();
+  row.completion_mode = static_cast<std::int32_t>(wanted.completion);
+  return row;
+}
+
+} // namespace detail
+
+/// One operation in flight. Copies share it. All copies may be dropped: the operation goes on and its buffers must stay
+/// valid until it has settled (on_settled() tells when).
 class handle {
 public:
-  handle();
-  explicit handle(operation_state* adopted) noexcept; ///< takes over one reference
-  handle(const handle&) noexcept;
-  handle(handle&&) noexcept;
-  handle& operator=(handle) noexcept;
-  ~handle();
+  handle() = default; ///< of no operation: the other functions need one
+  explicit handle(farandole_handle* owned) : operation_(owned, &farandole_release) {}
 
-  explicit operator bool() const { return pending_ != nullptr; }
+  explicit operator bool() const { return operation_ != nullptr; }
 
-  /// Whether the operation has ended, well or not. Never blocks.
-  bool settled() const;
+  /// Whether the operation has ended, with success or not. Never blocks.
+  bool settled() const { return farandole_poll(operation_.get()) != 0; }
 
-  /// Waits until settled, `until` has passed (then `timed_out`; the operation goes on) or `interrupted()`
-  /// answers true (asked whenever a signal arrives, and at least every 100 ms; then `aborted`; the operation
-  /// goes on). Kind `none` when the operation ended well.
-  error wait(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
-             const std::function<bool()>& interrupted = {}) const;
+  /// Waits until the operation has ended and returns its error; of kind `timed_out` once the deadline has passed, while
+  /// the operation goes on.
+  farandole::error
+  wait(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max()) const {
+    return detail::call([&](farandole_error* reason) {
+      return farandole_wait(operation_.get(), detail::milliseconds_until(deadline), reason);
+    });
+  }
 
-  /// Whether it has ended with an error.
-  bool failed() const;
+  /// The result, or the error of the operation; `precondition` before it has settled.
+  expected<farandole::result> result() const {
+    farandole_result found{};
+    auto problem = detail::call(
+        [&](farandole_error* reason) { return farandole_get_result(operation_.get(), &found, reason); });
+    if (problem)
+      return problem;
+    return farandole::result{{static_cast<const std::byte*>(found.bytes), found.byte_count},
+                             {found.first_dims, found.first_dim_count},
+                             found.last_rank};
+  }
 
-  /// Why the operation ended; kind `none` while it has not, or when it ended well.
-  error problem() const;
+  /// Calls `callback` once, when the operation has settled; see farandole_on_settled(). At most one for a handle:
+  /// `invalid_argument` for a second. It must not throw.
+  farandole::error on_settled(std::function<void()> callback) {
+    auto context = std::make_unique<std::function<void()>>(std::move(callback));
+    auto problem = detail::call([&](farandole_error* reason) {
+      return farandole_on_settled(
+          operation_.get(),
+          [](void* given) {
+            const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(given));
+            (*owned)();
+          },
+          context.get(), reason);
+    });
+    if (!problem)
+      context.release(); // the callback frees it
+    return problem;
+  }
 
-  /// Valid once settled without error, as long as a copy of this handle lives.
-  const farandole::result& result() const;
-
-  /// Calls `callback` once, when settled: at once if it already is, otherwise from a runtime thread, which it
-  /// must not block. At most one callback.
-  void on_settled(std::function<void()> callback);
-
-  /// Takes the operation back unless it has been scheduled; it then ends `aborted` on all ranks.
-  void cancel();
+  /// Cancels the operation unless it has been scheduled; it then ends `aborted` on all members.
+  void cancel() { farandole_cancel(operation_.get()); }
 
 private:
-  operation_state* pending_ = nullptr;
+  std::shared_ptr<farandole_handle> operation_;
 };
 
-/// One process's membership in a job: the whole interface, so it has more than 30 methods.
+/// One process's membership in a job.
 class runtime {
 public:
-  /// Joins the job that the settings name and returns when this member's connections are up; a job of one
-  /// when they name none. Blocks at most the start timeout, in an elastic job the elastic timeout: there,
-  /// when another member is lost before all are connected, this one waits for the generation after.
-  /// `dismissed`: the job goes on without this process.
-  static expected<std::unique_ptr<runtime>> start(const options& options = {});
+  /// Joins the job that the settings name; a job of one process if they name none. Returns when the connections of this
+  /// member are up; blocks at most the start timeout, in an elastic job the elastic timeout.
+  static expected<std::unique_ptr<runtime>> start(const options& options = {}) {
+    std::vector<farandole_setting> settings;
+    for (const auto& [name, value] : options.settings)
+      settings.push_back({name.c_str(), value.c_str()});
+    std::vector<farandole_process_set> sets;
+    for (const auto& ranks : options.process_sets)
+      sets.push_back({ranks.data(), ranks.size()});
+    farandole_options given = FARANDOLE_OPTIONS_INIT;
+    given.settings = settings.data();
+    given.setting_count = settings.size();
+    given.read_environment = options.read_environment;
+    given.secret = options.secret.empty() ? nullptr : options.secret.data();
+    given.secret_bytes = options.secret.size();
+    given.process_sets = sets.data();
+    given.process_set_count = sets.size();
+    given.progress = options.progress;
+    given.state_generation = options.state_generation;
+    given.epoch = options.epoch;
+    farandole_runtime* started = nullptr;
+    auto problem =
+        detail::call([&](farandole_error* reason) { return farandole_start(&given, &started, reason); });
+    if (problem)
+      return problem;
+    return std::unique_ptr<runtime>(new runtime(started));
+  }
 
-  /// shutdown().
-  ~runtime();
+  /// As shutdown().
+  ~runtime() = default;
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// Leaves in order: bundles already scheduled are run, what is pending fails `unknown`. Ends the generation
-  /// for the other members too; the errors of what they had pending tell `how` this one left. Idempotent;
-  /// blocks at most the shutdown timeout. Returns at once while another thread is in it: buffers belong to
-  /// their operations until those are settled, as ever.
-  void shutdown(departure manner = {});
+  /// Leaves in order, which ends the job for the other members too; see farandole_shutdown(). Idempotent.
+  void shutdown() { farandole_shutdown(member_.get()); }
 
-  /// False once the generation has ended, for whatever reason.
-  bool alive() const;
-  /// False in a forked child, where every call fails with a clear error and nothing of the parent's is
-  /// touched.
-  bool usable_here() const;
+  /// Whether operations can be submitted.
+  bool alive() const { return farandole_alive(member_.get()) != 0; }
 
-  std::int32_t rank() const;
-  std::int32_t size() const;
-  std::int32_t local_rank() const;
-  std::int32_t local_size() const;
-  std::int32_t cross_rank() const;
-  std::int32_t cross_size() const;
+  std::int32_t rank() const { return farandole_rank(member_.get()); }
+  std::int32_t size() const { return farandole_size(member_.get()); }
+  std::int32_t local_rank() const { return farandole_local_rank(member_.get()); }
+  std::int32_t local_size() const { return farandole_local_size(member_.get()); }
+  std::int32_t cross_rank() const { return farandole_cross_rank(member_.get()); }
+  std::int32_t cross_size() const { return farandole_cross_size(member_.get()); }
+  /// Whether every host has the same local size.
+  bool is_homogeneous() const { return farandole_is_homogeneous(member_.get()) != 0; }
 
-  /// Counts memberships of the job, from 1; a runtime lives in one.
-  std::uint64_t generation() const;
-  /// For tags of objects that this job's data path does not authenticate: 32 bytes that all members derive
-  /// from the job's secret. Empty where objects need no tags.
-  std::string object_key() const;
-  /// The highest epoch of a rendezvous that this process has obeyed.
-  std::uint64_t epoch() const;
-  /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.
-  bool must_sync() const;
-  /// Elastic jobs: the job has run without this process.
-  bool joined_late() const;
-  /// Elastic jobs: how many changes of the members wait for all to leave this generation, and whether all of
-  /// them are removals. Members may hear of a change at different times. Never blocks.
-  std::pair<std::uint64_t, bool> membership_change() const;
-  /// Elastic jobs: this process is to leave by plan, as if its host were taken out: a removal is announced to
-  /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
-  void withdraw();
+  // ---- Elastic jobs; see farandole.h ----
 
-  /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
-  /// it.
-  bool has_mpi() const;
-  bool mpi_threads() const;
-  /// Whether this installation can do so.
-  static bool mpi_is_installed();
-  /// Same local size on every host.
-  bool is_homogeneous() const;
+  std::uint64_t generation() const { return farandole_generation(member_.get()); }
+  std::uint64_t epoch() const { return farandole_epoch(member_.get()); }
+  bool must_sync() const { return farandole_must_sync(member_.get()) != 0; }
+  bool joined_late() const { return farandole_joined_late(member_.get()) != 0; }
+  /// The number of changes of membership that wait for all members to leave this generation, and whether all of them
+  /// are removals.
+  std::pair<std::uint64_t, bool> membership_change() const {
+    std::uint64_t changes = 0;
+    int removals_only = 0;
+    farandole_membership_change(member_.get(), &changes, &removals_only);
+    return {changes, removals_only != 0};
+  }
+  void withdraw() { farandole_withdraw(member_.get()); }
 
-  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set or one without this member,
-  /// a root outside the set, splits that do not fit the first extent, a scalar to reduce-scatter; `aborted`
-  /// for Adasum with reducescatter; `overloaded` when too much is in flight; `unknown` when the generation
-  /// has ended; `disconnected` when the process set was started anew and no caller here had been told.
-  expected<handle> submit(const submission& request);
-  /// All or none, and all in one process set; the members become ready together.
-  expected<std::vector<handle>> submit_group(std::span<const submission> requests);
+  // ---- Operations of any dtype and shape, asynchronous ----
 
-  // Changes of the process sets are collective: every member of the job makes the same call, whether it is in
-  // the set or not, and all calls return when the change has come about on their member. Where members
-  // differ, all get `invalid_argument`, nothing changes and the job goes on. They need
-  // HOROVOD_DYNAMIC_PROCESS_SETS.
+  /// Submits one tensor; does not wait. For errors see farandole_submit().
+  expected<handle> submit(const submission& request) {
+    auto handles = submit_group({&request, 1});
+    if (!handles)
+      return handles.error();
+    return std::move(handles->front());
+  }
 
-  /// Adds the set of these global ranks, in any order; gives its id. `invalid_argument` for an equal set, a
-  /// rank that is none or comes twice.
-  expected<std::uint32_t> add_process_set(std::vector<std::int32_t> ranks);
-  /// What is pending in the set and not scheduled fails `aborted`; everything else goes on. The id may be
-  /// given to a later set. `invalid_argument` for an unknown set and for 0.
-  error remove_process_set(std::uint32_t set);
-  /// How often this member's callers have been told that the set was started anew, which they are by an
-  /// operation's or a submission's `disconnected`: what is counted alike on all ranks is counted anew from
-  /// there.
-  std::uint64_t process_set_epoch(std::uint32_t set) const;
-  /// How many join operations this process has submitted. Each ends only when every member has joined, so
-  /// what is counted alike on all ranks is counted anew from there, too: who joined early has done less.
-  std::uint64_t joins() const;
-  /// Callers here have learnt otherwise than by an error that the set was started anew so often. Waits until
-  /// it was on this member too, at most for the start timeout; `invalid_argument` if it is not.
-  error acknowledge_restart(std::uint32_t set, std::uint64_t epoch);
-  /// How many operations this process has submitted to each set that it is in, since the set last started.
-  std::map<std::uint32_t, std::uint64_t> submitted() const;
-  /// What options::sets_before takes: every set that this process knows to exist besides the global one, also
-  /// those by rule that have no members now. Their members are slots. By id.
-  std::vector<kept_set> kept_sets() const;
-  /// Where the launcher put each rank; unlike ranks, slots stay.
-  std::vector<std::int32_t> slots() const;
-  /// Ids and global ranks, the global set's included.
-  std::map<std::uint32_t, std::vector<std::int32_t>> process_sets() const;
+  /// Submits tensors that become ready together, all or none, in one process set.
+  expected<std::vector<handle>> submit_group(std::span<const submission> requests) {
+    std::vector<std::string> names;
+    names.reserve(requests.size());
+    std::vector<farandole_submission> rows;
+    for (const auto& request : requests)
+      rows.push_back(detail::row_of(request, names.emplace_back(request.name)));
+    std::vector<farandole_handle*> submitted(requests.size());
+    auto problem = detail::call([&](farandole_error* reason) {
+      return farandole_submit_group(member_.get(), rows.data(), rows.size(), submitted.data(), reason);
+    });
+    if (problem)
+      return problem;
+    return std::vector<handle>(submitted.begin(), submitted.end());
+  }
 
-  /// Counters for people and benchmarks.
-  struct counters {
-    std::uint64_t submitted = 0;
-    std::uint64_t on_fast_path = 0; ///< settled on the fast path
-    std::uint64_t bundles = 0;      ///< runs of a path
-    std::uint64_t loop_wakeups = 0; ///< times the event loop slept and woke
-    std::uint64_t bytes_moved = 0;  ///< input bytes of finished bundles
-  };
-  counters count() const;
+  // ---- Operations on spans: each submits a tensor of one dimension and waits for it ----
+  //
+  // A timeout ends the wait with an error of kind `timed_out`; the operation goes on and still uses the span, so shut
+  // the runtime down before you free it.
+
+  /// Replaces `values` by their reduction over all ranks, in place; the same number of values on all ranks.
+  template <element T, std::size_t Extent>
+  error allreduce(std::string_view name, std::span<T, Extent> values, const call_options& call = {}) {
+    auto request = reducing(operation::allreduce, name, as_const(values), call);
+    request.output = reinterpret_cast<std::byte*>(values.data());
+    return run(request, call).second;
+  }
+
+  /// Replaces `values` by those of the root, a global rank.
+  template <element T, std::size_t Extent>
+  error broadcast(std::string_view name, std::span<T, Extent> values, std::int32_t root,
+                  const call_options& call = {}) {
+    auto request = moving(operation::broadcast, name, as_const(values), call);
+    request.signature.root = root;
+    request.output = reinterpret_cast<std::byte*>(values.data());
+    return run(request, call).second;
+  }
+
+  /// The values of all ranks, in rank order; ranks may have different numbers of them.
+  template <class T, std::size_t Extent>
+  requires element<std::remove_const_t<T>> expected<std::vector<std::remove_const_t<T>>>
+  allgather(std::string_view name, std::span<T, Extent> values, const call_options& call = {}) {
+    return gathered<std::remove_const_t<T>>(moving(operation::allgather, name, as_const(values), call), call);
+  }
+
+  /// Sends `splits[r]` values to each rank r of the set; the values received, in rank order. No splits: equal parts.
+  template <class T, std::size_t Extent>
+  requires element<std::remove_const_t<T>> expected<std::vector<std::remove_const_t<T>>>
+  alltoall(std::string_view name, std::span<T, Extent> values, std::span<const std::int64_t> splits = {},
+           const call_options& call = {}) {
+    auto request = moving(operation::alltoall, name, as_const(values), call);
+    request.splits = splits;
+    return gathered<std::remove_const_t<T>>(request, call);
+  }
+
+  /// This rank's segment of the reduction of `values` over all ranks; see FARANDOLE_REDUCESCATTER.
+  template <class T, std::size_t Extent>
+  requires element<std::remove_const_t<T>> expected<std::vector<std::remove_const_t<T>>>
+  reducescatter(std::string_view name, std::span<T, Extent> values, const call_options& call = {}) {
+    return gathered<std::remove_const_t<T>>(reducing(operation::reducescatter, name, as_const(values), call),
+                                            call);
+  }
+
+  /// Returns when every member of the set has called it with this name.
+  error barrier(std::string_view name, const call_options& call = {}) {
+    submission request;
+    request.name = name;
+    request.signature.operation = operation::barrier;
+    request.set = call.set;
+    request.completion = completion_mode::wait;
+    return run(request, call).second;
+  }
+
+  // ---- Process sets: collective, every member of the job makes the same call; see farandole_add_process_set() ----
+
+  /// The id of the new set.
+  expected<std::uint32_t> add_process_set(std::span<const std::int32_t> ranks) {
+    const farandole_process_set wanted{ranks.data(), ranks.size()};
+    std::uint32_t set = 0;
+    auto problem = detail::call([&](farandole_error* reason) {
+      return farandole_add_process_set(member_.get(), &wanted, &set, reason);
+    });
+    if (problem)
+      return problem;
+    return set;
+  }
+
+  error remove_process_set(std::uint32_t set) {
+    return detail::call(
+        [&](farandole_error* reason) { return farandole_remove_process_set(member_.get(), set, reason); });
+  }
+
+  /// The global ranks of each process set by its id, the global set included.
+  expected<std::map<std::uint32_t, std::vector<std::int32_t>>> process_sets() const {
+    std::map<std::uint32_t, std::vector<std::int32_t>> sets;
+    const auto ids = listed<std::uint32_t>(
+        [&](auto... arguments) { return farandole_list_process_sets(member_.get(), arguments...); });
+    if (!ids)
+      return ids.error();
+    for (const auto id : *ids)
+      if (auto ranks = listed<std::int32_t>(
+              [&](auto... arguments) { return farandole_list_ranks(member_.get(), id, arguments...); }))
+        sets.emplace(id, std::move(*ranks)); // a set that was removed in between is left out
+    return sets;
+  }
 
 private:
-  explicit runtime(std::unique_ptr<member_runtime> started);
-  /// Into one generation.
-  static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
-                                                       const std::vector<std::vector<std::int32_t>>& lists,
-                                                       const std::vector<set_rule>& rules,
-                                                       const join_retry& tries);
-  std::unique_ptr<member_runtime> member_;
+  struct free_member {
+    void operator()(farandole_runtime* member) const { farandole_free(member); }
+  };
+
+  explicit runtime(farandole_runtime* owned) : member_(owned) {}
+
+  template <class T, std::size_t Extent>
+  static std::span<const std::remove_const_t<T>> as_const(std::span<T, Extent> values) {
+    return values;
+  }
+
+  template <class T>
+  static submission moving(operation operation, std::string_view name, std::span<const T> values,
+                           const call_options& call) {
+    submission request;
+    request.name = name;
+    request.signature.operation = operation;
+    request.signature.dtype = *dtype_of<T>();
+    request.signature.shape = {static_cast<std::int64_t>(values.size())};
+    request.input = reinterpret_cast<const std::byte*>(values.data());
+    request.set = call.set;
+    request.completion = completion_mode::wait;
+    return request;
+  }
+
+  template <class T>
+  static submission reducing(operation operation, std::string_view name, std::span<const T> values,
+                             const call_options& call) {
+    auto request = moving(operation, name, values, call);
+    request.signature.reduce_op = call.reduce_op;
+    request.signature.prescale = call.prescale;
+    request.signature.postscale = call.postscale;
+    return request;
+  }
+
+  std::pair<handle, error> run(const submission& request, const call_options& call) {
+    using clock = std::chrono::steady_clock;
+    const auto deadline = call.timeout.count() < 0 ? clock::time_point::max() : clock::now() + call.timeout;
+    auto submitted = submit(request);
+    if (!submitted)
+      return {handle(), submitted.error()};
+    return {*submitted, submitted->wait(deadline)};
+  }
+
+  template <element T>
+  expected<std::vector<T>> gathered(const submission& request, const call_options& call) {
+    auto [operation, problem] = run(request, call);
+    if (problem)
+      return problem;
+    auto received = operation.result();
+    if (!received)
+      return received.error();
+    const auto* values = reinterpret_cast<const T*>(received->bytes.data());
+    return std::vector<T>(values, values + received->bytes.size() / sizeof(T));
+  }
+
+  /// Calls a function that writes at most as many numbers as there is room for, until there is room for all.
+  template <class Number, class List>
+  static expected<std::vector<Number>> listed(List list) {
+    std::vector<Number> numbers;
+    for (std::size_t count = 0;;) {
+      auto problem = detail::call(
+          [&](farandole_error* reason) { return list(numbers.data(), numbers.size(), &count, reason); });
+      if (problem)
+        return problem;
+      const bool complete = count <= numbers.size();
+      numbers.resize(count);
+      if (complete)
+        return numbers;
+    }
+  }
+
+  std::unique_ptr<farandole_runtime, free_member> member_;
 };
 
 } // namespace farandole

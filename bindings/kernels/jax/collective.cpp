@@ -40,7 +40,7 @@ xla::error* as_error(const xla::api& functions, const failure& failure) {
   return functions.error_create(&args);
 }
 
-/// The memory of a tensor. It is XLA's until the call has ended; what describes it is copied.
+/// The memory of a tensor. XLA owns the bytes until the call has ended; the shape is a copy.
 struct tensor {
   void* data = nullptr;
   std::vector<std::int64_t> shape;
@@ -74,7 +74,7 @@ struct call {
   std::vector<member> members;
   std::atomic<std::size_t> unsettled = 0;
 
-  /// The core makes the memory for what comes out; it is copied from there.
+  /// Whether the core allocates the outputs, so that the handler copies them to XLA's buffers.
   bool is_copied() const {
     return asked.operation != FARANDOLE_ALLREDUCE && asked.operation != FARANDOLE_BROADCAST;
   }
@@ -150,8 +150,8 @@ std::optional<failure> read_tensors(const xla::call_frame& frame, const std::str
   return std::nullopt;
 }
 
-/// Python tells by the beginning that the failure is one of ours, and of which kind. The name of what failed
-/// follows, also where the core speaks of the job as a whole.
+/// Python recognises from the beginning of the text that this is a failure of Farandole, and its kind. The name of
+/// the tensor follows, even if the core's text is about the job as a whole.
 failure refused(const farandole_error& reason, const std::string& name) {
   const std::string text = reason.text;
   return {code_of(reason.status),
@@ -186,7 +186,7 @@ std::string listed(const std::int64_t* numbers, std::size_t count) {
   return text + "]";
 }
 
-/// Shapes are fixed when a program is compiled; what came may be of another.
+/// Shapes are fixed when a program is compiled, but the result may have another shape.
 failure misfit(const member& which, const farandole_result& came) {
   std::int32_t rank = -1;
   api->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
@@ -204,7 +204,7 @@ failure misfit(const member& which, const farandole_result& came) {
 bool fits(const call& call, const member& which, const farandole_result& came) {
   if (came.byte_count != which.bytes(which.output))
     return false;
-  // The sum of the rows may be right by accident where ranks differ.
+  // If ranks differ, the sum of the rows may be right by accident.
   return !call.is_even || std::all_of(came.first_dims, came.first_dims + came.first_dim_count,
                                       [&](std::int64_t rows) { return rows == came.first_dims[0]; });
 }
@@ -225,7 +225,8 @@ std::optional<failure> take_result(const call& call, const member& which) {
   return std::nullopt;
 }
 
-/// All have settled: what came is put where XLA wants it. The first member that failed tells why.
+/// For a call whose members have all settled: copies the results to XLA's buffers. Returns the error of the first
+/// member that failed.
 std::optional<failure> take_results(const call& call) {
   std::optional<failure> problem;
   for (const auto& member : call.members) {
@@ -241,7 +242,7 @@ void settle_one(void* context) {
   if (static_cast<call*>(context)->unsettled.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
   std::unique_ptr<call> request_call(static_cast<call*>(context));
-  // XLA frees the buffers, and with them what the members point to, once the future is completed.
+  // XLA frees the buffers that the members point to once the future is completed, so all use of them ends before.
   const auto problem = take_results(*request_call);
   const auto& functions = *request_call->functions;
   auto* pending = request_call->pending;
@@ -255,8 +256,8 @@ void settle_one(void* context) {
   }
 }
 
-/// Small tensors on one host meet on a fast path that whoever waits reads at once, while a callback is looked
-/// after ever less often, up to once a millisecond. So these are waited for, but not longer than that.
+/// A waiting thread settles small tensors on the fast path at once, while the event loop checks operations with a
+/// callback at growing intervals of up to a millisecond. So the handler waits for small tensors, but no longer.
 bool settles_at_once(const call& call) {
   constexpr std::size_t small_bytes = std::size_t{64} << 10;
   std::size_t bytes = 0;
@@ -277,7 +278,7 @@ xla::error* answered(const xla::api& functions, const std::optional<failure>& pr
   return problem ? as_error(functions, *problem) : nullptr;
 }
 
-/// An XLA that knows no futures: its thread waits.
+/// For an XLA without futures: its thread waits.
 xla::error* wait_for(const call& call) {
   for (const auto& member : call.members)
     api->wait(member.handle, -1, nullptr);
@@ -294,7 +295,7 @@ xla::error* give_future(std::unique_ptr<call> request_call, xla::call_frame& fra
     return problem;
   }
   frame.pending = request_call->pending = made.made;
-  // One more than there are members, so that the call lives until all have their callback.
+  // One more than the number of members, so that the call lives until all of them have their callback.
   request_call->unsettled = request_call->members.size() + 1;
   auto* shared = request_call.release();
   for (const auto& member : shared->members)
@@ -307,23 +308,23 @@ xla::error* run(xla::call_frame& frame) {
   const auto& functions = *frame.functions;
   if (!api)
     return as_error(functions, {xla::error_code::failed_precondition, "import farandole.jax first"});
-  auto __unique_ptr_t = std::make_unique<call>();
-  __unique_ptr_t->functions = &functions;
+  auto started_call = std::make_unique<call>();
+  started_call->functions = &functions;
   std::string name;
-  auto problem = read_settings(frame.settings, *__unique_ptr_t, name);
+  auto problem = read_settings(frame.settings, *started_call, name);
   if (!problem)
-    problem = read_tensors(frame, name, *__unique_ptr_t);
+    problem = read_tensors(frame, name, *started_call);
   if (!problem)
-    problem = submit(*__unique_ptr_t);
+    problem = submit(*started_call);
   if (problem)
     return as_error(functions, *problem);
-  if (xla::offers_futures(functions) && !settles_at_once(*__unique_ptr_t))
-    return give_future(std::move(__unique_ptr_t), frame);
-  return wait_for(*__unique_ptr_t);
+  if (xla::offers_futures(functions) && !settles_at_once(*started_call))
+    return give_future(std::move(started_call), frame);
+  return wait_for(*started_call);
 }
 
-/// XLA asks which version of its interface the handler was built for. What we use has been the same in all
-/// versions up to the one that we know, so an older XLA hears its own.
+/// Answers XLA's question for which version of its interface the handler was built. The part that we use is the same
+/// in all versions up to the one that we know, so an older XLA is told its own version.
 bool tells_version(const xla::call_frame& frame) {
   constexpr int metadata_type = 1;
   if (!frame.extensions || frame.extensions->type != metadata_type)

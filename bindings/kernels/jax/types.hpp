@@ -1,4 +1,4 @@
-// XLA and Farandole each have numbers for types of elements and for kinds of failure; here they meet.
+// Conversions between the numbers of XLA and of Farandole for element types and for kinds of failure.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace farandole::kernels {
 
 xla::error_code code_of(farandole_status status);
 
-/// Nothing for types that cannot travel.
+/// None for types that cannot travel.
 std::optional<farandole_dtype> dtype_of(xla::element type);
 
 std::size_t bytes_of(farandole_dtype type);

@@ -1,8 +1,7 @@
-// What XLA and a handler of one of its custom calls hand each other: the part of XLA's C interface for
-// foreign functions that our handler touches. It mirrors xla/ffi/api/c_api.h of OpenXLA (in JAX:
-// jaxlib/include), version 0.3, field by field, because nothing of JAX is there when Farandole is built.
-// Every struct that crosses begins with its size, so what a newer XLA appends is not seen, and what an older
-// one lacks is noticed (`reaches`).
+// The part of XLA's C interface for foreign functions (custom calls) that our handler uses. It mirrors
+// xla/ffi/api/c_api.h of OpenXLA (in JAX: jaxlib/include), version 0.3, field by field, because JAX is not there
+// when Farandole is built. Every struct that crosses the interface begins with its size, so fields that a newer XLA
+// appends are ignored, and fields that an older XLA lacks are noticed (offers_futures()).
 #pragma once
 
 #include <cstddef>
@@ -40,8 +39,8 @@ enum class element : int {
   bf16 = 16
 };
 
-struct error;   // of XLA: belongs to whoever receives it
-struct future;  // of XLA: given back from a handler that has not ended yet
+struct error;   // of XLA: the receiver owns it
+struct future;  // of XLA: returned from a handler that has not ended yet
 struct context; // of one execution
 
 struct extension {
@@ -152,8 +151,8 @@ struct call_frame {
   extension* extensions;
   const api* functions;
   context* execution;
-  int stage; // 3: execute; others come before, and never reach a handler that is registered for execution
-             // alone
+  // 3: execute. The others come before, and never reach a handler that is registered for execution alone.
+  int stage;
   buffers arguments;
   buffers results;
   attributes settings;
@@ -171,7 +170,7 @@ struct metadata_extension {
   metadata* wanted;
 };
 
-/// Whether XLA has futures: its table reaches as far.
+/// Whether XLA has futures: its table of functions includes them.
 inline bool offers_futures(const api& functions) {
   return functions.size >= offsetof(api, future_set_error) + sizeof(functions.future_set_error);
 }

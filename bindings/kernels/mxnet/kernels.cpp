@@ -1,5 +1,5 @@
-// What Python calls by name. Every function returns 1 for success; after a 0, farandole_mxnet_problem() of
-// the same thread tells what went wrong.
+// The functions that Python calls by name. Every function returns 1 for success; after a 0, farandole_mxnet_problem()
+// on the same thread returns the error.
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@ using farandole::mxnet::array;
 using farandole::mxnet::library;
 using farandole::mxnet::operation;
 
-/// Both are set before the first operation and stay.
+/// Both are set before the first operation and never change afterwards.
 const farandole_kernel_api* api = nullptr;
 std::optional<library> mxnet;
 
@@ -40,15 +40,15 @@ __attribute__((visibility("default"))) const char* farandole_mxnet_problem() {
   return problem.c_str();
 }
 
-/* What is asked of all tensors of one call. */
+/* The parameters that all tensors of one call share. */
 struct farandole_mxnet_call {
   farandole::mxnet::request request;
   int32_t priority; /* the engine starts operations of a higher one first */
 };
 
-/* Pushes one operation of the engine for `count` tensors, which become ready together. Their names follow one
- * another, each with its 0. `outputs` are `inputs` for what is done in place. Array handles may be freed when
- * the call returns. */
+/* Pushes one operation of the engine for `count` tensors, which become ready together. `names` holds their names one
+ * after another, each with its terminating 0. `outputs` are `inputs` for in-place operations. The caller may free the
+ * array handles when the call returns. */
 __attribute__((visibility("default"))) int farandole_mxnet_push(const farandole_mxnet_call* call,
                                                                 size_t count, const char* names,
                                                                 void* const* inputs, void* const* outputs) {
@@ -65,7 +65,7 @@ __attribute__((visibility("default"))) int farandole_mxnet_push(const farandole_
 }
 
 /* A new array of the same type and shape on the same device, whose first extent is `rows` unless that is -1.
- * The handle is the caller's; NULL if there is none. */
+ * The caller owns the handle; NULL on failure. */
 __attribute__((visibility("default"))) void* farandole_mxnet_like(void* which, int64_t rows) {
   const array made = make_like(*mxnet, which, rows);
   if (!made)
@@ -73,7 +73,7 @@ __attribute__((visibility("default"))) void* farandole_mxnet_like(void* which, i
   return made;
 }
 
-/* Waits until the engine has no operation of ours left, at most so long; whether that was so. */
+/* Waits until the engine has no operation of ours left, but at most for `timeout_ms`. Returns 1 if none is left. */
 __attribute__((visibility("default"))) int farandole_mxnet_drain(int64_t timeout_ms) {
   return operation::drain(timeout_ms) ? 1 : 0;
 }

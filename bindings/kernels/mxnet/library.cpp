@@ -10,8 +10,8 @@
 namespace farandole::mxnet {
 namespace {
 
-/// dmlc::Error (dmlc/logging.h). The engine copies it as what it is to the engine, so the name does not
-/// count.
+/// Stands for dmlc::Error (dmlc/logging.h). The engine copies it as its own type, so the name of this one does not
+/// matter.
 struct engine_error : std::runtime_error {
   using runtime_error::runtime_error;
 };
@@ -59,7 +59,8 @@ bool resolve(void* from, const char* name, Function& function, std::string& prob
   return function != nullptr;
 }
 
-/// share_memory() reads what no function tells: here it shows that it is right about this library.
+/// share_memory() relies on a memory layout that no function of MXNet exposes. Checks on sample arrays that the
+/// layout is the same in this library.
 bool understands_views(const library& mxnet, int (*slice)(array, std::int64_t, std::int64_t, array*)) {
   constexpr std::int64_t two = 2;
   constexpr int host = 1;

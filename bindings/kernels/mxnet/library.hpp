@@ -1,6 +1,6 @@
-// The part of MXNet 1.x that collectives need: a few functions of its C interface, found in the libmxnet that
-// the process has loaded, so that nothing of MXNet is there at build time. What is declared here mirrors
-// mxnet/c_api.h, mxnet/engine.h, mxnet/base.h and mshadow/base.h.
+// The part of MXNet 1.x that collectives need: a few functions of its C interface, looked up in the libmxnet that the
+// process has loaded, so that the build does not need MXNet. The declarations mirror mxnet/c_api.h, mxnet/engine.h,
+// mxnet/base.h and mshadow/base.h.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct completion {
 
   void succeed() const { call(engine, operation, nullptr); }
 
-  /// Whoever waits for an array that the operation writes gets a MXNetError of this text.
+  /// Threads that wait for an array which the operation writes get a MXNetError of this text.
   void fail(const std::string& text) const;
 };
 
@@ -51,31 +51,31 @@ struct library {
   call_number storage_of;
   int (*device_of)(array, int* type, int* number);
   int (*data_of)(array, void** data);
-  /// mxnet::NDArray::Chunk::Reorder2Default: brings an array's memory_of() into row-major order, where oneDNN
-  /// has left it in one of its own; only for an operation of the engine that writes the array. Null in builds
-  /// without oneDNN.
+  /// mxnet::NDArray::Chunk::Reorder2Default: brings an array's memory_of() into row-major order, if oneDNN has left
+  /// it in a layout of its own. Only for an operation of the engine that writes the array. Null in builds without
+  /// oneDNN.
   void (*make_plain)(void* memory);
 
   /// The functions of the library that was loaded from this file; none, with the reason, if one is missing.
   static std::optional<library> find(const char* file, std::string& problem);
 
-  /// What went wrong in the last call of this thread.
+  /// The error of the last call on this thread.
   std::string problem() const { return last_error(); }
 };
 
-/// What the core has to know of an array.
+/// The properties of an array that the core needs.
 struct description {
   std::int32_t dtype; // a farandole_dtype
   std::vector<std::int64_t> shape;
 };
 
-/// None, with the reason, for what cannot travel.
+/// None, with the reason in `problem`, for arrays that cannot travel.
 std::optional<description> describe(const library& mxnet, array which, std::string& problem);
 
 /// The mxnet::NDArray::Chunk of an array.
 void* memory_of(array of);
 
-/// Whether two arrays are views of one piece of memory, for which the engine keeps one queue.
+/// Whether two arrays are views of the same memory, for which the engine keeps one queue.
 bool share_memory(array numbers, array other);
 
 /// A new array like this one, on the same device; `rows`: its first extent, -1 for the same.

@@ -22,17 +22,18 @@ constexpr int on_prioritized_thread = 3;
 /// computing thread runs it. Larger ones overlap with the computation.
 constexpr std::int64_t most_computing_thread_elements = std::int64_t{1} << 17;
 
-/// What a thread of the engine waits for, and for how long: ranks may begin operations in different orders.
+/// The largest operation that a thread of the engine waits for, and for how long. The wait is short, because ranks
+/// may begin operations in different orders.
 constexpr std::int64_t most_waited_elements = std::int64_t{1} << 20;
 constexpr std::int64_t patience_ms = 1;
 
-/// Whether the engine runs each operation when it is pushed. It then tells nobody of failures.
+/// Whether the engine runs each operation when it is pushed. Such an engine reports no failures.
 bool engine_is_naive() {
   const char* asked = std::getenv("MXNET_ENGINE_TYPE");
   return asked && std::string_view(asked) == "NaiveEngine";
 }
 
-/// Operations that the engine has. Leaked on purpose: some may end while the process does.
+/// The number of operations that the engine has. Leaked on purpose: some may end while the process does.
 struct census {
   std::mutex guard;
   std::condition_variable none_left;
@@ -81,7 +82,7 @@ bool operation::add(const char* name, array source, array target, std::string& p
   auto description = describe(mxnet_, source, problem);
   if (!description)
     return false;
-  // The caller's own references may go before the operation has run.
+  // The caller may free its own references before the operation has run.
   array own_source = nullptr;
   array own_target = nullptr;
   if (mxnet_.share(source, &own_source) != 0) {
@@ -138,7 +139,7 @@ void operation::start() {
   std::vector<farandole_submission> submissions;
   std::vector<farandole_handle*> handles(members_.size());
   farandole_error reason{};
-  unsettled_ = 1; // ours: none can be the last while this function uses the members
+  unsettled_ = 1; // for this function: the operation must not end while the function uses the members
   if (!fill(submissions)) {
     leave();
     return;
@@ -161,7 +162,7 @@ void operation::start() {
   leave();
 }
 
-/// Vectors have one order only.
+/// Vectors have only one memory layout.
 bool operation::may_be_reordered(const member& member_info) const {
   return mxnet_.make_plain && member_info.value.shape.size() > 1;
 }
@@ -193,7 +194,7 @@ bool operation::fill(std::vector<farandole_submission>& submissions) {
     next.shape = member->value.shape.data();
     next.dimensions = member->value.shape.size();
     next.set = request_.set;
-    next.told = may_wait_ ? FARANDOLE_TOLD_WAITING : FARANDOLE_TOLD_CALLBACK;
+    next.completion_mode = may_wait_ ? FARANDOLE_COMPLETION_WAIT : FARANDOLE_COMPLETION_CALLBACK;
     if (may_be_reordered(*member))
       mxnet_.make_plain(memory_of(member->source));
     void* source = nullptr;
@@ -218,8 +219,8 @@ void operation::on_settled(void* which) {
   self.leave();
 }
 
-/// MXNet makes the class of an error from the word before its first colon, which farandole/mxnet/errors.py
-/// has registered: "farandole.timed_out: …".
+/// MXNet derives the class of an error from the part of its text before the first colon; farandole/mxnet/errors.py
+/// has registered these classes: "farandole.timed_out: …".
 void operation::fail(const farandole_error& reason) {
   std::string kind = api_.kind_of(reason.status);
   std::replace(kind.begin(), kind.end(), ' ', '_');
@@ -235,7 +236,7 @@ void operation::fail(const std::string& text) {
 void operation::leave() {
   if (--unsettled_ != 0)
     return;
-  // The engine deletes the operation when it has been told.
+  // The engine deletes the operation once it has been told of the end, so these fields are copied first.
   const completion done = done_;
   const std::string problem = problem_;
   if (problem.empty()) {

@@ -1,6 +1,6 @@
-// A collective, or several as a group, as one operation of MXNet's dependency engine: it runs when its arrays
-// are ready and hands them to the job; the engine hears of its end from whichever thread settles it. So
-// whatever does not depend on its arrays goes on meanwhile. The thread of the engine that starts a small
+// A collective, or several as a group, as one operation of MXNet's dependency engine. The engine runs it when its
+// arrays are ready; it then submits them to the job, and the thread that settles it tells the engine of its end.
+// Computation that does not depend on its arrays continues meanwhile. The engine's thread that starts a small
 // operation waits for it for up to a millisecond, and so runs the collective itself.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace farandole::mxnet {
 
-/// What is asked of every tensor of a group.
+/// The parameters that all tensors of a group share.
 struct request {
   std::int32_t operation; // a farandole_operation
   std::int32_t reduce_op;
@@ -27,22 +27,23 @@ struct request {
 
 class operation {
 public:
-  /// Keeps what the engine runs on to the end of the process.
+  /// `mxnet` and `api` must live until the process ends, because the engine may run the operation until then.
   operation(const library& mxnet, const farandole_kernel_api& api, const request& request);
   operation(const operation&) = delete;
   operation& operator=(const operation&) = delete;
-  /// The engine is done with it, whether it has run or not: after a failure of an array, it does not.
+  /// Called when the engine is done with the operation, whether it has run or not: it does not run after a failure of
+  /// one of its arrays.
   ~operation();
 
-  /// One more tensor; `target` is `source` for what is done in place. False, with the reason, if it cannot
-  /// travel.
+  /// Adds a tensor; `target` is `source` for an in-place operation. Returns false, with the reason, if the tensor
+  /// cannot travel.
   bool add(const char* name, array source, array target, std::string& problem);
 
-  /// Hands itself to the engine, which owns it from now on. What went wrong in operations that the engine
-  /// runs at once is told here; otherwise who waits for the arrays is told. False with the reason.
+  /// Hands `self` to the engine, which owns it from now on. Returns false, with the reason, if the engine refuses
+  /// it, or runs it at once and it fails. Threads that wait for the arrays get any later error.
   static bool push(std::unique_ptr<operation> self, int priority, std::string& problem);
 
-  /// Waits until none is left that was pushed; whether that was so in time.
+  /// Waits until no pushed operation is left; returns whether that happened in time.
   static bool drain(std::int64_t timeout_ms);
 
 private:
@@ -75,8 +76,8 @@ private:
   completion done_{};
   std::atomic<std::size_t> unsettled_ = 0;
   std::mutex guard_;
-  std::string problem_; // the first
-  /// Where `push` reads the problem when the operation may be gone already.
+  std::string problem_; // the first error
+  /// Where push() reads the error, because the operation may be deleted by then.
   std::shared_ptr<std::string> told_;
 };
 

@@ -12,9 +12,9 @@ api& found() {
   return functions;
 }
 
-/// TensorFlow's libraries are loaded without making their names global, except in some versions: where the
-/// loader does not find a function at once, the library is asked, which has been loaded by `import
-/// tensorflow`.
+/// The handle to look up TensorFlow's functions with. Most versions load their libraries without making the symbols
+/// global. If the loader does not find a function at once, the library that `import tensorflow` has loaded is asked
+/// for.
 void* loaded_library() {
   if (dlsym(RTLD_DEFAULT, "TF_NewStatus"))
     return RTLD_DEFAULT;

@@ -1,9 +1,8 @@
-/// TensorFlow's C interface as the kernels need it, found in the process when this library is loaded: neither
-/// TensorFlow's headers nor its libraries are there when it is built, so one binary serves TensorFlow 2.13
-/// and later.
+/// The part of TensorFlow's C interface that the kernels need, looked up in the process when this library is loaded.
+/// The build needs neither TensorFlow's headers nor its libraries, so one binary serves TensorFlow 2.13 and later.
 ///
-/// The declarations mirror tensorflow/c/tf_status.h, tf_tensor.h, kernels.h and ops.h. All structures are
-/// opaque; enumerations are passed as int, which is what they are in that interface.
+/// The declarations mirror tensorflow/c/tf_status.h, tf_tensor.h, kernels.h and ops.h. All structures are opaque.
+/// Enumerations are passed as int, their underlying type in that interface.
 #pragma once
 
 #include <cstddef>
@@ -106,10 +105,10 @@ struct api {
 #undef FARANDOLE_TENSORFLOW_DECLARE
 };
 
-/// Those of the TensorFlow in this process. May be used once find_api() has answered true.
+/// The functions of the TensorFlow in this process. Valid once find_api() has returned true.
 const api& tf();
 
-/// Looks for TensorFlow in this process; false, with the reason, if it is not there or too old.
+/// Looks for TensorFlow in this process. Returns false, with the reason, if it is not loaded or too old.
 bool find_api(std::string& problem);
 
 /// tensorflow/c/tf_status.h, TF_Code.

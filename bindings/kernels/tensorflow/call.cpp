@@ -53,8 +53,7 @@ std::optional<farandole_dtype> dtype_of(int tensorflow_type) {
   }
 }
 
-/// One run of a node. Belongs to itself from begin() on, until the operation has settled and TensorFlow has
-/// been told.
+/// One run of a node. From begin() on, it owns itself until the operation has settled and TensorFlow has been told.
 class call final : public waiting, public in_flight {
 public:
   call(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done)
@@ -77,7 +76,7 @@ public:
       give_up();
     } else if (!is_waited_for())
       leave_to_runtime();
-    else if (settles_within(0)) // the last rank to come finds all others' tensors there
+    else if (settles_within(0)) // the last rank to arrive finds the tensors of all others
       conclude();
     else
       wait_elsewhere(this);
@@ -92,7 +91,7 @@ public:
   }
 
   void leave_to_runtime() override {
-    // One more than there are, so that nobody concludes before all callbacks are there.
+    // One more than the number of handles, so that no callback concludes the call before all callbacks are set.
     left_.store(handles_.size() + 1, std::memory_order_relaxed);
     for (const auto& handle : handles_)
       if (api()->on_settled(handle.get(), &settled, this, nullptr) != FARANDOLE_OK)
@@ -116,7 +115,8 @@ public:
 
   void hold() override { hands_.fetch_add(1, std::memory_order_relaxed); }
 
-  /// The tensors stay until the operation has settled: taken back, if the others do not count on it yet.
+  /// The tensors stay until the operation has settled. The operation is cancelled, if the other ranks do not rely
+  /// on it yet.
   void give_up() override {
     farandole_error reason{FARANDOLE_ABORTED, "another operation of the same step has failed"};
     refuse(reason);
@@ -125,14 +125,14 @@ public:
     done.tell();
   }
 
-  /// The last that a step which has failed does with it.
+  /// Called on another thread after give_up(): cancels the operations, and drops the reference of the failed step.
   void take_back() {
     for (const auto& handle : handles_)
       api()->cancel(handle.get());
     drop();
   }
 
-  /// In a process that has loaded this library by itself.
+  /// For a process that has loaded this library without the Python package.
   void refuse_unconnected() {
     farandole_error reason{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
     refuse(reason);
@@ -140,7 +140,7 @@ public:
   }
 
 private:
-  /// Takes the operation back on another thread: the runtime may be in the midst of telling how one ended.
+  /// Calls take_back() on another thread: the runtime may be calling back about another operation on this one.
   class errand final : public waiting {
   public:
     explicit errand(call& call) : request_call_(call) {}
@@ -155,8 +155,8 @@ private:
     call& request_call_;
   };
 
-  /// Whether a thread waits for it, and runs the collective meanwhile. That thread does one after another, so
-  /// what is larger is left to the runtime, which fuses tensors and moves them beside the computation.
+  /// Whether a thread waits for the call, and runs the collective meanwhile. That thread handles one call after
+  /// another, so larger tensors are left to the runtime, which fuses them and moves them beside the computation.
   bool is_waited_for() const {
     constexpr std::size_t most_bytes = std::size_t{4} << 20;
     std::size_t bytes = 0;
@@ -190,7 +190,7 @@ private:
     }
     if (node_.blocking || is_waited_for())
       for (auto& submission : submissions_)
-        submission.told = FARANDOLE_TOLD_WAITING;
+        submission.completion_mode = FARANDOLE_COMPLETION_WAIT;
     return node_.of.operation != FARANDOLE_ALLTOALL || describe_splits(submissions_.front());
   }
 
@@ -229,7 +229,8 @@ private:
     return problem.ok() || refuse(problem);
   }
 
-  /// In the input's memory where nobody else looks at it. Nobody else: so it must not be held here meanwhile.
+  /// Allocates the output in the input's memory if there is no other reference to it. So the call must drop its own
+  /// reference to the input first.
   bool take_output(int index) {
     const auto i = static_cast<std::size_t>(index);
     const int dimensions = static_cast<int>(shapes_[i].size());
@@ -279,7 +280,7 @@ private:
 
   bool give_result(std::size_t i) {
     if (writes_in_shape() || node_.of.operation == FARANDOLE_BARRIER)
-      return true; // is in the outputs already
+      return true; // the result is in the outputs already
     farandole_result result;
     farandole_error reason;
     if (api()->get_result(handles_[i].get(), &result, &reason) != FARANDOLE_OK)
@@ -306,7 +307,8 @@ private:
     return true;
   }
 
-  /// The runtime's own memory becomes the output, not copied: the tensor keeps the handle that it belongs to.
+  /// The runtime's own memory becomes the output without a copy: the tensor owns the handle that the memory belongs
+  /// to.
   bool give_memory(std::size_t i, const farandole_result& result) {
     auto shape = shapes_[i];
     shape.front() = 0;
@@ -352,13 +354,13 @@ private:
   }
 
   void end() {
-    // Everything goes before TensorFlow knows: afterwards the node, and the job, may be gone. No lock is held
+    // Releases everything before TensorFlow is told: afterwards the node, and the job, may be gone. No lock is held
     // here.
     completion done = std::move(done_);
     const auto step = step_;
     const bool step_fails = failed_ && !node_.blocking;
     drop();
-    // This failure first, so that it is the one that TensorFlow reports.
+    // Reports this failure before fail_step() reports those that follow from it, so that TensorFlow keeps this one.
     done.tell();
     if (step_fails)
       fail_step(step);
@@ -373,12 +375,12 @@ private:
   TF_OpKernelContext* context_;
   const std::int64_t step_;
   bool failed_ = false;
-  std::atomic<int> hands_{1}; // whoever waits for it to settle; and a failed step's
+  std::atomic<int> hands_{1}; // references: one until it settles, and one of a failed step
   completion done_;
   std::vector<farandole_submission> submissions_;
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<std::int64_t> splits_;
-  std::vector<tensor> inputs_; // empty where the output has taken its memory
+  std::vector<tensor> inputs_; // empty if the output has taken its memory
   std::vector<tensor> outputs_;
   std::vector<handle> handles_;
   std::atomic<std::size_t> left_{0};

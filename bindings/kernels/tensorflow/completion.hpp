@@ -9,10 +9,10 @@
 
 namespace farandole::tensorflow {
 
-/// The callback that TensorFlow hands to an asynchronous kernel is the address of a std::function that lives
-/// only until the compute function returns (tensorflow/c/kernels.cc), although it is to be called later: so
-/// it is copied. If its words should not be those of libstdc++'s std::function one day, the address is used
-/// as it was meant.
+/// The callback that TensorFlow hands to an asynchronous kernel is the address of a std::function that lives only
+/// until the compute function returns (tensorflow/c/kernels.cc), although it is to be called later. So it is
+/// copied. If the object does not look like libstdc++'s std::function, as may happen in a later version, the
+/// address itself is kept.
 class completion {
 public:
   explicit completion(TF_AsyncOpKernelDoneCallback* given) {
@@ -23,7 +23,7 @@ public:
       given_ = given;
   }
 
-  /// TensorFlow may free everything of the node meanwhile.
+  /// TensorFlow may free the node and everything of it before this returns.
   void tell() {
     tf().TF_RunAsyncOpKernelDoneCallback(given_ ? given_
                                                 : reinterpret_cast<TF_AsyncOpKernelDoneCallback*>(&copy_));

@@ -7,12 +7,12 @@
 namespace farandole::tensorflow {
 namespace {
 
-std::atomic<const farandole_kernel_api*>& held_api() {
+std::atomic<const farandole_kernel_api*>& installed_api() {
   static std::atomic<const farandole_kernel_api*> held{nullptr};
   return held;
 }
 
-/// Reads attributes one after another; what goes wrong is kept, and later reads do nothing.
+/// Reads attributes one after another. The first error is kept, and later reads do nothing.
 class attributes {
 public:
   explicit attributes(TF_OpKernelConstruction* node) : node_(node) {}
@@ -75,8 +75,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// A node's tensors in the runtime are called as the node, unless it says otherwise; those of a group by
-/// `tensor_name` are told apart by line, or by number.
+/// The names of a node's tensors in the runtime: the node's name, unless the node has a `tensor_name`. The tensors
+/// of a group get one line of `tensor_name` each, or a number.
 std::vector<std::string> names_of(attributes& read, const kind& of) {
   if (of.operation == FARANDOLE_JOIN)
     return {"join.noname"};
@@ -102,11 +102,11 @@ std::vector<std::string> names_of(attributes& read, const kind& of) {
 } // namespace
 
 const farandole_kernel_api* api() {
-  return held_api().load(std::memory_order_acquire);
+  return installed_api().load(std::memory_order_acquire);
 }
 
 void set_api(const farandole_kernel_api* given) {
-  held_api().store(given, std::memory_order_release);
+  installed_api().store(given, std::memory_order_release);
 }
 
 int code_of(farandole_status status) {
@@ -130,7 +130,7 @@ int code_of(farandole_status status) {
 }
 
 std::string text_of(const char* type, const farandole_error& reason) {
-  // Without the table, nothing but that can be wrong.
+  // Without the table, the only possible failure is that init() has not been called.
   const char* kind = api() ? api()->kind_of(reason.status) : "precondition";
   return std::string(type) + " (" + kind + "): " + reason.text;
 }

@@ -1,10 +1,10 @@
-/// What one node of a graph asks for, and the call that is made each time the node runs.
+/// The attributes of one node of a graph, and the call that is made each time the node runs.
 ///
-/// A node's attributes are read once, when TensorFlow makes its kernel. A call takes the node's inputs, hands
-/// them to the runtime and returns; when the operation has settled, on one of the runtime's threads, its
-/// results become the node's outputs and TensorFlow is told. Nothing of a call blocks a thread, unless the
-/// node says that its caller waits anyway (`blocking`, as calls outside of graphs do): then it is waited for
-/// right there, which spares the way through another thread.
+/// A node's attributes are read once, when TensorFlow makes its kernel. A call takes the node's inputs, submits
+/// them to the runtime and returns. When the operation has settled, on one of the runtime's threads, its results
+/// become the node's outputs and TensorFlow is told. A call blocks no thread unless the node is `blocking`: the
+/// caller of such a node waits anyway, as for calls outside of graphs, so the call waits on the same thread, which
+/// saves a switch to another one.
 #pragma once
 
 #include <cstdint>
@@ -35,21 +35,21 @@ struct kernel {
   bool blocking = false;
 };
 
-/// Reads a node's attributes; null, and TensorFlow knows why, if they are wrong.
+/// Reads a node's attributes. If they are wrong, reports the reason to TensorFlow and returns null.
 kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node);
 
 /// Runs the node once; `done` is called when its outputs are there, or it has failed.
 void run(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
 
-/// The table of functions that lead to the runtime; null before it has been handed over.
+/// The table of functions of the runtime; null before the Python module has set it.
 const farandole_kernel_api* api();
 void set_api(const farandole_kernel_api* given);
 
 /// The TF_Code of a status of the runtime, by the table of the interface.
 int code_of(farandole_status status);
 
-/// What people read: the kind of node and of failure, then the runtime's own words. Python tells by the
-/// beginning that the failure is one of ours, and what to do about it.
+/// The text for users: the kind of node and of failure, then the runtime's own words. Python recognises from its
+/// beginning that this is a failure of Farandole, and how to handle it.
 std::string text_of(const char* type, const farandole_error& reason);
 
 } // namespace farandole::tensorflow

@@ -1,6 +1,5 @@
-/// The operations that TensorFlow learns when it loads this library with tf.load_op_library(), which must be
-/// the first to load it: the names, inputs, outputs and attributes below are what saved graphs hold, so they
-/// never change.
+/// The operations that TensorFlow registers when tf.load_op_library() loads this library; that call must be the first
+/// to load it. Saved graphs contain the names, inputs, outputs and attributes below, so these never change.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -95,13 +94,13 @@ void define(const char* type, const definition& as, status& problem) {
     tf().TF_OpDefinitionBuilderAddInput(builder, input);
   for (const char* output : as.outputs)
     tf().TF_OpDefinitionBuilderAddOutput(builder, output);
-  // What is not stateful is folded, merged and pruned when graphs are optimised.
+  // TensorFlow folds, merges and prunes operations that are not stateful when it optimises graphs.
   tf().TF_OpDefinitionBuilderSetIsStateful(builder, true);
   tf().TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, as.shape);
   tf().TF_RegisterOpDefinition(builder, problem.get());
 }
 
-/// A GPU's tensors come and go through host memory: CUDA's streams are out of the C interface's reach.
+/// The tensors of a GPU are moved through host memory: the C interface gives no access to CUDA's streams.
 void offer(TF_KernelBuilder* builder, const char* type, const char* device, const definition& as,
            status& problem) {
   if (std::strcmp(device, "GPU") == 0)
@@ -177,14 +176,14 @@ std::string register_all() {
   return problem.ok() ? "" : tf().TF_Message(problem.get());
 }
 
-/// Why nothing, or not all, has been registered; empty if all is well. Leaked: kernels run until the process
+/// Why not all operations have been registered; empty if they have. Leaked on purpose: kernels run until the process
 /// has ended.
 const std::string& reason_of_failure() {
   static const auto* const reason = new std::string(register_all());
   return *reason;
 }
 
-/// Runs while tf.load_op_library() loads this library, which is when TensorFlow looks what is new.
+/// Initialised while tf.load_op_library() loads this library, which is when TensorFlow looks for new operations.
 [[maybe_unused]] const bool registered = reason_of_failure().empty();
 
 } // namespace

@@ -1,5 +1,5 @@
-/// Nodes that answer where this process stands: at the time when they run, not when the graph was made, so
-/// that a graph stays right when the members of an elastic job change.
+/// Nodes that return this process' place in the job, such as its rank. They ask when they run, not when the graph is
+/// made, so a graph stays right when the members of an elastic job change.
 #pragma once
 
 #include "bindings/kernels/tensorflow/api.hpp"

@@ -9,7 +9,7 @@ namespace {
 constexpr auto unknown_extent = static_cast<std::size_t>(-1);
 constexpr auto to_the_end = std::numeric_limits<std::int64_t>::max();
 
-/// A shape handle that is freed.
+/// Owns a shape handle.
 class shape {
 public:
   explicit shape(TF_ShapeHandle* held = tf().TF_NewShapeHandle()) : held_(held) {}
@@ -26,8 +26,8 @@ bool is_good(TF_Status* problem) {
   return tf().TF_GetCode(problem) == code_ok;
 }
 
-/// TensorFlow 2.15 sets the shape of the first output only; what it refuses stays unknown, and Python knows
-/// it anyway.
+/// TensorFlow 2.15 can set the shape of the first output only. A shape that it refuses stays unknown to the graph,
+/// and Python knows it anyway.
 bool set_output(TF_ShapeInferenceContext* context, int index, const shape& dimensions, TF_Status* problem) {
   tf().TF_ShapeInferenceContextSetOutput(context, index, dimensions.get(), problem);
   if (is_good(problem))
@@ -60,8 +60,7 @@ void shape_of_gathered(TF_ShapeInferenceContext* context, int count, bool refuse
       tf().TF_SetStatus(problem, code_invalid_argument, "a scalar has no rows that could be dealt out");
       return;
     }
-    // All outputs at once, for good: a later one is not tried, for the sake of those that only know the
-    // first.
+    // Marks all outputs as unknown and stops, because some versions of TensorFlow can set the first output only.
     if (!present || scalar) {
       tf().TF_ShapeInferenceContextSetUnknownShape(context, problem);
       return;

@@ -1,4 +1,4 @@
-/// What graphs know of the shapes of results before anything runs.
+/// Shape inference: the shapes of results that graphs know before any node runs.
 #pragma once
 
 #include "bindings/kernels/tensorflow/api.hpp"
@@ -6,11 +6,11 @@
 namespace farandole::tensorflow {
 
 void shape_as_inputs(TF_ShapeInferenceContext* context, TF_Status* problem);
-/// Of each input all but the first extent.
+/// The extents of each input, except the first one, which is unknown.
 void shape_of_rows(TF_ShapeInferenceContext* context, TF_Status* problem);
-/// The same, and a scalar is refused.
+/// As shape_of_rows(), but refuses a scalar.
 void shape_of_share(TF_ShapeInferenceContext* context, TF_Status* problem);
-/// Rows, and how many came from each rank.
+/// The rows, and the number of rows that came from each rank.
 void shape_of_rows_and_counts(TF_ShapeInferenceContext* context, TF_Status* problem);
 void shape_of_number(TF_ShapeInferenceContext* context, TF_Status* problem);
 void shape_of_nothing(TF_ShapeInferenceContext* context, TF_Status* problem);

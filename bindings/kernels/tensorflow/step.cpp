@@ -10,7 +10,7 @@
 namespace farandole::tensorflow {
 namespace {
 
-/// The last steps that failed, for nodes that start a moment later: a few are enough, for steps fail rarely.
+/// The last steps that failed, for nodes that start a moment later. A few are enough, because steps fail rarely.
 class failures {
 public:
   void add(std::int64_t step) { last_[next_++ % last_.size()] = {step, true}; }
@@ -82,7 +82,7 @@ void fail_step(std::int64_t step) {
     for (auto* other : others)
       other->hold();
   }
-  // Without the lock: TensorFlow may go on right here.
+  // Without the lock: TensorFlow may continue the graph on this thread.
   for (auto* other : others)
     other->give_up();
 }

@@ -43,7 +43,7 @@ private:
     }
   }
 
-  /// Waits for one at least if there is none.
+  /// Moves the arrived operations to `own`. Blocks until there is one if `own` is empty.
   void append_arrived(std::deque<waiting*>& own) {
     std::unique_lock lock(guard_);
     if (own.empty()) {

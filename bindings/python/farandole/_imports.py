@@ -1,8 +1,9 @@
-"""What happens when a script imports certain packages: Lightning is told of the strategy's names, and a mistyped
-package of Farandole is answered with the one that was probably meant.
+"""An import finder. It registers the strategy's names when Lightning is imported, and suggests the most similar
+package when the name of a package of Farandole is mistyped.
 
 ``import farandole`` installs the finder. For scripts that import Lightning and nothing of Farandole, the file
-``farandole_lightning.pth`` beside the package imports it when Python starts. So this module imports nothing itself.
+``farandole_lightning.pth`` beside the package imports it when Python starts. So this module imports nothing but
+``sys``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OTHER_NAMES = {"tf": "tensorflow", "pytorch": "torch", "pytorch_lightning": "lig
 
 
 def install() -> None:
-    """Puts the finder before all others, once, and tells those packages of Lightning that have been imported."""
+    """Installs the finder before all others, once, and registers the strategy with packages already imported."""
     if not any(type(each).__module__ == __name__ for each in sys.meta_path):
         sys.meta_path.insert(0, Finder())
     for package in LIGHTNING:
@@ -38,14 +39,16 @@ def _tell_lightning(package: str) -> None:
 
 
 class Finder:
-    """Gives what the other finders have, for a few names, and adds to it."""
+    """Delegates to the other finders, and changes their answer for a few names."""
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """The others' spec: of Lightning, with a loader that tells it afterwards; of a package for a framework.
+        """Returns the other finders' spec; Lightning's gets a loader that registers the strategy afterwards.
 
-        Libraries may look Lightning up without importing it, to ask whether it is installed.
+        For a package of Farandole that does not exist, it raises an error that suggests the nearest name. The
+        registration is left to the loader because libraries may look Lightning up without importing it, to find out
+        whether it is installed.
         """
         package, _, name = fullname.partition(".")
         is_door = package == "farandole" and name != "" and "." not in name
@@ -74,7 +77,7 @@ def nearest_framework(name: str) -> Optional[str]:
 
 
 class _Loader:
-    """Loads as the real loader does, and tells Lightning. The module is left with the real loader."""
+    """Loads with the real loader, then registers the strategy. The loaded module refers to the real loader."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

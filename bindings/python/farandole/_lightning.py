@@ -1,7 +1,8 @@
-"""Lightning knows ``Trainer(strategy="horovod")`` and ``"farandole"``, whatever a script imports, and in which order.
+"""Registers ``Trainer(strategy="horovod")`` and ``"farandole"`` with Lightning, for any order of imports in a script.
 
-Lightning has a registry of strategies, but no entry points for them: somebody must call the registry once Lightning has
-been imported. ``farandole._imports`` does. The strategy itself is loaded when a trainer asks for it.
+Lightning has a registry of strategies but no entry points for them, so the names must be registered by a call after
+Lightning has been imported. ``farandole._imports`` makes that call. The strategy itself is loaded when a trainer asks
+for it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _DESCRIPTION = "Data parallel training over Farandole, in processes that horovod
 
 
 def register_or_warn(package: str) -> None:
-    """Tells one package of Lightning, which has been imported, of the strategy's names."""
-    # Lightning must stay usable in an environment where Farandole does not fit to it.
+    """Registers the strategy's names with one package of Lightning, which has been imported; warns if that fails."""
+    # Lightning must stay usable in an environment where Farandole is incompatible with it.
     try:
         _register(package)
     except Exception as problem:
@@ -44,10 +45,10 @@ def _register(package: str) -> None:
 
 
 def _let_accelerator_mean_strategy(module: ModuleType) -> None:
-    """``Trainer(accelerator="horovod")``, of Lightning 1, means the strategy, on whatever device there is.
+    """Makes ``Trainer(accelerator="horovod")``, the spelling of Lightning 1, select the strategy on any device.
 
-    Lightning 2 asks no accelerator which strategy it wants, so its connector is told before it looks. A Lightning whose
-    connector is another is left alone: it refuses the name then.
+    Lightning 2 does not let an accelerator choose a strategy, so this wrapper translates the arguments before the
+    connector reads them. A version of Lightning without this connector stays unchanged, and rejects the name.
     """
     connector = getattr(module, "_AcceleratorConnector", None)
     if connector is None or hasattr(connector.__init__, "__wrapped__"):
@@ -66,7 +67,7 @@ def _let_accelerator_mean_strategy(module: ModuleType) -> None:
 
 
 def _announce_rank() -> None:
-    """What rank zero alone does, others leave from now on; Lightning's own variables are not those of our launcher."""
+    """Sets the rank for ``rank_zero_only``, because Lightning does not read the variables of our launcher."""
     rank = os.environ.get("HOROVOD_RANK")
     if rank is not None:
         from lightning_utilities.core.rank_zero import rank_zero_only

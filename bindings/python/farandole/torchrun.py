@@ -24,7 +24,7 @@ _ENTRY = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) (\d{1,5}) ([0-9a-f]{64})?", re.A
 
 @dataclass
 class Meeting:
-    """What a process has to know to join its job."""
+    """The information that a process needs to join its job."""
 
     settings: Dict[str, str] = field(default_factory=dict)
     secret: str = ""
@@ -86,7 +86,7 @@ def _open_store(job: _Job, timeout_s: float) -> Any:
 
 
 def _read(job: _Job, key: str) -> str:
-    """What rank 0 wrote, as soon as it has; ``timed_out`` after the start timeout."""
+    """Waits for the entry that rank 0 writes, and returns it; ``timed_out`` after the start timeout."""
     end = time.monotonic() + job.patience_s
     store: Optional[Any] = None
     trouble: Optional[Exception] = None
@@ -119,10 +119,10 @@ def _first_line(problem: Exception) -> str:
 
 @contextmanager
 def meeting(rank: int, size: int, patience_s: float, patience: str, joined: int) -> Iterator[Meeting]:
-    """What ``Runtime.start`` needs inside of the block to join the job; ``joined`` counts the jobs before this one.
+    """Yields the information that ``Runtime.start`` needs to join; ``joined`` counts the jobs before this one.
 
-    When the block ends, all ranks have joined or the job has failed: rank 0 then deletes what it wrote, so that the
-    secret can be read for no longer.
+    When the block ends, all ranks have joined or the job has failed: rank 0 then deletes its entry from the store, so
+    that the secret can no longer be read.
     """
     job = _Job(rank, size, patience_s, patience)
     place = Meeting({"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)})

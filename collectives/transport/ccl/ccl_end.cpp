@@ -33,19 +33,19 @@ struct ccl_end::memory {
 
 namespace {
 
-/// oneCCL asks all that was ever begun in a process to move on, whoever waits: once something is left behind,
-/// nothing new may begin.
+/// Set when an operation or a thread was abandoned. Every wait in oneCCL makes progress on all operations
+/// ever started in the process, including abandoned ones, so no new ccl_end may be opened afterwards.
 std::atomic<bool> left_behind{false};
 
 constexpr const char* used_up = "oneCCL was left in the middle of something in this process, which cannot be "
                                 "taken back; start the process anew, or use another path";
 
-/// Looks often at first, since most waits are short.
+/// Paces the polling of a wait: often at first, because most waits are short.
 class patience {
 public:
   explicit patience(const farandole_path_limits& deadline) : deadline_(deadline) {}
 
-  /// OK: look again.
+  /// Pauses between two polls. Returns OK if the caller should poll again, otherwise why the wait must end.
   ccl_outcome pause(const char* message) {
     if (__atomic_load_n(deadline_.abort_word, __ATOMIC_ACQUIRE) != 0)
       return {FARANDOLE_PATH_LOST, "it was told to give up"};
@@ -78,8 +78,8 @@ ccl_end::ccl_end(const farandole_path_set& set)
   }
 }
 
-/// A communicator that ends takes leave of the others at rank 0, and ends the process when nobody answers: it
-/// is kept.
+/// Leaks the communicator. Its destructor would contact rank 0 to say that it leaves, and would terminate
+/// the process if rank 0 did not answer.
 ccl_end::~ccl_end() {
   new std::shared_ptr<meeting>(meeting_);
 }
@@ -128,7 +128,7 @@ std::byte* ccl_end::staging(std::size_t bytes) {
 }
 
 ccl_outcome ccl_end::run(const operation& begin, const farandole_path_limits& deadline) {
-  // On the heap, so that it can be left behind.
+  // On the heap, so that it can be leaked.
   auto begun = std::make_unique<ccl::event>();
   ccl_outcome outcome;
   try {

@@ -1,8 +1,9 @@
-// One member's end of a communicator. oneCCL can neither be interrupted nor given a deadline: members meet in
-// one call that blocks, and an operation that has begun can only be asked whether it is done. So members meet
-// on a thread that may be left behind, and operations move staging memory: when a wait is given up, memory
-// and operation are left to oneCCL for ever, and the caller's buffers were never known to it. Communicators
-// are always left: their end, too, waits for the others.
+// One member's end of a oneCCL communicator. oneCCL calls can neither be interrupted nor given a deadline:
+// creating a communicator blocks, and a started operation can only be tested for completion. Therefore:
+// - communicators are created on a separate thread, which is abandoned if the wait for it fails;
+// - operations use only staging memory, never the caller's buffers; if the wait for an operation fails, the
+//   operation and its staging memory are leaked to oneCCL;
+// - communicators are always leaked, because their destructor also waits for the other members.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +18,16 @@
 
 namespace farandole {
 
-/// How a call ended, and why.
+/// Status of a call, and the reason if it failed.
 struct ccl_outcome {
   farandole_path_status status = FARANDOLE_PATH_OK;
   std::string reason;
 };
 
-/// Used by one thread.
+/// Not thread-safe.
 class ccl_end {
 public:
-  /// `unusable()` says whether that went well.
+  /// Starts oneCCL. If that fails, unusable() returns the reason.
   explicit ccl_end(const farandole_path_set& set);
   ~ccl_end();
   ccl_end(const ccl_end&) = delete;
@@ -35,16 +36,16 @@ public:
   const farandole_path_set& set() const { return set_; }
   const std::string& unusable() const { return unusable_; }
 
-  /// Where the members meet: rank 0 says so, the others say nothing.
+  /// On rank 0, the address of the key-value store at which the members meet; on other ranks empty.
   std::string introduction() const;
-  /// Meets the others at what rank 0 said.
+  /// Creates the communicator with the other members. `place` is the introduction of rank 0.
   ccl_outcome meet(const std::string& place, const farandole_path_limits& deadline);
 
-  /// Memory for the next operation, aligned for every type and never null. It stays as it is until the next
-  /// call.
+  /// Returns memory for the next operation, aligned for every type and never null. It is valid until the
+  /// next call.
   std::byte* staging(std::size_t bytes);
 
-  /// Begins an operation on staging memory and waits until it is done.
+  /// Starts an operation on staging memory and waits for its completion.
   using operation = std::function<ccl::event(const ccl::communicator&)>;
   ccl_outcome run(const operation& begin, const farandole_path_limits& deadline);
 
@@ -54,7 +55,7 @@ private:
 
   const farandole_path_set& set_;
   std::string unusable_;
-  std::shared_ptr<meeting> meeting_; ///< shared with the thread that may be left behind
+  std::shared_ptr<meeting> meeting_; ///< shared with the thread of meet(), which may outlive this object
   std::unique_ptr<memory> memory_;
 };
 

@@ -9,7 +9,7 @@ namespace farandole {
 namespace {
 
 constexpr const char* file_name = "libfarandole_ccl.so";
-/// Seen from the folder of the program or library that this code is a part of.
+/// Folders to search, relative to the folder of the program or library that contains this code.
 constexpr const char* places[] = {"", "../lib/"};
 
 } // namespace

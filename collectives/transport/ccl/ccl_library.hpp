@@ -1,5 +1,5 @@
-// oneCCL sits behind the interface for paths from outside, in a module of our own beside the others: here is
-// where it lies. Only builds that found oneCCL have it.
+// Finds the module for oneCCL, a plugin path that is installed beside the other libraries. Only builds that
+// found oneCCL have the module.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace farandole {
 
-/// The module's full path. `unimplemented` where there is none, with what to do. Loads nothing.
+/// Returns the full path of the module. If there is none, returns `unimplemented` with instructions. Loads
+/// nothing.
 expected<std::string> find_ccl_module();
 
-/// Whether there is a module, and it loads.
+/// Whether the module exists and can be loaded.
 bool ccl_works();
 
 } // namespace farandole

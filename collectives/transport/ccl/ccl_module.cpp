@@ -1,5 +1,6 @@
-// The module: a path of oneCCL's collectives for farandole/path_plugin.h, and with ccl_end and ccl_start the only
-// code that calls oneCCL. Sums are oneCCL's, in its order; scales and averages are ours.
+// The module: a plugin path (farandole/path_plugin.h) over oneCCL's collectives. Together with ccl_end and
+// ccl_start it is the only code that calls oneCCL. oneCCL reduces, in an order of its own; this file
+// applies scales and averages.
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -63,7 +64,7 @@ ccl::reduction reduction_of(reduce_op op) {
   return ccl::reduction::sum;
 }
 
-/// One operation on one end.
+/// One operation on one ccl_end.
 class ccl_work {
 public:
   ccl_work(ccl_end& end, const farandole_path_work& work, const farandole_path_limits& deadline)
@@ -117,7 +118,7 @@ private:
     return {};
   }
 
-  /// In place: a reduction of one input.
+  /// Scales in place, as a reduction of one input.
   void scale(void* memory, std::size_t count, std::int32_t op, double before, double after) const {
     set_.reduce(work_.dtype, op, memory, &memory, 1, count, before, after, set_.members);
   }
@@ -138,7 +139,8 @@ private:
     return outcome;
   }
 
-  /// Nobody knows the sum before all have brought something. oneCCL's own barrier may block.
+  /// An allreduce of one integer, which completes on no member before all members have contributed.
+  /// oneCCL's own barrier is not used because it may block.
   ccl_outcome barrier() {
     std::byte* memory = end_.staging(sizeof(std::int32_t));
     std::memset(memory, 0, sizeof(std::int32_t));
@@ -156,7 +158,7 @@ private:
     if (all == 0)
       return {};
     const std::size_t output_offset =
-        aligned(own + 1); // equal addresses would mean in place, even of nothing
+        aligned(own + 1); // oneCCL takes equal addresses for an in-place operation, even for 0 bytes
     std::byte* memory = end_.staging(output_offset + all);
     std::byte* result = memory + output_offset;
     pack(memory);
@@ -170,7 +172,7 @@ private:
     return outcome;
   }
 
-  /// Goes even where nothing is sent or received here: others may have something for each other.
+  /// Runs even if this member sends and receives nothing: other members may exchange data.
   ccl_outcome alltoall() {
     const auto sent = by_member(work_.sent), received = by_member(work_.received);
     const std::size_t output_offset = aligned(std::accumulate(sent.begin(), sent.end(), std::size_t{0}) + 1);
@@ -188,14 +190,14 @@ private:
     return outcome;
   }
 
-  // ---- how parts lie in staging memory ----
+  // ---- layout of parts in staging memory ----
 
   std::size_t total() const {
     return std::accumulate(parts_.begin(), parts_.end(), std::size_t{0},
                            [](std::size_t sum, const auto& part) { return sum + part.input_bytes; });
   }
 
-  /// Bytes of all parts together, for each member.
+  /// Sums the bytes of all parts for each member.
   std::vector<std::size_t> by_member(const std::size_t* bytes) const {
     std::vector<std::size_t> sums(members_);
     for (std::size_t part = 0; part < parts_.size(); ++part)
@@ -204,7 +206,7 @@ private:
     return sums;
   }
 
-  /// One after the other.
+  /// Copies the inputs to staging memory, one after the other.
   void pack(std::byte* memory) const {
     for (const auto& part : parts_) {
       if (part.input != nullptr)
@@ -224,7 +226,7 @@ private:
     }
   }
 
-  /// Inputs to memory, where a member's pieces of all parts lie together.
+  /// Copies the inputs to staging memory, where the pieces of all parts for a member are contiguous.
   void gather(std::byte* memory, const std::size_t* bytes) const {
     std::vector<std::size_t> at(parts_.size());
     for_pieces(bytes, [&](std::size_t part, std::size_t size) {
@@ -234,7 +236,7 @@ private:
     });
   }
 
-  /// And from there to outputs.
+  /// Copies from that layout to the outputs.
   void spread(const std::byte* memory, const std::size_t* bytes) const {
     std::vector<std::size_t> at(parts_.size());
     for_pieces(bytes, [&](std::size_t part, std::size_t size) {
@@ -268,7 +270,7 @@ farandole_path_status told(const ccl_outcome& outcome, farandole_path_why* reaso
   return outcome.status;
 }
 
-/// Nothing is thrown across the table.
+/// Converts exceptions to a status: no exception may cross the C interface.
 template <class Act>
 farandole_path_status guarded(farandole_path_why* reason, const Act& act) {
   try {

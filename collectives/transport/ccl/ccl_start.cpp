@@ -24,8 +24,8 @@ std::string text_of(const sockaddr* address) {
   return text;
 }
 
-/// The network interface to use; empty: oneCCL finds one, which it does where one is not the loopback. On one
-/// host our own address is that of the loopback.
+/// The network interface to use. Empty: oneCCL chooses one itself, which works if there is an interface
+/// other than the loopback. If all members are on one host, this member's address is that of the loopback.
 std::string interface_for(const farandole_path_set& set) {
   std::string own;
   bool others = false;
@@ -50,17 +50,18 @@ std::vector<std::string> wanted_settings(const farandole_path_set& set) {
   const auto place = std::count(set.hosts, set.hosts + set.rank, own);
   const auto local_size = std::count(set.hosts, set.hosts + set.members, own);
   std::vector<std::string> wanted = {
-      "CCL_ATL_TRANSPORT=ofi", // not MPI, which would want a job of its own
+      "CCL_ATL_TRANSPORT=ofi", // not MPI, which would need an MPI job
       "CCL_PROCESS_LAUNCHER=none",
       "CCL_LOCAL_RANK=" + std::to_string(place),
       "CCL_LOCAL_SIZE=" + std::to_string(local_size),
-      "CCL_LOG_LEVEL=error", // it warns of each of these
+      "CCL_LOG_LEVEL=error", // oneCCL would warn about each of these settings
       "FI_PROVIDER=tcp",
-      // Its own choice sums in the order in which things arrive: a run would not be repeated bit by bit.
+      // oneCCL's default algorithms sum in the order of arrival, so runs would not be reproducible bit for
+      // bit.
       "CCL_ALLREDUCE=recursive_doubling:0-16384;ring:16385-max",
   };
-  // Without a thread of its own, oneCCL moves on when it is asked, and what fails is thrown where we catch
-  // it. Whoever tunes its threads wants them.
+  // Without worker threads, oneCCL makes progress inside our calls and throws errors where this module
+  // catches them. If the user has set an option for worker threads, they stay enabled.
   if (std::getenv("CCL_WORKER_COUNT") == nullptr && std::getenv("CCL_WORKER_AFFINITY") == nullptr)
     wanted.emplace_back("CCL_WORKER_OFFLOAD=0");
   if (const auto name = interface_for(set); !name.empty())
@@ -69,9 +70,10 @@ std::vector<std::string> wanted_settings(const farandole_path_set& set) {
   return wanted;
 }
 
-/// Adds what is not set to the environment. setenv() would do, were it not that it may move the environment
-/// under the feet of another thread's getenv(): here every array stays valid for ever. The settings stay, for
-/// libfabric reads its own when the first members meet, on another thread.
+/// Adds the settings that are not set to the environment. It does not use setenv(), which may move the
+/// environment while another thread is in getenv(); here every array stays valid for ever. The settings are
+/// never removed, because libfabric reads its own later, on another thread, when the first communicator is
+/// created.
 void show(const std::vector<std::string>& wanted) {
   static std::deque<std::string> texts;
   static std::vector<char*> extended;

@@ -1,5 +1,6 @@
-// oneCCL is started once in a process and takes most of what it wants to know from the environment, at its
-// start and when the first members meet. What a job needs and nobody has set is shown to it there.
+// Starts oneCCL, once in a process. oneCCL reads most of its settings from the environment, when it starts
+// and when the first communicator is created. start_oneccl() sets those that the job needs and the user has
+// not set.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace farandole {
 
-/// Starts oneCCL; the members of the first set that asks say which ranks share this host. Empty, or why it
-/// cannot be started. Thread-safe.
+/// Starts oneCCL on the first call; the process set of that call determines which ranks share this host.
+/// Returns an empty text, or the reason why oneCCL cannot be started. Thread-safe.
 const std::string& start_oneccl(const farandole_path_set& set);
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-/* libccl.a asks for the calls of a tracing library of Intel's of which no archive is to be had. Each goes by
- * a pointer that is null where there is no tracing; these are for ever. */
+/* libccl.a references the functions of Intel's tracing library (ITT), for which no static archive is available. It
+ * calls each function through a pointer that is null if tracing is disabled; here they are always null. */
 void* __itt_domain_create_ptr__3_0 = 0;
 void* __itt_event_create_ptr__3_0 = 0;
 void* __itt_event_end_ptr__3_0 = 0;

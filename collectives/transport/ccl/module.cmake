@@ -1,7 +1,8 @@
-# oneCCL is met in a module of its own, a path from outside that is looked for where a job asks for it. It is
-# there where oneCCL's static library is: FARANDOLE_CCL_ROOT is a folder with include/ of the wheel
-# oneccl-devel and lib/ with its CPU-only libccl.a and the wheel intel-cmplr-lib-rt's libraries. `tools/setup
-# --with-ccl` makes one.
+# oneCCL is linked into a module of its own, a plugin path that is loaded when a job asks for it. The module is
+# built only if oneCCL's static library is available. FARANDOLE_CCL_ROOT is a folder with
+# - include/: the headers of the wheel oneccl-devel;
+# - lib/: the CPU-only libccl.a of that wheel, and the libraries of the wheel intel-cmplr-lib-rt.
+# `tools/setup --with-ccl` creates such a folder.
 set(FARANDOLE_CCL_ROOT "" CACHE PATH "folder with oneCCL's include/ and lib/")
 find_path(CCL_INCLUDE oneapi/ccl.hpp HINTS ${FARANDOLE_CCL_ROOT}/include)
 find_library(CCL_LIBRARY libccl.a HINTS ${FARANDOLE_CCL_ROOT}/lib)
@@ -19,7 +20,7 @@ if(CCL_INCLUDE AND CCL_LIBRARY AND CCL_INTLC AND CCL_IMF AND CCL_HWLOC)
   set_target_properties(farandole_ccl PROPERTIES
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/farandole LINK_DEPENDS ${exports}
     BUILD_RPATH "$ORIGIN;${libraries}" INSTALL_RPATH "$ORIGIN;${libraries}")
-  # It is looked for beside whatever asks for it, and in the lib/ beside that one's folder.
+  # The module is searched for in the folder of the library or program that loads it, and in ../lib/ relative to it.
   foreach(folder collectives/transport tools/farandole)
     add_custom_command(TARGET farandole_ccl POST_BUILD COMMAND ${CMAKE_COMMAND} -E create_symlink
       $<TARGET_FILE:farandole_ccl> ${PROJECT_BINARY_DIR}/${folder}/$<TARGET_FILE_NAME:farandole_ccl>)

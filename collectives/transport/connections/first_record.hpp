@@ -1,6 +1,6 @@
-// A peer that speaks TLS begins with one record, which holds its hello. A listener looks at what has come,
-// without taking it, and makes a session only for a connection whose first record is whole: half a hello
-// costs it nothing but the descriptor.
+// A TLS peer begins with one record, which holds its ClientHello. A listener peeks at the received bytes and
+// creates a session only for a connection whose first record is complete. An incomplete hello costs the
+// listener only the descriptor.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@ namespace farandole {
 
 inline constexpr std::size_t record_header_bytes = 5;
 
-/// What a reader takes for a record of TLS.
+/// The TLS records that a reader accepts.
 struct tls_record_rules {
   std::uint8_t first_type, last_type;
   std::size_t longest; ///< content, without the header
 };
 
-/// The bytes of the record that begins like this, or of its header while that is not complete. Nothing where
-/// no such record begins so.
+/// The size in bytes, header included, of the TLS record that starts with `begin`; the size of the header if
+/// `begin` is shorter than that. Empty if `begin` cannot start an accepted record.
 inline std::optional<std::size_t> tls_record_bytes(std::span<const std::byte> begin,
                                                    const tls_record_rules& rules) {
   const auto at = [&](std::size_t place) { return std::to_integer<std::size_t>(begin[place]); };
@@ -34,8 +34,9 @@ inline std::optional<std::size_t> tls_record_bytes(std::span<const std::byte> be
   return length > rules.longest ? std::nullopt : std::optional(record_header_bytes + length);
 }
 
-/// How many bytes must have come before a session can say yes or no, as far as `first` (what came first, up
-/// to record_header_bytes of it) tells. Of what cannot be a hello, one byte is enough: a session refuses it.
+/// Number of bytes that must be received before a session can accept or refuse the peer, as far as `first`
+/// shows. `first` holds the first received bytes, at most record_header_bytes. If they cannot start a hello,
+/// one byte is enough, because a session refuses it.
 inline std::size_t first_record_bytes(std::span<const std::byte> first) {
   constexpr std::uint8_t handshake = 22;
   return tls_record_bytes(first, {handshake, handshake, 16384}).value_or(1);

@@ -28,8 +28,8 @@ void handshake_table::ready(connection which) {
     found->second.at = stage::ready;
 }
 
-// Expected sources first; among equals the source that has fewest handshakes, so that one cannot take all
-// places; then the oldest.
+// Order: expected sources first; then the source with the fewest handshakes, so that one source cannot take
+// all places; then the oldest connection.
 auto handshake_table::begin_next(time_point current_time) -> std::optional<connection> {
   if (count(stage::shaking) >= limits_.shaking)
     return std::nullopt;
@@ -105,7 +105,8 @@ auto handshake_table::oldest_waiting_of(const std::string& source) const -> entr
   });
 }
 
-// The silent before those whose hello has come, others before the expected, the old before the new.
+// Order of eviction: connections without a complete hello before ready ones, other sources before expected
+// ones, older connections before newer ones.
 auto handshake_table::most_dispensable() const -> entries::const_iterator {
   auto found = all_.end();
   std::tuple<bool, bool> best;

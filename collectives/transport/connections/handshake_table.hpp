@@ -1,13 +1,21 @@
-// Anybody can connect to a listener, and holds a descriptor there before proving anything. This table decides
-// which of the accepted connections may begin a handshake, in which order, and which must go. Every listener
-// of a job has one: those of links, of data connections and of the shared segment.
+// Any process can connect to a listener, and its connection holds a descriptor there before the process has
+// proved anything. This table decides which accepted connections may begin a handshake, in which order, and
+// which must be closed. Every listener of a job has a table: those of links, of data connections and of the
+// shared segment.
 //
-//   waiting (its first TLS record, the hello, has not come whole) ─▶ ready ─▶ shaking ─▶ removed
+// The stages of a connection:
 //
-// A waiting connection costs a descriptor and an entry here, no session and no actor, so there may be many;
-// each has a second. When they are too many, the oldest that is still silent goes. No source address has more
-// than its share of them. Sources that are expected (hosts of the job's members) are served before others and
-// evicted after them, so strangers cannot keep members out by their number.
+//   waiting ─▶ ready ─▶ shaking ─▶ removed
+//
+//   waiting: its first TLS record, the hello, is not complete
+//   ready:   its hello is complete
+//   shaking: its handshake is in progress
+//
+// A waiting connection costs a descriptor and an entry here, but no session and no actor, so there may be
+// many. Each is closed after one second without a hello. If there are too many, the oldest silent connection
+// is closed. No source address has more than its share of them. Expected sources (the hosts of the job's
+// members) are served before others and evicted after them, so strangers cannot keep members out by opening
+// many connections.
 #pragma once
 
 #include <chrono>
@@ -25,14 +33,15 @@ namespace farandole {
 struct handshake_limits {
   using duration = std::chrono::nanoseconds;
 
-  std::size_t connections = 256;                 ///< waiting or ready, at once
-  std::size_t share = 128;                       ///< waiting, of one source address
-  std::size_t shaking = 64;                      ///< in a handshake, at once
-  duration hello = std::chrono::seconds{1};      ///< from being accepted to a whole hello
-  duration handshake = std::chrono::seconds{10}; ///< from there to the proof of the secret
-  duration contended = std::chrono::seconds{1};  ///< the same, while others wait for a place
+  std::size_t connections = 256;                 ///< greatest number waiting or ready
+  std::size_t share = 128;                       ///< greatest number waiting from one source address
+  std::size_t shaking = 64;                      ///< greatest number in a handshake
+  duration hello = std::chrono::seconds{1};      ///< from accept() to a complete hello
+  duration handshake = std::chrono::seconds{10}; ///< from its start to the proof of the secret
+  duration contended = std::chrono::seconds{1};  ///< the same, while ready connections wait for a place
 
-  /// As these, with an eighth of the descriptors that the process may open at the most for what waits.
+  /// The same limits, with `connections` reduced to an eighth of the descriptors that the process may open,
+  /// though not below 16, and `share` to half of the connections.
   handshake_limits within(std::size_t descriptors) const;
 };
 
@@ -44,11 +53,11 @@ public:
   explicit handshake_table(const handshake_limits& limits = {}) : limits_(limits) {}
 
   enum class reason : std::uint8_t {
-    no_hello,     ///< it had its second
+    no_hello,     ///< it sent no complete hello in time
     share,        ///< its source address has more waiting connections than its share
-    full,         ///< the table has no room, and it was the one to spare
-    no_proof,     ///< the handshake takes too long
-    out_of_place, ///< likewise, while others wait for its place
+    full,         ///< the table is full, and this connection was the most dispensable
+    no_proof,     ///< the handshake took too long
+    out_of_place, ///< the handshake took too long while others waited for its place
   };
   struct eviction {
     connection which = 0;
@@ -57,19 +66,20 @@ public:
     friend bool operator==(const eviction&, const eviction&) = default;
   };
 
-  /// It was accepted. Returns who makes room for it, which is already removed here.
+  /// Adds an accepted connection. Returns the connection that must be closed to make room for it, if any; it
+  /// is already removed here.
   std::optional<eviction> accept(connection which, const std::string& source, time_point current_time);
-  /// Its hello has come whole.
+  /// The hello of the connection is complete.
   void ready(connection which);
-  /// The next one to begin its handshake, if there is one and a place for it.
+  /// Selects the next connection to begin its handshake. Empty if none is ready or `shaking` is exhausted.
   std::optional<connection> begin_next(time_point current_time);
-  /// It has opened or ended.
+  /// The handshake has succeeded, or the connection has ended.
   void remove(connection which) { all_.erase(which); }
-  /// Those whose time has passed; they are removed here.
+  /// The connections whose deadline has passed; they are removed here.
   std::vector<eviction> overdue(time_point current_time);
-  /// When overdue() should be asked next.
+  /// When overdue() should be called next.
   std::optional<time_point> next_due() const;
-  /// From now on these sources, and no others, are served before the rest.
+  /// Replaces the set of expected sources, which are served before all others.
   void expect(std::set<std::string> sources) { expected_ = std::move(sources); }
 
   std::size_t size() const { return all_.size(); }
@@ -79,7 +89,7 @@ private:
   struct entry {
     stage at = stage::waiting;
     std::string source;
-    time_point since{}; ///< accepted, or began its handshake
+    time_point since{}; ///< when it was accepted, or began its handshake
   };
   using entries = std::map<connection, entry>; ///< by number, hence by age
 

@@ -1,7 +1,10 @@
-// The listeners of a job among hostile peers: one suite, whose cells are a listener, the state in which its
-// honest peers are, and what hostile ones do. In each cell the hostile peer is turned away in time, or with
-// the listener's end, the log names it in few lines, no descriptor stays open, and honest peers are served,
-// both those that were there before and those that come later.
+// A test suite for the listeners of a job under attack by hostile peers. Each case combines a listener, the
+// state of its honest peers and the behaviour of a hostile peer. In each case:
+//
+// - the hostile peer is refused in time, or at the latest when the listener ends
+// - the log names the hostile peer in few lines
+// - no descriptor stays open
+// - honest peers are served, both those that were there before and those that connect later
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -19,30 +22,30 @@
 
 namespace farandole::testing {
 
-/// How far the honest peers of the listener are when hostile ones come.
+/// The progress of the listener's honest peers when hostile ones connect.
 enum class job_state : std::uint8_t {
-  hello_awaited, ///< none of them has come
-  in_handshake,  ///< one has said its hello, and has been answered
-  joined,        ///< one is in
-  regrouping,    ///< those of a generation that is over come again, and not all have come
-  ending,        ///< one is in, and the listener ends
+  hello_awaited, ///< none of them has connected
+  in_handshake,  ///< one has sent its hello and got an answer
+  joined,        ///< one has joined
+  regrouping,    ///< the members of an ended generation reconnect, and not all have done so
+  ending,        ///< one has joined, and the listener ends
 };
 inline constexpr std::array<const char*, 5> state_names{"hello awaited", "in handshake", "joined",
                                                         "regrouping", "ending"};
 
 enum class behaviour : std::uint8_t {
-  silence,        ///< a connection, and nothing
+  silence,        ///< a connection without any data
   garbage,        ///< bytes of no protocol
-  half_a_hello,   ///< the first half of a right one
-  half_handshake, ///< a right hello, as may have been recorded, and nothing behind it
-  lie,            ///< the whole handshake of a member, then what no member says
+  half_a_hello,   ///< the first half of a valid hello
+  half_handshake, ///< a valid hello, which may have been recorded, and no data after it
+  lie,            ///< the complete handshake of a member, then data that no member sends
   flood,          ///< many silent connections
 };
 inline constexpr std::array<const char*, 6> behaviour_names{
     "silence", "garbage", "half a hello", "half a handshake", "a right handshake and a lie", "a flood"};
 
 inline constexpr std::size_t flood_size = 300;
-/// Of a flood's connections, the listener may keep so many until it ends.
+/// The number of a flood's connections that the listener may keep until it ends.
 inline constexpr std::size_t flood_kept = 256;
 
 /// One listener in one of the states.
@@ -51,29 +54,29 @@ public:
   virtual ~attacked_listener() = default;
 
   virtual stranger connect() = 0;
-  /// Of a right handshake.
+  /// The first bytes of a valid handshake.
   virtual std::vector<std::byte> first_words() = 0;
-  /// Does as a member does, and then what no member does.
+  /// Completes the handshake of a member, then sends data that no member sends.
   virtual void lie(const stranger& liar) = 0;
 
-  /// Lets a listener without a thread of its own go on.
+  /// Runs a step of a listener that has no thread of its own.
   virtual void go_on() {}
-  /// The time that hostile peers have is over, where the test moves the clock.
+  /// Advances the clock past the deadlines of hostile peers, if the test controls the clock.
   virtual void pass_deadlines() {}
-  /// Whether it turns such peers away before it ends.
+  /// Whether the listener refuses such peers before it ends.
   virtual bool refuses(behaviour) const { return true; }
 
-  /// The honest peers of the state go on, and get what they came for.
+  /// Continues the honest peers of the state, and checks that they are served.
   virtual void serve() = 0;
-  /// So does one that comes later.
+  /// Connects another honest peer, and checks that it is served.
   virtual void serve_another() = 0;
   /// Ends the listener, and waits until it has ended.
   virtual void end() = 0;
 
-  /// Waits until its log names the peer and says what was wrong with it; false if that does not come, and
-  /// true for a listener that logs nothing.
+  /// Waits until the log names the peer and the reason for its refusal. Returns false on timeout, and true
+  /// for a listener that logs nothing.
   virtual bool has_logged(const stranger& peer, behaviour reason) = 0;
-  /// Lines of its log that are for people, so far.
+  /// Number of human-readable lines in the log so far.
   virtual std::size_t lines_logged() = 0;
 };
 
@@ -87,7 +90,7 @@ listener_row row_of(const char* name) {
   return {name, [](job_state state, behaviour attack) { return std::make_unique<Listener>(state, attack); }};
 }
 
-/// Lines of one kind that a log has before it counts them, and the one with their number.
+/// Number of lines of one kind that a log may have: the single lines, and the one that counts the rest.
 inline constexpr std::size_t most_lines = 4;
 
 inline std::deque<stranger> attack(attacked_listener& target, behaviour behaviour) {
@@ -120,7 +123,7 @@ inline std::deque<stranger> attack(attacked_listener& target, behaviour behaviou
   return attackers;
 }
 
-/// Waits until the listener has closed it.
+/// Waits until the listener has closed the connection of `peer`.
 inline bool is_refused(attacked_listener& by, const stranger& peer) {
   constexpr int looks = 3000;
   for (int look = 0; look < looks; ++look) {

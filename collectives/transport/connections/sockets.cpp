@@ -57,7 +57,7 @@ std::string shown(const sockaddr_storage& address) {
 }
 
 void set(int socket, int level, int option, int value) {
-  // Each of these only improves a connection; one that the system does not know is done without.
+  // These options only improve a connection, so an option that the system does not know is ignored.
   [[maybe_unused]] int done = ::setsockopt(socket, level, option, &value, sizeof value);
 }
 
@@ -143,12 +143,13 @@ std::size_t descriptors_allowed() {
   return ::getrlimit(RLIMIT_NOFILE, &rlimit) == 0 ? static_cast<std::size_t>(rlimit.rlim_cur) : 1024;
 }
 
-// Probes begin after half of the time; the connection ends when all of it has passed. What was sent and not
-// acknowledged stops the probes, and would be sent again for a quarter of an hour: so that has a limit too.
+// Keepalive probes begin after half of the time, and the connection ends when all of it has passed. Data that
+// was sent and not acknowledged stops the probes, and the kernel would retransmit it for a quarter of an
+// hour, so TCP_USER_TIMEOUT limits that too.
 void limit_silence(int socket, std::chrono::nanoseconds longest) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(longest).count();
   const auto seconds_of = [&](std::int64_t parts) {
-    return static_cast<int>(std::clamp<std::int64_t>(ms / parts / 1000, 1, 32767)); // what the kernel takes
+    return static_cast<int>(std::clamp<std::int64_t>(ms / parts / 1000, 1, 32767)); // limit of the kernel
   };
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds_of(2));
@@ -177,8 +178,9 @@ std::string source_of(const std::string& peer) {
 }
 
 first_record look_for_first_record(int socket) {
-  // Once the peer has closed its direction, the socket is reported readable for ever, whatever SO_RCVLOWAT
-  // says. This is asked first: after the end nothing more can come, so what is counted below is final.
+  // Once the peer has closed its direction, the socket is always reported readable, regardless of
+  // SO_RCVLOWAT. Check this first: no more data can be received after the close, so the count of bytes below
+  // is final.
   pollfd end{socket, POLLRDHUP, 0};
   const bool ended = ::poll(&end, 1, 0) == 1;
   std::array<std::byte, record_header_bytes> first;

@@ -1,4 +1,4 @@
-// A peer in a test that speaks to a listener without any of the code that members use for it.
+// A test peer that talks to a listener without any of the code that members use for it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ namespace farandole::testing {
 class stranger {
 public:
   explicit stranger(descriptor connected) : socket(std::move(connected)) {}
-  /// `source`: an address of its own, of the loopback's many.
+  /// `source`: the loopback address to connect from.
   explicit stranger(std::uint16_t port, const char* source = "127.0.0.1")
       : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const sockaddr_in from = address_of(source, 0), to = address_of("127.0.0.1", port);
@@ -34,7 +34,7 @@ public:
     REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
   }
 
-  /// As the listener's log names it.
+  /// The name of this peer in the listener's log.
   std::string name() const {
     sockaddr_in own{};
     socklen_t size = sizeof own;
@@ -45,21 +45,21 @@ public:
     pollfd descriptor{socket.get(), events, 0};
     return ::poll(&descriptor, 1, longest_ms) == 1;
   }
-  /// False where the other end takes nothing any more.
+  /// Returns false if the other end no longer accepts data.
   bool try_to_say(std::span<const std::byte> words) const {
     return ::send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(words.size());
   }
   void say(std::span<const std::byte> words) const { REQUIRE(try_to_say(words)); }
   void say(std::string_view words) const { say(std::as_bytes(std::span{words})); }
-  /// What has come by now.
+  /// The bytes that have been received so far.
   std::vector<std::byte> hear() const {
     std::vector<std::byte> heard(4096);
     const ssize_t got = ::recv(socket.get(), heard.data(), heard.size(), MSG_DONTWAIT);
     heard.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return heard;
   }
-  /// Whether the connection was closed by now.
+  /// Whether the other end has closed the connection.
   bool refused() const {
     std::array<std::byte, 4096> ignored;
     for (;;) {
@@ -68,7 +68,7 @@ public:
         return got == 0 || errno == ECONNRESET;
     }
   }
-  /// Reads until the other end hangs up.
+  /// Reads until the other end closes the connection.
   std::vector<std::byte> rest() const {
     std::vector<std::byte> all;
     for (;;) {

@@ -18,9 +18,9 @@ namespace {
 
 constexpr const char* cipher_suite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char cipher_number[2] = {0x13, 0x01};
-/// Names the key, not the job: it goes over the wire in the clear.
+/// Identifies the key, not the job, because it is sent in the clear.
 constexpr std::string_view key_name = "farandole 1";
-/// Plaintext of one record.
+/// Greatest size of the plaintext of one record.
 constexpr std::size_t record_bytes = 16384;
 
 } // namespace
@@ -48,7 +48,7 @@ namespace {
 
 using key_bytes = std::array<unsigned char, 32>;
 
-/// OpenSSL takes an external key in the shape of a session that could be resumed.
+/// OpenSSL takes an external key in the form of a session that could be resumed.
 SSL_SESSION* as_session(SSL* ssl) {
   const auto* key = static_cast<const key_bytes*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   auto* session = SSL_SESSION_new();
@@ -85,7 +85,7 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t length, SSL_SESSION*
 SSL_CTX* make_context(const SSL_METHOD* method, key_bytes& key) {
   auto* context = SSL_CTX_new(method);
   if (context == nullptr)
-    throw std::bad_alloc(); // what OpenSSL fails for here
+    throw std::bad_alloc(); // the only reason why SSL_CTX_new() fails here
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
   [[maybe_unused]] int set = SSL_CTX_set_ciphersuites(context, cipher_suite);
@@ -94,7 +94,8 @@ SSL_CTX* make_context(const SSL_METHOD* method, key_bytes& key) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-  // Without a certificate nothing but the key can succeed; a peer that offers another way in is refused.
+  // Without a certificate a handshake can succeed only with the key; a peer that offers another method is
+  // refused.
   SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nullptr);
   SSL_CTX_set_app_data(context, &key);
   return context;
@@ -182,8 +183,8 @@ error tls_session::feed(std::span<const std::byte> received, std::vector<std::by
   return problem;
 }
 
-// OpenSSL waits for the rest of a record of any kind, and of a hello that its record does not hold as a
-// whole. A listener does not: every hello of a member is its first record, and others must not keep a place.
+// OpenSSL waits for the rest of a record of any kind, and of a hello that is split over several records. A
+// listener does not: the hello of a member is always its first record, and other peers must not hold a place.
 error tls_session::look_for_hello(std::span<const std::byte> received, bool answered) {
   const auto entry = std::min(received_bytes_, first_.size());
   std::copy_n(received.begin(), std::min(received.size(), first_.size() - entry), first_.begin() + entry);
@@ -207,7 +208,7 @@ error tls_session::advance(std::vector<std::byte>& plain) {
                  ? error{}
                  : fail("the peer does not know the job's secret or does not speak TLS 1.3");
     }
-    // A full handshake would need a certificate, which nobody has; this says so in so many words.
+    // A full handshake would need a certificate, and this library has none. This check gives a clear error.
     if (!SSL_session_reused(ssl_))
       return fail("the peer did not use the job's secret");
     state_ = tls_state::open;

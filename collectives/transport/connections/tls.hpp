@@ -1,6 +1,7 @@
-// A session that proves that both ends know the job's secret, and hides and guards what they say: TLS 1.3
-// with the secret as external pre-shared key, one cipher suite, no certificates, no tickets. Pure: bytes go
-// in, bytes come out; whoever owns the socket moves them.
+// A TLS 1.3 session, which proves that both ends know the job's secret and encrypts and authenticates the
+// bytes between them. The secret is an external pre-shared key; there is one cipher suite and no certificates
+// or tickets. The session does no I/O: the owner of the socket passes received bytes to it and sends the
+// bytes that it produces.
 #pragma once
 
 #include <array>
@@ -20,18 +21,18 @@ struct ssl_st;
 
 namespace farandole {
 
-/// HKDF with SHA-256, no salt: fills `key`.
+/// Fills `key` by HKDF with SHA-256 and no salt.
 void derive_key(std::span<const unsigned char> secret, std::string_view purpose,
                 std::span<unsigned char> key);
 
-/// What the pre-shared key of a link is derived for. Another purpose gives another key, so that a session of
-/// one kind cannot be taken for one of another.
+/// The purpose for which the pre-shared key of a link is derived. Each purpose gives another key, so that a
+/// session of one kind cannot be mistaken for a session of another kind.
 inline constexpr std::string_view link_purpose = "farandole link pre-shared key";
 
-/// What both ends derive from the job's secret. Made once, shared by all sessions of a job.
+/// The keys that both ends derive from the job's secret. Created once and shared by all sessions of a job.
 class tls_credentials {
 public:
-  /// The secret is any text; 16 random bytes or more are worth having.
+  /// The secret is any text. Use at least 16 random bytes.
   explicit tls_credentials(std::string_view secret, std::string_view purpose = link_purpose);
   ~tls_credentials();
   tls_credentials(const tls_credentials&) = delete;
@@ -49,8 +50,8 @@ enum class tls_side : std::uint8_t { client, server };
 enum class tls_state : std::uint8_t {
   handshaking,
   open,   ///< both ends have proved the secret
-  closed, ///< the peer said that nothing follows
-  failed, ///< for good; the error was returned when it happened
+  closed, ///< the peer has ended its direction
+  failed, ///< permanently; the error was returned when it occurred
 };
 
 /// One end of one connection. Not thread-safe.
@@ -63,20 +64,20 @@ public:
 
   tls_state state() const { return state_; }
 
-  /// Takes what came from the peer (nothing, to make a client speak first). Appends what the peer said to
-  /// `plain` and what must be sent to it to `wire`; an alert that tells the peer why goes there too, when
-  /// this fails.
+  /// Processes bytes received from the peer; call it with none to make a client send its hello. Appends
+  /// decrypted bytes to `plain`, and bytes that the caller must send to the peer to `wire`. On failure `wire`
+  /// also gets an alert that tells the peer the reason.
   error feed(std::span<const std::byte> received, std::vector<std::byte>& plain,
              std::vector<std::byte>& wire);
 
-  /// Appends `plain`, sealed, to `wire`. Only when open.
+  /// Encrypts `plain` and appends it to `wire`. Only when open, or closed by the peer.
   error seal(std::span<const std::byte> plain, std::vector<std::byte>& wire);
 
   /// Fills `key` with bytes that only the two ends of this session can derive (RFC 8446, section 7.5). Only
   /// when open.
   error export_key(std::string_view label, std::span<const std::byte> context, std::span<unsigned char> key);
 
-  /// Appends the word that nothing follows.
+  /// Appends the alert close_notify, which tells the peer that no more data follows.
   void finish(std::vector<std::byte>& wire);
 
 private:
@@ -88,7 +89,8 @@ private:
   std::shared_ptr<const tls_credentials> credentials_;
   ssl_st* ssl_ = nullptr;
   tls_state state_ = tls_state::handshaking;
-  // Of a server that has not answered its peer's hello: what has come, and how it began.
+  // Only for a server that has not answered the peer's hello: the number of received bytes, and the first of
+  // them.
   bool awaits_hello_ = false;
   std::size_t received_bytes_ = 0;
   std::array<std::byte, record_header_bytes> first_{};

@@ -1,6 +1,6 @@
-// What a member announces: where it expects each of the others, in one string. Gloo listens once for each
-// peer, and most of an address of Gloo's is zeros; these are counted instead of sent, for the rendezvous
-// carries N² addresses.
+// The path address of a member: one string with an address for each of the other members, since Gloo listens
+// once for each peer. Most bytes of Gloo's addresses are zero. Runs of zeros are sent as their length,
+// because the rendezvous transfers N² addresses.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace farandole {
 
 std::string packed_addresses(std::span<const std::string> addresses);
 
-/// The address at `place`; empty where there is none, or nothing that packed_addresses() has made.
+/// The address at index `place`; empty if there is none, or if `packed` is not from packed_addresses().
 std::string address_at(const std::string& packed, std::size_t place);
 
 } // namespace farandole

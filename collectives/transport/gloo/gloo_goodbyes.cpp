@@ -29,7 +29,7 @@ std::uint64_t gloo_goodbyes::receive::last_word() const {
   return std::atomic_ref(words.back()).load(std::memory_order_acquire);
 }
 
-/// The bytes come in ascending order, and the last of the mark is not zero.
+/// The bytes are received in ascending order, and the last byte of the mark is not zero.
 bool gloo_goodbyes::receive::arrived() const {
   return last_word() >> 56 != 0;
 }

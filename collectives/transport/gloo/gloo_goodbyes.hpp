@@ -1,6 +1,7 @@
-// The posted receives of the goodbyes of all other members. Gloo's thread writes a goodbye while others may
-// look: its last 8 bytes are one word, which is zero until the goodbye has come whole. Each receive breaks
-// when its connection does, so they also tell whose connections are closed.
+// The posted receives of the goodbyes of all other members. Gloo's thread writes a goodbye while other
+// threads may read it. The last 8 bytes of a goodbye are one word, which stays zero until the goodbye is
+// complete. A receive fails when its connection breaks, so the receives also tell which connections are
+// closed.
 #pragma once
 
 #include <array>
@@ -15,24 +16,26 @@ namespace farandole {
 
 class gloo_goodbyes {
 public:
-  /// From here on goodbyes are received, in memory of this object's. The mesh is closed before it goes.
+  /// Starts to receive goodbyes, into memory of this object. The mesh must be closed before this object is
+  /// destroyed.
   void listen(gloo_mesh& mesh, std::int32_t rank, std::int32_t members, departure_protocol& departing);
   bool listening() const { return !receives_.empty(); }
 
-  /// Whether a member has said that it leaves because of a failure. On any thread.
+  /// Whether a member has sent a goodbye that names a failure. Thread-safe.
   bool failure_announced() const;
-  /// Whether the connection to the peer is closed, and no goodbye of it has come. On one thread at a time.
+  /// Whether the connection to the peer is closed and no goodbye has been received from it. For one thread at
+  /// a time.
   bool broken(std::int32_t peer) const;
 
-  /// Tells the departure protocol which goodbyes have come: first those that name a culprit, for a member
-  /// that left in order is blamed only if nothing else is known.
+  /// Reports the received goodbyes to the departure protocol. Those that name a culprit come first, because a
+  /// member that left in order is blamed only if no other reason is known.
   void report(departure_protocol& departing) const;
-  /// Tells the departure protocol which connections are closed without a goodbye.
+  /// Reports the connections that are closed without a goodbye to the departure protocol.
   void report_broken(departure_protocol& departing) const;
 
 private:
   struct receive {
-    std::unique_ptr<gloo_message> message; ///< null: this member's own
+    std::unique_ptr<gloo_message> message; ///< null for this member itself
     mutable std::array<std::uint64_t, goodbye::size / 8> words{};
 
     std::uint64_t last_word() const;
@@ -40,7 +43,7 @@ private:
     bool in_order() const;
   };
 
-  std::vector<receive> receives_; ///< by rank; never moved while messages are under way
+  std::vector<receive> receives_; ///< by rank; must not be moved while messages are in progress
 };
 
 } // namespace farandole

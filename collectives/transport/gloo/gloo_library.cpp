@@ -20,10 +20,12 @@ error unavailable(const std::string& reason) {
 } // namespace
 
 expected<gloo_open*> load_gloo_from(const char* name) {
-  // The module's own libgloo goes before whatever the process shows to all; a sanitizer cannot bear that.
+  // RTLD_DEEPBIND makes the module prefer its own libgloo to the global symbols of the process. Sanitizers do
+  // not support that flag.
   const bool sanitized =
       ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
-  // Full names: a plain one is looked for on behalf of who calls dlopen(), which a sanitizer does for us.
+  // Full paths: dlopen() searches for a plain name on behalf of its caller, and under a sanitizer the caller
+  // is the sanitizer's library.
   void* module = nullptr;
   std::string reason;
   for (const auto* folder : {"", "../lib/"})

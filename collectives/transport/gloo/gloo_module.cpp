@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Gloo wants limits of its own; whoever waits here brings a shorter one.
+/// Gloo requires a time limit of its own. Callers pass a shorter one to each wait.
 constexpr std::chrono::hours longest{20};
 
 template <class Act>
@@ -56,7 +56,7 @@ public:
     give_up();
     try {
       receives_ ? buffer_->waitRecv(nullptr, longest) : buffer_->waitSend(nullptr, longest);
-      return false; // given up, or done
+      return false; // the wait was ended by give_up(), or the message is done
     } catch (const std::exception&) {
       return true;
     }
@@ -89,7 +89,7 @@ public:
 
   gloo_message* send(int peer, std::uint64_t slot, const std::byte* memory, std::size_t bytes,
                      std::string& reason) override {
-    return post(peer, slot, const_cast<std::byte*>(memory), bytes, false, reason); // only read
+    return post(peer, slot, const_cast<std::byte*>(memory), bytes, false, reason); // send only reads it
   }
 
   gloo_message* receive(int peer, std::uint64_t slot, std::byte* memory, std::size_t bytes,
@@ -97,7 +97,7 @@ public:
     return post(peer, slot, memory, bytes, true, reason);
   }
 
-  /// A wait in vain breaks every connection of its context: the one way to do so that Gloo leaves open.
+  /// A wait that times out breaks every connection of its context. Gloo offers no other way to close them.
   void close() override {
     told([&] { alarm_->waitRecv(nullptr, milliseconds{0}); });
   }
@@ -114,7 +114,7 @@ private:
   }
 
   std::shared_ptr<gloo::transport::Context> context_;     ///< holds its device
-  std::unique_ptr<gloo::transport::UnboundBuffer> alarm_; ///< nothing ever comes to it
+  std::unique_ptr<gloo::transport::UnboundBuffer> alarm_; ///< never receives a message
 };
 
 } // namespace

@@ -1,6 +1,6 @@
 // Moves bundles between members with Gloo's messages over TCP, for jobs that ask for it by name. Gloo only
-// carries; what goes to whom and how it is summed is that of every path between processes
-// (message_exchange.hpp), and so are the bits of the result.
+// carries the messages. message_exchange.hpp decides which bytes go to which member and how they are reduced,
+// as for every path between processes, so the result has the same bits.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct gloo_options : p2p_options {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t rank = 0; ///< within the set
-  /// Of all members, by rank within the set.
+  /// Ranks in the job of all members, by rank within the set.
   std::vector<std::int32_t> global_ranks{0};
-  /// Of this member, where the others can reach it.
+  /// The address at which the other members can reach this member.
   std::string ip = "127.0.0.1";
 };
 
-/// Listens, and reaches nobody yet. `unimplemented` where Gloo is missing.
+/// Opens a path that listens and is not connected yet. `unimplemented` if Gloo is missing.
 expected<std::unique_ptr<p2p_path>> open_gloo_path(const gloo_options& options);
 
 expected<std::unique_ptr<path>> open_gloo(const path_setup& setup);

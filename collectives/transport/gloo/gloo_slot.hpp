@@ -1,5 +1,6 @@
-// Where a message is awaited in Gloo. Gloo takes a shorter message for a whole one, so messages of different
-// lengths never meet: both members wait until their deadline, and learn of it from their goodbyes.
+// The Gloo slot of a message. Gloo accepts a shorter message as complete, so the length is a part of the slot
+// and messages of different lengths are never matched. Both members then wait until their deadline, and find
+// the difference from each other's goodbyes.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@ namespace farandole {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{10};
-/// So many looks with nobody waiting: then it sleeps until called.
+/// After this number of consecutive checks without a waiting thread, the watch sleeps until begin() wakes it.
 constexpr unsigned looks_before_sleep = 100;
 
 } // namespace
@@ -44,7 +44,7 @@ void gloo_watch::look() {
     }
     if (orders_ == nullptr && ++idle_ > looks_before_sleep) {
       asleep_ = true;
-      called_.wait(guard, [this] { return stop_ || orders_ != nullptr; }); // with no end: begin() calls it
+      called_.wait(guard, [this] { return stop_ || orders_ != nullptr; }); // no time limit: begin() notifies
       asleep_ = false;
     } else {
       called_.wait_for(guard, between_looks);

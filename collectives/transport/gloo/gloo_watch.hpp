@@ -1,7 +1,7 @@
-// Gloo's waits know a time limit and nothing else: neither an abort token nor that a connection has broken in
-// the middle of the very message that is waited for (Gloo tells those that have not begun). A watch is a
-// thread that looks for both from beside, and ends the wait. It looks every few milliseconds and is not woken
-// for it, so a wait costs no wake-up more.
+// A thread that ends Gloo's waits early. A wait in Gloo ends only by its time limit: it checks no abort
+// token, and does not notice a connection that breaks in the middle of the awaited message (only messages
+// that have not begun fail then). The watch checks for both every few milliseconds and ends the wait. It is
+// not woken when a wait begins, so it adds no wake-up to a wait.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace farandole {
 
 class gloo_watch {
 public:
-  /// Whether the wait shall end now, and what ends it. Both are called on the watch's thread.
+  /// `due`: whether the wait must end now. `end`: ends it. Both are called on the watch's thread.
   struct orders {
     std::function<bool()> due;
     std::function<void()> end;
@@ -24,7 +24,8 @@ public:
   gloo_watch(const gloo_watch&) = delete;
   gloo_watch& operator=(const gloo_watch&) = delete;
 
-  /// Watches over `wait`, which runs here. Neither of the orders is called after it has returned.
+  /// Runs `wait` on the calling thread under the watch. Neither order is called after this function has
+  /// returned.
   template <class Wait>
   auto over(const orders& order_list, const Wait& wait) {
     const on_duty until_return(*this, order_list);
@@ -46,11 +47,11 @@ private:
 
   std::mutex mutex_;
   std::condition_variable called_;
-  const orders* orders_ = nullptr; ///< null: nobody waits
-  unsigned idle_ = 0;              ///< looks with nobody waiting, in a row
+  const orders* orders_ = nullptr; ///< null: no thread waits
+  unsigned idle_ = 0;              ///< consecutive checks without a waiting thread
   bool asleep_ = false;
   bool stop_ = false;
-  std::thread thread_; ///< last: the others must be there when it starts
+  std::thread thread_; ///< last: it uses the other members as soon as it starts
 };
 
 } // namespace farandole

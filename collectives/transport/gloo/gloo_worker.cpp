@@ -12,7 +12,7 @@
 namespace farandole {
 namespace {
 
-/// Longer than elsewhere: what is sent and heard goes through Gloo's thread, which is woken for it.
+/// Longer than for other messengers, because Gloo's thread sends and receives and must be woken for it.
 constexpr departure_times times{.hearing = std::chrono::milliseconds{20},
                                 .last_words = std::chrono::milliseconds{50}};
 constexpr std::chrono::milliseconds between_looks{1};
@@ -23,7 +23,7 @@ expected<std::unique_ptr<gloo_worker>> gloo_worker::open(const gloo_options& opt
   const expected<gloo_open*>& open = load_gloo();
   if (!open)
     return open.error();
-  const signals_blocked guard; // Gloo's thread gets none
+  const signals_blocked guard; // Gloo's thread inherits the mask
   std::string problem;
   std::unique_ptr<gloo_mesh> mesh{
       (**open)(options.rank, static_cast<int>(options.global_ranks.size()), options.ip.c_str(), problem)};
@@ -76,8 +76,8 @@ error gloo_worker::connect(std::span<const std::string> addresses, std::int32_t 
   }
   if (!departure_.failure())
     goodbyes_.listen(*mesh_, rank_, members_, departure_);
-  // A connection stands when the kernel has it; that the peer's Gloo has it, and that it is the peer's, only
-  // a message each way can tell.
+  // connect() returns when the kernel has established the connection. Only a message in each direction proves
+  // that the peer's Gloo has accepted it and that it belongs to this peer.
   if (!departure_.failure())
     departure_.fail(greeting_.exchange(*this, departure_, deadline));
   return departure_.failure() ? end() : error{};
@@ -103,7 +103,8 @@ void gloo_worker::receive(std::int32_t peer, message_phase phase, std::span<std:
   keep({std::unique_ptr<gloo_message>(made), &ticket, {peer, phase, true, bytes.size()}}, problem);
 }
 
-/// After a failure nothing more is begun, and what was asked for will never be done: the next wait() tells.
+/// After a failure no message is started, and the ticket stays pending, so the next wait() reports the
+/// failure.
 void gloo_worker::keep(record begun, const std::string& problem) {
   ++begun.ticket->pending;
   if (begun.message)
@@ -141,7 +142,8 @@ std::string gloo_worker::wait_for(const record& pending, const deadline_and_abor
                                            goodbyes_.broken(pending.awaited.peer);
                                   },
                                   [&pending] { pending.message->give_up(); }};
-  // The watch comes first: a wait that Gloo ends itself leaves no connection for a goodbye.
+  // Gloo's limit is later than the deadline, so that the watch ends the wait first: a wait that Gloo ends
+  // itself closes the connections, and no goodbye can be sent.
   constexpr std::chrono::seconds late{1};
   const auto patience = std::chrono::ceil<std::chrono::milliseconds>(deadline.deadline - clock::now()) + late;
   return watch_.over(
@@ -189,8 +191,9 @@ void gloo_worker::leave() {
   mesh_.reset();
 }
 
-/// Sends the goodbyes and waits for those of the others: a member that finds the connection closed when it
-/// has not read a goodbye yet may never read it, since Gloo takes the first failed write for the end.
+/// Sends the goodbyes and waits for those of the others. A member that finds its connection closed before it
+/// has read a goodbye may never read it, because Gloo treats the first failed write as the end of the
+/// connection.
 void gloo_worker::say(const goodbye_round& parting) {
   spoken_ = parting.message.encode();
   const auto deadline = clock::now() + parting.patience;
@@ -200,10 +203,10 @@ void gloo_worker::say(const goodbye_round& parting) {
     sent.emplace_back(mesh_->send(peer, gloo_slot(message_phase::goodbye, spoken_.size()), spoken_.data(),
                                   spoken_.size(), problem));
   }
-  for (const auto& held_gloo_message : sent)
-    if (held_gloo_message)
-      held_gloo_message->wait(std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()),
-                                       std::chrono::milliseconds{0}));
+  for (const auto& message : sent)
+    if (message)
+      message->wait(std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now()),
+                             std::chrono::milliseconds{0}));
   for (;;) {
     goodbyes_.report(departure_);
     goodbyes_.report_broken(departure_);
@@ -211,7 +214,7 @@ void gloo_worker::say(const goodbye_round& parting) {
       break;
     std::this_thread::sleep_for(between_looks);
   }
-  mesh_->close(); // before the messages go
+  mesh_->close(); // before the messages are destroyed
 }
 
 } // namespace farandole

@@ -1,11 +1,11 @@
-// A messenger over Gloo, for one lane and one generation: messages straight out of and into the caller's
-// memory, and waits that end by themselves. A wait that fails (a peer is gone, the abort token was raised,
-// the deadline passed) first closes every connection; only then does it return, so no memory is touched
-// behind its back.
+// A messenger over Gloo, for one lane and one generation. Messages are sent from and received into the
+// caller's memory directly, and waits end early on failure. A wait that fails (a peer is gone, the abort token
+// was raised, the deadline has passed) first closes every connection and only then returns, so that memory is
+// not accessed afterwards.
 //
-// Members that leave say goodbye and why (departure_protocol.hpp). A goodbye also tells which message its
-// sender waited for: two members that disagree about the length of a message, which never meet in Gloo, find
-// out from it.
+// Members that leave send a goodbye with the reason (departure_protocol.hpp). A goodbye also names the
+// message for which its sender waited. Messages of different lengths never match in Gloo; two members that
+// disagree about a length learn it from each other's goodbyes.
 #pragma once
 
 #include <chrono>
@@ -25,20 +25,21 @@
 
 namespace farandole {
 
-/// Used on a thread that blocks SIGPIPE, as lanes do: Gloo writes to connections that may be gone.
+/// Must be used on a thread that blocks SIGPIPE, as lanes do, because Gloo writes to connections that may be
+/// closed.
 class gloo_worker : public peer_messenger {
 public:
   static expected<std::unique_ptr<gloo_worker>> open(const gloo_options& options);
-  /// Over a mesh that listens already.
+  /// Uses a mesh that already listens.
   gloo_worker(const gloo_options& options, std::unique_ptr<gloo_mesh> mesh);
-  /// Leaves in order, unless it has failed.
+  /// Leaves in order unless the worker has failed.
   ~gloo_worker() override;
   gloo_worker(const gloo_worker&) = delete;
   gloo_worker& operator=(const gloo_worker&) = delete;
 
-  /// Where this member expects each of the others.
+  /// The addresses at which this member expects each of the others.
   std::string address() const override;
-  /// Makes a connection to each member and proves it with a message each way.
+  /// Connects to each member, and verifies each connection by a message in each direction.
   error connect(std::span<const std::string> addresses, std::int32_t rank,
                 const deadline_and_abort& deadline) override;
 
@@ -48,7 +49,7 @@ public:
             message_ticket& ticket) override;
   void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
                message_ticket& ticket) override;
-  // Gloo has a thread of its own that takes in and sends, and matches messages by their order.
+  // Gloo has its own thread, which receives and sends, and it matches messages by their order.
   void look() override {}
   void begin(std::uint64_t /*sequence*/) override {}
   error flush(const deadline_and_abort& /*until*/) override { return {}; }
@@ -65,11 +66,11 @@ private:
   };
 
   void keep(record begun, const std::string& problem);
-  /// Empty: the message is done.
+  /// Waits for a message. Returns the error text; empty if the message is done.
   std::string wait_for(const record& pending, const deadline_and_abort& deadline);
-  /// Listens a little: perhaps a member says why connections were closed.
+  /// Waits briefly for a goodbye that tells why connections were closed.
   void hear_out();
-  /// Once the departure protocol knows a failure.
+  /// Leaves after a failure, and returns the failure. Requires that the departure protocol knows one.
   error end();
   void leave();
   void say(const goodbye_round& parting);
@@ -80,11 +81,11 @@ private:
   peer_greeting greeting_;
   gloo_goodbyes goodbyes_;
   goodbye::encoded spoken_{};
-  awaited_message awaited_; ///< the message that failed
+  awaited_message awaited_; ///< the message whose wait failed
 
-  std::unique_ptr<gloo_mesh> mesh_; ///< null once left
+  std::unique_ptr<gloo_mesh> mesh_; ///< null after leave()
   std::vector<record> under_way_;
-  gloo_watch watch_; ///< last: it looks at the others
+  gloo_watch watch_; ///< last: its thread reads the other members
 };
 
 } // namespace farandole

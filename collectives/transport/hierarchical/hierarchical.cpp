@@ -10,7 +10,8 @@ namespace farandole {
 
 namespace {
 
-/// The order in which pieces are gone through by who has nothing to carry; that of piece_interludes.
+/// Processes the pieces of a member that has nothing to carry between hosts, in the order of
+/// piece_interludes.
 error go_through(const piece_interludes& around) {
   for (std::size_t step = 0; step < around.pieces + pieces_under_way - 1; ++step) {
     if (step < around.pieces)
@@ -23,8 +24,8 @@ error go_through(const piece_interludes& around) {
   return {};
 }
 
-/// Peers on this host by the one, peers of the cross-host group by the other; all members of a host, and all of a
-/// cross-host group, do the same in each swap (hierarchy::splits_by_bits).
+/// Exchanges with peers on this host over `near`, and with peers of the cross-host group over `far`. In each
+/// swap all members of a host, and all of a cross-host group, use the same level (hierarchy::splits_by_bits).
 class hierarchical_transport : public adasum_transport {
 public:
   hierarchical_transport(const hierarchy& topology, adasum_transport& near, adasum_transport& far)
@@ -113,7 +114,7 @@ error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& de
     return go_through(around);
   if (around.pieces > 1)
     return cross_host_group_->run(carried, deadline, around).error;
-  // One piece: small ones cross in a single message's time.
+  // A single piece needs no pipeline, and a small one then crosses in the time of one message.
   if (error problem = around.before(0))
     return problem;
   if (error problem = cross_host_group_->run(carried, deadline).error)

@@ -1,6 +1,6 @@
-// Moves bundles between members on several hosts, several of them on each, in two levels: neighbours reduce
-// or gather in the memory that they share, and only one share of the result goes from each member over the
-// network. Pieces overlap: while the network carries one, neighbours work on the next.
+// Moves bundles in two levels, between several hosts with several members each. Neighbours reduce or gather
+// in shared memory, and each member sends only one share of the result over the network. Pieces overlap:
+// while the network carries one piece, neighbours work on the next.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,17 @@ namespace farandole {
 
 class hierarchical_path : public path {
 public:
-  /// `neighbours` moves between the members of this host, `cross-host group` between those of this member's cross-host group; it
-  /// is null exactly where the member is in none. Both are connected, and nobody else uses them.
+  /// `neighbours` connects the members of this host, and `cross_host_group` those of this member's cross-host
+  /// group; the latter is null exactly if the member is in none. Both must be connected, and this path is
+  /// their only user.
   hierarchical_path(hierarchy topology, std::unique_ptr<path> neighbours,
                     std::unique_ptr<p2p_path> cross_host_group);
 
   std::string_view name() const override { return "hierarchical"; }
-  /// allreduce and allgather; of Adasum see takes_adasum().
+  /// Moves allreduce and allgather; an Adasum only if takes_adasum().
   outcome run(const work& bundle, const deadline_and_abort& deadline) override;
-  /// Neighbours exchange in the memory that they share, cross-host groups over the network, and the bits are those of
-  /// the other paths; where hosts are no subcubes of the ranks there is no such order.
+  /// Whether the path can run an Adasum: neighbours exchange in shared memory, cross-host groups over the
+  /// network, and the result has the bits of the other paths. Requires hosts that are subcubes of the ranks.
   bool takes_adasum() const { return takes_adasum_; }
 
 private:
@@ -34,7 +35,7 @@ private:
   const hierarchy topology_;
   const std::unique_ptr<path> neighbours_;
   const std::unique_ptr<p2p_path> cross_host_group_;
-  adasum_carrier* const near_; ///< neighbours_, where it carries; else null
+  adasum_carrier* const near_; ///< neighbours_ if it can carry an Adasum; otherwise null
   const bool takes_adasum_;
   joined_memory joined_;
   adasum_scratch adasum_scratch_;

@@ -10,7 +10,11 @@ namespace farandole {
 
 namespace {
 
-/// Largest share, as large as a piece of the ucx path; and what shares are a multiple of.
+/// Limits of share sizes:
+///
+/// - share_bytes: the largest share of an allreduce, equal to a piece of the ucx path.
+/// - least_gathered_share_bytes: a lower bound of the largest share of an allgather.
+/// - share_unit: shares are multiples of it.
 constexpr std::size_t share_bytes = std::size_t{512} << 10;
 constexpr std::size_t least_gathered_share_bytes = std::size_t{64} << 10;
 constexpr std::size_t share_unit = 4096;
@@ -155,7 +159,8 @@ hierarchical_allgather::hierarchical_allgather(const work& bundle, const hierarc
     const auto sizes = std::span(bundle.gathered).subspan(at * members, members);
     std::exclusive_scan(sizes.begin(), sizes.end(), starts.begin(), std::size_t{0});
     const part& part = bundle.parts[at];
-    // First of all: should input and output be one, the place of the input belongs to somebody else.
+    // Copy the input first: if input and output are the same memory, the place of the input belongs to
+    // another member's row.
     if (sizes[self] != 0 && part.output + starts[self] != part.input)
       std::memmove(part.output + starts[self], part.input, sizes[self]);
     for (std::size_t host = 0; host < topology.hosts.size(); ++host)

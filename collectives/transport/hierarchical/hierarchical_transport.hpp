@@ -1,7 +1,7 @@
-// An allreduce or an allgather as two levels move it: for each piece of the bundle, what a member does with
-// its neighbours before its cross-host group carries the piece between the hosts, what the cross-host group carries, and what is
-// done with the neighbours afterwards. Works go out, nothing is moved here. All results stand in the caller's
-// outputs from the start, so no memory is as large as the bundle.
+// Plans an allreduce or an allgather over two levels. For each piece of the bundle it gives the work between
+// neighbours before the cross-host group carries the piece between the hosts, the work of the cross-host
+// group, and the work between neighbours afterwards. It only returns works and runs none. All results are
+// written directly to the caller's outputs, so no buffer is as large as the bundle.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +14,28 @@
 
 namespace farandole {
 
-/// Pieces that are under way at once: see piece_interludes.
+/// Number of pieces in progress at the same time: see piece_interludes.
 inline constexpr std::size_t pieces_under_way = 3;
 
-/// What stands in for the tensors of a member that has joined; kept from run to run.
+/// Memory that replaces the tensors of a member that has joined; kept from run to run.
 struct joined_memory {
   std::vector<std::byte> inputs;  ///< neutral elements, of one piece
-  std::vector<std::byte> shares;  ///< this member's share of each piece under way
-  std::vector<std::byte> outputs; ///< of one piece, looked at by nobody
+  std::vector<std::byte> shares;  ///< this member's share of each piece in progress
+  std::vector<std::byte> outputs; ///< results of one piece, which are never read
 };
 
-/// Each host reduces its members in rank order, each cross-host group its hosts in the order of hosts: the same bits on
-/// every member and in every run, though not those of one level where addition rounds. Sums of narrow floats
-/// are scaled on the host already, so that an average overflows nowhere in between.
+/// Each host reduces over its members in rank order, and each cross-host group over its hosts in the order of
+/// hosts. All members get the same bits in every run. They may differ from those of one level if additions
+/// round. Sums of float16 and bfloat16 are scaled on the host, so that an average does not overflow at an
+/// intermediate step.
 class hierarchical_allreduce {
 public:
-  /// All three outlive it.
+  /// All arguments must outlive the object.
   hierarchical_allreduce(const work& bundle, const hierarchy& topology, joined_memory& joined);
 
   const share_plan& plan() const { return plan_; }
   work before(std::size_t piece) const; ///< a reducescatter between neighbours
-  work cross_host_group() const;        ///< an allreduce, in place; without parts where there is nothing
+  work cross_host_group() const;        ///< an allreduce, in place; has no parts if there is nothing to carry
   work after(std::size_t piece) const;  ///< an allgather between neighbours
 
 private:
@@ -42,8 +43,8 @@ private:
   bool scales_early() const;
   double factor() const;
   std::byte* home(std::size_t piece, std::size_t part, std::size_t offset, std::size_t in_share) const;
-  /// Appends how much of [from, from + bytes) is in the share of each neighbour; calls `own` for this
-  /// member's, where there is any.
+  /// Appends the number of bytes of [from, from + bytes) in the share of each neighbour. Calls `own` for the
+  /// bytes in this member's share, if there are any.
   template <class Own>
   void divide(std::size_t piece, std::size_t from, std::size_t bytes, std::vector<std::size_t>& sizes,
               const Own& own) const;
@@ -56,26 +57,28 @@ private:
   share_plan plan_;
 };
 
-/// Each host's rows cross to every other host once. Inputs are brought to their places first.
+/// The rows of each host are sent to every other host once. The constructor first copies this member's inputs
+/// to their places in the outputs.
 class hierarchical_allgather {
 public:
   hierarchical_allgather(const work& bundle, const hierarchy& topology);
 
   const share_plan& plan() const { return plan_; }
   work before(std::size_t piece) const; ///< an allgather of this host's rows between neighbours
-  work cross_host_group() const; ///< an allgather of hosts' shares; without parts where there is nothing
+  work cross_host_group() const; ///< an allgather of hosts' shares; has no parts if there is nothing to carry
   work after(std::size_t piece) const; ///< an allgather of the shares of other hosts between neighbours
 
 private:
   work blank() const;
-  /// One part that member `owner` of `members` brings, and which stands where it belongs already.
+  /// Appends a part that only `owner`, one of `members`, contributes, and that is already in place on the
+  /// owner.
   static void append(work& to, const std::byte* memory, std::size_t bytes, std::size_t owner,
                      std::size_t self, std::size_t members);
 
   const work& bundle_;
   const hierarchy& topology_;
-  std::vector<tensor_stream> blocks_; ///< the rows of each host, where they stand in the outputs
-  tensor_stream rows_;                ///< of this host: part by part, and in each neighbour by neighbour
+  std::vector<tensor_stream> blocks_; ///< the rows of each host, in place in the outputs
+  tensor_stream rows_;                ///< the rows of this host, by part and, within each part, by neighbour
   share_plan plan_;
 };
 

@@ -14,14 +14,14 @@ namespace farandole {
 
 namespace {
 
-/// Between the two parts of an address: that between neighbours, in which it does not occur, and the
-/// cross-host group's.
+/// Separates the two parts of a path address: that of the path between neighbours, which never contains this
+/// character, and that of the cross-host group.
 constexpr char separator = '\n';
 
-/// A hierarchical_path, and before that its two parts.
+/// Holds the two paths until they are connected, and then the hierarchical_path over both.
 class opened_hierarchical_path : public path {
 public:
-  /// `cross-host group` is null exactly where the member is in none.
+  /// `cross_host_group` is null exactly if the member is in none.
   opened_hierarchical_path(const hierarchy& levels, std::unique_ptr<path> neighbours,
                            std::unique_ptr<p2p_path> cross_host_group)
       : levels_(levels), neighbours_(std::move(neighbours)), cross_host_group_(std::move(cross_host_group)) {}
@@ -44,8 +44,8 @@ public:
 
 private:
   const hierarchy levels_;
-  std::unique_ptr<path> neighbours_;           ///< handed on once connected
-  std::unique_ptr<p2p_path> cross_host_group_; ///< likewise
+  std::unique_ptr<path> neighbours_;           ///< moved into connected_ by connect()
+  std::unique_ptr<p2p_path> cross_host_group_; ///< moved likewise
   std::string remark_;
   std::unique_ptr<hierarchical_path> connected_;
 };

@@ -16,12 +16,12 @@
 namespace farandole {
 namespace {
 
-/// MPI has no descriptor to sleep on. While messages are under way the thread looks, gives way a little, then
-/// sleeps between two looks, longer each time.
+/// MPI has no descriptor to sleep on. While messages are in progress, the thread polls, yields for some
+/// rounds, and then sleeps between two polls, with exponential backoff.
 constexpr unsigned looks_before_sleep = 64;
 constexpr std::chrono::microseconds first_sleep{20};
 constexpr std::chrono::microseconds longest_sleep{1000};
-/// Members that have died make MPI's end wait for ever.
+/// Limit for MPI_Finalize, which waits for ever if members have died.
 constexpr std::chrono::seconds finish_patience{10};
 
 error not_answered(const char* text) {
@@ -186,7 +186,7 @@ void mpi_engine::run() {
       std::unique_lock lock(guard_);
       const auto something = [this] { return ending_ || !calls_.empty() || !posted_.empty(); };
       if (under_way_.empty())
-        news_.wait(lock, something); // for as long as nobody wants anything of MPI
+        news_.wait(lock, something); // no time limit: no message is in progress
       else if (idle > looks_before_sleep) {
         news_.wait_for(lock, nap, something);
         nap = std::min(nap * 2, longest_sleep);
@@ -227,7 +227,7 @@ void mpi_engine::begin(const mpi_message_ptr& message) {
   under_way_.push_back(message);
 }
 
-/// Whether any message has ended.
+/// Polls MPI. Returns whether any message has ended.
 bool mpi_engine::look() {
   if (requests_.empty())
     return false;
@@ -237,7 +237,7 @@ bool mpi_engine::look() {
   std::int32_t done = 0;
   if (const int code = mpi_.test(requests_.data(), static_cast<std::int32_t>(requests_.size()), &done,
                                  places_.data(), codes_.data(), received_.data())) {
-    // None of them can be waited for any more.
+    // The state of all requests is unknown now, so none of them can be tested any more.
     for (const auto& message : under_way_)
       end(*message, code);
     left_behind_.insert(left_behind_.end(), under_way_.begin(), under_way_.end());
@@ -265,7 +265,8 @@ bool mpi_engine::look() {
   return done > 0;
 }
 
-/// MPI can take back a receive, but hardly a send: it is not asked about either again.
+/// Abandons messages whose mailbox is closed. MPI can cancel a receive but hardly a send; in neither case is
+/// it asked about the request again.
 void mpi_engine::drop_closed() {
   for (std::size_t at = 0; at < under_way_.size();) {
     if (!under_way_[at]->mailbox->closed) {

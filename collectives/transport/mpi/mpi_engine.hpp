@@ -1,6 +1,6 @@
-// All of a process' calls to MPI are made by one thread. So MPI needs to be no more patient with threads than
-// it is, waits can be given up (MPI's own cannot), and a message's memory belongs to the message: who stops
-// waiting leaves it behind, and MPI may go on writing into it.
+// One thread makes all MPI calls of a process. Therefore MPI needs no more support for threads than it has. A
+// wait can be abandoned, unlike MPI's own waits. The memory of a message belongs to the message: a thread
+// that stops waiting leaves the memory behind, and MPI may keep writing into it.
 #pragma once
 
 #include <atomic>
@@ -22,13 +22,13 @@
 
 namespace farandole {
 
-/// Where a lane hears that its messages are done.
+/// Tells a lane that its messages are done.
 struct mpi_mailbox {
-  shared_counter done;             ///< how many messages have ended
-  std::atomic<bool> closed{false}; ///< nobody waits any more: its messages are given up
+  shared_counter done;             ///< number of messages that have ended
+  std::atomic<bool> closed{false}; ///< no thread waits any more: its messages are abandoned
 };
 
-/// One message, shared by the lane that wants it and the thread that calls MPI.
+/// One message, shared by the lane that posted it and the thread that calls MPI.
 struct mpi_message {
   std::shared_ptr<mpi_mailbox> mailbox;
   mpi_handle group = 0;
@@ -38,13 +38,13 @@ struct mpi_message {
   std::vector<std::byte> memory; ///< at least `bytes`
   std::size_t bytes = 0;
 
-  std::atomic<bool> done{false}; ///< then what follows stands, and the memory is the lane's again
+  std::atomic<bool> done{false}; ///< when true, the fields below are valid and the lane owns the memory again
   int code = 0;
-  std::uint64_t received = 0; ///< bytes that came, of a receive without an error
+  std::uint64_t received = 0; ///< number of received bytes, for a receive without an error
 };
 using mpi_message_ptr = std::shared_ptr<mpi_message>;
 
-/// The members of a job, in the order of their ranks there.
+/// The communicator of a job's members, in the order of their ranks.
 struct mpi_group {
   mpi_handle handle = 0;
   std::int32_t rank = 0;
@@ -58,26 +58,26 @@ public:
   using clock = std::chrono::steady_clock;
 
   explicit mpi_engine(const mpi_module& mpi);
-  /// Ends the thread, with whatever was under way; MPI itself stays as it is.
+  /// Ends the thread and abandons all messages in progress. Does not finalize MPI.
   ~mpi_engine();
   mpi_engine(const mpi_engine&) = delete;
   mpi_engine& operator=(const mpi_engine&) = delete;
 
-  /// The one of this process, with MPI up: initialized here unless it was already, and then finalized when
-  /// the process ends. `alone`: no other thread of the process will call MPI.
+  /// The engine of this process, with MPI initialized. If MPI was not initialized yet, it is initialized here
+  /// and finalized when the process ends. `alone`: no other thread of the process will call MPI.
   static expected<mpi_engine*> of_process(bool alone, clock::time_point deadline);
 
-  /// Brings MPI up; once.
+  /// Initializes MPI unless it is initialized already. Must be called once.
   error start(bool alone, clock::time_point deadline);
-  /// Takes MPI down if start() brought it up.
+  /// Finalizes MPI if start() has initialized it.
   void finish(clock::time_point deadline);
   const mpi_state& world() const { return world_; }
 
-  /// Blocks until all these ranks of the world ask for the same. After `timed_out` MPI is lost to this
-  /// process.
+  /// Creates a communicator. Blocks until all these ranks of MPI's world have called it with the same ranks.
+  /// After `timed_out` this process cannot use MPI any more.
   expected<mpi_group> form(std::span<const std::int32_t> ranks, clock::time_point deadline);
 
-  /// Thread-safe.
+  /// Passes a message to the thread, which starts it. Thread-safe.
   void post(mpi_message_ptr message);
   std::string describe(int code) const;
 
@@ -99,13 +99,13 @@ private:
   std::vector<mpi_message_ptr> posted_;
   bool ending_ = false;
 
-  // Of the thread alone: equally long.
+  // Used only by the thread. All have the same length.
   std::vector<mpi_handle> requests_;
   std::vector<mpi_message_ptr> under_way_;
   std::vector<std::int32_t> places_;
   std::vector<std::int32_t> codes_;
   std::vector<std::uint64_t> received_;
-  /// Messages that nobody waits for and MPI has not given back: their memory stays for ever.
+  /// Abandoned messages that MPI has not completed. Their memory is never freed while the engine exists.
   std::vector<mpi_message_ptr> left_behind_;
 
   std::thread thread_;

@@ -11,10 +11,10 @@ namespace farandole {
 namespace {
 
 constexpr const char* file_name = "libfarandole_mpi.so";
-/// Seen from the folder of the program or library that this code is a part of.
+/// Relative to the folder of the program or library that contains this code.
 constexpr const char* places[] = {"", "../lib/farandole/"};
 
-/// Empty where it is not installed.
+/// The full path of the module; empty if it is not installed.
 std::string find_module() {
   const std::string folder = own_folder();
   for (const char* place : places)
@@ -37,8 +37,8 @@ expected<const mpi_module*> load() {
   if (path.empty())
     return unavailable(std::string("this installation of Farandole has no ") + file_name +
                        "; build it where MPI is installed (Debian package libopenmpi-dev)");
-  // Open MPI's components find its symbols in the process' global scope only. Where another MPI was linked
-  // in, this finds nothing and the module brings its own.
+  // Open MPI's components find its symbols only in the global scope of the process. If another MPI was linked
+  // in, this call finds no library, and the module loads its own.
   ::dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)

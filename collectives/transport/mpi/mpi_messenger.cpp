@@ -9,12 +9,12 @@
 namespace farandole {
 namespace {
 
-// Of a tag, from the bottom: phase 3 bits, sequence 8, the rest for the set. Neighbouring works are told
-// apart by sequence, and which member sent it MPI tells by itself.
+// Layout of a tag, from the lowest bit: phase 3 bits, sequence 8 bits, set number the rest. The sequence
+// tells adjacent works apart. MPI itself reports the sender.
 constexpr unsigned phase_bits = 3;
 constexpr unsigned sequence_bits = 8;
 
-/// Idle messages that are kept for their memory.
+/// Maximum number of finished messages that are kept for their memory.
 constexpr std::size_t most_idle = 64;
 
 } // namespace
@@ -102,7 +102,7 @@ void mpi_messenger::look() {
   collect();
 }
 
-/// Takes in what has ended. Only here the caller's memory is written.
+/// Processes the messages that have ended. This is the only place that writes to the caller's memory.
 void mpi_messenger::collect() {
   std::size_t kept = 0;
   for (std::size_t at = 0; at < under_way_.size(); ++at) {
@@ -117,7 +117,7 @@ void mpi_messenger::collect() {
     if (message.code != 0 && !failure_)
       failure_ = {error_kind::unknown, "MPI could not " + std::string(message.receives ? "receive" : "send") +
                                            " a message: " + set_.engine->describe(message.code)};
-    // MPI takes a shorter message for a whole one.
+    // MPI accepts a shorter message as complete.
     const bool whole = message.code == 0 && message.received == message.bytes;
     if (message.receives && message.code == 0 && !whole && !failure_)
       failure_ = {error_kind::unknown, "rank " + std::to_string(message.peer) + " of MPI's world sent " +

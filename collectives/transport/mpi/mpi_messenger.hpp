@@ -1,6 +1,6 @@
-// One process set's messages over MPI. Every message has memory of its own, filled when it is sent and
-// emptied by the wait for it, so MPI never knows the caller's memory: a wait that is given up leaves nothing
-// behind that could touch it.
+// The messages of one process set over MPI. Every message has its own memory, which is filled when the
+// message is sent and emptied by the wait for it. MPI never accesses the caller's memory, so an abandoned
+// wait leaves no request that could write to it.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,12 @@
 namespace farandole {
 
 struct mpi_set {
-  mpi_engine* engine = nullptr; ///< outlives all sets
+  mpi_engine* engine = nullptr; ///< must outlive all sets
   mpi_group job;
-  std::uint32_t number = 0;         ///< of the set, in its generation
-  std::vector<std::int32_t> places; ///< of the set's members in the job, by rank within the set
-  std::int32_t rank = 0;            ///< within the set
+  std::uint32_t number = 0; ///< number of the set in its generation
+  std::vector<std::int32_t>
+      places;            ///< ranks of the set's members in the job's communicator, by rank within the set
+  std::int32_t rank = 0; ///< within the set
   futex_wait patience;
 };
 
@@ -30,16 +31,16 @@ public:
   mpi_messenger(const mpi_messenger&) = delete;
   mpi_messenger& operator=(const mpi_messenger&) = delete;
 
-  /// None: the job's communicator knows the members.
+  /// Empty, because the job's communicator knows the members.
   std::string address() const override { return {}; }
-  /// Proves that every member is there, and means the same set.
+  /// Exchanges a message with every member, which proves that each has entered the same set.
   error connect(std::span<const std::string> addresses, std::int32_t rank,
                 const deadline_and_abort& deadline) override;
 
   std::int32_t rank() const override { return set_.rank; }
   std::int32_t members() const override { return static_cast<std::int32_t>(set_.places.size()); }
   void begin(std::uint64_t sequence) override { sequence_ = sequence; }
-  /// The engine's thread sends.
+  /// Nothing to do: the engine's thread sends.
   error flush(const deadline_and_abort& /*until*/) override { return {}; }
   void give_up(const error& /*why*/) override { close(); }
 
@@ -51,12 +52,12 @@ public:
   error wait(const message_ticket& ticket, const deadline_and_abort& deadline) override;
 
 private:
-  /// Nothing is sent or received any more.
+  /// Ends all sending and receiving.
   void close();
 
   struct entry {
     mpi_message_ptr message;
-    std::byte* target; ///< of a receive
+    std::byte* target; ///< destination of a receive
     message_ticket* ticket;
   };
 
@@ -68,7 +69,7 @@ private:
   const mpi_set set_;
   std::shared_ptr<mpi_mailbox> mailbox_ = std::make_shared<mpi_mailbox>();
   std::vector<entry> under_way_;
-  std::vector<mpi_message_ptr> idle_; ///< memory to use again
+  std::vector<mpi_message_ptr> idle_; ///< finished messages, kept to reuse their memory
   std::uint64_t sequence_ = 0;
   error failure_;
 };

@@ -1,4 +1,4 @@
-// The module itself: thin words around MPI, one thread's at a time.
+// The implementation of the module: thin wrappers around MPI, called by one thread at a time.
 #include "collectives/transport/mpi/mpi_module.hpp"
 
 #include <mpi.h>
@@ -14,7 +14,7 @@
 namespace farandole {
 namespace {
 
-/// Part of the agreement between equal builds; only create_group uses it.
+/// The tag that all members must pass to MPI_Comm_create_group; not used for anything else.
 constexpr int forming_tag = 17;
 
 // Open MPI's handles are pointers, MPICH's are numbers.

@@ -18,7 +18,7 @@ std::unique_ptr<p2p_path> make_mpi_path(const mpi_set& set, std::size_t adasum_m
   return std::make_unique<p2p_path>("mpi", std::make_unique<mpi_messenger>(set), options);
 }
 
-// A member's slot is its rank in the job's communicator.
+// The slot of a member is its rank in the job's communicator.
 expected<std::unique_ptr<path>> open_mpi(const path_setup& setup) {
   const auto& job = setup.options.mpi;
   if (!job)

@@ -1,4 +1,4 @@
-// A stand-in for MPI that carries messages between threads, and fails or carries none when told so.
+// A fake MPI that carries messages between threads, and that fails or carries no messages on request.
 #pragma once
 
 #include <cstdio>
@@ -12,29 +12,29 @@
 
 namespace farandole::testing {
 
-/// A member's communicator has the number of its rank. Requests are numbers of entries.
+/// The handle of a member's communicator is its rank. Request handles are indexes of entries.
 struct stand_in {
   struct entry {
     bool receives;
     std::int32_t from, to, tag;
     const void* data;
     void* target;
-    std::size_t bytes; ///< once a receive is done: that came
+    std::size_t bytes; ///< for a finished receive: the number of received bytes
     bool done = false;
   };
   std::mutex guard;
   std::deque<entry> entries;
-  bool held = false; ///< nothing is carried
-  int send_code = 0; ///< what sending answers
-  /// Of starts and ends of messages: the first is 0, and the one of this number fails with `failing_code`.
+  bool held = false; ///< if set, no message is carried
+  int send_code = 0; ///< return code of send()
+  /// The step that fails with `failing_code`. Steps are the starts and ends of messages, counted from 0.
   std::size_t failing = SIZE_MAX;
   std::size_t steps = 0;
-  std::int32_t failed = -1; ///< rank of the member whose step has
+  std::int32_t failed = -1; ///< rank of the member whose step has failed
   static constexpr int failing_code = 17;
   bool initialized_elsewhere = false;
   int finalized = 0;
 
-  /// What a step of this member answers.
+  /// The return code of the next step, which this member takes.
   int step_of(std::int32_t rank) {
     if (steps++ != failing)
       return 0;
@@ -120,7 +120,7 @@ inline void describe(int code, char* text, std::size_t bytes) {
 inline constexpr mpi_module module{
     mpi_module_version, look, initialize, finalize, form, send, receive, test, cancel, describe};
 
-/// Some members, each with an engine of its own, as processes have.
+/// Several members, each with its own engine, like separate processes.
 struct some_members {
   explicit some_members(std::int32_t size) {
     world = &mpi;
@@ -134,7 +134,7 @@ struct some_members {
           mpi_set{engines.back().get(), job, 5, places, rank, futex_wait::decide(2)}, std::size_t{1} << 20));
     }
   }
-  /// Nothing is carried any more into or from the memory of an engine that has ended.
+  /// Stops carrying messages first, so that the memory of an ended engine is not accessed.
   ~some_members() {
     {
       std::lock_guard lock(mpi.guard);

@@ -18,7 +18,7 @@ std::string departure_protocol::name_of(std::int32_t peer) const {
   return "rank " + std::to_string(at < names_.size() ? names_[at] : peer);
 }
 
-// ---- what the transport sees ---------------------------------------------------------------------
+// ---- observations of the transport ---------------------------------------------------------------
 
 void departure_protocol::lose_connection(std::int32_t peer, const std::string& reason) {
   auto& lost = peers_.at(static_cast<std::size_t>(peer));
@@ -91,7 +91,7 @@ std::string departure_protocol::text(const std::string& lost, bool several) cons
   return lost + (several ? " are" : " is") + " lost to the " + path_ + " path: " + reason_;
 }
 
-// ---- what follows --------------------------------------------------------------------------------
+// ---- decisions -----------------------------------------------------------------------------------
 
 error departure_protocol::reason_to_stop(const deadline_and_abort& deadline, std::int32_t awaited) const {
   return failure_ ? failure_ : stop_reason(path_, deadline, awaited < 0 ? std::string{} : name_of(awaited));
@@ -129,8 +129,8 @@ void departure_protocol::compare_lengths(std::span<const awaited_message> own) {
     }
 }
 
-/// Where the peer waits for a message of the same phase and the other direction, the two are meant for each
-/// other.
+/// If the peer waits for a message of the same phase in the other direction, the two messages belong
+/// together.
 std::string departure_protocol::difference(const awaited_message& own) const {
   const auto& heard = peers_.at(static_cast<std::size_t>(own.peer)).heard;
   if (!heard || heard->awaited.peer != rank_ || heard->awaited.receives == own.receives ||

@@ -1,12 +1,14 @@
-// The end of a messenger: members that leave say goodbye to each other and why, so that a failure is blamed
-// on the member that failed and not on the first to notice it, whose closed connections are all that most
-// others see. This class decides what a goodbye means, whom to blame, and what to tell whom; it does no I/O.
-// A transport reports to it what it sees, asks it why a wait must end, and carries its goodbyes.
+// The departure protocol of a messenger. Members that leave send each other a goodbye with the reason, so
+// that a failure is blamed on the member that failed. Without it, the blame would fall on the first member to
+// notice the failure, because most others see only that this member's connections are closed. This class
+// decides what a goodbye means, which member to blame, and which members to notify. It does no I/O: a
+// transport reports its observations to it, asks it why a wait must end, and carries its goodbyes.
 //
-// The first culprit stays, for what follows is mostly the echo of its failure. But a closed connection makes
-// only a guess: a transport that has one listens for a while, since a goodbye knows better.
+// The first culprit is kept, because later reports are mostly consequences of its failure. A closed
+// connection is only a guess, however: the transport then listens for a while, and a goodbye replaces the
+// guess.
 //
-// Used by one thread, like the messenger.
+// Must be used by one thread, like the messenger.
 #pragma once
 
 #include <chrono>
@@ -23,73 +25,82 @@
 namespace farandole {
 
 struct departure_times {
-  /// For a goodbye to come, before a guess is believed.
+  /// Maximum time to wait for a goodbye before a guess is accepted.
   std::chrono::milliseconds hearing{10};
-  /// For the goodbyes of a member that gives up: the others learn of it sooner or later anyhow.
+  /// Time limit for the goodbyes of a member that fails. The others learn of the failure sooner or later
+  /// without them.
   std::chrono::milliseconds last_words{20};
-  /// For the goodbyes of a member that leaves in order.
+  /// Time limit for the goodbyes of a member that leaves in order.
   std::chrono::milliseconds orderly{500};
 };
 
-/// What a member that leaves sends.
+/// The messages that a leaving member must send.
 struct goodbye_round {
   goodbye message;
-  std::vector<std::int32_t> recipients; ///< all that the departure protocol knows no reason to leave out
-  std::chrono::milliseconds patience;   ///< in all
+  std::vector<std::int32_t> recipients; ///< all members except those that leave() excludes
+  std::chrono::milliseconds patience;   ///< time limit for all messages together
 };
 
 class departure_protocol {
 public:
-  /// `names`: global ranks by rank within the path, for error texts; empty: the same numbers.
+  /// `names`: global ranks by rank within the path, for error texts; if empty, the ranks within the path are
+  /// used.
   departure_protocol(std::string_view path, std::vector<std::int32_t> names,
                      const departure_times& times = {})
       : path_(path), names_(std::move(names)), times_(times) {}
 
-  /// From here on there are peers to blame and to tell.
+  /// Sets this member's rank and the number of members. Must precede all functions below.
   void meet(std::int32_t rank, std::int32_t members);
   std::string name_of(std::int32_t peer) const;
 
-  // ---- what the transport sees. After leave(), none of it blames anybody.
+  // ---- observations of the transport. After leave(), they blame no member.
 
-  /// The connection to the peer is closed: a guess, unless the peer has left in order.
+  /// The connection to the peer is closed. The blame is a guess; there is none if the peer has left in order.
   void lose_connection(std::int32_t peer, const std::string& reason);
-  /// A message to or from the peer failed: a guess, unless the peer has left in order.
+  /// A message to or from the peer failed. The blame is a guess, unless the peer has left in order.
   void lose_message(std::int32_t peer, const std::string& reason);
-  /// A message to or from the peer is under way, and lost if the peer has left in order.
+  /// A message to or from the peer is in progress. It is lost if the peer has left in order.
   void require(std::int32_t peer);
-  /// The peer itself broke a rule.
+  /// The peer itself violated the protocol.
   void accuse(std::int32_t peer, const std::string& reason);
-  /// A goodbye has come. Only the first of each member counts; one that is none is a rule broken.
+  /// A goodbye has been received. Only the first one of each member counts; malformed bytes violate the
+  /// protocol.
   void hear(std::int32_t source, std::span<const std::byte> bytes);
-  /// A reason of this member's own. Whatever is there already stays.
+  /// Sets a failure of this member's own, unless there is a failure already.
   void fail(const error& reason);
-  /// No goodbye has come in time: blames all whose connections are closed, since nobody says which was first.
+  /// No goodbye was received in time. Blames all members whose connections are closed, since their order is
+  /// unknown.
   void settle();
 
-  // ---- what follows
+  // ---- decisions
 
-  /// Whether to listen for a goodbye, for hearing(), and then to settle().
+  /// Whether the failure is a guess. The transport must then listen for a goodbye for hearing(), then call
+  /// settle().
   bool guessed() const { return guessed_; }
   std::chrono::milliseconds hearing() const { return times_.hearing; }
-  /// Kind none: the messenger may go on. Otherwise it must leave(), and nothing is sent or received any more.
+  /// Kind none: the messenger may continue. Otherwise it must call leave(), and sends and receives no more
+  /// messages.
   const error& failure() const { return failure_; }
-  /// Why a wait must end now; kind none: it may go on. `awaited`: the peer that is waited for, if known.
+  /// The reason why a wait must end now; kind none: it may continue. `awaited`: the awaited peer, if known.
   error reason_to_stop(const deadline_and_abort& deadline, std::int32_t awaited = -1) const;
-  /// The member to blame; this member itself where no other is.
+  /// The member to blame; this member itself if there is no other.
   std::int32_t culprit() const { return culprit_ >= 0 ? culprit_ : rank_; }
 
-  /// The last decision: what to send before all connections are closed. In order, unless there is a failure.
-  /// The culprit is told only where it is known to listen for it: where its message was `awaited`.
+  /// The last decision: the goodbyes to send before all connections are closed. They announce an orderly
+  /// departure unless there is a failure. Members whose connection is closed or that have left in order get
+  /// none. The culprit gets one only if it is known to wait for a message of this member, that is, if its
+  /// message was `awaited`.
   goodbye_round leave(const awaited_message& awaited = {});
-  /// Whether every peer has said goodbye or is gone, so that there is nothing left to listen for.
+  /// Whether every peer has sent a goodbye or closed its connection, so that no further goodbye can be
+  /// received.
   bool all_heard() const;
-  /// Where a peer that said goodbye waited for one of these messages with another length, the failure says
-  /// so.
+  /// Appends to the failure if a peer that sent a goodbye waited for one of these messages with another
+  /// length.
   void compare_lengths(std::span<const awaited_message> own);
 
 private:
   struct peer {
-    bool closed = false; ///< its connection
+    bool closed = false; ///< whether its connection is closed
     std::optional<goodbye> heard;
     bool left() const { return heard && heard->culprit == goodbye::in_order; }
   };
@@ -104,7 +115,7 @@ private:
   std::vector<peer> peers_; ///< by rank
   std::int32_t rank_ = 0;
   std::int32_t culprit_ = -1;
-  bool guessed_ = false; ///< the failure is a guess. Never without a failure
+  bool guessed_ = false; ///< whether the failure is a guess; false without a failure
   bool leaving_ = false;
   std::string reason_;
   error failure_;

@@ -1,14 +1,16 @@
-// The last message that a member sends to another, in phase `goodbye`: why it leaves. All transports carry
-// the same 24 bytes, in the byte order of the host (both ends run equal builds on equal processors):
+// The last message that a member sends to another, in phase `goodbye`: the reason why it leaves. All
+// transports carry the same 24 bytes, in the byte order of the host (both ends run equal builds on equal
+// processors):
 //
+//  offset size
 //     0   8  bytes of the message that the sender waited for when it gave up
 //     8   4  peer of that message, -1: it waited for none
 //    12   1  phase of that message
 //    13   1  1: it waited to receive the message; 0: to send it
 //    14   2  zero
-//    16   4  rank within the set that is to blame, -1: nobody, the sender leaves in order
-//    20   4  mark; no byte of it is zero, so memory that was zero before holds a whole goodbye once the last
-//            byte is not zero any more
+//    16   4  rank within the set that is to blame, -1: none, the sender leaves in order
+//    20   4  mark; no byte of it is zero. In zeroed memory the goodbye is complete as soon as its last byte is
+//            not zero
 #pragma once
 
 #include <array>
@@ -39,7 +41,7 @@ struct goodbye {
   awaited_message awaited;
 
   encoded encode() const;
-  /// Nothing where the bytes are no goodbye between so many members.
+  /// Empty if the bytes are not a goodbye between this number of members.
   static std::optional<goodbye> decode(std::span<const std::byte> bytes, std::int32_t members);
 };
 

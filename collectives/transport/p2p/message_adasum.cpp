@@ -1,4 +1,4 @@
-// Adasum by messages: the two halves of a pair cross at the same time, straight from and to their memory.
+// Adasum by messages: the two halves of a pair are sent at the same time, directly from and into their memory.
 #include <algorithm>
 
 #include "collectives/transport/p2p/message_exchange.hpp"

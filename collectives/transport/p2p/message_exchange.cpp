@@ -10,10 +10,11 @@
 namespace farandole {
 namespace {
 
-/// A piece of an allreduce, or of a broadcast. Three are under way, and a fused bundle stages each twice, so
-/// a bundle costs a few MiB.
+/// The size of a piece of an allreduce or of a broadcast. Three pieces are in progress, and a fused bundle
+/// stages each twice, so a bundle needs a few MiB of staging memory.
 constexpr std::size_t large_piece_bytes = std::size_t{512} << 10;
-/// Below this, everybody sends everything to everybody: one message's time instead of two.
+/// Up to this size, every member sends its whole input to all others, which takes the time of one message
+/// instead of two.
 constexpr std::size_t small_bytes = std::size_t{32} << 10;
 
 } // namespace
@@ -56,8 +57,8 @@ error message_exchange::run() {
 
 // ---- allreduce -----------------------------------------------------------------------------------
 
-/// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it lies there in
-/// one stretch, else packed into the slot.
+/// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it is contiguous
+/// there, otherwise packed into the slot.
 const std::byte* message_exchange::contribution(slot& in, range whole, range part) {
   if (const std::byte* direct = input_.memory_of(part.from, part.bytes))
     return direct;
@@ -88,7 +89,7 @@ error message_exchange::allreduce_small() {
     run_.worker.send(run_.next(step), message_phase::exchange, {data, all.bytes}, in.sends);
   if (error problem = run_.worker.wait(in.receives, run_.deadline))
     return problem;
-  // The output may be the very input that is being sent.
+  // The output may be the same memory as the input that is being sent.
   if (error problem = run_.worker.wait(in.sends, run_.deadline))
     return problem;
   run_.enter(message_phase::gather, 0);
@@ -166,7 +167,7 @@ error message_exchange::reduce_and_gather(std::size_t number) {
   const range own = segment(whole, run_.rank);
   if (error problem = run_.worker.wait(in.receives, run_.deadline))
     return problem;
-  // Results come into the memory that, in place, is still being sent.
+  // For an in-place bundle, results are received into the memory that is being sent.
   if (error problem = run_.worker.wait(in.sends, run_.deadline))
     return problem;
   run_.enter(message_phase::gather, number);
@@ -215,8 +216,9 @@ error message_exchange::finish_gather(std::size_t number) {
 
 // ---- broadcast and barrier -----------------------------------------------------------------------
 
-/// Down a binomial tree, piece after piece: a piece goes on as soon as it is there. The root sends to log N
-/// members instead of to all, which matters both for many members (its sends) and for many bytes (its link).
+/// Broadcasts down a binomial tree, piece by piece; a member forwards a piece as soon as it has received it.
+/// The root sends to log N members instead of to all, which matters for many members (number of sends) and
+/// for many bytes (bandwidth of its link).
 error message_exchange::broadcast() {
   assert(run_.bundle.root >= 0 && run_.bundle.root < run_.members);
   const std::int32_t place = (run_.rank - run_.bundle.root + run_.members) % run_.members;
@@ -269,14 +271,14 @@ error message_exchange::broadcast() {
   return {};
 }
 
-/// Dissemination: in round i each tells the one 2^i places on, so after log N rounds everybody has heard of
-/// everybody.
+/// A dissemination barrier: in round i each member sends to the member 2^i places further. After log N rounds
+/// every member has received a message that depends on all others.
 error message_exchange::barrier() {
   slot& in = run_.staging.of(0);
   std::size_t round = 0;
   for (std::int32_t distance = 1; distance < run_.members; distance *= 2, ++round) {
     run_.enter(message_phase::barrier, round);
-    // A source is heard in one round only, so rounds need no number.
+    // Each source sends in one round only, so the messages need no round number.
     run_.worker.receive(run_.next(run_.members - distance), message_phase::barrier, {}, in.receives);
     run_.worker.send(run_.next(distance), message_phase::barrier, {}, in.sends);
     if (error problem = run_.worker.wait(in.receives, run_.deadline))

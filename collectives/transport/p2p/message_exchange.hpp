@@ -1,6 +1,7 @@
-// One run of one bundle over a connected messenger: which piece goes to whom, in what order, through which
-// memory. Pieces are pipelined three deep: while piece k is on its way out, k−1 is reduced and k−2 comes
-// back. Sender and receiver cut the same pieces from the same numbers, so nothing has to be said about sizes.
+// One run of one bundle over a connected messenger: which piece goes to which member, in which order, and
+// through which memory. Pieces are pipelined three deep: while piece k is sent, piece k−1 is reduced and the
+// result of piece k−2 is received. Sender and receiver compute the same pieces from the same numbers, so no
+// sizes are sent.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +22,17 @@ public:
   message_exchange(messenger& worker, message_staging& staging, const work& bundle,
                    const deadline_and_abort& deadline, const probe& watch, const piece_interludes* around);
 
-  /// Everything sent and received when it returns without error; after an error the worker is gone, or must
-  /// go.
+  /// Runs the bundle's operation. When it returns without error, all messages are sent and received. After an
+  /// error the messenger has closed, or must be closed.
   error run();
-  /// Likewise, for `what` in place of the bundle's operation.
+  /// Like run(), but runs `value` instead of the bundle's operation.
   error carry(const adasum_exchange& value);
 
 private:
   using slot = message_staging::slot;
   class adasum_messages;
 
-  /// A range of the row of elements: of a piece, or one member's segment of it.
+  /// A range of the bundle's stream: a piece, or one member's segment of it.
   struct range {
     std::size_t from = 0;
     std::size_t bytes = 0;
@@ -50,7 +51,7 @@ private:
   error finish_gather(std::size_t number);
   const std::byte* contribution(slot& in, range whole, range part);
 
-  /// Gives bytes to one other member and takes as many as fit from it.
+  /// Sends `give` to one other member, and receives from it as many bytes as `take` holds.
   error swap(message_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,
              std::span<std::byte> take);
 

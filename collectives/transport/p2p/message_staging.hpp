@@ -1,4 +1,5 @@
-// The memory through which an exchange moves what cannot go straight from and to the caller's.
+// The memory through which an exchange moves bytes that it cannot send from, or receive into, the caller's
+// memory.
 #pragma once
 
 #include <array>
@@ -10,12 +11,12 @@
 
 namespace farandole {
 
-/// Memory of the pieces that are under way; kept from run to run.
+/// Memory of the pieces in progress; kept from run to run.
 struct message_staging {
   struct slot {
     std::vector<std::byte> outgoing; ///< packed input
-    std::vector<std::byte> incoming; ///< contributions of the others
-    std::vector<std::byte> results;  ///< what will be unpacked
+    std::vector<std::byte> incoming; ///< contributions of the other members
+    std::vector<std::byte> results;  ///< results to be unpacked into the outputs
     message_ticket sends;
     message_ticket receives;
     message_ticket result_sends;
@@ -24,11 +25,11 @@ struct message_staging {
   static constexpr std::size_t depth = 3;
   std::array<slot, depth> slots;
   adasum_scratch adasum;
-  std::size_t adasum_message_bytes; ///< longest of one message
+  std::size_t adasum_message_bytes; ///< maximum length of one message
 
   slot& of(std::size_t piece) { return slots[piece % depth]; }
 
-  /// At least so many bytes of a slot's memory.
+  /// Grows a slot's memory to at least `bytes`.
   static std::byte* reserve(std::vector<std::byte>& memory, std::size_t bytes) {
     if (memory.size() < bytes)
       memory.resize(bytes);

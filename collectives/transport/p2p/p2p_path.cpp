@@ -44,7 +44,7 @@ outcome p2p_path::run(const work& bundle, const deadline_and_abort& deadline,
                       const piece_interludes* around) {
   if (!broken_)
     if (error problem = why_not_on_cpu(bundle, static_cast<std::size_t>(messenger_->members())))
-      return {problem}; // nothing has been sent: the path remains
+      return {problem}; // nothing has been sent, so the path stays usable
   return exchanged(bundle, deadline, around, [](message_exchange& all) { return all.run(); });
 }
 

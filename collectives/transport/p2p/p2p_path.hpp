@@ -1,7 +1,8 @@
 // Moves bundles between members on several hosts by messages. Every member sends its contribution to a
-// segment straight to the segment's owner, which sums all of them in rank order and sends the result back: the
-// bytes on the wire are those of a ring, and the bits of the result are those of every other path. Large
-// bundles go in pieces, so the staging memory stays in megabytes whatever their size.
+// segment directly to the owner of the segment, which reduces all contributions in rank order and sends the
+// result back. The number of bytes on the network is that of a ring, and the result has the bits of every
+// other path. Bundles are moved in pieces, so the staging memory stays at a few megabytes regardless of their
+// size.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +23,16 @@ class message_exchange;
 struct message_staging;
 
 struct p2p_options {
-  /// Longest message of an Adasum.
+  /// Maximum length of an Adasum message.
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
-  /// Called on the lane when a phase of a piece begins; for tests.
+  /// Called on the lane's thread when a phase of a piece begins; for tests.
   std::function<void(message_phase phase, std::size_t piece)> probe;
 };
 
-/// Everything on the lane's thread, the destructor too: that of the messenger says goodbye.
+/// Must be used and destroyed on the lane's thread: the destructor of the messenger sends goodbyes.
 class p2p_path : public path, public adasum_carrier {
 public:
-  /// `name`, a literal, is the path's; the messenger reaches nobody yet.
+  /// `name` is the name of the path, a string literal. The messenger is not connected yet.
   p2p_path(std::string_view name, std::unique_ptr<peer_messenger> messenger, const p2p_options& options);
   ~p2p_path() override;
 
@@ -42,7 +43,7 @@ public:
 
   std::string_view name() const override { return name_; }
   outcome run(const work& bundle, const deadline_and_abort& deadline) override;
-  /// Of an allreduce, or of an allgather.
+  /// Runs an allreduce or an allgather whose pieces the caller has cut.
   outcome run(const work& bundle, const deadline_and_abort& deadline, const piece_interludes& around);
   outcome carry(const work& bundle, const deadline_and_abort& deadline,
                 const adasum_exchange& value) override;

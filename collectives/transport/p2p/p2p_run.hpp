@@ -1,4 +1,4 @@
-// One run of one bundle over a connected messenger: what all its parts share.
+// The state that all parts of one run of one bundle share.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct exchange_run {
   const piece_interludes* around; ///< may be null
   const std::int32_t rank = worker.rank();
   const std::int32_t members = worker.members();
-  const std::size_t element = size_of(bundle.dtype); ///< bytes of one
+  const std::size_t element = size_of(bundle.dtype); ///< bytes of one element
 
   std::int32_t next(std::int32_t step) const { return (rank + step) % members; }
-  /// A phase of a piece begins.
+  /// Marks the beginning of a phase of a piece, and processes received messages.
   void enter(message_phase phase, std::size_t piece) const;
   error before(std::size_t number) const { return around ? around->before(number) : error{}; }
   error after(std::size_t number) const { return around ? around->after(number) : error{}; }
-  /// Of the bytes of each member, in rank order.
+  /// Reduces `bytes` of each member, in rank order, into `output`.
   void reduce_into(std::byte* output, std::span<const std::byte* const> inputs, std::size_t bytes) const;
 };
 

@@ -1,5 +1,5 @@
-// The paths between hosts, between real processes: each member is a forked child; the parent only passes
-// addresses and words between them, and no UCX is ever loaded into it.
+// Tests of the paths between hosts with real processes. Each member is a forked child. The parent only passes
+// addresses and words between the children, and never loads UCX.
 #pragma once
 
 #include <signal.h>
@@ -44,7 +44,7 @@ inline expected<std::unique_ptr<p2p_path>> open_between(const std::string& betwe
   return open_tcp_path(options);
 }
 
-/// What a member knows in its child process.
+/// The state of a member in its child process.
 struct member {
   std::string between;
   std::int32_t rank;
@@ -57,7 +57,7 @@ struct member {
   deadline_and_abort deadline(std::chrono::milliseconds patience = std::chrono::seconds{60}) {
     return {abort, std::chrono::steady_clock::now() + patience, "patience (TEST_PATIENCE) = 60 s"};
   }
-  /// Opens the path and meets the others; empty when all went well.
+  /// Opens the path and connects to the other members. Returns an error text; empty on success.
   std::string join() {
     std::vector<std::int32_t> names;
     for (std::int32_t at = 0; at < size; ++at)
@@ -79,8 +79,8 @@ struct member {
         return "no parent";
     if (error problem = path->connect(all, rank, deadline()))
       return problem.text;
-    // Over tcp, who has met everybody may go on while others still meet: one that dies then would fail their
-    // meeting.
+    // Over tcp, a member may return from connect() while others are still connecting. If it died then, their
+    // connect() would fail, so all members wait for each other here.
     work meeting;
     meeting.sequence = 1'000'000;
     meeting.operation = operation::barrier;
@@ -88,7 +88,8 @@ struct member {
   }
 };
 
-/// A job of forked members. The body's answer, empty when content, is the child's last word.
+/// A job of forked members. The body returns an error text, empty on success, which the child sends as its
+/// last word.
 class job {
 public:
   job(const std::string& between, std::int32_t size, const std::function<std::string(member&)>& body) {
@@ -147,9 +148,9 @@ private:
   std::vector<pid_t> children_;
 };
 
-// ---- what is moved, and what must come out -------------------------------------------------------
+// ---- inputs and expected results -----------------------------------------------------------------
 
-/// The same on every member for the same arguments; small numbers, so that no reduction meets a NaN.
+/// Equal on every member for equal arguments. The numbers are small, so that no reduction meets a NaN.
 inline bytes contents(dtype type, std::size_t count, std::int32_t rank, std::size_t part) {
   bytes made(count * size_of(type));
   for (std::size_t at = 0; at < count; ++at) {

@@ -1,5 +1,5 @@
-// The first messages between members prove that their connections work both ways, and that both ends mean the
-// same generation, the same set and the same places in it.
+// The first messages between members. They prove that the connections work in both directions, and that both
+// ends agree on the generation, the set and the ranks.
 #pragma once
 
 #include <array>
@@ -11,13 +11,13 @@
 
 namespace farandole {
 
-/// Holds the memory of its messages: where exchange() fails, it must live until the messenger has closed.
+/// Owns the memory of its messages. If exchange() fails, it must live until the messenger has closed.
 class peer_greeting {
 public:
   peer_greeting(std::uint64_t generation, std::uint32_t set) : generation_(generation), set_(set) {}
 
-  /// Greets all other members, and hears and checks the greeting of each; `names` names them in errors. May
-  /// be repeated.
+  /// Sends a greeting to all other members, and receives and checks the greeting of each. `names` gives their
+  /// names for errors. May be called repeatedly.
   error exchange(messenger& carrier, const departure_protocol& names, const deadline_and_abort& deadline);
 
 private:

@@ -1,5 +1,5 @@
-// A messenger between hosts: it is reached at an address, meets the other members once, and then carries the
-// messages of one work after the other, until it leaves or gives up.
+// A messenger between hosts. It has an address, connects once to the other members, and then carries the
+// messages of one work after the other until it leaves or fails.
 #pragma once
 
 #include <chrono>
@@ -12,28 +12,31 @@
 
 namespace farandole {
 
-/// The abort token is a futex word, news of the network are descriptors; nothing sleeps on both. So a sleep
-/// is cut into slices, which grow to this.
+/// The upper limit of a sleep. The abort token is a futex word and network events are descriptors, and a
+/// thread cannot sleep on both. A sleep is therefore cut into slices, which grow to this length.
 inline constexpr int longest_slice_ms = 5;
 
-/// Leaves in order when it is destroyed, unless it has failed.
+/// The destructor leaves in order, unless the messenger has failed.
 class peer_messenger : public messenger {
 public:
-  /// How the other members reach this one: bytes, zeros among them.
+  /// The address at which other members reach this one: bytes, which may include zeros.
   virtual std::string address() const = 0;
-  /// The addresses of all members by rank; every member calls it, once. Blocks until this member has a proven
-  /// connection to each. When it is through, nobody needs this member again before its next work.
+  /// Connects to all members. `addresses` are theirs, by rank. Every member calls it once. Blocks until this
+  /// member has a verified connection to each. After it has returned, no other member waits for this one
+  /// until its next work.
   virtual error connect(std::span<const std::string> addresses, std::int32_t rank,
                         const deadline_and_abort& deadline) = 0;
 
-  /// What an operator should know of how members met: who else was there. Mostly empty.
+  /// A message for the operator about the connecting, such as strangers that connected. Usually empty.
   virtual std::string remark() const { return {}; }
 
-  /// The messages that follow belong to this work.
+  /// Starts a work: the messages that follow belong to it.
   virtual void begin(std::uint64_t sequence) = 0;
-  /// Blocks until what was sent has left this process: nobody drives a messenger between two works.
+  /// Blocks until all sent messages have left this process, because no thread drives the messenger between
+  /// two works.
   virtual error flush(const deadline_and_abort& deadline) = 0;
-  /// Ends it for a reason of the caller's own: messages may still be under way from and into its memory.
+  /// Closes the messenger for the caller's reason. Messages from and into the caller's memory may still be in
+  /// progress.
   virtual void give_up(const error& reason) = 0;
 };
 

@@ -9,11 +9,11 @@
 namespace farandole {
 namespace {
 
-/// What all members together send, or are sent, at once.
+/// Bytes that one member sends to, or receives from, all others in one piece.
 constexpr std::size_t rows_bytes = std::size_t{1} << 20;
 constexpr std::size_t least_row_bytes = std::size_t{8} << 10;
 
-/// Of one row. Elements are not split.
+/// The size of a piece of one row. A multiple of 64 bytes, so elements are not split.
 std::size_t piece_of_row(std::int32_t members) {
   const auto others = static_cast<std::size_t>(std::max(1, members - 1));
   return std::max(least_row_bytes, rows_bytes / others) / 64 * 64;
@@ -31,7 +31,8 @@ std::size_t length_of(const tensor_stream& row, std::size_t number, std::size_t 
   return from >= row.bytes() ? 0 : std::min(piece_bytes, row.bytes() - from);
 }
 
-/// A piece of a row: in the caller's memory if it lies there in one stretch, else packed to `spare`.
+/// A piece of a row: in the caller's memory if it is contiguous there, otherwise packed into the memory of
+/// `spare`.
 template <class Spare>
 const std::byte* found_or_packed(const tensor_stream& row, std::size_t from, std::size_t bytes,
                                  const Spare& spare) {
@@ -83,7 +84,8 @@ error row_exchange::allgather() {
   const auto rank = static_cast<std::size_t>(run_.rank);
   const auto count = static_cast<std::size_t>(run_.members);
   const std::vector<tensor_stream> rows = by_member(side::output, run_.bundle.gathered);
-  // Sent from there: should input and output be one, the place of the input belongs to somebody else.
+  // Rows are sent from the output. Copy the input there first: if input and output are the same memory, the
+  // place of the input belongs to another member's row.
   for (std::size_t at = 0; at < run_.bundle.parts.size(); ++at)
     if (const std::size_t bytes = run_.bundle.gathered[at * count + rank]; bytes != 0)
       std::memmove(run_.bundle.parts[at].output + start_of(run_.bundle.gathered, at, rank, count),
@@ -111,7 +113,8 @@ error row_exchange::alltoall() {
                   part.input + start_of(run_.bundle.sent, at, rank, count), bytes);
   }
   const std::size_t piece_bytes = piece_of_row(run_.members);
-  // The number of pieces is this member's own: each two count theirs by the row between them.
+  // The number of pieces may differ between members: each pair of members derives its own from the row
+  // between them.
   return pipelined(
       std::max(pieces_of(sent, piece_bytes), pieces_of(received, piece_bytes)),
       [&](std::size_t number) {
@@ -122,7 +125,7 @@ error row_exchange::alltoall() {
       [&](std::size_t number) { return finish_rows(number, received, piece_bytes); });
 }
 
-/// Straight into the output where a piece lies inside one part.
+/// Receives a piece directly into the output if it lies inside one part.
 void row_exchange::receive_rows(std::size_t number, std::span<const tensor_stream> rows,
                                 std::size_t piece_bytes) {
   slot& in = run_.staging.of(number);
@@ -188,7 +191,7 @@ error row_exchange::finish_rows(std::size_t number, std::span<const tensor_strea
 
 // ---- reducescatter -------------------------------------------------------------------------------
 
-/// The first half of an allreduce, with segments that the bundle gives.
+/// The first half of an allreduce, with the segments that the bundle specifies.
 error row_exchange::reducescatter() {
   const auto rank = static_cast<std::size_t>(run_.rank);
   const std::vector<tensor_stream> segments = by_member(side::input, run_.bundle.sent);

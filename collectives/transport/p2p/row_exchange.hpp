@@ -1,6 +1,6 @@
-// The operations that move a row of their own between each two members: allgather (the same to all), alltoall
-// (another to each) and reducescatter (whose owner sums what it receives). Everybody sends directly to
-// everybody; rows are cut into pieces and may differ in length.
+// The operations that move a separate row between each two members: allgather (the same row to all), alltoall
+// (another row to each) and reducescatter (the owner reduces the rows that it receives). Every member sends
+// directly to every other member. Rows are cut into pieces and may differ in length.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace farandole {
 
 class row_exchange {
 public:
-  /// The run outlives it.
+  /// `run` must outlive the object.
   explicit row_exchange(const exchange_run& run) : run_(run) {}
 
   error allgather();
@@ -26,11 +26,11 @@ public:
 private:
   using slot = message_staging::slot;
 
-  /// One stream for each member, of all parts: `sizes[part * members + rank]` bytes of each, in rank order.
-  /// Of the outputs, or of the inputs.
+  /// One stream of all parts for each member, with `sizes[part * members + rank]` bytes of each part, in rank
+  /// order, from the outputs or from the inputs.
   enum class side : std::uint8_t { input, output };
   std::vector<tensor_stream> by_member(side end, std::span<const std::size_t> sizes) const;
-  /// Keeps three pieces under way; the streams of one run need not be equally long.
+  /// Keeps three pieces in progress. The streams of one run may differ in length.
   using begin_piece = std::function<void(std::size_t number)>;
   using finish_piece = std::function<error(std::size_t number)>;
   error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);

@@ -1,6 +1,6 @@
-// Steps of an operation that tests count, and of which one fails: whichever it is, the operation must end
-// with its error. A member's neighbours, columns and libraries are replaced by stand-ins that take such
-// steps.
+// Counts the steps of an operation and makes one of them fail. The operation must then end with the error of
+// that step, for every step. The member's neighbours, cross-host groups and libraries are replaced by fakes
+// that take such steps.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct steps {
   }
 };
 
-/// Each message is a step, which is done at once or fails the wait for it; so is each flush.
+/// Each message and each flush is a step. A message is done at once, or the wait for it fails.
 class messenger_of_steps final : public peer_messenger {
 public:
   messenger_of_steps(steps& counted, std::int32_t rank, std::int32_t members)

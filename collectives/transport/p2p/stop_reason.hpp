@@ -1,4 +1,4 @@
-// Why the caller wants a wait to end, in the words of every path that carries messages.
+// The reason why a wait must end for the caller, with the error text that all paths with messages use.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-/// Kind none: the wait may go on. `awaited` names the member that is waited for, if the path knows it.
+/// Kind none: the wait may continue. `awaited` names the awaited member, if the path knows it.
 error stop_reason(std::string_view path, const deadline_and_abort& deadline, const std::string& awaited = {});
 
 } // namespace farandole

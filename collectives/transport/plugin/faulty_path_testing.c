@@ -1,4 +1,4 @@
-/* A path that moves nothing and fails as tests tell it: faulty_path_testing.h. */
+/* A path that moves nothing and fails as the test instructs it: see faulty_path_testing.h. */
 #include "collectives/transport/plugin/faulty_path_testing.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static farandole_path_status failed(farandole_path_why* reason) {
   return (farandole_path_status)faulty_path_plan.status;
 }
 
-/* Until it is told to give up. */
+/* Waits until abort or deadline. */
 static farandole_path_status wait_in_vain(const farandole_path_limits* deadline) {
   struct timespec current_time;
   do {

@@ -1,5 +1,4 @@
-/* What tests tell the path of faulty_path_testing.c. The library exports it under the name faulty_path_plan.
- */
+/* Instructions of a test for the path of faulty_path_testing.c. The library exports them as faulty_path_plan. */
 #ifndef FAULTY_PATH_TESTING_H
 #define FAULTY_PATH_TESTING_H
 
@@ -7,12 +6,12 @@
 
 struct faulty_path_plan {
   size_t failing;        /* the call that fails, counted from 0: open, introduce, connect, run … */
-  int status;            /* what it returns */
-  const char* text;      /* why */
-  int never_ends;        /* instead: connect and run wait until they are told to give up */
-  size_t claimed_beyond; /* introduce: how many bytes more than it may write it says that it has written */
-  size_t taken;          /* calls so far, those of close not among them */
-  size_t closed;         /* calls of close */
+  int status;            /* the status that it returns */
+  const char* text;      /* the error text that it returns */
+  int never_ends;        /* instead of failing, connect and run wait until abort or deadline */
+  size_t claimed_beyond; /* introduce: number of bytes beyond the capacity that it claims to have written */
+  size_t taken;          /* number of calls so far, except calls of close */
+  size_t closed;         /* number of calls of close */
 };
 
 #endif

@@ -17,7 +17,7 @@ error unusable(const std::string& file, const std::string& reason) {
 }
 
 expected<const farandole_path_table*> load(const std::string& file) {
-  // By a full path alone: nobody means whatever a search finds first.
+  // Only full paths are accepted, because a search along the library path could find an unintended file.
   if (file.empty() || file.front() != '/')
     return unusable(file, file.empty() ? "none is named" : "give its full path");
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

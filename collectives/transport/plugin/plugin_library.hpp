@@ -1,5 +1,5 @@
-// Libraries with a path of somebody else's (farandole/path_plugin.h), loaded by their names. What they export is
-// looked at once, so that a wrong library is a clear error before any job waits for it.
+// Loads third-party libraries that implement a path (farandole/path_plugin.h), by file name. Their exports
+// are checked at load, so that an unsuitable library gives a clear error before any job waits for it.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace farandole {
 
-/// Loads the library `file`, a full path; it stays until the process ends, and the same file is loaded once.
-/// `precondition` when it cannot be used, with the reason. Thread-safe.
+/// Loads the library `file`, a full path. The library stays loaded until the process ends, and the same file
+/// is loaded once. `precondition`, with the reason, if it cannot be used. Thread-safe.
 expected<const farandole_path_table*> load_plugin_path(const std::string& file);
 
-/// By operation: whether the library moves it.
+/// The operations that the library moves.
 moved_operations operations_of(const farandole_path_table& library);
 
-/// "the path star (libstar.so) moves allreduce, barrier; Farandole's own paths move broadcast, …": for
-/// people, and empty when it moves everything.
+/// A message for users, such as "the path star (libstar.so) moves allreduce, barrier; Farandole's own paths
+/// move broadcast, …". Empty if the library moves all operations.
 std::string what_falls_back(const farandole_path_table& library, const std::string& file);
 
 } // namespace farandole

@@ -10,7 +10,7 @@
 namespace farandole {
 namespace {
 
-// ---- what is lent ----
+// ---- functions that the library may call ----
 
 std::size_t element_bytes(std::int32_t type) {
   const auto element_type = dtype_from(static_cast<std::uint32_t>(type));
@@ -32,9 +32,9 @@ void fill_for_library(std::int32_t type, std::int32_t op, void* output, std::siz
                elements);
 }
 
-// ---- what is passed ----
+// ---- arguments of the library's functions ----
 
-/// Text that the library may write.
+/// The buffer into which the library writes an error text.
 class reason {
 public:
   reason() { text_.front() = '\0'; }

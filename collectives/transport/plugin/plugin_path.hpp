@@ -1,5 +1,5 @@
-// A path that somebody else wrote, behind the interface of every path: passes works to the library as they
-// are, and its errors back by kind.
+// Adapts a third-party library to the interface `path`: passes works to the library unchanged, and converts
+// its status codes to errors.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct plugin_options {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t rank = 0; ///< within the set
-  /// Of all members, by rank within the set.
+  /// Ranks in the job of all members, by rank within the set.
   std::vector<std::int32_t> global_ranks;
   std::vector<std::int32_t> hosts;   ///< by rank within the set; the same number: the same host
-  std::string address = "127.0.0.1"; ///< where the others reach this member
+  std::string address = "127.0.0.1"; ///< address at which the other members reach this one
 };
 
-/// Everything on the lane's thread, open() and the destructor too.
+/// All functions, open() and the destructor included, must be called on the lane's thread.
 class plugin_path : public path {
 public:
   static expected<std::unique_ptr<plugin_path>> open(const plugin_options& options);
@@ -34,8 +34,8 @@ public:
   plugin_path(const plugin_path&) = delete;
   plugin_path& operator=(const plugin_path&) = delete;
 
-  /// What the library wants the others to know. Empty when it claims more than it may write; connect() then
-  /// says so.
+  /// The library's path address. Empty if the library claims to have written more bytes than allowed;
+  /// connect() then returns that error.
   std::string address() override;
   error connect(std::span<const std::string> addresses, std::int32_t rank,
                 const deadline_and_abort& deadline) override;
@@ -53,7 +53,7 @@ private:
   const plugin_options options_;
   farandole_path_set set_{};
   bool is_open_ = false;
-  void* opened_ = nullptr; ///< whatever the library has given, null too
+  void* opened_ = nullptr; ///< the library's own pointer, which may be null
   error broken_;
 };
 

@@ -11,7 +11,7 @@ namespace farandole {
 
 namespace {
 
-// What a forced path's library moves, for this set.
+// Loads the library of a forced path and records the operations that it moves for this set.
 error look_into_library(const path_row& forced, const set_facts& set, path_options& options) {
   auto file = forced.library(options);
   if (!file)
@@ -76,7 +76,7 @@ path_addresses data_paths::introduce() const {
   return own;
 }
 
-// In the same order on every member.
+// Every member connects its paths in the same order.
 error data_paths::connect(std::span<const path_addresses> all, const deadline_and_abort& deadline) {
   assert(all.size() == set_.members.size());
   for (const bool last : {false, true})

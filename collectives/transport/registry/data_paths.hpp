@@ -1,6 +1,6 @@
-// The paths of one process set on one member, for one generation: opened, made known to the others,
-// connected, and then chosen from. Which path takes a bundle is said by path_routes.hpp, not by a chain of
-// ifs at the caller.
+// The paths of one process set on one member, for one generation. They are opened, their addresses are sent
+// to the other members, they are connected, and then each bundle is run on one of them. path_routes.hpp
+// selects the path for each operation.
 #pragma once
 
 #include <memory>
@@ -16,33 +16,35 @@
 
 namespace farandole {
 
-/// Used on its lane's thread, but for board().
+/// Used on its lane's thread, except for the functions that state otherwise.
 class data_paths {
 public:
-  /// Opens what this set's operations take. `unimplemented` when the forced path cannot serve this set, with
-  /// the reason.
+  /// Opens the paths that this set's operations use. `unimplemented`, with the reason, if the forced path
+  /// cannot serve this set.
   static expected<std::unique_ptr<data_paths>> open(const set_view& set, const path_options& settings);
 
-  /// What people should know of how this set's operations go; mostly empty.
+  /// A message for users about the paths of this set's operations. Usually empty.
   std::string remark() const;
 
-  /// To be told to the other members.
+  /// The path addresses of this member, to be sent to the other members.
   path_addresses introduce() const;
 
-  /// Everybody's path addresses, by rank within the set. Blocks until this member is connected.
+  /// Connects all paths. `all`: the path addresses of all members, by rank within the set. Blocks until this
+  /// member is connected.
   error connect(std::span<const path_addresses> all, const deadline_and_abort& deadline);
 
-  /// What people should know of how members were connected, or could not be; mostly empty.
+  /// A message for users about how members were connected, or why they could not be. Usually empty.
   std::string remark_on_connecting() const { return remark_on_connecting_; }
 
-  /// For this bundle; never null once connected.
+  /// The path that moves this bundle. Call it only after connect().
   path& choose(const work& bundle);
 
-  /// Null where there is none: several hosts, or switched off. Thread-safe once connected.
+  /// Null if there is no fast path: the set spans several hosts, or it is switched off. Thread-safe once
+  /// connected.
   std::shared_ptr<farandole::shm_fast_path> fast_path() const { return memory_.fast_path; }
 
-  /// Of the members on this host, by rank within the set; null where they share no memory. For one thread,
-  /// once connected.
+  /// The heartbeats of the members on this host, by rank within the set; null if they share no memory. To be
+  /// used by one thread, once connected.
   std::shared_ptr<heartbeat_words> heartbeats() const;
 
 private:

@@ -1,4 +1,4 @@
-// A user can force one data path by a setting. This file finds that path, and refuses it for the jobs that it
+// A user can force one data path by a setting. These functions find that path, and refuse it for jobs that it
 // cannot serve safely: an elastic job cannot use oneCCL, and a path that neither authenticates nor encrypts
 // tensors needs a network that the user has declared trusted.
 #pragma once
@@ -18,8 +18,8 @@ struct forced_path {
 
 forced_path find_forced_path(const settings& values);
 
-/// Whether the receiver knows that its bytes came from a member of the job, unchanged: true for "auto" and
-/// for paths in memory.
+/// Whether the receiver can verify that its bytes came from a member of the job, unchanged. True for "auto"
+/// and for paths in shared memory.
 bool is_authenticated(std::string_view path);
 
 /// Why a job with these settings cannot start, and the remedy; kind `none` if it can.

@@ -12,11 +12,11 @@ namespace farandole {
 
 namespace {
 
-/// One slot holds up to so much; what is larger goes through several, so that what is staged stays in a
-/// core's cache.
+/// Maximum size of a slot. Larger tensors pass through several slots, so that the staged data stays in the
+/// cache of a core.
 constexpr std::size_t most_slot_bytes = std::size_t{1} << 20;
 constexpr std::uint32_t ring_slots = 4;
-/// Collectives of large tensors that a member may have under way at a time.
+/// Number of collectives of large tensors that a member can run at the same time.
 constexpr std::size_t rings = 4;
 
 round_need::event event_of(shm_channel::counter which) {
@@ -25,7 +25,7 @@ round_need::event event_of(shm_channel::counter which) {
   return which == &member_progress::reduced ? round_need::event::reduced : round_need::event::released;
 }
 
-/// Rows that cannot be dealt out evenly go to the first members, one each.
+/// Distributes rows evenly. The first members get one more row each if there is a remainder.
 std::vector<std::int64_t> even_rows(std::int64_t rows, std::uint32_t members) {
   std::vector<std::int64_t> parts(members, rows / members);
   for (std::int64_t member = 0; member < rows % members; ++member)
@@ -44,8 +44,9 @@ caller_collective::~caller_collective() {
   release();
 }
 
-// Whoever still reads what a round that was given up has staged does not believe it. Whoever still writes
-// into a place does so until the generation ends.
+// After a round was given up, a slow member may still read the staged data, but it discards it; so the
+// staging memory can be freed at once. A slow member may also still write into the result until the
+// generation ends; so that memory is abandoned and not reused.
 void caller_collective::release() {
   if (staged_ && complete_)
     job_.fast_path.heap().give_back_when(*staged_,
@@ -76,7 +77,7 @@ void caller_collective::show() {
     bundle_.parts[0].output = result_ ? result_.get() : job_.tensor.output;
     streams_.lay_out(bundle_, members());
     collective_ = make_collective({bundle_, streams_, *this, job_.first_step, false});
-    collective_->run(); // stages the first chunks; what comes after them waits for all to be shown
+    collective_->run(); // stages the first chunks; the later stages wait until all members have published
   }
   job_.fast_path.show(job_.cell, job_.round, own_notice());
 }
@@ -95,14 +96,15 @@ void caller_collective::describe() {
       bundle_.sent.push_back(static_cast<std::size_t>(rows) * job_.tensor.row_bytes);
 }
 
-/// The most that one collective stages of a member.
+/// Maximum number of bytes that one collective stages for a member.
 std::size_t caller_collective::most_staged() const {
   const auto share = job_.fast_path.staging(rank()).size() / rings;
   return std::min(share, ring_slots * most_slot_bytes) / ring_slots / share_alignment * share_alignment *
          ring_slots;
 }
 
-// The size of a slot follows from what all members know before they show anything, so it is alike on all.
+// All members must use the same slot size, so it depends only on values that every member knows before it
+// publishes.
 bool caller_collective::take_staging() {
   const auto most_slot = most_staged() / ring_slots;
   auto wanted = job_.tensor.bytes;
@@ -115,14 +117,14 @@ bool caller_collective::take_staging() {
     break;
   case row_use::gathered:
   case row_use::dealt:
-    wanted = most_staged(); // members bring different sizes
+    wanted = most_staged(); // the sizes of the members differ
   }
   if (most_slot < members() * share_alignment)
     return false;
   slot_bytes_ = std::clamp(rounded_up(wanted, share_alignment), members() * share_alignment, most_slot);
   slots_ = wanted > slot_bytes_ ? ring_slots : 1;
   if (bundle_.operation == operation::broadcast && static_cast<std::uint32_t>(bundle_.root) != rank())
-    return true; // it shows nothing of its own
+    return true; // this member stages nothing
   staged_ = job_.fast_path.heap().take(slots_ * slot_bytes_);
   return staged_.has_value();
 }
@@ -189,7 +191,8 @@ error caller_collective::open() {
   return {};
 }
 
-// Into each other's results where all have a place for them, else through the slots.
+// Members write into each other's results if all have a destination that is large enough, otherwise the
+// data goes through the slots.
 error caller_collective::lay_out_rows(std::span<const row_descriptor> all) {
   auto plan = plan_rows(bundle_.operation, all, rank(), job_.tensor.row_bytes);
   if (!plan)
@@ -210,7 +213,7 @@ error caller_collective::lay_out_rows(std::span<const row_descriptor> all) {
     return {};
   }
   if (result_ && std::exchange(shown_place_, false))
-    result_.reset(); // all members see that it is too small somewhere, so nobody writes there
+    result_.reset(); // all members see that a destination is too small, so no member writes into any
   if (!own_result(plan->bytes))
     return {error_kind::unknown, "no memory for the " + std::to_string(plan->bytes) + " bytes that come"};
   bundle_.parts[0].output = result_.get();
@@ -238,7 +241,7 @@ bool caller_collective::own_result(std::size_t bytes) {
   return result_ != nullptr;
 }
 
-// ---- the channel ---------------------------------------------------------------------------------
+// ---- implementation of shm_channel ---------------------------------------------------------------
 
 std::byte* caller_collective::slot(std::uint32_t member, std::uint64_t step) {
   auto* const base = bases_.empty() ? job_.fast_path.staging(rank()).data() + staged_->at : bases_[member];
@@ -254,7 +257,7 @@ std::byte* caller_collective::own_slot(std::uint64_t step, std::size_t bytes) {
 
 arrival caller_collective::await(counter which, std::uint32_t member, std::uint64_t reached) {
   if (!opened_)
-    return arrival::later; // for need(): that all are shown
+    return arrival::later; // need() still says `shown`: it waits for all members
   const auto wanted = static_cast<std::uint32_t>(reached);
   const auto& theirs = job_.fast_path.progress(job_.cell, member).*which;
   if (!theirs.has_reached(wanted)) {
@@ -268,7 +271,7 @@ arrival caller_collective::await(counter which, std::uint32_t member, std::uint6
   return arrival::failed;
 }
 
-// A round begins with slots that nobody reads.
+// No member reads the slots at the start of a round, so their first use needs no wait.
 arrival caller_collective::await_slot(std::uint64_t step) {
   return step - job_.first_step < slots_ ? arrival::there : shm_channel::await_slot(step);
 }
@@ -279,7 +282,7 @@ void caller_collective::publish(counter which, std::uint64_t reached) {
 
 arrival caller_collective::commit(bool last) {
   if (!opened_)
-    return arrival::later; // a root may have staged everything before the others are there
+    return arrival::later; // a root may have staged everything before the others have published
   if (!std::exchange(begun_, true) &&
       job_.fast_path.begin_output(job_.cell, job_.round) == round_outcome::given_up)
     return arrival::failed;

@@ -1,11 +1,14 @@
-// One round of a collective that the waiting callers on one host run themselves: each member's caller stages
-// its tensor in shared memory and shows where, waits until all members have, and then goes through the same
-// pipeline as a lane (shm_collective.hpp). It never blocks: where it would have to wait it says for what, so
-// that a caller can look at signals meanwhile, stop waiting, and leave the rest to another thread.
+// One round of a collective that the waiting callers of one host run themselves on the fast path. The
+// caller of each member stages its tensor in shared memory, publishes a row descriptor with the location,
+// waits until all members have published, and then runs the same pipeline as a lane (shm_collective.hpp).
 //
-// A crash of a member leaves its counters where they are: the others wait until the generation ends. They
-// come to one outcome all the same, because a member ends well only after it has seen everything that any
-// member needs, and then says so in one word (round_outcome.hpp) before it writes the last of its output.
+// The class never blocks. Where it would have to wait, advance() returns and need() names the event to wait
+// for. The caller can then check for signals, stop waiting, or leave the rest to another thread.
+//
+// If a member crashes, its counters stop and the other members wait until the generation ends. All members
+// still agree on the outcome of the round: a member proposes `complete` only after it has seen all progress
+// that any member needs, and records it in one shared word (round_outcome.hpp) before it writes the last
+// part of its output.
 #pragma once
 
 #include <atomic>
@@ -22,25 +25,26 @@
 
 namespace farandole {
 
-/// This member's tensor. The buffers are touched from begin() on until the collective is gone.
+/// This member's tensor. The caller owns the buffers and must keep them valid until the caller_collective is
+/// destroyed.
 struct caller_tensor {
   const std::byte* input = nullptr;
-  std::byte* output = nullptr;      ///< null where the result is allocated here
-  std::size_t bytes = 0;            ///< of the input
-  std::size_t row_bytes = 0;        ///< where the operation has rows
-  std::int64_t rows = 0;            ///< likewise
-  std::vector<std::int64_t> splits; ///< alltoall: rows for each member
+  std::byte* output = nullptr;      ///< null: the collective allocates the result
+  std::size_t bytes = 0;            ///< size of the input
+  std::size_t row_bytes = 0;        ///< size of a row, for operations that have rows
+  std::int64_t rows = 0;            ///< number of rows, for operations that have rows
+  std::vector<std::int64_t> splits; ///< alltoall: number of rows for each member
 };
 
-/// What a caller's collective works on; fast path and results outlive it.
+/// The arguments of a caller_collective. `fast_path` and `results` must outlive it.
 struct caller_job {
   farandole::shm_fast_path& fast_path;
   const fast_path_cell cell;
   const std::uint64_t round;
-  const std::uint64_t first_step; ///< alike on all members: the steps that all rounds before have taken
+  const std::uint64_t first_step; ///< steps of all earlier rounds together; the same on all members
   const caller_tensor tensor;
   result_memory& results;
-  const std::size_t expected_bytes; ///< of what comes to this member, where that is known only later
+  const std::size_t expected_bytes; ///< estimated result size, where the size is known only later
 };
 
 class caller_collective : private shm_channel {
@@ -48,38 +52,38 @@ public:
   explicit caller_collective(caller_job job);
   ~caller_collective() override;
 
-  /// Gives back what it holds of shared memory, once the round is complete or given up; need() can be asked
-  /// on.
+  /// Returns the shared memory that this object holds. Call it once the round is complete or given up. need()
+  /// may still be called afterwards.
   void release();
 
-  /// Takes the memory that it needs. False where there is none now.
+  /// Allocates the memory that the round needs. Returns false if too little memory is free now.
   bool prepare();
-  /// Stages what can be staged, and shows it.
+  /// Stages the first chunks of the tensor and publishes this member's row descriptor.
   void show();
 
-  /// How far advance() has come.
+  /// Result of advance().
   enum class state : std::uint8_t {
-    waits,    ///< for need()
-    done,     ///< well, on all members
-    given_up, ///< by a member: the end of the generation, or a retraction, follows
-    failed    ///< for a reason of this member's: see problem()
+    waits,    ///< it waits for the event that need() returns
+    done,     ///< the round succeeded on all members
+    given_up, ///< a member gave the round up; the end of the generation, or a retraction, follows
+    failed    ///< this member failed; problem() has the reason
   };
-  /// Goes on for as long as it need not wait. One thread at a time.
+  /// Runs the collective until it would have to wait. At most one thread at a time may call it.
   state advance();
-  /// Any thread may look.
+  /// The event that the next advance() needs. Thread-safe.
   round_need need() const { return round_need::from_word(need_.load(std::memory_order_acquire)); }
 
   const error& problem() const { return problem_; }
-  /// Once done. How many steps it took.
+  /// Number of steps that the round took. Call it only after `done`.
   std::uint64_t steps() const { return collective_ ? collective_->steps() : 0; }
-  /// Once done, where the result was allocated here: its memory, its size, and the rows that came from each
-  /// member (reducescatter: this member's).
+  /// The result, where the collective allocated it: its memory, its size, and the number of rows received
+  /// from each member (reducescatter: the number of this member's rows). Call them only after `done`.
   result_memory::block take_result() { return std::move(result_); }
   std::size_t result_bytes() const { return result_bytes_; }
   const std::vector<std::int64_t>& first_dims() const { return first_dims_; }
 
 private:
-  // The channel.
+  // Implementation of shm_channel.
   std::uint32_t slots() const override { return slots_; }
   std::size_t slot_bytes() const override { return slot_bytes_; }
   std::byte* slot(std::uint32_t member, std::uint64_t step) override;
@@ -107,13 +111,13 @@ private:
   std::uint32_t slots_ = 1;
   std::size_t slot_bytes_ = 0;
   std::optional<staging_heap::place> staged_;
-  std::vector<std::byte*> bases_; ///< of all members' slots, once opened
+  std::vector<std::byte*> bases_; ///< start of each member's slots, by rank; empty until opened
   result_memory::block result_;
   std::size_t result_bytes_ = 0;
   std::vector<std::int64_t> first_dims_;
-  bool shown_place_ = false; ///< others may write into `result_` until all have said that they are done
-  bool opened_ = false;      ///< all members are shown, and their row descriptors read
-  bool begun_ = false;       ///< outputs may be written: no member takes the round back any more
+  bool shown_place_ = false; ///< other members may write into `result_` until all are done
+  bool opened_ = false;      ///< all members have published, and their row descriptors have been read
+  bool begun_ = false;       ///< begin_output() was called: no member can retract the round any more
   bool complete_ = false;
   error problem_;
   std::atomic<std::uint64_t> need_{round_need{}.packed_word()};

@@ -6,7 +6,8 @@ namespace farandole {
 
 namespace {
 
-/// For a given sum each word has a result of its own, and for a given word each sum.
+/// A bijection in each argument: for a fixed sum every word gives a different result, and for a fixed word
+/// every sum does.
 constexpr std::uint64_t add_word(std::uint64_t sum, std::uint64_t word) {
   sum = (sum ^ word) * 0x9fb21c651e98df25u;
   return sum ^ (sum >> 32);
@@ -15,7 +16,7 @@ constexpr std::uint64_t add_word(std::uint64_t sum, std::uint64_t word) {
 } // namespace
 
 std::uint64_t checksum_of(std::span<const std::uint64_t> words, const words_origin& origin) {
-  // Never that of memory full of zeros.
+  // The initial value ensures that zero-filled memory does not carry a valid checksum.
   auto sum = add_word(0x8ebc6af09c88c6e3u, std::uint64_t{origin.member} << 32 | origin.id);
   sum = add_word(sum, origin.sequence);
   for (const auto word : words)
@@ -23,7 +24,7 @@ std::uint64_t checksum_of(std::span<const std::uint64_t> words, const words_orig
   return sum;
 }
 
-// Readers of the same memory may be under way, against the rules of its owner: no access may be torn.
+// A reader may read the memory concurrently, in violation of the protocol, so every access is atomic.
 void write_checked(std::byte* to, std::span<const std::uint64_t> words, const words_origin& origin) {
   assert(reinterpret_cast<std::uintptr_t>(to) % alignof(std::uint64_t) == 0);
   auto* const shared = reinterpret_cast<std::uint64_t*>(to);

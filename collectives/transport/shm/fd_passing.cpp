@@ -26,7 +26,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// An abort has no descriptor to poll: no sleep here is longer. Only a start waits here, a few times.
+/// Maximum duration of one poll(). An abort has no descriptor that poll() could watch, so the loops check
+/// for it at least this often. These waits happen only when a set starts.
 constexpr std::chrono::milliseconds longest_sleep{10};
 
 error failed(const std::string& doing) {
@@ -43,7 +44,7 @@ std::optional<error> ended(const deadline_and_abort& deadline) {
   return std::nullopt;
 }
 
-/// The process at the other end, where the same user runs it.
+/// Process id of the peer, or nothing if another user runs it.
 std::optional<pid_t> process_of_same_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -52,7 +53,7 @@ std::optional<pid_t> process_of_same_user(int socket) {
   return peer.pid;
 }
 
-/// Abstract: the first byte of the path is zero, and no file is left behind.
+/// An address in the abstract namespace: the first byte of the path is zero, and no file is created.
 struct abstract_address {
   sockaddr_un address{};
   socklen_t size = 0;
@@ -69,26 +70,26 @@ bool send_packet(int socket, std::span<const std::byte> packet) {
   return send(socket, packet.data(), packet.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
 }
 
-/// What has come, as far as a packet may be long; nothing where it is longer.
+/// Receives one packet. Returns nothing if it is longer than longest_fd_passing_packet.
 std::vector<std::byte> receive_packet(int socket) {
   std::vector<std::byte> packet(longest_fd_passing_packet);
-  const auto size = recv(socket, packet.data(), packet.size(), MSG_TRUNC); // tells the true length
+  const auto size = recv(socket, packet.data(), packet.size(), MSG_TRUNC); // returns the real length
   packet.resize(size < 0 || static_cast<std::size_t>(size) > packet.size() ? 0
                                                                            : static_cast<std::size_t>(size));
   return packet;
 }
 
-/// Milliseconds to poll for: never past the deadline, never long.
+/// Timeout for poll() in milliseconds: until the deadline, at most longest_sleep.
 int poll_time(const deadline_and_abort& deadline) {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline.deadline - steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, longest_sleep.count()));
 }
 
-/// One peer, or stranger, on its way through the exchange.
+/// One connection to the offer. Its peer may be unauthenticated.
 struct visitor {
   descriptor socket;
-  bool asks = false; ///< its question has come, and is not answered yet
+  bool asks = false; ///< its question has arrived and is not answered yet
   fd_sender exchange = {};
 
   enum class step { stay, refuse, served };
@@ -132,8 +133,8 @@ segment_offer::segment_offer(std::string name, descriptor listener)
 
 namespace {
 
-/// Those that are connected to an offer, served as connections/handshake_table.hpp decides: a process that
-/// opens many connections and says nothing keeps no other one out.
+/// All connections to an offer. connections/handshake_table.hpp decides their order, so a process that
+/// opens many connections and sends nothing cannot keep other processes out.
 class visitors {
 public:
   visitors(const std::string& name, const fd_passing_terms& terms, int listener, int shared,
@@ -188,7 +189,7 @@ private:
       has_it_[member] = true;
       --missing_;
     }
-    table_.remove(which); // a peer that was served or refused is done with; a peer comes again
+    table_.remove(which); // served or refused; a peer that needs another attempt connects again
     all_.erase(which);
   }
 
@@ -214,9 +215,9 @@ private:
   std::vector<bool> has_it_; ///< by member
   std::uint32_t missing_;
   handshake_table table_;
-  std::map<number, visitor> all_; ///< those in the table
+  std::map<number, visitor> all_; ///< the same connections as in table_
   number last_ = 0;
-  std::optional<steady_clock::time_point> paused_until_; ///< for want of descriptors
+  std::optional<steady_clock::time_point> paused_until_; ///< no accept() until then: descriptors ran out
   std::vector<pollfd> polled_;
 };
 
@@ -236,7 +237,7 @@ error segment_offer::serve(const fd_passing_terms& terms, int shared, std::uint3
 
 namespace {
 
-/// Waits until `socket` can be read; false at the end of `until`.
+/// Waits until `socket` is readable. Returns false after an abort or at the deadline.
 bool await_readable(int socket, const deadline_and_abort& deadline) {
   while (!ended(deadline)) {
     pollfd polled{socket, POLLIN, 0};
@@ -246,7 +247,7 @@ bool await_readable(int socket, const deadline_and_abort& deadline) {
   return false;
 }
 
-/// One attempt. An empty descriptor: try again.
+/// One attempt to get the descriptor. An empty result means that the caller should try again.
 expected<descriptor> ask_once(const std::string& name, const fd_passing_terms& terms, std::uint32_t member,
                               const deadline_and_abort& deadline) {
   descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -254,7 +255,7 @@ expected<descriptor> ask_once(const std::string& name, const fd_passing_terms& t
     return failed("socket");
   const abstract_address address(name);
   if (connect(socket.get(), address.get(), address.size) != 0)
-    return descriptor(); // not there yet, or its queue is full
+    return descriptor(); // the offer does not exist yet, or its backlog is full
   if (!process_of_same_user(socket.get()))
     return error{error_kind::precondition, "the shared segment is offered by another user"};
   const fd_receiver exchange(name, terms, member);
@@ -265,7 +266,8 @@ expected<descriptor> ask_once(const std::string& name, const fd_passing_terms& t
     return proof.error();
   if (proof->empty() || !send_packet(socket.get(), *proof) || !await_readable(socket.get(), deadline))
     return descriptor();
-  // Where this process may open no more, the kernel drops what comes, and asking again would not help.
+  // If this process has reached its descriptor limit, the kernel would drop the received descriptor, and a
+  // retry could not succeed either.
   if (!descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)))
     return failed("recvmsg");
   return receive_descriptor(socket.get());

@@ -1,7 +1,7 @@
-// How a window's descriptor gets from the member that made it to its neighbours. Over an abstract Unix socket
-// with a random name; both sides prove that they know the job's secret (HMAC-SHA256 over fresh nonces of
-// both) and run as the same user before the descriptor passes. Strangers are refused and the offer goes on;
-// all calls block, on a lane.
+// Passes the file descriptor of the shared segment from the member that created it to the other members of
+// its host, over an abstract Unix socket with a random name. Before the descriptor is sent, both sides prove
+// that they know the job's secret (HMAC-SHA256 over fresh nonces of both) and check that the peer runs as the
+// same user. Unauthenticated peers are refused, and the offer stays open. All calls block; a lane calls them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace farandole {
 
-/// What both sides must have in common. Enters the proofs, never the socket.
+/// Values that must be equal on both sides. They enter the HMAC proofs and are never sent.
 struct fd_passing_terms {
   std::string secret;
   std::uint64_t generation = 0;
@@ -23,14 +23,14 @@ struct fd_passing_terms {
 
 class segment_offer {
 public:
-  /// From now on peers can connect; they are answered by serve().
+  /// Opens the socket. Peers can connect from now on; serve() answers them.
   static expected<std::unique_ptr<segment_offer>> open();
 
-  /// To tell the peers (path addresses.segment).
+  /// Name of the socket, which the peers receive as this member's path address.
   const std::string& name() const { return name_; }
 
-  /// Hands `shared` to members 1 … members-1, each as often as it asks, until each has it. `disconnected`
-  /// when aborted, `timed_out` at the deadline.
+  /// Sends the descriptor `shared` to members 1 … members-1, to each as often as it asks, and returns when
+  /// every member has it. Returns `disconnected` after an abort and `timed_out` at the deadline.
   error serve(const fd_passing_terms& terms, int shared, std::uint32_t members,
               const deadline_and_abort& deadline);
 
@@ -41,8 +41,9 @@ private:
   descriptor listener_;
 };
 
-/// Asks the offer of that name, as `member` (≥ 1). Tries again while the offer is not there or breaks off; an
-/// offer that cannot prove the secret ends it with `precondition`.
+/// Requests the descriptor from the offer of that name, as member `member` (≥ 1). Retries while the offer
+/// does not exist yet or the connection breaks. Returns `precondition` if the offer cannot prove that it
+/// knows the secret.
 expected<descriptor> take_segment(const std::string& name, const fd_passing_terms& terms,
                                   std::uint32_t member, const deadline_and_abort& deadline);
 

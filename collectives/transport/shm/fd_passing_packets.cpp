@@ -28,7 +28,8 @@ static_assert(sizeof(question_packet) == 36 && sizeof(challenge_packet) == longe
 constexpr std::string_view offer_label = "farandole window: offer";
 constexpr std::string_view take_label = "farandole window: taker";
 
-/// More than a peer may send, so that the kernel hands over, and this process closes, what must not come.
+/// More descriptors than a peer may send. The space lets the kernel deliver unexpected descriptors, so that
+/// this process can close them.
 constexpr std::size_t most_descriptors = 8;
 
 fd_passing_bytes fresh_nonce() {
@@ -141,7 +142,8 @@ bool send_descriptor(int socket, int number) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-// The kernel has installed all that came before this process can look at it, so each is owned first.
+// The kernel has already installed every received descriptor in this process, so the function takes
+// ownership of all of them before it checks their number.
 descriptor receive_descriptor(int socket) {
   char byte = 0;
   iovec part{&byte, 1};

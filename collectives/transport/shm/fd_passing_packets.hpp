@@ -1,13 +1,14 @@
-// The packets of a hand-off (handoff.hpp), one a step; SOCK_SEQPACKET keeps their borders:
+// The packets of fd_passing.hpp, one for each step. SOCK_SEQPACKET preserves packet boundaries.
 //
 //   peer  → offer   question    which member it is, and its nonce
 //   offer → peer    challenge   the offer's nonce, and the offer's proof
 //   peer  → offer   proof       the peer's proof
 //   offer → peer    one byte with the descriptor
 //
-// A proof is an HMAC under the job's secret over its own label, the socket's name, generation, set, member
-// and both nonces: neither side's proof can be replayed, nor sent back as the other's. What each side makes
-// of a packet is decided here, without sockets and without waiting; only the descriptor needs a socket.
+// A proof is an HMAC, under the job's secret, over a label for its side, the socket's name, the generation,
+// the process set, the member and both nonces. A proof can therefore neither be replayed nor reflected as
+// the proof of the other side. The two classes process packets without sockets and without waiting; only
+// the transfer of the descriptor itself needs a socket.
 #pragma once
 
 #include <array>
@@ -25,19 +26,20 @@ namespace farandole {
 
 using fd_passing_bytes = std::array<unsigned char, 32>;
 
-/// No packet is longer; more than this need not be read to know that a packet is none of these.
+/// Maximum size of a packet. A longer packet is invalid and need not be read in full.
 inline constexpr std::size_t longest_fd_passing_packet = 64;
 
 /// The offer's side of one exchange.
 class fd_sender {
 public:
-  /// The challenge, if `packet` is a question of one of members 1 … members-1. Call once.
+  /// Returns the challenge if `packet` is a question from one of the members 1 … members-1, otherwise
+  /// nothing. Call it once.
   std::optional<std::vector<std::byte>> answer(std::span<const std::byte> packet, const std::string& name,
                                                const fd_passing_terms& terms, std::uint32_t members);
   bool answered() const { return expected_proof_.has_value(); }
-  /// Only when answered: whether `packet` proves that the peer knows the secret.
+  /// Whether `packet` proves that the peer knows the secret. False unless answer() returned a challenge.
   bool proves(std::span<const std::byte> packet) const;
-  /// As it says. Not to be believed before proves().
+  /// The rank that the peer claims. Unauthenticated until proves() has returned true.
   std::uint32_t member() const { return member_; }
 
 private:
@@ -51,8 +53,8 @@ public:
   fd_receiver(const std::string& name, const fd_passing_terms& terms, std::uint32_t member);
 
   std::vector<std::byte> question() const;
-  /// The proof that answers a challenge; empty if `packet` is no challenge; `precondition` if the offer
-  /// cannot prove the secret.
+  /// Returns the proof that answers the challenge `packet`. The result is empty if `packet` is no
+  /// challenge, and `precondition` if the offer cannot prove that it knows the secret.
   expected<std::vector<std::byte>> answer(std::span<const std::byte> packet) const;
 
 private:
@@ -63,7 +65,8 @@ private:
 };
 
 bool send_descriptor(int socket, int number);
-/// The one descriptor that came with one byte; empty where anything else has come, of which nothing is kept.
+/// Receives one byte with exactly one descriptor. If anything else arrives, the function closes all received
+/// descriptors and returns an empty one.
 descriptor receive_descriptor(int socket);
 
 } // namespace farandole

@@ -1,5 +1,6 @@
-// Which parts of a piece of memory are free: first fit, in units that keep blocks from sharing a page or a
-// cache line. A plain decision; who uses the memory guards it.
+// A first-fit allocator of offsets in a block of memory. Alignment keeps allocations from sharing a page or
+// a cache line. It never touches the memory, and it is not thread-safe: the owner of the memory
+// synchronises the calls.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,14 @@ class free_ranges {
 public:
   explicit free_ranges(std::size_t bytes) : free_{{0, bytes}} {}
 
-  /// Offset of a free range of so many bytes, at a multiple of `alignment`; empty where there is none.
+  /// Allocates `bytes` bytes and returns their offset, a multiple of `alignment`. Returns nothing if no
+  /// free range is large enough.
   std::optional<std::size_t> claim(std::size_t bytes, std::size_t alignment);
-  /// Of what was claimed, or a part of it.
+  /// Frees a claimed range, or a part of one.
   void release(std::size_t at, std::size_t bytes);
 
 private:
-  std::map<std::size_t, std::size_t> free_; ///< bytes by offset; no two touch
+  std::map<std::size_t, std::size_t> free_; ///< size of each free range by offset; adjacent ranges are merged
 };
 
 } // namespace farandole

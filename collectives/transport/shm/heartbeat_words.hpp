@@ -1,9 +1,11 @@
-// The heartbeats of the members on one host: a word each in the segment that they share. A process that is
-// stopped, waits for a disk or is swapped out can tell nobody; the others see that its word stands still.
+// The heartbeats of the members on one host: one counter for each member in the shared segment. A process
+// that is stopped, blocked on a disk or swapped out cannot report it; the other members see that its
+// counter stopped.
 //
-// Each word is written by its member's event loop alone, again and again (actors/member/heartbeats), and read by the
-// event loops of the others. The word announces nothing but itself, so both are relaxed. A crash leaves it as
-// it is, and one that a faulty member writes to only hides that another is stuck.
+// Only the event loop of a member increments its counter (actors/member/heartbeats); the event loops of the
+// other members read it. The counter publishes no other data, so relaxed accesses are enough. A crash
+// leaves the last value. A faulty member that writes to another member's counter can only hide that this
+// member is stuck.
 #pragma once
 
 #include <atomic>
@@ -19,7 +21,7 @@ namespace farandole {
 
 class heartbeat_words {
 public:
-  /// `place`: of this member among those of the segment, whose ranks are `ranks`.
+  /// `ranks`: the ranks of the members of the segment. `place`: the index of this member in `ranks`.
   heartbeat_words(std::shared_ptr<shm_segment> shared, std::uint32_t place, std::vector<std::int32_t> ranks)
       : segment_(std::move(shared)), place_(place), ranks_(std::move(ranks)) {
     assert(ranks_.size() == segment_->layout().members && place_ < ranks_.size());
@@ -27,10 +29,10 @@ public:
 
   const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
-  /// This process makes progress.
+  /// Increments this member's counter.
   void beat() { segment_->counters(place_).heartbeat.fetch_add(1, std::memory_order_relaxed); }
 
-  /// `see(rank, word)` for each of the others.
+  /// Calls `see(rank, counter value)` for each other member.
   template <class See>
   void each_other(See&& see) const {
     for (std::uint32_t i = 0; i < ranks_.size(); ++i)

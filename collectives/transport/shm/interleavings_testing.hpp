@@ -1,5 +1,4 @@
-// What tests of concurrent members share: every order in which the steps of two members can follow each
-// other.
+// Enumerates all interleavings of the steps of two members, for tests of concurrent protocols.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 namespace farandole::testing {
 
 /// Calls `play(order)` for each interleaving of `first` steps of member 0 and `second` steps of member 1;
-/// `order` holds the member that takes the next step. Returns how many there were.
+/// `order[i]` is the member that takes step i. Returns the number of interleavings.
 template <class Play>
 std::size_t for_each_interleaving(std::size_t first, std::size_t second, const Play& play) {
   std::vector<std::size_t> order(first, 0);

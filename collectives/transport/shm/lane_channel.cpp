@@ -37,7 +37,7 @@ arrival lane_channel::await(counter which, std::uint32_t member, std::uint64_t r
   const auto wanted = static_cast<std::uint32_t>(reached);
   auto& theirs = segment_->counters(member).*which;
   const auto end = waiting_.until_reached(theirs, wanted, deadline_->abort.word(), deadline_->deadline);
-  // Even what is there already is not taken after an abort: the other members may be gone.
+  // After an abort the wait fails even if the counter has reached the value: the other members may be gone.
   if (end == wait_end::reached && !deadline_->abort.raised()) {
     if (theirs.proves(wanted))
       return arrival::there;

@@ -1,5 +1,5 @@
-// The slots and counters of a segment, as a lane uses them: it waits where it must, until the deadline or an
-// abort.
+// The shm_channel of a lane: the slots and counters of the shared segment. Its waits block until the deadline
+// or an abort.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,18 @@ namespace farandole {
 
 class lane_channel : public shm_channel {
 public:
-  /// Called on the lane before each phase of each step, and before each wait for another member's counter
-  /// with the number that it must reach: the seam at which tests stop a member, or its neighbours.
+  /// A test hook. The lane calls it before each phase of each step, and before each wait for another member's
+  /// counter (then `step` is the value that the counter must reach). Tests use it to stop members.
   using probe = std::function<void(local_phase, std::uint64_t step)>;
 
-  /// The segment is fresh, and nothing else writes this member's counters and slots.
+  /// The segment must be fresh, and nothing else may write this member's counters and slots.
   lane_channel(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy, probe watch);
 
-  /// From here on for this bundle. Both outlive the run.
+  /// Starts a bundle: later waits use its deadline and name it in errors. Both arguments must outlive its
+  /// run.
   void begin(const work& bundle, const deadline_and_abort& deadline);
-  /// As much moves now that it is worth having a core of one's own.
+  /// From this step on, moves this lane away from crowded cores. Called for bundles that are large enough to
+  /// be worth the move.
   void spread(std::uint64_t step) { placement_.begin(step); }
   /// Why a wait ended with arrival::failed.
   const error& problem() const { return problem_; }

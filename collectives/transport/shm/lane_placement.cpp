@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// Who has not begun for so long after another is held up.
+/// A member that starts this much later than this one is considered held up.
 constexpr auto late = wake_up_time;
 constexpr int most_moves = 2;
 
@@ -30,7 +30,7 @@ lane_placement::lane_placement(std::shared_ptr<shm_segment> shared, std::uint32_
 void lane_placement::begin(std::uint64_t step) {
   if (placement_.alone())
     return;
-  step_ = static_cast<std::uint32_t>(step + 1); // a fresh segment says 0
+  step_ = static_cast<std::uint32_t>(step + 1); // 0 is the value in a fresh segment
   settled_ = moved_for_late_ = false;
   moves_ = 0;
   begun_ = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// Keeps the lanes of one host from crowding on some cores while others idle: each says in the segment where it
-// is, and goes elsewhere as core_placement tells it.
+// Keeps the lanes of one host from sharing cores while other cores idle. Each lane publishes its core in
+// the shared segment and moves to another core when core_placement advises it.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,23 @@ namespace farandole {
 
 class lane_placement {
 public:
-  /// `cores`: how many the members of this host may use.
+  /// `cores`: the number of cores that the members of this host may use.
   lane_placement(std::shared_ptr<shm_segment> shared, std::uint32_t rank, double cores);
 
-  /// The calling thread, always the same, begins with what starts at this step, alike on all members. It says
-  /// where it is.
+  /// The calling thread, which must always be the same, starts the bundle whose first step is `step` (the
+  /// same on all members) and publishes its core.
   void begin(std::uint64_t step);
 
-  /// Moves to another core when this one has its share of members of lower rank; and, where there is a core
-  /// for each, when some member has not begun although it was woken with the others: it may be waiting for
-  /// this very core. A few cache lines are read until all have begun and this member is not crowded, then
+  /// Moves the calling thread to another core in two cases:
+  /// - this core already has its share of members of lower rank;
+  /// - there is a core for each member, but some member is late to start: it may be waiting for this core.
+  /// Reads a few cache lines until all members have started and this core is not crowded; after that it does
   /// nothing.
   void look();
 
 private:
   struct sight {
-    bool missing = false; ///< some member has not begun
+    bool missing = false; ///< some member has not started the bundle
     core_placement::crowd others;
   };
   sight see() const;

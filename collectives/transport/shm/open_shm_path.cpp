@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// A local_path, and before that the segment that it is made of.
+/// Shares the segment in connect() and then forwards to the shm_path that uses it.
 class opened_shm_path : public path, public adasum_carrier {
 public:
   opened_shm_path(const path_setup& setup, std::unique_ptr<segment_offer> offer)
@@ -47,7 +47,7 @@ private:
   const fd_passing_terms terms_;
   segment_layout layout_;
   const futex_wait policy_;
-  std::unique_ptr<segment_offer> offer_; ///< null: another member's is taken
+  std::unique_ptr<segment_offer> offer_; ///< null: this member adopts the segment of the first member
   host_memory& memory_;
   std::unique_ptr<shm_path> connected_;
 };
@@ -61,7 +61,7 @@ error opened_shm_path::connect(std::span<const std::string> addresses, std::int3
   memory_.segment = std::move(*shared);
   connected_ = std::make_unique<shm_path>(memory_.segment, place, policy_);
   if (layout_.fast_path_bytes > 0) {
-    // They take much address space; a process that has too little goes on without.
+    // The result heaps take much address space. A process that has too little runs without them.
     auto heaps = result_heaps::open(*memory_.segment, place);
     memory_.fast_path =
         std::make_shared<shm_fast_path>(memory_.segment, place, policy_, heaps ? std::move(*heaps) : nullptr);

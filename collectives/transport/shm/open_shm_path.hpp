@@ -1,5 +1,5 @@
-// Opens the path in shared memory. Its members need a segment in common first: the member of rank 0 makes it
-// and hands it out, the others take it, and only then is there a local_path.
+// Opens the shared-memory path. To connect, the first member of the host creates the shared segment and
+// passes its descriptor to the other members, which adopt it; then each member creates its shm_path.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@ namespace farandole {
 
 struct path_setup;
 
-/// What the members on one host share in memory. The local path fills it as it connects.
+/// The memory that the members of one host share. The path fills it while it connects.
 struct host_memory {
-  std::shared_ptr<farandole::shm_segment> segment;     ///< null: nothing is shared
-  std::shared_ptr<farandole::shm_fast_path> fast_path; ///< null: switched off
+  std::shared_ptr<farandole::shm_segment> segment;     ///< null: no memory is shared
+  std::shared_ptr<farandole::shm_fast_path> fast_path; ///< null: the fast path is disabled
 };
 
-/// Between this member's neighbours in the set; its address is empty but for the first of them.
+/// Opens the path between the members of the set on this host. Only the first of them has a non-empty
+/// address.
 expected<std::unique_ptr<path>> open_shm_path(const path_setup& setup);
 
 } // namespace farandole

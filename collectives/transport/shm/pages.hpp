@@ -1,4 +1,4 @@
-// What is said of pages in more than one place.
+// Page sizes and rounding, shared by the files of this folder.
 #pragma once
 
 #include <sys/mman.h>

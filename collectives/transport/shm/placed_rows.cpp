@@ -1,5 +1,5 @@
-// Allgather and alltoall whose results stand in the shared result heap: each member writes the rows that it
-// has for another where that one wants them. One copy, and one round.
+// Allgather and alltoall with results in the shared result heaps: each member copies its rows directly to
+// their place in the receiver's result. It takes one copy and one round.
 #include <string>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// Rows that members write into each other's results (result heap.hpp).
+// Allgather and alltoall in which each member writes its rows directly into the results of the other members
+// (shared_result_heap.hpp).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace farandole {
 
-/// Into a place that its owner has shown for this round. A member that was stopped may copy late: the owner
-/// gives the place to no other result before all members have said that they are done.
+/// One copy into memory that its owner has published for this round. A member that was stopped may copy
+/// late, so the owner must not reuse the memory before all members have published that they are done.
 struct placed_copy {
   const std::byte* from;
   std::byte* to;

@@ -11,14 +11,14 @@ namespace farandole {
 
 namespace {
 
-// Smaller blocks come warm from the C library.
+// Smaller blocks are not cached here: the C library caches them itself.
 constexpr std::size_t smallest_kept = std::size_t{128} << 10;
 
 std::byte* fresh(std::size_t bytes) {
   const auto unit = bytes >= huge_page_bytes ? huge_page_bytes : page_bytes;
   auto* memory = std::aligned_alloc(unit, rounded_up(bytes, unit));
   if (memory && bytes >= huge_page_bytes)
-    ::madvise(memory, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE); // a wish: fewer faults
+    ::madvise(memory, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE); // a hint: fewer page faults
   return static_cast<std::byte*>(memory);
 }
 
@@ -39,7 +39,7 @@ result_memory::~result_memory() {
 result_memory::block result_memory::take(std::size_t bytes, std::shared_ptr<shared_result_heap> heap) {
   const auto size = rounded_up(std::max<std::size_t>(bytes, 1), page_bytes);
   if (size < bytes)
-    return {nullptr, {}}; // more than can be counted
+    return {nullptr, {}}; // the rounding overflowed
   auto found = take_spare(size, heap.get());
   if (!found)
     found = {heap ? heap->take(size) : fresh(size), size, std::move(heap)};
@@ -51,7 +51,7 @@ result_memory::block result_memory::take(std::size_t bytes, std::shared_ptr<shar
   return {found->memory, {shared_from_this(), std::move(found->heap), found->bytes}};
 }
 
-// The smallest that is large enough, but not one of more than twice the size.
+// Returns the smallest cached block that is large enough, but none of more than about twice the size.
 std::optional<result_memory::spare> result_memory::take_spare(std::size_t minimum,
                                                               const shared_result_heap* heap) {
   const std::lock_guard guard(mutex_);

@@ -1,6 +1,7 @@
-// Memory for results whose size is known only when an operation starts. Fresh memory of that size costs a
-// page fault for every page, more than the bytes take to move, so blocks that callers have let go are kept
-// warm for the next results. What neighbours write into stands in an result heap instead, and is kept warm alike.
+// Memory for results whose size is known only when an operation starts. Fresh memory costs one page fault
+// for each page, which takes longer than copying the data, so released blocks are cached for later results.
+// Results into which other members write are allocated in a shared result heap; those blocks are cached in
+// the same way.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +16,29 @@ namespace farandole {
 
 class result_memory : public std::enable_shared_from_this<result_memory> {
 public:
-  /// Gives its bytes back when it is dropped, by whatever thread.
+  /// Deleter that returns a block to its result_memory. Any thread may destroy the block.
   struct giver_back {
     std::shared_ptr<result_memory> home;
-    std::shared_ptr<shared_result_heap> heap; ///< null: of this process alone
+    std::shared_ptr<shared_result_heap> heap; ///< null: private memory of this process
     std::size_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
   using block = std::unique_ptr<std::byte[], giver_back>;
 
-  /// Keeps at most `limit` bytes that nobody uses, and never so many that more is held altogether than was
-  /// once in use.
+  /// Caches at most `limit` unused bytes. Used and cached bytes together never exceed the largest number of
+  /// bytes that were in use at one time.
   explicit result_memory(std::size_t limit = std::size_t{256} << 20) : limit_(limit) {}
   ~result_memory();
   result_memory(const result_memory&) = delete;
   result_memory& operator=(const result_memory&) = delete;
 
-  /// At least so many bytes, of any content, in that result heap if one is given; null where there is no memory.
+  /// Returns a block of at least `bytes` bytes with unspecified contents, in `heap` if it is not null.
+  /// Returns null if there is no memory.
   block take(std::size_t bytes, std::shared_ptr<shared_result_heap> heap = nullptr);
-  /// Of a block in an result heap into which others may write yet: it is not given out again.
+  /// Releases a block in a result heap into which other members may still write. The block is never reused.
   static void abandon(block which);
 
-  /// Bytes kept that nobody uses.
+  /// Number of unused bytes in the cache.
   std::size_t kept() const;
 
 private:
@@ -50,7 +52,7 @@ private:
 
   const std::size_t limit_;
   mutable std::mutex mutex_;
-  std::vector<spare> spares_; ///< the one kept longest first
+  std::vector<spare> spares_; ///< oldest first
   std::size_t kept_ = 0;
   std::size_t in_use_ = 0;
   std::size_t most_in_use_ = 0;

@@ -1,5 +1,5 @@
-// What a member waits for in a round of the fast path: that members show up, or that one of them has come so
-// far with its steps.
+// The event that a member waits for in a round of the fast path: all members have published their cells, or a
+// counter of one member has reached a step.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ struct round_need {
   static constexpr std::uint32_t every_member = 0xffff;
 
   event kind = event::shown;
-  std::uint32_t member = every_member; ///< `shown` waits for all of them
-  std::uint32_t reached = 0;           ///< the number of steps; not of `shown`
+  std::uint32_t member = every_member; ///< `shown` waits for all members
+  std::uint32_t reached = 0;           ///< value that the counter must reach; unused for `shown`
 
   friend bool operator==(const round_need&, const round_need&) = default;
 
-  /// As one word, for threads that look at it while another one changes it.
+  /// Packed into one word, so that a thread can read it atomically while another thread changes it.
   std::uint64_t packed_word() const {
     return std::uint64_t{reached} << 32 | std::uint64_t{member & 0xffff} << 8 |
            static_cast<std::uint8_t>(kind);

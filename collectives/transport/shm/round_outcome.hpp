@@ -1,6 +1,7 @@
-// How a round on the fast path ended. Members look at each other's cells at different times: one may find the
-// last cell published just after another has stopped waiting for it. So no member concludes from the cells
-// alone that a round succeeded or failed; the outcome is one word in shared memory that is written once.
+// The outcome of a round on the fast path. Members read each other's cells at different times: one member
+// may see the last cell published just after another member has stopped waiting for it. So no member may
+// conclude from the cells alone whether a round succeeded. The outcome is one word in shared memory that is
+// decided once.
 #pragma once
 
 #include <atomic>
@@ -12,19 +13,20 @@
 namespace farandole {
 
 enum class round_outcome : std::uint32_t {
-  complete = 1, ///< every member came to the last stage: every member's operation ends well
-  given_up = 2  ///< a member stopped waiting first: no member's operation ends well
+  complete = 1, ///< every member reached the last stage: the operation succeeds on every member
+  given_up = 2  ///< a member stopped waiting first: the operation succeeds on no member
 };
 
 /// The outcome of the latest round in one half of a cell. It lives in shared memory; zero bytes are a valid
-/// initial value. Any thread of any member may call it. The word changes by compare-and-exchange only, and at
-/// most once a round, so a member that crashes leaves a round either undecided or decided for all.
+/// initial value. Any thread of any member may call it. The word changes only by compare-and-exchange, at
+/// most once in a round, so a crash of a member leaves the round either undecided or decided for all
+/// members.
 template <class Atomics>
 class basic_round_decision {
 public:
-  /// Decides the round unless it has been decided already; returns the outcome that holds. A caller that
-  /// proposes `complete` has seen (acquire) that every member came to the last stage; whoever gets `complete`
-  /// back has synchronized with that caller and sees the same.
+  /// Decides the round unless it is already decided, and returns the outcome that holds. A caller may propose
+  /// `complete` only after it has seen (acquire) that every member reached the last stage. The decision is a
+  /// release, and a caller that gets `complete` back acquires it, so it sees the same progress.
   round_outcome decide(std::uint32_t id, std::uint64_t round, round_outcome proposal) {
     const std::uint64_t proposed = word_of(id, round, proposal);
     std::uint64_t observed = word_.load(std::memory_order_acquire);
@@ -33,8 +35,8 @@ public:
         const std::uint64_t ahead = ((observed >> outcome_bits) - round) & round_mask;
         if (ahead == 0 && outcome_of(observed) != 0)
           return static_cast<round_outcome>(outcome_of(observed));
-        // Members decide a later round in this half only after this one was complete, because no round of an
-        // id follows one that was given up.
+        // The word already belongs to a later round of this id. No round of an id follows one that was
+        // given up, so this round was complete.
         if (ahead != 0 && ahead <= round_mask / 2)
           return round_outcome::complete;
       }
@@ -45,9 +47,9 @@ public:
   }
 
 private:
-  // The round (modulo 2^30) and the outcome in the low half; above it the id, mixed with the low half. So a
-  // half that another process has written stands for another id, with all probability, and the round is
-  // decided anew. 0: no round was decided yet.
+  // The low half holds the round (modulo 2^30) and the outcome. The high half holds the id, XORed
+  // with a hash of the low half. If a faulty process overwrites one half, the word most probably belongs to
+  // another id, and the round counts as undecided. 0: no round was decided yet.
   static constexpr unsigned outcome_bits = 2;
   static constexpr std::uint64_t round_mask = (std::uint64_t{1} << 30) - 1;
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
-/// All row descriptors, read as who gives what to whom.
+/// Computes from all row descriptors how many bytes each member sends to each other.
 struct dealing {
   operation op;
   std::span<const row_descriptor> all;
@@ -21,7 +21,7 @@ struct dealing {
 
   std::uint32_t members() const { return static_cast<std::uint32_t>(all.size()); }
 
-  /// Empty when they cannot be counted.
+  /// Number of bytes from `from` to `to`. Nothing if the number of rows or bytes exceeds most_bytes.
   std::optional<std::size_t> bytes(std::uint32_t from, std::uint32_t to) const {
     std::size_t product = 0;
     if (__builtin_mul_overflow(all[from].rows_for(to), row_bytes, &product) || product > most_bytes ||
@@ -30,7 +30,7 @@ struct dealing {
     return product;
   }
 
-  /// Bytes of a member's tensor that stand before those for another. For bytes that can be counted.
+  /// Offset in the tensor of `from` of the bytes for `to`. Call it only after check() has succeeded.
   std::size_t before(std::uint32_t from, std::uint32_t to) const {
     std::size_t sum = 0;
     if (row_of(op).rows == row_use::dealt)
@@ -46,10 +46,11 @@ error refusal(const dealing& deal, std::uint32_t from, std::uint32_t to) {
                                    std::to_string(deal.row_bytes) + " bytes, which cannot be"};
 }
 
-/// Whether all sums that are made below can be counted: of what comes to each member, and of what each sends.
+/// Fails if a sum that the functions below compute would overflow: the bytes that each member receives or
+/// sends, and the rows that each member receives.
 error check(const dealing& deal) {
   for (std::uint32_t member = 0; member < deal.members(); ++member) {
-    std::size_t comes = 0, goes = 0, rows = 0; // rows may have no bytes: they must be countable all the same
+    std::size_t comes = 0, goes = 0, rows = 0; // a row may have zero bytes, so rows are checked separately
     for (std::uint32_t other = 0; other < deal.members(); ++other) {
       const auto to = deal.bytes(other, member), from = deal.bytes(member, other);
       if (!to || __builtin_add_overflow(comes, *to, &comes) || comes > most_bytes ||
@@ -69,7 +70,7 @@ std::size_t all_for(const dealing& deal, std::uint32_t member) {
   return sum;
 }
 
-/// Follows from the row descriptors alone, so all members come to the same.
+/// Depends only on the row descriptors, so all members get the same answer.
 bool all_placed(const dealing& deal) {
   for (std::uint32_t member = 0; member < deal.members(); ++member) {
     const auto place = deal.all[member].place();

@@ -1,7 +1,9 @@
-// What a member shows of a tensor when its callers run the collective themselves: where its staged bytes
-// stand, a place in its result heap for what comes to it, and how many rows are for which member. And what a member
-// makes of all row descriptors: how much comes from whom, and, when every member's place is large enough, which bytes
-// it writes into the others' places. Plain tables; caller_collective moves the bytes.
+// The row descriptor that a member publishes when callers run a collective themselves: the offset of its
+// staged bytes, the memory in its result heap for its result, and the number of rows for each member.
+//
+// plan_rows() computes from all row descriptors how many bytes a member sends to and receives from each other
+// member. If the destination of every member is large enough, it also computes which bytes this member writes
+// into the destinations of the others. Nothing here moves data; caller_collective does.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +17,28 @@
 
 namespace farandole {
 
-/// Words of a row descriptor among so many members.
+/// Number of words of a row descriptor among `members` members.
 constexpr std::size_t notice_words(std::size_t members) {
   return 3 + members;
 }
 
-/// Where a member wants what comes to it.
+/// The memory in a member's result heap for its result.
 struct row_destination {
-  /// As `at`: the member can write into no result heap, so none is used.
+  /// Value of `at` of a member that has not mapped the result heaps. Then no member writes into any of them.
   static constexpr std::uint64_t no_heap = ~std::uint64_t{0};
-  std::uint64_t at = 0;    ///< in its result heap
-  std::uint64_t bytes = 0; ///< that it has there; 0: none
+  std::uint64_t at = 0;    ///< offset in the member's result heap
+  std::uint64_t bytes = 0; ///< size of the memory; 0: none
 };
 
-/// Of one member, as words: its staged bytes, its place, then rows for each member, in rank order.
+/// The row descriptor of one member, as words:
+/// - the offset of its staged bytes;
+/// - offset and size of its destination;
+/// - the number of rows for each member, in rank order.
 class row_descriptor {
 public:
   explicit row_descriptor(std::size_t members) : words_(notice_words(members)) {}
-  /// `staged_at`: in its staging memory. `rows`: an alltoall's row descriptor deals the rows out; an allgather's
-  /// gives all of them to everybody; that of any other operation has none.
+  /// `staged_at`: offset in the member's staging memory. `rows`: for alltoall the number of rows for each
+  /// member; for allgather the number of all its rows, for every member; for other operations empty.
   row_descriptor(std::uint64_t staged_at, const row_destination& place, std::span<const std::int64_t> rows,
                  std::size_t members);
 
@@ -48,27 +53,26 @@ private:
   std::vector<std::uint64_t> words_;
 };
 
-/// What comes to one member, and what it has for the others, of an operation that gathers rows or deals them
-/// out.
+/// The rows that one member receives and sends in an allgather or alltoall.
 struct row_plan {
-  /// It writes them into that member's place.
+  /// One copy from this member's tensor into the destination of a member.
   struct peer_write {
     std::uint32_t member;
-    std::size_t from; ///< in this member's tensor
-    std::uint64_t at; ///< in that member's result heap
+    std::size_t from; ///< offset in this member's tensor
+    std::uint64_t at; ///< offset in that member's result heap
     std::size_t bytes;
   };
-  std::vector<std::int64_t> rows;      ///< that come from each member
-  std::vector<std::size_t> received;   ///< bytes, from each member
-  std::vector<std::size_t> sent;       ///< bytes, to each member
-  std::size_t bytes = 0;               ///< of the output
-  std::size_t longest = 0;             ///< the most bytes that any member has for another
-  bool placed = false;                 ///< every member has a place that is large enough; alike on all
-  std::vector<peer_write> peer_writes; ///< if placed; from the next member on, and this member's own last
+  std::vector<std::int64_t> rows;      ///< number of rows received from each member
+  std::vector<std::size_t> received;   ///< number of bytes received from each member
+  std::vector<std::size_t> sent;       ///< number of bytes sent to each member
+  std::size_t bytes = 0;               ///< size of the output
+  std::size_t longest = 0;             ///< largest number in any member's `sent`
+  bool placed = false;                 ///< every destination is large enough; the same on all members
+  std::vector<peer_write> peer_writes; ///< if placed; starts with the next rank and ends with this member
 };
 
-/// `all`: the members' row descriptors, by rank, copied out of shared memory; this member's own is what it has made
-/// itself. `unknown` when they cannot be true.
+/// Computes the plan of member `rank`. `all`: the row descriptors by rank, copied out of shared memory; for
+/// this member, the one that it has built itself. Returns `unknown` if the row descriptors are invalid.
 expected<row_plan> plan_rows(operation op, std::span<const row_descriptor> all, std::uint32_t rank,
                              std::size_t row_bytes);
 

@@ -1,5 +1,6 @@
-// Memory of one size for ever that processes share by its descriptor. It is sealed, so nobody can shrink it
-// under another; who adopts a descriptor looks at seals and size before it maps anything.
+// Memory of fixed size that processes share through a file descriptor (memfd). Seals prevent any process
+// from shrinking it while another process uses it. A process that adopts a descriptor checks its seals and
+// size before it maps the memory.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +12,22 @@
 
 namespace farandole {
 
-/// Zero everywhere, and takes no memory before it is written. `name`: in errors, and as the kernel shows it.
+/// Creates sealed memory. It is zero-filled and takes no physical memory before it is written. `name` is
+/// used in errors and in the name that the kernel shows.
 expected<descriptor> make_sealed(const std::string& name, std::size_t bytes);
-/// `precondition` unless that is sealed memory of just so many bytes.
+/// Returns `precondition` unless `shared` is sealed memory of exactly `bytes` bytes.
 error check_sealed(const std::string& name, const descriptor& shared, std::size_t bytes);
 
-/// How such memory stands in this process.
+/// A mapping of sealed memory into this process.
 class shared_mapping {
 public:
   enum class in_children : std::uint8_t {
-    absent, ///< a forked child has nothing there: it must not be able to disturb its parent's job
-    shared  ///< a forked child reads, and writes, what its parent does
+    absent, ///< a forked child does not inherit the mapping, so it cannot disturb its parent's job
+    shared  ///< a forked child shares the mapping with its parent
   };
   shared_mapping() = default;
-  /// Begins at a multiple of 2 MiB, so that the kernel may use huge pages if asked to. Empty (errno) when it
-  /// cannot be had.
-  /// `offset`: of the part that is mapped, in whole pages.
+  /// Maps `bytes` bytes from `offset` (a multiple of the page size) on. The mapping starts at a multiple of
+  /// 2 MiB, so that the kernel can use huge pages on request. Empty, with errno set, if the mapping fails.
   shared_mapping(const descriptor& shared, std::size_t bytes, in_children in_children,
                  std::size_t offset = 0);
   ~shared_mapping();
@@ -40,7 +41,7 @@ public:
 private:
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
-  int process_ = 0; ///< nothing to take away in another, where children have none
+  int process_ = 0; ///< if `absent`: the process that has the mapping; a forked child must not unmap it
 };
 
 } // namespace farandole

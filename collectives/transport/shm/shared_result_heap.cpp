@@ -19,10 +19,11 @@ namespace {
 
 constexpr const char* name = "result heap";
 constexpr std::size_t least_bytes = std::size_t{64} << 20;
-/// Address space is plenty, not endless: some hundred members may stand on one host.
+/// Upper bound of a heap: every member maps the heaps of all members, and a host may have some hundred
+/// members.
 constexpr std::size_t most_bytes = std::size_t{64} << 30;
 
-/// Large blocks are whole huge pages, so that none is shared by two.
+/// Large blocks are whole huge pages, so that no two blocks share one.
 constexpr std::size_t unit_of(std::size_t bytes) {
   return bytes >= huge_page_bytes ? huge_page_bytes : page_bytes;
 }
@@ -40,8 +41,8 @@ expected<shared_mapping> mapped(const descriptor& shared, std::size_t offset, st
   shared_mapping memory(shared, bytes, children, offset);
   if (!memory)
     return error{error_kind::unknown, std::string(name) + ": mapping failed: " + std::strerror(errno)};
-  madvise(memory.data(), memory.size(), MADV_HUGEPAGE); // a wish: fewer faults
-  // As large as the machine, and nearly all of it a hole: nothing to write out when a process dies.
+  madvise(memory.data(), memory.size(), MADV_HUGEPAGE); // a hint: fewer page faults
+  // The heap may be as large as the machine's memory and is mostly a hole, so core dumps leave it out.
   madvise(memory.data(), memory.size(), MADV_DONTDUMP);
   return memory;
 }
@@ -87,7 +88,8 @@ std::optional<std::size_t> shared_result_heap::claim(std::size_t bytes) {
   return free_.claim(bytes, unit_of(bytes));
 }
 
-// A page that cannot be had would end the process that touches it, and that may be a neighbour.
+// Allocates the pages now. Without memory for a page, the process that touches it would be killed, and that
+// may be another member.
 bool shared_result_heap::fill(std::byte* place, std::size_t bytes) {
   if (madvise(place, bytes, MADV_POPULATE_WRITE) == 0)
     return true;

@@ -1,8 +1,9 @@
-// The shared result heap: where a member's results stand while others write into them. Each member has one
-// result heap for a set in a generation, a part of the memory object of the segment; all other members of the host
-// map it as well, so bytes get there in one copy, without the kernel. A writer that was stopped may write
-// late. So a place that was shown to others is used again only once all of them have said that they are done
-// with it.
+// The shared result heap: memory for results into which other members write directly. Each member has one
+// result heap for each process set and generation. It is a part of the shared segment's memory object, and
+// all other members of the host map it as well, so data reaches it in one copy and without the kernel.
+//
+// A writer that was stopped may write late. So a block that was published to other members is reused only
+// after all of them have published that they are done with it.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +20,28 @@
 
 namespace farandole {
 
-/// A member's own. Thread-safe. It takes no memory but for what is out, and lives as long as a result in it.
+/// The result heap of this member. Thread-safe. Only allocated blocks take physical memory. Each result in
+/// the heap holds a reference to it.
 class shared_result_heap {
 public:
-  /// Of `shared`, which is duplicated: `bytes` (whole huge pages) from `offset` (whole pages) on.
+  /// Maps `bytes` bytes (whole huge pages) of the descriptor `shared` from `offset` (whole pages) on. The
+  /// heap duplicates the descriptor; the caller keeps its own.
   static expected<std::shared_ptr<shared_result_heap>> open(int shared, std::size_t offset,
                                                             std::size_t bytes);
-  /// As much as this machine's memory, within bounds: what is not used costs nothing.
+  /// Default size of a heap: the memory size of this machine, within bounds. Unused memory costs nothing.
   static std::size_t usual_bytes();
 
   std::size_t size() const { return memory_.size(); }
 
-  /// Whole pages; null where there is no room, or no memory: nothing that is written there can fail.
+  /// Allocates whole pages and backs them with physical memory, so that later writes cannot fail. Returns
+  /// null if the heap has no room or the machine has no memory.
   std::byte* take(std::size_t bytes);
-  /// What was taken, with as many bytes. Its pages go.
+  /// Frees a block of take(), with the same size, and its physical memory.
   void give_back(std::byte* place, std::size_t bytes);
-  /// Likewise, but somebody may still write there: nobody is given it again.
+  /// Frees the physical memory of a block into which other members may still write. The address range is
+  /// never allocated again.
   void abandon(std::byte* place, std::size_t bytes);
-  /// Of what was taken, from the start of the result heap.
+  /// Offset of a block from the start of the heap.
   std::uint64_t offset_of(const std::byte* place) const {
     return static_cast<std::uint64_t>(place - memory_.data());
   }
@@ -47,19 +52,19 @@ private:
   bool fill(std::byte* place, std::size_t bytes);
 
   descriptor shared_;
-  std::size_t offset_; ///< in the shared memory
+  std::size_t offset_; ///< of the heap in the memory of shared_
   shared_mapping memory_;
-  int process_; ///< a forked child must not take pages from its parent's results
+  int process_; ///< the process that opened the heap; a forked child must not free its parent's pages
   std::mutex mutex_;
   free_ranges free_;
 };
 
-/// Another member's result heap, seen from here.
+/// A mapping of a member's result heap, for writing into it.
 class result_heap_view {
 public:
   static expected<result_heap_view> open(int shared, std::size_t offset, std::size_t bytes);
 
-  /// Null when that is not all inside.
+  /// Address of `bytes` bytes at `offset`. Null unless all of them are inside the heap.
   std::byte* at(std::uint64_t offset, std::size_t bytes) const;
 
 private:
@@ -70,12 +75,12 @@ private:
 
 class shm_segment;
 
-/// The result heaps of the members of one host, as one of them sees them.
+/// The result heaps of all members of one host, as mapped by one of them.
 struct result_heaps {
   std::shared_ptr<shared_result_heap> own;
-  std::vector<result_heap_view> views; ///< by member, this one included
+  std::vector<result_heap_view> views; ///< by member, including this one
 
-  /// Of a segment that has its descriptor yet.
+  /// Maps the heaps of a segment. Call it before shm_segment::drop_descriptor().
   static expected<std::shared_ptr<const result_heaps>> open(const shm_segment& shared, std::uint32_t rank);
 };
 

@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-/// One chunk ahead: the peer finds chunk k+1 when it has taken k.
+/// Publishes one chunk ahead of the reads: chunk k+1 is available to the peer when it has read chunk k.
 error shm_adasum::swap(adasum_phase, std::int32_t peer, std::span<const std::byte> give,
                        std::span<std::byte> take, std::size_t longest) {
   const std::size_t room = channel_.slot_bytes();

@@ -1,5 +1,6 @@
-// How members of one host exchange their pieces for Adasum: through their slots, chunk after chunk. All come
-// through the same steps, so that each knows when its slots are free, whoever has read them.
+// Adasum's exchanges between the members of one host: through their slots, one chunk at a time. All members
+// go through the same steps and publish the same counters, so each member knows when its slots are free,
+// regardless of which peer read them.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,10 @@ namespace farandole {
 
 class shm_adasum : public adasum_transport {
 public:
-  /// `step`: the next of the channel; goes up.
+  /// `step`: the next step of the channel; swap() advances it.
   shm_adasum(lane_channel& channel, std::uint64_t& step) : channel_(channel), step_(step) {}
 
-  /// Exchanges bytes with one other member while all others do the same.
+  /// Exchanges bytes with one other member. All other members call it at the same time.
   error swap(adasum_phase, std::int32_t peer, std::span<const std::byte> give, std::span<std::byte> take,
              std::size_t longest) override;
 

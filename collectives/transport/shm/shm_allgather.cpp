@@ -1,5 +1,5 @@
-// Allgather in shared memory: one round a chunk. Each member shows chunk k of its rows while the others read
-// chunk k-1.
+// Allgather in shared memory, with one round for each chunk. Each member publishes chunk k of its rows
+// while the other members read chunk k-1.
 #include "collectives/transport/bulk_copy.hpp"
 #include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/shm/shm_collective.hpp"
@@ -63,7 +63,7 @@ private:
     return arrival::there;
   }
 
-  std::uint32_t unpacked_ = 0; ///< members whose rows of this chunk have been copied
+  std::uint32_t unpacked_ = 0; ///< number of members whose rows of this chunk have been copied
 };
 
 } // namespace

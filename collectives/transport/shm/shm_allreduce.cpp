@@ -1,7 +1,10 @@
-// Allreduce in shared memory. A small bundle takes one round: every member shows everything, and reduces all
-// of it. A larger one is reduced in segments (reduce-scatter, then allgather; Thakur, Rabenseifner and Gropp,
-// "Optimization of Collective Communication Operations in MPICH", 2005, section 4.5): each member reduces its
-// share of a chunk from all slots in rank order into its own slot, and all copy the shares from there.
+// Allreduce in shared memory.
+//
+// - A small bundle takes one round: every member publishes its whole input and reduces all inputs.
+// - A larger bundle is reduced in segments (reduce-scatter, then allgather; Thakur, Rabenseifner and Gropp,
+//   "Optimization of Collective Communication Operations in MPICH", 2005, section 4.5): each member reduces
+//   its share of a chunk from all slots, in rank order, into its own slot, and all members copy the shares
+//   from there.
 #include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/shm/shm_collective.hpp"
 
@@ -9,8 +12,8 @@ namespace farandole {
 
 namespace {
 
-/// Up to here every member reduces everything itself: the bytes are cheaper than a second round of waking
-/// each other.
+/// Up to this many bytes of all members together, every member reduces everything itself: this is cheaper
+/// than a second round in which members wake each other.
 constexpr std::size_t at_once_bytes = std::size_t{128} << 10;
 
 /// The part of a chunk of `bytes` that a member reduces.
@@ -45,7 +48,7 @@ private:
     return arrival::there;
   }
 
-  /// Straight into the outputs.
+  /// Reduces directly into the outputs.
   arrival reduce(std::uint64_t step) {
     auto& channel = job_.channel;
     channel.enter(local_phase::reduce, step);
@@ -73,13 +76,13 @@ private:
 
 class allreduce_in_chunks : public shm_collective {
 public:
-  /// One chunk ahead: while a member reduces chunk k, its chunk k+1 is there for the others. With only two
-  /// slots each would wait for the others' unpacking.
+  /// Packs one chunk ahead: while a member reduces chunk k, its chunk k+1 is already published. With only
+  /// two slots this would make each member wait until the other members have unpacked.
   explicit allreduce_in_chunks(const shm_job& job)
       : shm_collective(job, 3, job.channel.slots() > 2 ? 1 : 0), inputs_(members()) {
     const auto bytes = own_stream().bytes();
     const auto room = job.channel.slot_bytes();
-    // With few chunks, smaller ones let the members work at the same time sooner.
+    // If there are few chunks, smaller chunks let the members work in parallel sooner.
     const auto wanted = job.small_chunks ? bytes / 4 : bytes;
     cut(bytes, std::clamp(rounded_up(wanted, share_alignment), std::min(least_chunk_bytes, room), room));
   }
@@ -102,7 +105,8 @@ private:
         copy_input(job_.bundle, piece, own + begin + piece.at);
       });
     };
-    // This member's own share is read where it stands, when it stands in one piece.
+    // This member reduces its own share directly from the input if the share is contiguous there; it need
+    // not be packed.
     const auto share = share_of(bytes, rank(), members());
     if (own_share(from, share)) {
       copy(0, share.from);
@@ -142,7 +146,7 @@ private:
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     for (; unpacked_ < members(); ++unpacked_) {
       const auto owner =
-          (rank() + unpacked_) % members(); // each begins elsewhere, with what is there already
+          (rank() + unpacked_) % members(); // each member starts with its own share, which is ready
       const auto share = share_of(bytes, owner, members());
       if (share.bytes == 0)
         continue;
@@ -165,7 +169,7 @@ private:
   }
 
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
-  std::uint32_t unpacked_ = 0;           ///< shares of the chunk that is being unpacked
+  std::uint32_t unpacked_ = 0;           ///< number of shares of the current chunk that have been unpacked
 };
 
 } // namespace

@@ -1,4 +1,5 @@
-// Broadcast and barrier in shared memory: one round a chunk, from the slot of the root to everybody's output.
+// Broadcast and barrier in shared memory, with one round for each chunk. In a broadcast all members copy
+// from the slot of the root to their outputs.
 #include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/shm/shm_collective.hpp"
 

@@ -10,7 +10,8 @@ arrival shm_channel::await_all(counter which, std::uint64_t reached) {
 }
 
 arrival shm_channel::await_slot(std::uint64_t step) {
-  // Before the slots have gone round once, the number is below zero, which every counter has reached.
+  // While the slots are used for the first time, the value is zero or wraps around below zero. Every
+  // counter has reached it.
   return await_all(&member_progress::released, step + 1 - slots());
 }
 

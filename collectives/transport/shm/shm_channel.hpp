@@ -1,7 +1,9 @@
-// What a collective in shared memory needs of the memory that its members share: slots that each member fills
-// for the others, and counters by which each says how far it has come. The collectives (shm_collective.hpp)
-// are written once against this interface; a lane waits where it must, and a caller that runs a collective
-// itself is told to come back.
+// The interface between a collective in shared memory and the memory that its members share: slots that
+// each member fills for the others, and counters by which each member publishes its progress.
+//
+// The collectives (shm_collective.hpp) are written once against this interface. It has two implementations:
+// the waits of a lane block (lane_channel.hpp); for a caller that runs a collective itself they return
+// arrival::later instead (caller_collective.hpp).
 #pragma once
 
 #include <cstddef>
@@ -11,18 +13,18 @@
 
 namespace farandole {
 
-/// What a member is about to do.
+/// The phase that a member enters.
 enum class local_phase : std::uint8_t { pack, reduce, unpack, wait };
 
-/// Whether a collective may go on.
+/// Result of a wait.
 enum class arrival : std::uint8_t {
-  there,  ///< what was waited for has come
-  later,  ///< it has not come, and this thread must not block: ask again
-  failed, ///< it will not come; the channel knows why
+  there,  ///< the awaited condition holds
+  later,  ///< it does not hold yet, and this thread must not block: call again
+  failed, ///< it will never hold; the channel has the reason
 };
 
-/// Steps are numbered alike on all members and only grow; step s uses slot s % slots() of each member. A
-/// counter holds the number of steps that its member has come through, modulo 2^32.
+/// All members use the same step numbers, which only grow. Step s uses slot s % slots() of each member. A
+/// counter holds the number of steps that its member has completed, modulo 2^32.
 class shm_channel {
 public:
   using counter = shared_counter member_progress::*;
@@ -36,27 +38,29 @@ public:
   std::uint32_t members() const { return members_; }
 
   virtual std::uint32_t slots() const = 0;
-  /// Of each slot, in whole cache lines.
+  /// Size of each slot, a multiple of the cache line size.
   virtual std::size_t slot_bytes() const = 0;
-  /// Another member's slot is read only after its `packed` or `reduced` counter has come to the step.
+  /// The slot of a member. Another member's slot may be read only after its `packed` or `reduced` counter has
+  /// reached the step.
   virtual std::byte* slot(std::uint32_t member, std::uint64_t step) = 0;
-  /// This member's slot, of which the first `bytes` are about to be written.
+  /// This member's slot. The caller is about to write its first `bytes` bytes.
   virtual std::byte* own_slot(std::uint64_t step, std::size_t bytes) = 0;
 
-  /// Until that member's counter has come to `reached` (acquire).
+  /// Waits until the counter of `member` has reached `reached` (acquire).
   virtual arrival await(counter which, std::uint32_t member, std::uint64_t reached) = 0;
-  /// Of this member (release): the others may read what it has written before.
+  /// Sets this member's counter (release). The other members may then read all that this member wrote before.
   virtual void publish(counter which, std::uint64_t reached) = 0;
 
-  /// Before each phase of each step.
+  /// Called before each phase of each step.
   virtual void enter([[maybe_unused]] local_phase phase, [[maybe_unused]] std::uint64_t step) {}
-  /// Before outputs are written; `last`: this member waits for nothing any more afterwards. `failed` when the
-  /// members have agreed to give the collective up, and outputs must stay as they are.
+  /// Called before outputs are written. `last`: this member will not wait for anything afterwards. Returns
+  /// `failed` if the members have agreed to give up the collective; outputs must then remain unchanged.
   virtual arrival commit([[maybe_unused]] bool last) { return arrival::there; }
 
-  /// All other members' counters have come to `reached`.
+  /// Waits until the counters of all other members have reached `reached`.
   arrival await_all(counter which, std::uint64_t reached);
-  /// This member's slot of `step` may be written: nobody reads the step that used it before.
+  /// Waits until this member may write its slot of `step`: no member still reads the earlier step that used
+  /// it.
   virtual arrival await_slot(std::uint64_t step);
 
 private:

@@ -1,8 +1,12 @@
-// A collective among the members of one host as a pipeline: the bundle is a stream that is cut into chunks,
-// and each chunk goes through a few stages (pack it into this member's slot, reduce this member's share of
-// it, unpack what others have made of it), each a fixed number of chunks behind the one before. A pipeline
-// that would have to wait for another member remembers where it is and goes on from there, so it needs no
-// thread of its own. One file for each operation says what its stages do.
+// A collective among the members of one host, as a pipeline. The bundle is a stream that is cut into
+// chunks, and each chunk passes through a few stages:
+// - pack it into this member's slot,
+// - reduce this member's share of it,
+// - unpack the results of the other members.
+//
+// Each stage runs a fixed number of chunks behind the previous one. A pipeline that would have to wait for
+// another member returns and later resumes at the same stage, so it needs no thread of its own. Each
+// operation defines its stages in a file of its own.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +22,10 @@
 
 namespace farandole {
 
-/// Shares and cells begin at cache lines: a line has one writer, and no element is split.
+/// Shares and cells are aligned to cache lines, so that each line has one writer and no element is split.
 inline constexpr std::size_t share_alignment = 64;
 
-/// Smallest chunk worth its two rounds.
+/// Minimum size of a chunk. Smaller chunks cost more in their two rounds than they gain.
 inline constexpr std::size_t least_chunk_bytes = std::size_t{64} << 10;
 
 constexpr std::size_t chunks_of(std::size_t bytes, std::size_t chunk) {
@@ -33,26 +37,28 @@ struct chunk_range {
   std::size_t bytes;
 };
 
-/// The tensors of a bundle as streams. Where each member has its own rows: what each member gathers, or what
-/// this member sends to each of them (`sent`), and what each sends to this one (`received`, alltoall only).
-/// Otherwise `sent` holds one stream.
+/// The tensors of a bundle as streams:
+/// - allgather: `sent[r]` holds the rows that member r contributes;
+/// - alltoall, reducescatter: `sent[r]` holds the rows that this member sends to member r;
+/// - alltoall: `received[r]` holds the rows that member r sends to this member;
+/// - other operations: `sent` holds one stream.
 struct member_streams {
   std::vector<tensor_stream> sent;
   std::vector<tensor_stream> received;
 
   void lay_out(const work& bundle, std::uint32_t members);
   const tensor_stream& own(std::uint32_t rank) const { return sent[sent.size() == 1 ? 0 : rank]; }
-  /// The longest of `sent`.
+  /// Size of the longest stream in `sent`.
   std::size_t longest() const;
 };
 
-/// What one run of a collective works on. All of it outlives the collective.
+/// The arguments of one run of a collective. Everything that it refers to must outlive the collective.
 struct shm_job {
   const work& bundle;
   const member_streams& streams;
   shm_channel& channel;
   std::uint64_t first;      ///< the first step
-  bool small_chunks = true; ///< cut what fits into few slots all the same, so that members work side by side
+  bool small_chunks = true; ///< cut small bundles into several chunks too, so that members work in parallel
 };
 
 class shm_collective {
@@ -61,31 +67,31 @@ public:
   shm_collective(const shm_collective&) = delete;
   shm_collective& operator=(const shm_collective&) = delete;
 
-  /// Goes on for as long as it need not wait. `there`: this member is done, and has published all that others
-  /// wait for.
+  /// Runs until it would have to wait. Returns `there` when this member is done and has published
+  /// everything that the other members wait for.
   arrival run();
-  /// How many steps of the channel it takes, alike on all members.
+  /// Number of steps of the channel that the collective takes; the same on all members.
   std::uint64_t steps() const { return chunks_; }
 
 protected:
-  /// Stage i works on the chunk that is i * `lag` chunks behind the one that stage 0 works on.
+  /// Stage i runs i * `lag` chunks behind stage 0.
   shm_collective(const shm_job& job, std::size_t stages, std::size_t lag)
       : job_(job), stages_(stages), lag_(lag) {}
-  /// Does a stage's work on a chunk. After `later` it is called again with the same arguments.
+  /// Runs one stage on one chunk. After it returns `later`, it is called again with the same arguments.
   virtual arrival work_on(std::size_t stage, std::size_t chunk) = 0;
 
   void cut(std::size_t bytes, std::size_t chunk_bytes) {
     chunk_bytes_ = chunk_bytes;
     chunks_ = bytes == 0 ? 0 : chunks_of(bytes, chunk_bytes);
   }
-  /// Before the outputs of a chunk are written. Before those of the last, all others have come so far: then
-  /// this member waits for nothing any more.
+  /// Called before the outputs of a chunk are written. For the last chunk it first waits until the counters
+  /// of all other members have reached the chunk; this member does not wait for anything afterwards.
   arrival await_output(shm_channel::counter which, std::size_t chunk);
   std::uint64_t step_of(std::size_t chunk) const { return job_.first + chunk; }
   bool is_last(std::size_t chunk) const { return chunk + 1 == chunks_; }
   chunk_range chunk_of(const tensor_stream& stream, std::size_t chunk) const {
     const std::size_t from = std::min(stream.bytes(), chunk * chunk_bytes_);
-    return {from, std::min(chunk_bytes_, stream.bytes() - from)}; // empty past the stream's end
+    return {from, std::min(chunk_bytes_, stream.bytes() - from)}; // empty after the end of the stream
   }
   const tensor_stream& own_stream() const { return job_.streams.own(rank()); }
   std::uint32_t rank() const { return job_.channel.rank(); }
@@ -99,13 +105,13 @@ private:
   const std::size_t stages_;
   const std::size_t lag_;
   std::size_t turn_ = 0;
-  std::size_t stage_ = 0; ///< of this turn: the next
+  std::size_t stage_ = 0; ///< next stage of this turn
 };
 
-/// The collective of the bundle's operation, which is none of Adasum.
+/// Creates the collective for the bundle's operation. The reduce op must not be Adasum.
 std::unique_ptr<shm_collective> make_collective(const shm_job& job);
 
-// One file each.
+// Each of these has a file, or shares one with a similar operation.
 std::unique_ptr<shm_collective> make_allreduce(const shm_job& job);
 std::unique_ptr<shm_collective> make_allgather(const shm_job& job);
 std::unique_ptr<shm_collective> make_broadcast(const shm_job& job);

@@ -14,14 +14,16 @@
 
 namespace farandole {
 
-// Why two halves are enough. A member publishes round r+2 only after it has collected r+1; r+1 was ready only
-// after every member had published it, and each did so only after it had collected r. So when the half of r
-// is written again, for r+2, nobody reads r any more, and no member is ever more than one round ahead of
-// another.
+// Two halves are enough, because:
+// - a member publishes round r+2 only after it has collected r+1;
+// - r+1 was ready only after every member had published it;
+// - every member published r+1 only after it had collected r.
+// So when a member overwrites the half of r for r+2, no member still reads r, and no member is ever more
+// than one round ahead of another.
 //
-// Whether a round ended well does not follow from the words of the marks (board_mark.hpp), which a member
-// reads one after the other while others change them: the outcome of a round stands in a word of its own
-// (round_outcome.hpp), in the half of member 0, whose cache line every member reads anyway.
+// The marks (fast_path_mark.hpp) do not decide whether a round succeeded: a member reads them one after the
+// other while other members change them. The outcome of a round is a separate word (round_outcome.hpp) in
+// the half of member 0, whose cache line every member reads anyway.
 
 namespace {
 
@@ -29,8 +31,9 @@ static_assert(std::endian::native == std::endian::little, "sleepers watch the lo
 
 } // namespace
 
-/// One begins each half, with the round's outcome; behind them are the tensor's bytes, or the decision to
-/// begin and the row descriptor. The note of a member that shows a row descriptor says on which core it was.
+/// A half starts with the mark and the outcome of the round. Then follow the tensor's bytes, or the
+/// decision of begin_output() and the row descriptor. With a row descriptor, the mark's note holds the core
+/// of the publishing thread.
 struct shm_fast_path::mark : basic_fast_path_mark<machine_atomics> {
   void show(std::uint64_t next) {
     basic_fast_path_mark::show(next, [this] { wake_shared(&word); });
@@ -41,7 +44,7 @@ struct shm_fast_path::mark : basic_fast_path_mark<machine_atomics> {
 /// The start of a half.
 struct shm_fast_path::header {
   mark shown;
-  round_decision decision; ///< of this round; used in member 0's half only
+  round_decision decision; ///< outcome of the round; only the one in member 0's half is used
 };
 
 shm_fast_path::shm_fast_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy,
@@ -78,7 +81,7 @@ expected<fast_path_cell> shm_fast_path::open(std::uint32_t id, std::int64_t offs
   if (static_cast<std::uint64_t>(offset) > area || cell_bytes > area - static_cast<std::uint64_t>(offset))
     return wrong(std::to_string(cell_bytes) + " bytes at " + std::to_string(offset) +
                  " reach beyond the fast path's " + std::to_string(area));
-  // The tensor is compared with the area before it is added to anything: no sum below can wrap around.
+  // The size of the tensor is compared with the area first, so that no sum below can overflow.
   if (task.bytes > area || footprint(task.bytes) > cell_bytes)
     return wrong(std::to_string(cell_bytes) + " bytes do not hold two rounds of " +
                  std::to_string(task.bytes));
@@ -163,15 +166,15 @@ wait_end shm_fast_path::wait_shown(const fast_path_cell& cell, std::uint64_t rou
     if (end != wait_end::reached)
       return end;
   }
-  // All others have come. If this member's own cell is not there any more it was retracted, and somebody must
-  // have told so; the caller looks at its row descriptor.
+  // All other members have published. If this member's cell is no longer published, it was retracted, and
+  // the thread that retracts it also changes the local word; the caller checks that word.
   return has_come(cell, rank_, round) ? wait_end::reached : wait_end::noticed;
 }
 
 error shm_fast_path::collect(const fast_path_cell& cell, std::uint64_t round, std::byte* output) const {
   const auto& task = cell.task_;
   if (task.operation == operation::allreduce && task.bytes > 0) {
-    // A few pointers: on the stack for all but the largest hosts.
+    // The pointers are on the stack, except for hosts with many members.
     const std::byte* few[16];
     std::vector<const std::byte*> many;
     if (members_ > std::size(few))
@@ -199,7 +202,7 @@ std::vector<std::int32_t> shm_fast_path::missing(const fast_path_cell& cell, std
                                                  const round_need& need) const {
   std::vector<std::int32_t> late;
   if (need.kind != round_need::event::shown) {
-    // Others wait for their own reasons; the lowest of those that are not waited for speaks.
+    // Other members may wait for other events. The lowest rank other than the awaited one reports.
     const std::uint32_t speaker = need.member == 0 ? 1 : 0;
     if (rank_ == speaker && !ready(cell, round, need))
       late.push_back(static_cast<std::int32_t>(need.member));
@@ -208,7 +211,7 @@ std::vector<std::int32_t> shm_fast_path::missing(const fast_path_cell& cell, std
   for (std::uint32_t member = 0; member < members_; ++member)
     if (!has_come(cell, member, round))
       late.push_back(static_cast<std::int32_t>(member));
-  // All before this member are late, and this member is not.
+  // True if all lower ranks are late and this one is not.
   const bool first =
       late.size() >= rank_ && (rank_ == 0 || late[rank_ - 1] == static_cast<std::int32_t>(rank_) - 1);
   return first && has_come(cell, rank_, round) ? late : std::vector<std::int32_t>{};
@@ -222,7 +225,8 @@ round_outcome shm_fast_path::complete(const fast_path_cell& cell, std::uint64_t 
   return decision_of(cell, round).decide(cell.id_, round, round_outcome::complete);
 }
 
-// Where no member has begun to write outputs, none will: that is enough.
+// If this call prevents begin_output() from succeeding, no member will write outputs, and the second
+// decision is not needed.
 round_outcome shm_fast_path::give_up(const fast_path_cell& cell, std::uint64_t round) {
   if (cell.task_.use == fast_path_use::collective &&
       beginning_of(cell, round).decide(cell.id_, round, round_outcome::given_up) == round_outcome::given_up)
@@ -234,10 +238,10 @@ bool shm_fast_path::retract(const fast_path_cell& cell, std::uint64_t round) {
   mark& own = mark_of(cell, rank_, round);
   const auto published = make_word(cell.id_, round, cell_state::published);
   const auto retracted = make_word(cell.id_, round, cell_state::retracted);
-  const auto __int_type = own.word.load(std::memory_order_relaxed);
-  if (__int_type == retracted)
+  const auto word = own.word.load(std::memory_order_relaxed);
+  if (word == retracted)
     return true;
-  if (__int_type != published)
+  if (word != published)
     return false;
   if (cell.task_.use == fast_path_use::collective) {
     if (beginning_of(cell, round).decide(cell.id_, round, round_outcome::given_up) == round_outcome::complete)

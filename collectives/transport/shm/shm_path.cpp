@@ -54,7 +54,8 @@ outcome shm_path::carry(const work& bundle, const deadline_and_abort& deadline,
   return {broken_, nullptr};
 }
 
-/// Of all members, what the one that has most puts in: alike on all.
+/// The size of the bundle as far as the placement of lanes is concerned, the same on all members: the longest
+/// stream, or for alltoall an upper bound of the bytes that a member sends.
 std::size_t shm_path::most_bytes(const work& bundle) const {
   if (row_of(bundle.operation).rows == row_use::dealt)
     return bundle.longest * channel_.members();

@@ -1,5 +1,5 @@
-// Moves bundles between the members on one host through their segment, with no buffer as large as the bundle:
-// the collectives of shm_collective.hpp over the window's slots, run by a lane.
+// The path between the members of one host. A lane runs the collectives of shm_collective.hpp over the
+// slots of the shared segment; no buffer is as large as a bundle.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class shm_path : public path, public adasum_carrier {
 public:
   using probe = lane_channel::probe;
 
-  /// All members of the set are on this host; `rank` is this member's, within the set and in the segment,
-  /// which must be fresh.
+  /// All members of the path must be on this host. `rank` is this member's rank in the path and in the
+  /// segment. The segment must be fresh.
   shm_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy, probe watch = {});
 
   std::string_view name() const override { return "local"; }
@@ -34,9 +34,9 @@ private:
   std::size_t most_bytes(const work& bundle) const;
 
   lane_channel channel_;
-  std::uint64_t step_ = 0; ///< the next
-  error broken_;           ///< why the path cannot be used any more
-  member_streams streams_; ///< kept for its memory, as is the scratch
+  std::uint64_t step_ = 0; ///< next step of the channel
+  error broken_;           ///< why the path is unusable; kind none: it is usable
+  member_streams streams_; ///< kept between bundles to reuse its memory, like the scratch memory
   adasum_scratch adasum_scratch_;
 };
 

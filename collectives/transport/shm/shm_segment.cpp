@@ -15,11 +15,12 @@ namespace farandole {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x6661'7261'6e64'0004; // "farand", and the version of what follows
+constexpr std::uint64_t magic = 0x6661'7261'6e64'0004; // "farand", then the version of the layout
 constexpr std::size_t page = page_bytes;
 constexpr const char* name = "shared segment";
 
-/// The first page. Written once, by who makes the segment, before anybody else can see it.
+/// The first page of the segment. The member that creates the segment writes it once, before any other
+/// member can map it.
 struct segment_header {
   std::uint64_t magic;
   segment_layout layout;
@@ -69,7 +70,7 @@ error segment_layout::check() const {
   return {};
 }
 
-// The result heaps begin at a huge page.
+// Rounded up, so that the result heaps start at a huge page.
 std::size_t segment_layout::segment_bytes() const {
   const auto bytes = page + members * area_bytes(*this);
   return heap_bytes > 0 ? rounded_up(bytes, huge_page_bytes) : bytes;
@@ -88,7 +89,7 @@ expected<std::unique_ptr<shm_segment>> shm_segment::create(const segment_layout&
   shared_mapping memory(*shared, layout.segment_bytes(), shared_mapping::in_children::absent);
   if (!memory)
     return not_mapped();
-  // Fresh pages are zero, and zero is what counters and cells start from.
+  // Fresh pages are zero, which is the initial value of counters and cells.
   const segment_header header{magic, layout};
   std::memcpy(memory.data(), &header, sizeof header);
   return std::unique_ptr<shm_segment>(new shm_segment(layout, std::move(*shared), std::move(memory)));
@@ -142,7 +143,7 @@ void shm_segment::prefault(std::uint32_t member, std::uint32_t index, std::size_
     return;
   assert(bytes <= layout_.chunk_bytes);
   const std::size_t end = round_up(bytes);
-  // Where the kernel cannot, the first touch of each page does the same, slower.
+  // If the kernel does not support this, the first touch of each page populates it, only slower.
   madvise(slot(member, index) + done, end - done, MADV_POPULATE_WRITE);
   done = end;
 }

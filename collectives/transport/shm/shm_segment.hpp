@@ -1,7 +1,8 @@
-// The memory that the members of a set on one host share, for one generation. One member makes it, the others
-// adopt its descriptor; it is sealed, so nobody can shrink it under another, and nothing in it is believed
-// before it has been compared with what this member expects. A segment is never reused: a member that was
-// frozen may still have it mapped.
+// The memory that the members of a process set on one host share during one generation. One member creates
+// the segment, and the others adopt its descriptor. The memory is sealed, so no process can shrink it while
+// others use it. A member checks the header against its own layout before it uses anything else in the
+// segment. A segment is never reused in a later generation, because a member that was frozen may still have
+// it mapped.
 #pragma once
 
 #include <atomic>
@@ -18,66 +19,68 @@
 
 namespace farandole {
 
-/// What all members must agree on; stands at the start of the segment.
+/// The parameters of a segment. All members must agree on them; the header of the segment holds them.
 struct segment_layout {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::uint32_t members = 1;                          ///< on this host
   std::uint32_t slots = 4;                            ///< data slots of each member
-  std::uint64_t chunk_bytes = std::uint64_t{1} << 20; ///< of one slot
-  std::uint64_t fast_path_bytes = 0;                  ///< fast path area of each member
-  std::uint64_t staging_bytes = 0; ///< of each member, for collectives that its callers run (staging_heap)
-  std::uint64_t heap_bytes = 0;    ///< of each member's results, which is mapped by itself (result_arenas)
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20; ///< size of one slot
+  std::uint64_t fast_path_bytes = 0;                  ///< size of each member's fast-path area
+  std::uint64_t staging_bytes = 0; ///< size of each member's staging memory (staging_heap.hpp)
+  std::uint64_t heap_bytes = 0;    ///< size of each member's result heap, which has a mapping of its own
 
-  /// What is wrong with it, if anything is.
+  /// Returns `invalid_argument` if a value is out of range.
   farandole::error check() const;
-  /// Of the memory that all members map: without the result heaps, which stand behind it.
+  /// Size of the part that shm_segment maps. The result heaps follow it.
   std::size_t segment_bytes() const;
-  /// Of the whole object, result heaps included. Pages that are never touched cost nothing.
+  /// Size of the whole memory object with the result heaps. Pages that are never touched cost nothing.
   std::size_t total_bytes() const;
 
   friend bool operator==(const segment_layout&, const segment_layout&) = default;
 };
 
-/// How far one member has come with the steps of a channel (shm_channel.hpp). Each counts steps, grows only,
-/// and is written by its member alone.
+/// The progress of one member in the steps of a channel (shm_channel.hpp). Only that member writes the
+/// counters, and they only grow. A counter has the value s + 1 once its condition holds for step s:
 struct member_progress {
-  shared_counter packed;   ///< its data of step s stands in slot s % slots: s + 1
-  shared_counter reduced;  ///< its segment of step s is reduced: s + 1
-  shared_counter released; ///< it reads no slot of step s any more: s + 1
+  shared_counter packed;   ///< the member's data is in slot s % slots
+  shared_counter reduced;  ///< the member has reduced its segment
+  shared_counter released; ///< the member no longer reads any slot of the step
 };
 
-/// Of one member's lane.
+/// The counters of one member's lane, and its heartbeat.
 struct member_counters : member_progress {
-  /// Where its lane works: the first step of the bundle plus one in the upper half, the core in the lower.
+  /// The lane's placement: the first step of its bundle plus one in the upper half, its core in the lower
+  /// half.
   alignas(64) std::atomic<std::uint64_t> place;
-  /// Counts up while its process makes progress; see heartbeat_words.hpp.
+  /// The process increments it while it makes progress; see heartbeat_words.hpp.
   alignas(64) std::atomic<std::uint32_t> heartbeat;
 };
 
 class shm_segment {
 public:
   static expected<std::unique_ptr<shm_segment>> create(const segment_layout& layout);
-  /// Size, seals and header must be those of `wanted`.
+  /// Maps the segment of another member. Fails unless its size, seals and header match `wanted`.
   static expected<std::unique_ptr<shm_segment>> adopt(descriptor shared, const segment_layout& wanted);
   shm_segment(const shm_segment&) = delete;
   shm_segment& operator=(const shm_segment&) = delete;
 
   const segment_layout& layout() const { return layout_; }
-  /// To hand to the other members, and to map the result heaps from; -1 once dropped.
+  /// The descriptor to pass to the other members and to map the result heaps from; -1 after
+  /// drop_descriptor().
   int shared_descriptor() const { return shared_.get(); }
-  /// Everybody has it: nobody else will.
+  /// Closes the descriptor. Call it when all members have adopted the segment.
   void drop_descriptor() { shared_.close(); }
 
   member_counters& counters(std::uint32_t member);
-  /// `index` < slots.
+  /// `index` must be less than the number of slots.
   std::byte* slot(std::uint32_t member, std::uint32_t index);
   std::span<std::byte> fast_path(std::uint32_t member);
-  /// Begins at a page.
+  /// Page-aligned.
   std::span<std::byte> staging(std::uint32_t member);
 
-  /// Takes the pages of this member's own slot before its first use, at a fraction of what single faults
-  /// cost. Called by the lane only; remembers what it has done.
+  /// Populates the pages of this member's own slot before their first use, which is cheaper than single page
+  /// faults. Does nothing for pages that are already populated. Only the lane may call it.
   void prefault(std::uint32_t member, std::uint32_t index, std::size_t bytes);
 
 private:
@@ -87,7 +90,7 @@ private:
   segment_layout layout_;
   descriptor shared_;
   shared_mapping memory_;
-  std::vector<std::size_t> prefaulted_; ///< by slot
+  std::vector<std::size_t> prefaulted_; ///< number of populated bytes, by slot
 };
 
 } // namespace farandole

@@ -1,6 +1,6 @@
-// Alltoall and reducescatter in shared memory: one round a chunk. A slot has a cell for each destination; in
-// round k every member writes into its cells piece k of what it sends to each, then reads, out of everybody's
-// slot, the cell that is meant for it.
+// Alltoall and reducescatter in shared memory, with one round for each chunk. A slot has one cell for each
+// destination. In round k every member writes piece k of the data for each destination into the cell of
+// that destination; then it reads its own cell from the slot of every other member.
 #include <cassert>
 
 #include "collectives/transport/bulk_copy.hpp"
@@ -13,7 +13,8 @@ namespace {
 
 class segments_in_chunks : public shm_collective {
 protected:
-  /// `longest`: of any segment of any member, alike on all. Cells are as large as that, if there is room.
+  /// `longest`: maximum size of any segment of any member; the same on all members. Cells have this size if
+  /// they fit into the slot.
   segments_in_chunks(const shm_job& job, std::size_t longest) : shm_collective(job, 2, 1) {
     assert(job.streams.longest() <= longest);
     const std::size_t room = job.channel.slot_bytes() / members() / share_alignment * share_alignment;
@@ -24,7 +25,7 @@ protected:
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::pack, step);
-    std::size_t used = 0; // what stays here needs no cell
+    std::size_t used = 0; // this member's own segment needs no cell
     for (std::uint32_t target = 0; target < members(); ++target)
       if (const auto bytes = segment(target, chunk).bytes; target != rank() && bytes > 0)
         used = target * chunk_bytes_ + bytes;
@@ -60,7 +61,7 @@ private:
 
 class alltoall_in_chunks : public segments_in_chunks {
 public:
-  /// No member knows what the others send to each other; `longest` bounds it.
+  /// No member knows how much the other members send to each other, so work::longest is used as a bound.
   explicit alltoall_in_chunks(const shm_job& job)
       : segments_in_chunks(job, job.bundle.longest * job.bundle.parts.size()) {}
 
@@ -101,7 +102,7 @@ private:
     return arrival::there;
   }
 
-  std::uint32_t unpacked_ = 0; ///< members whose rows of this chunk have been copied
+  std::uint32_t unpacked_ = 0; ///< number of members whose rows of this chunk have been copied
 };
 
 class reducescatter_in_chunks : public segments_in_chunks {

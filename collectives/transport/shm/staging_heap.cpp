@@ -12,7 +12,8 @@ namespace farandole {
 namespace {
 
 constexpr std::size_t cache_line = 64;
-/// More than an operation of small tensors needs, few enough to be quick.
+/// Minimum number of bytes to populate at a time: more than an operation on small tensors needs, but few
+/// enough to be fast.
 constexpr std::size_t least_prefault_bytes = std::size_t{256} << 10;
 
 } // namespace
@@ -20,7 +21,7 @@ constexpr std::size_t least_prefault_bytes = std::size_t{256} << 10;
 std::optional<staging_heap::place> staging_heap::take(std::size_t bytes) {
   const auto size = rounded_up(std::max<std::size_t>(bytes, 1), cache_line);
   if (size < bytes)
-    return std::nullopt; // more than can be counted
+    return std::nullopt; // the rounding overflowed
   const std::lock_guard guard(mutex_);
   collect();
   const auto at = free_.claim(size, cache_line);
@@ -52,7 +53,7 @@ void staging_heap::prefault(std::size_t bytes) {
     return;
   const auto end = std::min(rounded_up(std::max(bytes, prefaulted_ + least_prefault_bytes), page_bytes),
                             memory_.size() / page_bytes * page_bytes);
-  // Where the kernel cannot, the first touch of each page does the same, slower.
+  // If the kernel does not support this, the first touch of each page populates it, only slower.
   if (end > prefaulted_)
     madvise(memory_.data() + prefaulted_, end - prefaulted_, MADV_POPULATE_WRITE);
   prefaulted_ = std::max(bytes, end);

@@ -1,6 +1,7 @@
-// Where a member stages tensors for the collectives that its callers run: its part of the segment, which all
-// members of the host have mapped. A place is given out again only when no member reads it any more. So the
-// memory is bounded by what is under way at a time and not by the model.
+// The memory in which a member stages tensors for the collectives that its callers run. It is the member's
+// part of the shared segment, which all members of the host map. A block is reused only when no member
+// reads it any more. The memory is therefore bounded by the number of concurrent operations, not by the
+// size of the model.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace farandole {
 
-/// Of this member alone. Thread-safe.
+/// Allocator for this member's staging memory. Thread-safe.
 class staging_heap {
 public:
   explicit staging_heap(std::span<std::byte> memory) : memory_(memory), free_(memory.size()) {}
@@ -24,13 +25,13 @@ public:
     std::size_t bytes = 0;
   };
 
-  /// Whole cache lines; empty where there is no room now.
+  /// Allocates whole cache lines. Returns nothing if there is no room now.
   std::optional<place> take(std::size_t bytes);
-  /// Nobody reads it, or believes what it reads there.
+  /// Frees a block. No member may still read it, unless that member discards the data that it reads.
   void give_back(const place& which);
-  /// Likewise, as soon as `unread()` says so: it is asked when a place is wanted, and must not block.
+  /// Frees a block as soon as `unread()` returns true. take() polls `unread()`, which must not block.
   void give_back_when(const place& which, std::function<bool()> unread);
-  /// Takes the pages of the first `bytes` of the memory, at a fraction of what single faults cost.
+  /// Populates the pages of the first `bytes` bytes of the memory, which is cheaper than single page faults.
   void prefault(std::size_t bytes);
 
 private:
@@ -43,7 +44,7 @@ private:
   const std::span<std::byte> memory_;
   std::mutex mutex_;
   free_ranges free_;
-  std::vector<departing> departing_; ///< at most as many as there are places
+  std::vector<departing> departing_; ///< blocks of give_back_when() that are not free yet
   std::size_t prefaulted_ = 0;
 };
 

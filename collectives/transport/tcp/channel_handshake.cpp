@@ -11,15 +11,16 @@
 namespace farandole {
 namespace {
 
-/// Begins each hello, and is changed with the format of anything that follows.
+/// First bytes of each hello. They change whenever the format of anything after them changes.
 constexpr std::array<char, 16> format = {"farandole tcp 1"};
 constexpr std::string_view caller_label = "EXPORTER-farandole chunks of the caller";
 constexpr std::string_view answer_label = "EXPORTER-farandole chunks of the answerer";
 
-/// RFC 8446, sections 5.1 and 5.2: from change_cipher_spec to application_data; ciphertext of one record.
+/// RFC 8446, sections 5.1 and 5.2: content types from change_cipher_spec to application_data, and the
+/// maximum length of the ciphertext of one record.
 constexpr tls_record_rules any_record{20, 23, 16384 + 256};
 
-/// In the byte order of the members, which all run equal builds.
+/// In host byte order: all members run the same build.
 struct hello {
   std::array<char, 16> format{};
   std::uint64_t generation = 0;
@@ -28,10 +29,10 @@ struct hello {
   std::int32_t members = 0;
   std::int32_t from = 0;
   std::int32_t to = 0;
-  std::uint32_t suite = 0; ///< the caller's wish, perhaps with only_aes; in the answer, what both take
+  std::uint32_t suite = 0; ///< caller: the preferred suite, with flag only_aes; answer: the chosen suite
 };
 static_assert(sizeof(hello) == 48);
-/// Added to the suite by a member that cannot use another than AES.
+/// Flag in hello::suite of a member that supports only AES.
 constexpr std::uint32_t only_aes = 0x100;
 
 error refused(const std::string& reason) {
@@ -66,7 +67,7 @@ channel_handshake::answer(std::shared_ptr<const tls_credentials> credentials, co
       new channel_handshake(std::move(credentials), group, preferred, -1)};
 }
 
-/// Record by record, for what follows the hello is no TLS.
+/// Feeds the session one record at a time, because the bytes after the hello are not TLS.
 expected<std::size_t> channel_handshake::feed(std::span<const std::byte> received,
                                               std::vector<std::byte>& wire) {
   if (calls_ && received.empty() && record_.empty()) {
@@ -133,7 +134,7 @@ error channel_handshake::hear_hello() {
                    std::to_string(group_.generation));
   if (theirs.set != group_.set || theirs.column != group_.column || theirs.members != group_.members)
     return refused("the peer's connection is for another process set");
-  // Only higher ranks call, so a member's own call that is led back to it is refused here.
+  // Only higher ranks connect, so this check refuses a member's own connection that is reflected to it.
   const bool expected_rank = calls_ ? theirs.from == peer_ : theirs.from > group_.rank;
   if (!expected_rank || theirs.from >= group_.members || theirs.to != group_.rank)
     return refused("the peer's connection is from rank " + std::to_string(theirs.from) + " to rank " +
@@ -142,7 +143,8 @@ error channel_handshake::hear_hello() {
   return agree_on_suite(theirs.suite);
 }
 
-/// AES where both run it faster or one has nothing else; else what every processor runs well.
+/// Chooses AES if both ends run it faster or one end supports nothing else; otherwise ChaCha20-Poly1305,
+/// which is fast on every processor.
 error channel_handshake::agree_on_suite(std::uint32_t theirs) {
   const auto suite = static_cast<chunk_suite>(theirs & ~only_aes);
   const bool needs_aes = only_aes_ || (theirs & only_aes) != 0;
@@ -159,7 +161,7 @@ error channel_handshake::agree_on_suite(std::uint32_t theirs) {
 }
 
 error channel_handshake::export_keys() {
-  // Both hellos, the caller's first.
+  // The context is both hellos, first the one of the connecting end.
   std::vector<std::byte> context = calls_ ? spoken_ : heard_;
   const auto& second = calls_ ? heard_ : spoken_;
   context.insert(context.end(), second.begin(), second.end());

@@ -1,11 +1,12 @@
-// How two members prove to each other that they are before any tensor moves between them: TLS 1.3 with the
-// job's secret as pre-shared key, then one hello each way that says which pair of which set and generation
-// this connection belongs to, then a secret for each direction from the session's exporter. Pure: bytes go
-// in, bytes come out.
+// The mutual authentication of two members before any tensor moves between them:
+// 1. TLS 1.3 with a pre-shared key derived from the job's secret;
+// 2. one hello each way that names the process set, the generation and the two ranks of the connection;
+// 3. one secret for each direction from the exporter of the TLS session.
+// The class does no I/O: received bytes go in, and bytes to send come out.
 //
-// A recorded connection fails because both ends bring fresh randomness to TLS; a connection that somebody
-// leads back to where it came from, or to another member, fails by its hello; one of an earlier generation
-// likewise.
+// A replayed connection fails because both ends contribute fresh randomness to TLS. A connection that an
+// attacker reflects to its caller or redirects to another member fails because the hello names both ranks.
+// A connection of an earlier generation fails because the hello names the generation.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +22,19 @@
 
 namespace farandole {
 
-/// Derived with it, a key opens data connections and nothing else.
+/// Purpose for the key derivation. A key with this purpose is valid for data connections only.
 inline constexpr std::string_view data_purpose = "farandole data pre-shared key";
 
-/// What the members of one path have in common, and which of them this is.
+/// Identifies the members of one path, and this member among them.
 struct channel_group {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
-  std::uint32_t column = 0; ///< 0: the whole set; else one of its columns, counted from 1
+  std::uint32_t column = 0; ///< 0: the whole process set; else a cross-host group, numbered from 1
   std::int32_t members = 0;
   std::int32_t rank = 0; ///< within the path
 };
 
-/// Of an open connection. Each copy is wiped out of memory when it goes.
+/// The keys of an open connection. The destructor erases them from memory.
 struct channel_keys {
   chunk_suite suite = chunk_suite::aes_128_gcm;
   chunk_secret sealing{};
@@ -42,28 +43,29 @@ struct channel_keys {
   ~channel_keys();
 };
 
-/// One end of one connection. The higher rank calls, as TLS client.
+/// One end of one connection. The higher rank connects and is the TLS client.
 class channel_handshake {
 public:
-  /// The caller's end, towards this peer.
+  /// Creates the end of the member that connects to `peer`.
   static std::unique_ptr<channel_handshake> call(std::shared_ptr<const tls_credentials> credentials,
                                                  const channel_group& group, chunk_suite preferred,
                                                  std::int32_t peer);
-  /// The end of who is called, by nobody knows whom.
+  /// Creates the end of the member that accepts the connection. The peer is unknown until its hello.
   static std::unique_ptr<channel_handshake> answer(std::shared_ptr<const tls_credentials> credentials,
                                                    const channel_group& group, chunk_suite preferred);
 
-  /// Takes what came from the peer (nothing, to make a caller speak first) and adds to `wire` what must be
-  /// sent to it, an alert too if this fails. Returns how many bytes it took: all, unless done(); what is left
-  /// are chunks. After an error nothing more may be fed.
+  /// Processes bytes from the peer and appends to `wire` the bytes to send to it, including an alert if
+  /// this fails. The connecting end starts with an empty `received`. Returns the number of bytes consumed:
+  /// all of them, unless the handshake is done(); the rest are chunks. Must not be called again after an
+  /// error.
   expected<std::size_t> feed(std::span<const std::byte> received, std::vector<std::byte>& wire);
 
-  /// Both ends have proved who they are.
+  /// Whether both ends are authenticated and the keys are known.
   bool done() const { return done_; }
-  /// Whether the other end has proved that it knows the secret.
+  /// Whether the peer has proved that it knows the secret.
   bool proved() const { return session_.state() == tls_state::open; }
   std::int32_t peer() const { return peer_; }
-  /// Once done.
+  /// Valid once done().
   const channel_keys& keys() const { return keys_; }
 
 private:
@@ -77,13 +79,13 @@ private:
 
   const channel_group group_;
   chunk_suite suite_;
-  const bool only_aes_; ///< this host's OpenSSL refuses the other suite
+  const bool only_aes_; ///< ChaCha20-Poly1305 is not available() in this process
   const bool calls_;
-  std::int32_t peer_; ///< -1: unknown yet
+  std::int32_t peer_; ///< -1: not known yet
   tls_session session_;
-  std::vector<std::byte> record_; ///< of TLS, as far as it has come
-  std::vector<std::byte> heard_;
-  std::vector<std::byte> spoken_; ///< empty: no hello yet
+  std::vector<std::byte> record_; ///< the received part of the current TLS record
+  std::vector<std::byte> heard_;  ///< the received hello, as far as it has arrived
+  std::vector<std::byte> spoken_; ///< the hello that was sent; empty: none yet
   channel_keys keys_;
   bool done_ = false;
 };

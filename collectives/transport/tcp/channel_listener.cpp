@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-/// Callers that are let in before anything else is looked at.
+/// Maximum number of connections to accept in one step.
 constexpr int callers_at_once = 64;
 
 handshake_limits with_places_for(std::int32_t members, const handshake_limits& limits) {
@@ -58,7 +58,7 @@ void channel_listener::hear(number which, caller& from) {
     return advance(from);
   const auto state = look_for_first_record(from.talk.socket.get());
   if (state == first_record::gone)
-    from.talk.socket.close(); // it has said nothing worth telling
+    from.talk.socket.close(); // not counted as refused: it sent no complete record
   from.waits = state == first_record::missing;
   if (state == first_record::whole)
     table_.ready(which);
@@ -79,7 +79,7 @@ void channel_listener::accept_callers(clock::time_point current_time) {
       evict(*evicted);
     caller& from = callers_[which];
     from.talk.socket = std::move(accepted.socket);
-    hear(which, from); // mostly its first words are there already
+    hear(which, from); // the first record has usually arrived already
     forget_if_closed(which);
   }
 }
@@ -95,7 +95,7 @@ void channel_listener::begin_handshakes(clock::time_point current_time) {
 
 void channel_listener::advance(caller& with) {
   if (const error problem = with.talk.advance()) {
-    // Who only closes the connection has said nothing worth telling.
+    // A connection that closes without sending anything is not counted as refused.
     if (problem.kind == error_kind::precondition || with.talk.spoke)
       refuse(with.talk.socket.get(), problem.text);
     with.talk.socket.close();

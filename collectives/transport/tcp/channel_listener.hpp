@@ -1,6 +1,7 @@
-// Where higher ranks call: accepts connections, lets connections/handshake_table.hpp decide which of them may
-// begin a handshake and which must go, and gives away those that have proved that they are members. A
-// stranger costs it a descriptor and an entry in that table, for a second.
+// The listener to which the higher ranks connect. It accepts connections, and
+// connections/handshake_table.hpp decides which of them may start a handshake and which are closed.
+// take_proven() returns the authenticated members. A connection that sends no TLS hello costs a descriptor
+// and an entry in the table, for one second.
 #pragma once
 
 #include <poll.h>
@@ -25,30 +26,32 @@ class channel_listener {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// An empty socket: nobody calls. There are places for all members, beyond those of `limits`.
+  /// `socket` may be empty if no member connects to this one. The table has room for all members in
+  /// addition to `limits`.
   channel_listener(descriptor socket, std::shared_ptr<const tls_credentials> credentials,
                    const channel_group& group, chunk_suite preferred, const handshake_limits& limits);
 
-  /// Addresses of hosts from which members call: they are served first.
+  /// Sets the addresses of the hosts from which members connect. Their connections are served first.
   void expect(std::set<std::string> sources) { table_.expect(std::move(sources)); }
 
-  /// What poll() must look at, added to `polls`.
+  /// Appends to `polls` the descriptors for poll().
   void watch(std::vector<pollfd>& polls) const;
   std::size_t watched() const { return 1 + callers_.size(); }
-  /// Goes on where poll() has found something; `polled` are those that watch() added.
+  /// Processes the results of poll(). `polled` are the entries that watch() appended.
   void step(std::span<const pollfd> polled, clock::time_point current_time);
 
-  /// Those who have proved who they are since the last call.
+  /// Returns the members that were authenticated since the last call.
   std::vector<met_peer> take_proven();
-  /// Somebody who said something, or nothing for too long, was turned away; the last is remembered.
+  /// Counts a refused connection and remembers its reason. Connections that send nothing count once their
+  /// time has passed, not if they close before.
   void refuse(int socket, const std::string& reason);
   std::size_t refused() const { return refused_; }
   const std::string& last_refused() const { return last_refused_; }
 
 private:
   struct caller {
-    channel_talk talk; ///< without a handshake until the table lets it begin
-    bool waits = true; ///< for its first record
+    channel_talk talk; ///< has no handshake until the table lets it start
+    bool waits = true; ///< its first TLS record has not arrived completely
   };
   using number = handshake_table::connection;
 
@@ -65,9 +68,9 @@ private:
   const chunk_suite preferred_;
   const handshake_limits limits_;
   handshake_table table_;
-  std::map<number, caller> callers_; ///< those in the table
+  std::map<number, caller> callers_; ///< the same connections as in table_
   number next_ = 0;
-  std::optional<clock::time_point> paused_until_; ///< for want of descriptors
+  std::optional<clock::time_point> paused_until_; ///< no accept() until then: descriptors ran out
   std::vector<met_peer> proven_;
   std::size_t refused_ = 0;
   std::string last_refused_;

@@ -27,7 +27,7 @@ error channel_talk::advance() {
     const auto part = std::span{received}.first(static_cast<std::size_t>(got));
     auto taken = handshake->feed(part, wire);
     if (!taken) {
-      send_wire(); // perhaps the peer learns why
+      send_wire(); // best effort: an alert tells the peer the reason
       return taken.error();
     }
     const auto rest = part.subspan(*taken);

@@ -1,4 +1,4 @@
-// A handshake (channel_handshake.hpp) over a socket that never blocks.
+// Runs a handshake (channel_handshake.hpp) over a non-blocking socket.
 #pragma once
 
 #include <poll.h>
@@ -14,26 +14,26 @@
 
 namespace farandole {
 
-/// A member that has been met.
+/// An authenticated connection to a member.
 struct met_peer {
   std::int32_t rank = -1;
   descriptor socket;
   channel_keys keys;
-  std::vector<std::byte> early; ///< chunks that have come already
+  std::vector<std::byte> early; ///< received bytes after the handshake: the first chunks
 };
 
 struct channel_talk {
   descriptor socket;
   std::unique_ptr<channel_handshake> handshake;
-  std::vector<std::byte> wire;  ///< still to be sent
-  std::vector<std::byte> early; ///< what came behind the handshake
+  std::vector<std::byte> wire;  ///< bytes still to be sent
+  std::vector<std::byte> early; ///< received bytes after the handshake: the first chunks
   bool spoke = false;           ///< the peer has sent something
 
-  /// Takes in and sends what goes without waiting. After an error the connection is useless.
+  /// Receives and sends without blocking. After an error the connection is unusable.
   error advance();
-  /// Both ends have proved who they are, and the peer has been sent all that it needs.
+  /// Whether both ends are authenticated and all handshake bytes have been sent.
   bool done() const { return handshake->done() && wire.empty(); }
-  /// Once done.
+  /// Returns the connection. Call it once done().
   met_peer finish();
   short events() const { return static_cast<short>(wire.empty() ? POLLIN : POLLIN | POLLOUT); }
 

@@ -71,7 +71,7 @@ public:
   }
 
 private:
-  /// None of these calls depends on what a peer sends.
+  /// For calls whose success does not depend on data from a peer.
   static void require([[maybe_unused]] int done) { assert(done == 1); }
 
   EVP_CIPHER_CTX* seals_;

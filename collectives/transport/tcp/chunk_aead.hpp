@@ -1,5 +1,5 @@
-// Authenticated encryption of one chunk under one key. Several libraries do it; they give the same bytes, so
-// each end takes the fastest that it has.
+// Authenticated encryption (AEAD) of one chunk under one key. The implementations by different libraries
+// produce the same bytes, so each end uses the fastest one that it has.
 #pragma once
 
 #include <array>
@@ -19,28 +19,30 @@ inline constexpr std::size_t chunk_key_bytes = 32; ///< AES-128 uses the first h
 using chunk_nonce = std::array<unsigned char, chunk_nonce_bytes>;
 using chunk_key = std::array<unsigned char, chunk_key_bytes>;
 
-/// Not thread-safe. `sealed` holds the ciphertext and then the tag.
+/// Not thread-safe. `sealed` holds the ciphertext, followed by the tag.
 class chunk_aead {
 public:
   virtual ~chunk_aead() = default;
-  /// `sealed` has chunk_tag_bytes more than `plain`; they do not overlap.
+  /// `sealed` has chunk_tag_bytes bytes more than `plain`; they must not overlap.
   virtual void seal(const chunk_nonce& nonce, std::span<const std::byte> header,
                     std::span<const std::byte> plain, std::span<std::byte> sealed) = 0;
-  /// False: the header or the chunk is not what the peer sealed, and what lies in `plain` must not be used.
+  /// Returns false if the header or the chunk differs from what the peer sealed; `plain` must then not be
+  /// used.
   virtual bool open(const chunk_nonce& nonce, std::span<const std::byte> header,
                     std::span<const std::byte> sealed, std::span<std::byte> plain) = 0;
 };
 
-/// By OpenSSL.
+/// Implementation by OpenSSL.
 std::unique_ptr<chunk_aead> make_openssl_aead(chunk_suite suite, const chunk_key& key);
-/// AES-128-GCM by libipsec-mb (Debian package libipsec-mb1); null where this machine or this build lacks it.
+/// AES-128-GCM by libipsec-mb (Debian package libipsec-mb1). Null if this machine or this build lacks the
+/// library.
 std::unique_ptr<chunk_aead> make_ipsec_mb_aead(const chunk_key& key);
-/// By the fastest of these.
+/// The fastest available implementation.
 std::unique_ptr<chunk_aead> make_chunk_aead(chunk_suite suite, const chunk_key& key);
 
-/// Whether this process can use the suite: OpenSSL in FIPS mode refuses ChaCha20-Poly1305.
+/// Whether this process can use the suite. OpenSSL in FIPS mode refuses ChaCha20-Poly1305.
 bool available(chunk_suite suite);
-/// The one that this processor runs faster, of those available. Measured, in about 0.1 ms.
+/// The available suite that is faster on this processor. Measures both, which takes about 0.1 ms.
 chunk_suite faster_suite();
 
 } // namespace farandole

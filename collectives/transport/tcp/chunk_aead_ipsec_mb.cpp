@@ -1,5 +1,5 @@
-// AES-128-GCM by libipsec-mb, which uses a processor's widest AES instructions. The library is loaded when it
-// is first needed: it has 13 MB, and where it is missing OpenSSL does the same, at a third of the speed.
+// AES-128-GCM by libipsec-mb, which uses the widest AES instructions of the processor. The library has 13
+// MB, so it is loaded on first use. Without it OpenSSL does the same at a third of the speed.
 #include <dlfcn.h>
 #include <intel-ipsec-mb.h>
 
@@ -20,7 +20,8 @@ struct gcm_functions {
   explicit operator bool() const { return prepare != nullptr && seal != nullptr && open != nullptr; }
 };
 
-/// The layout of IMB_MGR belongs to one version of the library.
+/// Accepts only the version of the library that this file was compiled for: the layout of IMB_MGR depends
+/// on it.
 gcm_functions load() {
   void* library = ::dlopen("libIPSec_MB.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
@@ -70,7 +71,7 @@ public:
     gcm_.open(&state_.key, &state_.context, bytes(plain.data()), bytes(sealed.data()), plain.size(),
               nonce.data(), bytes(header.data()), header.size(), tag.data(), tag.size());
     const std::uint8_t* wanted = bytes(sealed.data()) + plain.size();
-    unsigned difference = 0; // all bytes are looked at, whichever is the first to differ
+    unsigned difference = 0; // constant time: all bytes are compared
     for (std::size_t at = 0; at < tag.size(); ++at)
       difference |= static_cast<unsigned>(tag[at] ^ wanted[at]);
     return difference == 0;

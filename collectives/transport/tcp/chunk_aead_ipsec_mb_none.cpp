@@ -1,4 +1,4 @@
-// Stands in where the build found no libipsec-mb: it knows x86 processors only.
+// Replaces chunk_aead_ipsec_mb.cpp in builds without libipsec-mb, which supports only x86 processors.
 #include "collectives/transport/tcp/chunk_aead.hpp"
 
 namespace farandole {

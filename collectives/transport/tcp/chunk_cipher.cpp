@@ -19,7 +19,8 @@ chunk_cipher::~chunk_cipher() {
   OPENSSL_cleanse(secret_.data(), secret_.size());
 }
 
-/// Key and nonce of this secret; and the next secret, of which the last cannot be found.
+/// Derives key and nonce from the current secret and replaces it with the next secret. The current secret
+/// cannot be computed from the next one.
 void chunk_cipher::derive() {
   chunk_key key{};
   derive_key(secret_, "farandole chunk key", key);
@@ -45,7 +46,7 @@ chunk_nonce chunk_cipher::next_nonce() {
 
 void chunk_cipher::seal(std::span<const std::byte> header, std::span<const std::byte> plain,
                         std::span<std::byte> sealed) {
-  const chunk_nonce nonce = next_nonce(); // perhaps under a new key
+  const chunk_nonce nonce = next_nonce(); // may change the key, so it comes before the use of aead_
   aead_->seal(nonce, header, plain, sealed);
 }
 

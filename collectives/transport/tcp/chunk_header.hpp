@@ -1,5 +1,5 @@
-// What stands in the clear before each sealed chunk; the chunk's tag authenticates it. 24 bytes, in the byte
-// order of the members, which all run equal builds.
+// The unencrypted header before each sealed chunk. The tag of the chunk authenticates it. It has 24 bytes
+// in host byte order: all members run the same build.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@
 namespace farandole {
 
 struct chunk_header {
-  std::uint32_t bytes = 0; ///< plaintext of this chunk
+  std::uint32_t bytes = 0; ///< size of the plaintext of this chunk
   message_phase phase = message_phase::hello;
-  std::uint64_t sequence = 0; ///< of the work that the message belongs to
-  std::uint64_t left = 0;     ///< bytes of the message from this chunk on, this one included
+  std::uint64_t sequence = 0; ///< work::sequence of the message
+  std::uint64_t left = 0;     ///< remaining bytes of the message, including this chunk
 
   static constexpr std::size_t size = 24;
   using encoded = std::array<std::byte, size>;
 
-  /// Of a message's chunk when so many bytes are left of it.
+  /// Header of the next chunk of a message of which `left` bytes remain.
   static chunk_header of(message_phase phase, std::uint64_t sequence, std::uint64_t left);
   encoded encode() const;
-  /// Nothing: no member writes such a header. A sender fills all chunks of a message but the last.
+  /// Returns nothing if the header is invalid. A sender fills every chunk of a message except the last.
   static std::optional<chunk_header> decode(std::span<const std::byte, size> bytes);
 
   friend bool operator==(const chunk_header&, const chunk_header&) = default;

@@ -1,4 +1,4 @@
-// Where a member's listener is, as its path addresses says it: "10.0.0.1:4711" or "[fd00::1]:4711".
+// The address of a member's listener in its path address: "10.0.0.1:4711" or "[fd00::1]:4711".
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct tcp_address {
   std::uint16_t port = 0;
 
   std::string text() const;
-  /// Of text by a peer.
+  /// Parses untrusted text from a peer.
   static expected<tcp_address> parse(std::string_view text);
   friend bool operator==(const tcp_address&, const tcp_address&) = default;
 };

@@ -18,9 +18,10 @@ constexpr std::size_t frame_of(std::size_t plaintext_bytes) {
   return chunk_header::size + plaintext_bytes + chunk_tag_bytes;
 }
 constexpr std::size_t frame_limit = frame_of(chunk_bytes_limit);
-/// What is read at once where no chunk has begun: many small messages, or the beginning of a large one.
+/// Minimum number of bytes to request in one read, so that one system call gets many small messages, or the
+/// start of a large one.
 constexpr std::size_t small_read = std::size_t{4} << 10;
-/// Chunks that go one way before the other way gets its turn.
+/// Number of chunks to move in one direction before the other direction gets its turn.
 constexpr int turn = 2;
 
 } // namespace
@@ -44,7 +45,7 @@ void tcp_channel::send(message_phase phase, std::uint64_t sequence, std::span<co
     write();
 }
 
-/// A goodbye may come between two chunks of a message, whose rest is then never sent.
+/// A goodbye may follow a chunk in the middle of a message; the rest of that message is never sent.
 void tcp_channel::say_goodbye(const goodbye& parting) {
   if (closed())
     return;
@@ -68,7 +69,7 @@ bool tcp_channel::write() {
       if (errno == EINTR)
         continue;
       if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        // What the peer said before it closed the connection is still to be read.
+        // Reading goes on: bytes that the peer sent before it closed the connection are still in the socket.
         deaf_peer_ = true;
         fail(text_of_errno(errno), false);
       }
@@ -80,7 +81,7 @@ bool tcp_channel::write() {
   return moved;
 }
 
-/// Small messages share a buffer, and so a system call.
+/// Small messages share the buffer and so a system call.
 bool tcp_channel::seal_next() {
   if (sends_.empty())
     return false;
@@ -127,14 +128,15 @@ bool tcp_channel::read() {
   return moved;
 }
 
-/// One system call for each chunk, up to the header of the next.
+/// Reads one chunk and the header of the next in one system call.
 bool tcp_channel::fill() {
   if (came_.from != 0) {
     std::memmove(came_.bytes.get(), &came_.bytes[came_.from], came_.to - came_.from);
     came_.to -= came_.from;
     came_.from = 0;
   }
-  // Before its header has come, the next chunk is taken for one of the message that has been asked for first.
+  // While the header of the next chunk is unknown, assume that the chunk belongs to the oldest pending
+  // receive().
   std::size_t frame = next_frame_;
   if (came_.to < chunk_header::size && !receives_.empty())
     frame = frame_of(std::min(receives_.front().left, chunk_bytes_limit));
@@ -176,7 +178,7 @@ bool tcp_channel::open_next() {
   const auto target = std::find_if(receives_.begin(), receives_.end(), [&](const incoming& incoming) {
     return incoming.phase == header->phase && incoming.sequence == header->sequence;
   });
-  // Nothing that the header says is believed before the chunk's tag has proved it.
+  // The header is untrusted until the tag of the chunk has authenticated it.
   if (target == receives_.end()) {
     early_ = open_in_place(clear, header->bytes);
     return false;

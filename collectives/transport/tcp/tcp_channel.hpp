@@ -1,6 +1,7 @@
-// One open connection to one member: messages are cut into chunks, sealed and sent, and chunks that come are
-// opened straight into the memory that waits for them. The socket never blocks; whoever owns the channel
-// polls it. What nobody has asked for yet stays in the connection, so TCP's own flow control bounds it.
+// One open connection to one member. Messages are cut into chunks, sealed and sent; received chunks are
+// decrypted directly into the memory of the matching receive(). The socket never blocks; the owner of the
+// channel polls it. A message without a matching receive() stays in the socket, so TCP flow control
+// provides the back-pressure.
 #pragma once
 
 #include <cstddef>
@@ -22,52 +23,56 @@ namespace farandole {
 
 class tcp_channel {
 public:
-  /// `early`: chunks that came with the last of the handshake.
+  /// `early`: bytes of chunks that arrived together with the end of the handshake.
   tcp_channel(descriptor socket, const channel_keys& keys, std::span<const std::byte> early);
 
   int socket() const { return socket_.get(); }
 
-  /// Memory and ticket stay as they are until the ticket has no message pending, or close().
+  /// The caller owns `bytes` and `ticket`. It must keep them valid, and must not access `bytes`, until the
+  /// ticket has no pending message or close() is called.
   void send(message_phase phase, std::uint64_t sequence, std::span<const std::byte> bytes,
             message_ticket& ticket);
   void receive(message_phase phase, std::uint64_t sequence, std::span<std::byte> bytes,
                message_ticket& ticket);
-  /// The last message of this member.
+  /// Sends the last message of this member. Messages that were not sent yet are dropped.
   void say_goodbye(const goodbye& parting);
 
-  /// Sends or takes in what goes without waiting, but only so much that the other direction gets its turn.
-  /// Whether anything moved. A message's ticket is done when its memory is needed no more.
+  /// Send and receive without blocking, but only a few chunks in one call, so that the other direction gets
+  /// its turn. They return whether any data moved. A message is no longer pending in its ticket once its
+  /// memory is not needed any more.
   bool write();
   bool read();
   bool wants_to_write() const { return !deaf_peer_ && unsent(); }
-  /// Whether bytes of messages are still here, even if they can never be sent.
+  /// Whether bytes of messages have not been passed to the socket yet, even if they can never be sent.
   bool unsent() const { return !closed() && (sealed_.from != sealed_.to || !sends_.empty()); }
-  /// Not while the next message is one that nobody has asked for.
+  /// False while the next message has no matching receive().
   bool wants_to_read() const { return !closed() && !end_.reached && !early_; }
-  /// Whether a chunk may have come of which poll() knows nothing any more: read() would take it in.
+  /// Whether the buffer may hold a complete chunk, which poll() on the socket would not report. read()
+  /// processes it.
   bool holds_chunk() const { return wants_to_read() && came_.to - came_.from >= next_frame_; }
-  /// Whether messages are under way, either way.
+  /// Whether a message is in progress in either direction.
   bool pending() const { return !receives_.empty() || unsent(); }
 
   bool heard_goodbye() const { return heard_goodbye_; }
-  /// What the peer said, of the length of a goodbye; nothing about it has been checked.
+  /// The goodbye of the peer. It has the length of a goodbye; its contents are not validated.
   const goodbye::encoded& heard() const { return heard_; }
   struct connection_end {
-    bool reached = false; ///< the peer has ended the connection, or it broke; all before has been taken in
-    std::string reason;   ///< why the connection is useless; empty: it is not
-    bool cheated = false; ///< the peer itself broke a rule; otherwise the connection ended
+    bool reached = false; ///< the connection ended or broke; everything before that has been read
+    std::string reason;   ///< why the connection is unusable; empty: it is usable
+    bool cheated = false; ///< the peer violated the protocol; otherwise the connection ended
   };
   const connection_end& end() const { return end_; }
 
-  /// From here on messages are taken in and forgotten, whoever has asked for them, until the peer's goodbye.
+  /// From now on received messages are discarded, even those with a matching receive(), until the peer's
+  /// goodbye.
   void seek_goodbye();
-  /// Takes in what has come and forgets it: after that, nothing can be received any more.
+  /// Reads all available bytes and discards them. Nothing can be received afterwards.
   void discard();
-  /// Whether the peer's host has everything that was sent, or never will.
+  /// Whether the peer's host has acknowledged everything that was sent, or never will.
   bool flushed() const;
-  /// Nothing more is sent: the peer reads what was, then the end.
+  /// Closes the sending direction: the peer reads everything that was sent, then the end of the stream.
   void finish();
-  /// Forgets all messages and their memory.
+  /// Closes the socket and drops all messages. Their memory is not accessed afterwards.
   void close();
   bool closed() const { return !socket_; }
 
@@ -93,15 +98,16 @@ private:
   };
 
   bool seal_next();
-  /// Whether a chunk was taken from what has come.
+  /// Processes the next buffered chunk. Returns whether a chunk was consumed.
   bool open_next();
-  /// Of the next chunk: opens it where it has come, once, or into this memory. False: it is not what the peer
-  /// sealed, and the connection has failed.
+  /// Decrypt the next chunk in the receive buffer (only once), or into `target`. They return false if the
+  /// chunk is not what the peer sealed; the connection has then failed.
   bool open_in_place(std::span<const std::byte> clear, std::size_t bytes);
   bool open_into(std::byte* target, std::span<const std::byte> clear, std::size_t bytes);
-  /// The next chunk, of so many bytes of plaintext, is done with.
+  /// Removes the next chunk, which has `bytes` bytes of plaintext, from the receive buffer.
   void consume(std::size_t bytes);
-  /// The next chunk is open and belongs to no message that is waited for.
+  /// Consumes the next chunk, which is decrypted in place: stores it if it is a goodbye, otherwise discards
+  /// it.
   bool take_or_forget(const chunk_header& header);
   bool fill();
   void fail(const std::string& reason, bool cheated);
@@ -111,18 +117,18 @@ private:
   chunk_cipher opener_;
   std::deque<outgoing> sends_;
   std::deque<incoming> receives_;
-  chunk_buffer sealed_; ///< what goes out next
-  chunk_buffer came_;   ///< what has come
-  bool opened_ = false; ///< the chunk at came_.from was opened where it lies
+  chunk_buffer sealed_; ///< sealed bytes to send next
+  chunk_buffer came_;   ///< received bytes
+  bool opened_ = false; ///< the chunk at came_.from is decrypted in place
   std::size_t next_frame_ =
-      chunk_header::size; ///< at least so many bytes must come before anything can be opened
+      chunk_header::size; ///< minimum number of buffered bytes before the next step of decryption
   goodbye::encoded last_words_{};
-  message_ticket unheeded_; ///< of last_words_
+  message_ticket unheeded_; ///< ticket of last_words_, which is never waited for
   goodbye::encoded heard_{};
   bool heard_goodbye_ = false;
   bool seeks_goodbye_ = false;
-  bool early_ = false;     ///< the next message is one that nobody has asked for
-  bool deaf_peer_ = false; ///< nothing more can be sent
+  bool early_ = false;     ///< the next message has no matching receive() yet
+  bool deaf_peer_ = false; ///< nothing more can be sent to the peer
   connection_end end_;
 };
 

@@ -26,19 +26,18 @@ const channel_keys keys_of_other{chunk_suite::aes_128_gcm, {2}, {1}};
 
 struct ends {
   int sockets[2] = {-1, -1};
-  std::unique_ptr<tcp_channel> held_tcp_channel, other;
+  std::unique_ptr<tcp_channel> own, other;
 
   explicit ends(std::span<const std::byte> early = {}) {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) == 0);
-    held_tcp_channel =
-        std::make_unique<tcp_channel>(descriptor{sockets[0]}, keys_of_one, std::span<const std::byte>{});
+    own = std::make_unique<tcp_channel>(descriptor{sockets[0]}, keys_of_one, std::span<const std::byte>{});
     other = std::make_unique<tcp_channel>(descriptor{sockets[1]}, keys_of_other, early);
   }
   void run() {
     for (bool moved = true; moved;) {
-      moved = held_tcp_channel->write();
+      moved = own->write();
       moved = other->write() || moved;
-      moved = held_tcp_channel->read() || moved;
+      moved = own->read() || moved;
       moved = other->read() || moved;
     }
   }
@@ -62,14 +61,14 @@ TEST_CASE("channel: what could not be sent before the connection broke stays uns
   ends pair;
   const bytes message = contents(1000);
   message_ticket sealed;
-  while (!pair.held_tcp_channel->wants_to_write())
-    pair.held_tcp_channel->send(message_phase::exchange, 0, message, sealed);
+  while (!pair.own->wants_to_write())
+    pair.own->send(message_phase::exchange, 0, message, sealed);
   CHECK(sealed.pending == 0); // its memory is not needed any more
   pair.other->close();
-  pair.held_tcp_channel->write();
-  CHECK_FALSE(pair.held_tcp_channel->end().reason.empty());
-  CHECK_FALSE(pair.held_tcp_channel->wants_to_write());
-  CHECK(pair.held_tcp_channel->unsent());
+  pair.own->write();
+  CHECK_FALSE(pair.own->end().reason.empty());
+  CHECK_FALSE(pair.own->wants_to_write());
+  CHECK(pair.own->unsent());
 }
 
 TEST_CASE("channel: messages of all lengths go both ways at once") {
@@ -83,9 +82,9 @@ TEST_CASE("channel: messages of all lengths go both ways at once") {
   for (std::size_t at = 0; at < lengths.size(); ++at) {
     remote[at].resize(lengths[at]);
     back[at].resize(lengths[at]);
-    pair.held_tcp_channel->send(message_phase::gather, 9, messages[at], sends);
+    pair.own->send(message_phase::gather, 9, messages[at], sends);
     pair.other->send(message_phase::gather, 9, messages[at], sends);
-    pair.held_tcp_channel->receive(message_phase::gather, 9, back[at], receives);
+    pair.own->receive(message_phase::gather, 9, back[at], receives);
     pair.other->receive(message_phase::gather, 9, remote[at], receives);
   }
   pair.run();
@@ -98,7 +97,7 @@ TEST_CASE("channel: messages of all lengths go both ways at once") {
 TEST_CASE("channel: a small message is one write of header, ciphertext and tag") {
   ends pair;
   message_ticket ticket;
-  pair.held_tcp_channel->send(message_phase::exchange, 1, contents(4), ticket);
+  pair.own->send(message_phase::exchange, 1, contents(4), ticket);
   CHECK(ticket.pending == 0);
   CHECK(taken(pair.sockets[1]).size() == chunk_header::size + 4 + chunk_tag_bytes);
 }
@@ -109,8 +108,8 @@ TEST_CASE("channel: what nobody has asked for stays in the connection, and is ta
   const bytes message = contents(1000);
   bytes first(1000), second(1000);
   pair.other->receive(message_phase::scatter, 2, second, receives);
-  pair.held_tcp_channel->send(message_phase::scatter, 1, message, sends);
-  pair.held_tcp_channel->send(message_phase::scatter, 2, message, sends);
+  pair.own->send(message_phase::scatter, 1, message, sends);
+  pair.own->send(message_phase::scatter, 2, message, sends);
   pair.run();
   CHECK(receives.pending == 1);
   CHECK_FALSE(pair.other->wants_to_read());
@@ -131,7 +130,7 @@ TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends th
     bytes target(100);
     pair.other->receive(message_phase::tree, 1, target, receives);
     pair.other->receive(message_phase::tree, 1, target, receives);
-    pair.held_tcp_channel->send(message_phase::tree, 1, message, sends);
+    pair.own->send(message_phase::tree, 1, message, sends);
     bytes wire = taken(pair.sockets[1]);
     tamper(pair, wire);
     if (!wire.empty())
@@ -170,7 +169,7 @@ TEST_CASE("channel: a member that sends another length than was agreed is told s
   message_ticket sends, receives;
   bytes target(50);
   pair.other->receive(message_phase::tree, 1, target, receives);
-  pair.held_tcp_channel->send(message_phase::tree, 1, contents(51), sends);
+  pair.own->send(message_phase::tree, 1, contents(51), sends);
   pair.run();
   CHECK(pair.other->end().reason == "it sent 51 bytes where 50 were expected");
   CHECK(pair.other->end().cheated);
@@ -181,9 +180,9 @@ TEST_CASE("channel: a goodbye comes through between two chunks, and behind what 
   ends pair;
   message_ticket sends, receives;
   const bytes large = contents(20'000'000);
-  pair.held_tcp_channel->send(message_phase::gather, 1, large, sends);
+  pair.own->send(message_phase::gather, 1, large, sends);
   REQUIRE(sends.pending == 1); // more than the connection takes at once
-  pair.held_tcp_channel->say_goodbye({5, {}});
+  pair.own->say_goodbye({5, {}});
   pair.run();
   CHECK_FALSE(pair.other->heard_goodbye());
   pair.other->seek_goodbye();
@@ -197,7 +196,7 @@ TEST_CASE("channel: chunks that came with the handshake are not lost") {
   {
     ends pair;
     message_ticket sends;
-    pair.held_tcp_channel->send(message_phase::barrier, 1, {}, sends);
+    pair.own->send(message_phase::barrier, 1, {}, sends);
     early = taken(pair.sockets[1]);
   }
   ends pair{early};

@@ -65,7 +65,8 @@ void tcp_meeting::dial(outgoing_call& to, clock::time_point current_time) {
   to.connecting = true;
 }
 
-/// A member listens when it tells its address, and stops only once it has met this one.
+/// A member listens before it publishes its address and until this member has connected to it. A refused
+/// connection therefore means that the member is gone; other errors are retried.
 void tcp_meeting::refuse_or_retry(outgoing_call& to, int number, const std::string& reason,
                                   clock::time_point current_time) {
   if (number == ECONNREFUSED)
@@ -119,7 +120,7 @@ void tcp_meeting::step_call(outgoing_call& to, short events, clock::time_point c
     assert(spoken);
   }
   if (const error problem = to.talk.advance()) {
-    // The peer has proved that it is a member, and is not the one that was announced.
+    // The peer knows the job's secret but is not the expected member; a retry would not help.
     if (problem.kind == error_kind::precondition && to.talk.handshake->proved())
       lose(to, problem.text);
     else

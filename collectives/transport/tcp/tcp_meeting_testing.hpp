@@ -1,5 +1,5 @@
-// What tests of members that meet share: members driven by one thread, with a clock that the test moves, and
-// a peer that plays one.
+// Helpers for tests of tcp_meeting: members that one thread drives with a clock of the test's own, and a
+// peer that impersonates a member.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ inline auto secret(std::string_view text = "the job's secret") {
   return std::make_shared<const tls_credentials>(text, data_purpose);
 }
 
-/// A member that meets the others.
+/// A member that connects to the other members.
 struct attendee {
   descriptor listener;
   std::uint16_t port = 0;
@@ -47,7 +47,7 @@ struct attendee {
                                             chunk_suite::aes_128_gcm, bounds);
     REQUIRE_FALSE(meeting->call(addresses, tcp_meeting::clock::now()));
   }
-  /// What has come by now, looked at when it is so much later.
+  /// Processes the pending events as if the clock were `later` ahead.
   void step(std::chrono::milliseconds later = {}) {
     std::vector<pollfd> polls;
     meeting->watch(polls);
@@ -58,7 +58,7 @@ struct attendee {
   }
 };
 
-/// Members of one set, ready to meet.
+/// The members of one process set. All but the last have started to connect.
 struct gathering {
   std::vector<attendee> members;
   std::vector<std::string> addresses;
@@ -71,12 +71,12 @@ struct gathering {
       members[static_cast<std::size_t>(rank)].begin({7, 3, 0, size, rank}, addresses, secret(), bounds);
   }
   attendee& last() { return members.back(); }
-  /// The last member comes late: strangers were there before it.
+  /// Starts the last member, after the test has opened connections of unauthenticated peers.
   void last_comes() {
     const auto size = static_cast<std::int32_t>(members.size());
     last().begin({7, 3, 0, size, size - 1}, addresses);
   }
-  /// Whether all met within so many rounds.
+  /// Whether all members are connected within `rounds` rounds.
   bool meet(int rounds = 3000) {
     while (rounds-- > 0) {
       bool complete = true;
@@ -93,7 +93,8 @@ struct gathering {
 
 inline const channel_group as_rank_1{7, 3, 0, 2, 1};
 
-/// Speaks with the listener as a member of this group would, until nobody has anything left to say.
+/// Runs a handshake with the listener as a member of `group` would, until the handshake fails or 20 rounds
+/// have passed.
 inline void impersonate(attendee& listener, const stranger& impostor, const channel_group& group,
                         const std::shared_ptr<const tls_credentials>& credentials, bytes* record = nullptr) {
   auto handshake = channel_handshake::call(credentials, group, chunk_suite::aes_128_gcm, 0);

@@ -11,10 +11,11 @@
 namespace farandole {
 namespace {
 
-/// How long a member that cannot meet all others goes on to meet the rest, to tell them why it leaves.
+/// How long a member that cannot connect to all others still connects to the rest, to tell them why it
+/// leaves.
 constexpr std::chrono::milliseconds rest_of_meeting{1000};
 
-/// Up to so many members, asking each connection costs no more than asking poll() which of them to ask.
+/// Up to this number of members, trying each connection costs no more than a poll() of all of them.
 constexpr std::int32_t few_members = 3;
 
 int milliseconds_until(std::chrono::steady_clock::time_point end, int limit) {
@@ -27,7 +28,7 @@ int milliseconds_until(std::chrono::steady_clock::time_point end, int limit) {
 
 expected<std::unique_ptr<tcp_messenger>> tcp_messenger::open(const tcp_options& options) {
   std::unique_ptr<tcp_messenger> made{new tcp_messenger(options)};
-  made->address_ = tcp_address{options.ip, 0}.text(); // tells the others' listeners where it calls from
+  made->address_ = tcp_address{options.ip, 0}.text(); // the others' listeners expect calls from it
   if (!options.listens)
     return made;
   auto listener = open_listener(options.ip, 0);
@@ -127,7 +128,7 @@ void tcp_messenger::meet_some(const deadline_and_abort& deadline) {
     if (channel && channel->wants_to_read())
       polls_.push_back({channel->socket(), POLLIN, 0});
   ::poll(polls_.data(), polls_.size(), milliseconds_until(deadline.deadline, longest_slice_ms));
-  const auto polled = polls_; // what follows uses it for its own
+  const auto polled = polls_; // turn_without_polling() and others may reuse polls_
   turn_without_polling();
   meeting_->step(std::span{polled}.first(strangers), clock::now());
   for (met_peer& peer : meeting_->take_met())
@@ -139,7 +140,8 @@ void tcp_messenger::meet_some(const deadline_and_abort& deadline) {
 
 // ---- messages ------------------------------------------------------------------------------------
 
-/// Null: the message will never be done, and the next wait() tells why.
+/// Returns null if the message can never complete. The ticket then stays pending, and the next wait()
+/// returns the reason.
 tcp_channel* tcp_messenger::channel_to(std::int32_t peer, message_ticket& ticket) {
   tcp_channel* channel = closed_ ? nullptr : channels_[static_cast<std::size_t>(peer)].get();
   if (channel != nullptr && !departure_.failure())
@@ -207,7 +209,7 @@ error tcp_messenger::wait_for(const std::function<bool()>& done, const deadline_
 }
 
 bool tcp_messenger::look_before_sleep() {
-  if (!options_.spins && !ledger_.pays())
+  if (!options_.spins && !yield_policy_.pays())
     return false;
   const auto start = clock::now();
   yield_policy::report report;
@@ -220,7 +222,7 @@ bool tcp_messenger::look_before_sleep() {
     report.longest = std::max(report.longest, report.all - before);
   }
   if (!options_.spins)
-    ledger_.saw(report);
+    yield_policy_.saw(report);
   return report.found;
 }
 
@@ -272,7 +274,7 @@ bool tcp_messenger::turn_without_polling() {
   return moved;
 }
 
-// ---- whom to blame --------------------------------------------------------------------------------------
+// ---- which member to blame ------------------------------------------------------------------------------
 
 void tcp_messenger::heed(std::int32_t peer) {
   const tcp_channel& channel = *channels_[static_cast<std::size_t>(peer)];
@@ -312,7 +314,7 @@ void tcp_messenger::leave() {
     tear_down();
 }
 
-/// From here on nobody on the network can reach the buffers.
+/// Sends the goodbyes and closes all connections. Afterwards no peer can reach the caller's buffers.
 void tcp_messenger::tear_down() {
   closed_ = true;
   const goodbye_round parting = departure_.leave();
@@ -326,8 +328,9 @@ void tcp_messenger::tear_down() {
     channel->say_goodbye(parting.message);
     told.push_back(channel);
   }
-  // A connection that is closed with something unread in it drops what the peer's host has not acknowledged.
-  // Of a member that leaves in order nobody has anything left to say.
+  // Closing a socket with unread bytes resets the connection, which drops sent bytes that the peer's host
+  // has not acknowledged. So unread bytes are discarded first, and after a failure this member also waits
+  // for the acknowledgement. When a member leaves in order, no peer sends it anything any more.
   const auto on_its_way = [&](tcp_channel* channel) {
     channel->write();
     channel->discard();

@@ -1,9 +1,9 @@
-// Messages between members over TCP, sealed, for one lane and one generation. A wait drives all connections
-// at once, in both directions, so members that send each other a lot at the same time never block each other.
-// A wait that fails (a peer is gone, the abort token was raised, the deadline passed) first closes
-// everything; only then does it return, so no memory is touched behind its caller's back.
+// The messenger over TCP: encrypted messages between members, for one lane and one generation. A wait
+// drives all connections in both directions at once, so members that send each other much data at the same
+// time never block each other. A wait that fails (a peer is gone, the abort token was raised, the deadline
+// passed) closes all connections before it returns, so no memory of the caller is accessed afterwards.
 //
-// Members that leave say goodbye and why (departure_protocol.hpp).
+// A member that leaves sends a goodbye with the reason (departure_protocol.hpp).
 #pragma once
 
 #include <poll.h>
@@ -28,7 +28,7 @@ namespace farandole {
 class tcp_messenger : public peer_messenger {
 public:
   static expected<std::unique_ptr<tcp_messenger>> open(const tcp_options& options);
-  /// Says goodbye, for at most half a second.
+  /// Sends goodbyes, for at most half a second.
   ~tcp_messenger() override;
   tcp_messenger(const tcp_messenger&) = delete;
   tcp_messenger& operator=(const tcp_messenger&) = delete;
@@ -56,36 +56,37 @@ private:
   explicit tcp_messenger(const tcp_options& options);
   error meet(const deadline_and_abort& deadline);
   void meet_some(const deadline_and_abort& deadline);
-  /// The first of those that have not been met, and why; empty: all have been.
+  /// The first member that is not connected yet, and the reason; empty: all are connected.
   std::string missing() const;
-  /// Of callers that the listener turned away; mostly empty.
+  /// A summary of the connections that the listener refused; usually empty.
   std::string refusals() const;
   void tell_missing(const std::string& missing);
   tcp_channel* channel_to(std::int32_t peer, message_ticket& ticket);
 
   error wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline);
-  /// Looks for news for as long as a wake-up would take. Whether anything moved.
+  /// Busy-polls for as long as a wake-up from sleep would take. Returns whether any data moved.
   bool look_before_sleep();
-  /// Moves what can be moved, after at most so much time. Whether anything was.
+  /// Moves data on all connections, after it has waited for at most `patience_ms`. Returns whether any data
+  /// moved.
   bool turn(int patience_ms);
   bool turn_without_polling();
-  /// What a channel has to say of its peer.
+  /// Reports the goodbye, violation or end of a channel to departure_.
   void heed(std::int32_t peer);
-  /// Listens a little: perhaps somebody says why connections were closed.
+  /// Waits for a short time for a goodbye that says why connections were closed.
   void hear_out();
   void leave();
   void tear_down();
 
   const tcp_options options_;
-  yield_policy ledger_{false};
+  yield_policy yield_policy_{false};
   departure_protocol departure_;
   descriptor listener_;
   std::string address_;
-  std::unique_ptr<tcp_meeting> meeting_;               ///< while members meet
-  std::vector<std::unique_ptr<tcp_channel>> channels_; ///< by rank; null: itself, or not met yet
+  std::unique_ptr<tcp_meeting> meeting_;               ///< only during connect()
+  std::vector<std::unique_ptr<tcp_channel>> channels_; ///< by rank; null: this member, or not connected yet
   std::vector<pollfd> polls_;
   std::string remark_;
-  std::string told_missing_; ///< as the options' meeting_news knows it
+  std::string told_missing_; ///< last text passed to tcp_options::meeting_news
   std::int32_t rank_ = 0;
   std::int32_t members_ = 0;
   std::uint64_t sequence_ = 0;

@@ -1,6 +1,5 @@
-// The path between hosts that needs nothing but TCP and the job's secret: every connection is authenticated
-// and everything on it is encrypted (docs/decisions/0025-tcp-path.md). exchange_path.hpp says how bundles
-// move.
+// The path between hosts that needs nothing but TCP and the job's secret. Every connection is authenticated
+// and encrypted (docs/decisions/0025-tcp-path.md). p2p_path.hpp moves the bundles.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +16,30 @@ namespace farandole {
 struct path_setup;
 
 struct tcp_options : p2p_options {
-  std::string secret; ///< of the job
+  std::string secret; ///< the job's secret
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
-  std::uint32_t column = 0; ///< 0: between all members of the set; else of one of its columns, from 1
-  /// Of this member's interface: nobody reaches it by another.
+  std::uint32_t column = 0; ///< 0: all members of the process set; else a cross-host group, numbered from 1
+  /// Address of this member's network interface. The listener is bound to it, so other interfaces cannot
+  /// reach it.
   std::string ip = "127.0.0.1";
-  /// Whether members of higher rank call this one: the highest has no listener.
+  /// Whether members of higher rank connect to this one. The highest rank has no listener.
   bool listens = true;
-  /// Told, while members meet, whom this one has not met yet and why, each time that it changes; in the end
-  /// that nobody is missing, by an empty text. From the lane's thread. May be null.
+  /// Called by the lane's thread during connect() with the member that is not connected yet and the reason,
+  /// each time that this text changes; at the end with an empty text. May be null.
   std::function<void(const std::string& missing)> meeting_news = {};
   /// Global ranks by rank within the path, for error texts; empty: the same numbers.
   std::vector<std::int32_t> global_ranks;
-  /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
+  /// Whether a wait may spin for some microseconds before it sleeps (futex_wait.hpp decides).
   bool spins = false;
 };
 
-/// A path that can be reached, and reaches nobody yet. Its destructor says goodbye, for at most half a
-/// second.
+/// Opens a path. Its listener, if it has one, accepts connections; the path itself connects to no member
+/// before connect(). Its destructor sends goodbyes, for at most half a second.
 expected<std::unique_ptr<p2p_path>> open_tcp_path(const tcp_options& options);
 
-/// Between the members of these ranks in the set: all (column 0), or those of a column.
+/// Opens a path between the members with these ranks in the process set: all of them (column 0), or a
+/// cross-host group.
 expected<std::unique_ptr<p2p_path>>
 open_tcp_between(const path_setup& setup, std::span<const std::int32_t> ranks, std::uint32_t column);
 

@@ -1,5 +1,6 @@
-// OpenSSL as it is in FIPS mode, as far as chunks are concerned: it has AES-GCM and refuses
-// ChaCha20-Poly1305. For the calling thread, while the object lives; what libipsec-mb does is not concerned.
+// Makes OpenSSL behave as in FIPS mode as far as chunks are concerned: it has AES-GCM and refuses
+// ChaCha20-Poly1305. The effect is limited to the calling thread and the lifetime of the object.
+// libipsec-mb is not affected.
 #pragma once
 
 #include <openssl/core_dispatch.h>
@@ -39,7 +40,7 @@ private:
     static OSSL_PROVIDER* provider = nullptr;
     return provider;
   }
-  /// All that the default provider has, of which it is asked, but for one cipher.
+  /// Forwards to the default provider, but leaves out one cipher.
   static const OSSL_ALGORITHM* query(void*, int operation, int* no_store) {
     static std::vector<OSSL_ALGORITHM> ciphers;
     const auto* all = OSSL_PROVIDER_query_operation(everything(), operation, no_store);

@@ -53,8 +53,8 @@ error ucx_context::start(const ucx_options& options) {
   ucp_config_t* config = nullptr;
   if (ucs_status_t status = ucx_.config_read(nullptr, nullptr, &config); status != UCS_OK)
     return failed("reading UCX's configuration", status);
-  // Settings of one transport go by their name without its prefix.
-  // What a UCX version does not know is no reason to fail: these only make it quieter and more careful.
+  // config_modify() takes the names of settings without the prefix "UCX_". Unknown settings are ignored,
+  // because they only make UCX quieter and more careful.
   auto set = [&](const char* name, const std::string& value) {
     ucx_.config_modify(config, name, value.c_str());
   };
@@ -63,11 +63,12 @@ error ucx_context::start(const ucx_options& options) {
   if (!variable("UCX_NET_DEVICES") && !devices.empty())
     set("NET_DEVICES", devices);
   set("WARN_INVALID_CONFIG", "n");
-  // The rendezvous protocol of UCX 1.13 over TCP fails an assertion, and ends the process, when a peer closes
-  // in the middle of it. Without it the receiver copies once more.
+  // Over TCP, the rendezvous protocol of UCX 1.13 fails an assertion, and ends the process, if a peer closes
+  // in the middle of it. Without that protocol the receiver copies once more.
   if (std::getenv("UCX_RNDV_THRESH") == nullptr)
     set("RNDV_THRESH", "inf");
-  // No cache of registered memory, so UCX needs no hooks in the allocator of a process that is not ours.
+  // Disable the registration cache, so that UCX needs no hooks in the allocator of a process that belongs to
+  // the user.
   set("RCACHE_ENABLE", "n");
   set("REG_METHODS", "direct");
   set("CONN_NB", "y"); // a host that does not answer must not block beyond the deadline

@@ -1,5 +1,5 @@
-// A UCX context with its one worker: made with the settings that this process needs, driven by one thread,
-// and slept on until there is news of the network.
+// A UCX context with its one worker. It is created with the settings that this process needs and driven by
+// one thread, which can sleep until there are network events.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ public:
   using clock = std::chrono::steady_clock;
 
   static expected<std::unique_ptr<ucx_context>> open(const ucx_options& options);
-  /// All endpoints must be closed. Requests that are left end here, by their callbacks.
+  /// All endpoints must be closed before. Pending requests end here: their callbacks are called.
   ~ucx_context();
   ucx_context(const ucx_context&) = delete;
   ucx_context& operator=(const ucx_context&) = delete;
@@ -27,16 +27,17 @@ public:
   ucp_worker_h worker() const { return worker_; }
   std::string address() const;
 
-  /// Takes in and sends what goes without waiting; calls the callbacks of requests and endpoints. Whether
-  /// anything moved.
+  /// Receives and sends without blocking, and calls the callbacks of requests and endpoints. Returns whether
+  /// any bytes were moved.
   bool progress() { return ucx_.worker_progress(worker_) != 0; }
-  /// Sleeps until UCX has news, or for a slice, which grows from call to call. False: there is news already.
+  /// Sleeps until UCX reports an event, or for a slice, which grows from call to call. Returns false if there
+  /// is an event already.
   bool sleep(clock::time_point deadline);
-  /// The next sleep takes the shortest slice.
+  /// Makes the next sleep use the shortest slice.
   void reset_sleep() { slice_ms_ = 1; }
-  /// Drives the worker until then, or until this is done.
+  /// Drives the worker until the deadline, or until `done` returns true.
   void progress_until(clock::time_point deadline, const std::function<bool()>& done);
-  /// Drives the worker until all requests are done or the time has come, then forgets them.
+  /// Drives the worker until all requests are done or the deadline has passed, then frees them.
   void await_and_free(std::span<void* const> requests, clock::time_point deadline);
 
 private:

@@ -1,5 +1,4 @@
-// UCX's connections to the other members, by rank. What becomes of them is reported to the departure
-// protocol.
+// UCX's connections to the other members, by rank. Broken connections are reported to the departure protocol.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +15,25 @@ class ucx_endpoints {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// Both outlive the endpoints that are not closed.
+  /// Both must outlive all open endpoints.
   ucx_endpoints(ucx_context& context, departure_protocol& departing)
       : context_(context), departure_(departing) {}
   ucx_endpoints(const ucx_endpoints&) = delete;
   ucx_endpoints& operator=(const ucx_endpoints&) = delete;
 
-  /// One to each address but this member's own. The error is of a member that has no address; UCX's own are
-  /// reported as lost connections.
+  /// Creates an endpoint to each address except this member's own. Returns an error if a member has no
+  /// address. Errors of UCX are reported to the departure protocol as lost connections.
   error create(std::span<const std::string> addresses, std::int32_t rank);
-  /// Null: there is none, or not any more.
+  /// The endpoint to the peer; null if there is none or it has been closed.
   ucp_ep_h to(std::int32_t peer) const { return table_[static_cast<std::size_t>(peer)].handle; }
 
-  /// Waits until UCX has passed on what it was given to send.
+  /// Waits until UCX has sent all messages that it has accepted.
   void flush(clock::time_point deadline);
-  /// Closes those that work in agreement with their peers.
+  /// Closes the working endpoints by a handshake with their peers.
   void close(clock::time_point deadline);
-  /// Closes what is left at once. Nothing may be driven any further before the worker is destroyed: what is
-  /// half sent has been dropped, and what was queued behind it would reach the peer as the other half (UCX
-  /// 1.13; the peer then fails an assertion).
+  /// Closes the remaining endpoints at once. The worker must not be driven again before it is destroyed: a
+  /// half-sent message has been dropped, and the messages queued behind it would reach the peer as its other
+  /// half (UCX 1.13; the peer then fails an assertion).
   void break_all();
 
 private:

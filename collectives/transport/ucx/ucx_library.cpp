@@ -11,7 +11,8 @@
 namespace farandole {
 namespace {
 
-/// What UCX reads once, while it is loaded, and what nothing else can set. A person's own value wins.
+/// Settings that UCX reads only while it is loaded and only from the environment. A value that the user has
+/// set takes precedence.
 constexpr const char* load_settings[] = {
     "UCX_HANDLE_ERRORS=none",
     "UCX_DEBUG_SIGNO=0",
@@ -25,9 +26,9 @@ constexpr const char* load_settings[] = {
     "UCX_WARN_UNUSED_ENV_VARS=n",
 };
 
-/// Shows UCX the settings above while it lives. setenv() would do, were it not that it may move the
-/// environment under the feet of another thread's getenv(): here both arrays stay valid for ever, and another
-/// thread that changes its environment meanwhile keeps its change. For one caller only.
+/// Adds the settings above to the environment during its lifetime. It does not use setenv(), which may move
+/// the environment while another thread is in getenv(). Here both arrays stay valid for ever, and if another
+/// thread changes its environment meanwhile, that change is kept. For one thread at a time.
 class shown_settings {
 public:
   shown_settings() : before_(environ) {
@@ -37,7 +38,7 @@ public:
     for (const char* setting : load_settings) {
       const std::string_view text = setting;
       if (std::getenv(std::string{text.substr(0, text.find('='))}.c_str()) == nullptr)
-        extended.push_back(const_cast<char*>(setting)); // nobody writes through environ
+        extended.push_back(const_cast<char*>(setting)); // no code writes through environ
     }
     extended.push_back(nullptr);
     shown_ = extended.data();

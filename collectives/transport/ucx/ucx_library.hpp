@@ -1,8 +1,8 @@
-// UCX is loaded when a job first spans hosts, not when the process starts: a job on one host pays nothing for
-// it, a machine without it can run everything else, and its symbols stay out of the process' global scope.
-// Left to itself it would also handle SIGSEGV, SIGHUP and others and rewrite munmap() in a process that
-// belongs to somebody else, and only its environment can tell it not to; so it is loaded under an environment
-// of its own.
+// Loads UCX when a job first needs it, not when the process starts. Jobs that do not use it pay nothing for
+// it, a machine without it can run all other paths, and its symbols stay out of the global scope of the
+// process. By default UCX would also handle SIGSEGV, SIGHUP and other signals and patch munmap() in a process
+// that belongs to the user. Only environment variables can disable this, so UCX is loaded under an
+// environment of its own.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -37,8 +37,8 @@ struct ucx_library {
   decltype(&::ucs_status_string) status_string;
 };
 
-/// Loads it once; it stays until the process ends, for UCX keeps state of its own that outlives every worker.
-/// The error says what could not be found. Thread-safe.
+/// Loads UCX once. It stays loaded until the process ends, because UCX keeps state that outlives every
+/// worker. The error says what could not be found. Thread-safe.
 const expected<ucx_library>& load_ucx();
 
 } // namespace farandole

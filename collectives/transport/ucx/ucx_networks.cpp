@@ -11,7 +11,7 @@ namespace farandole {
 
 namespace {
 
-/// "ud:aux" is "ud" used for one purpose.
+/// The names in a list, without suffixes: "ud:aux" is "ud" for one purpose.
 std::vector<std::string> names_in(const std::string& list) {
   std::vector<std::string> names;
   std::stringstream parts(list);
@@ -20,7 +20,7 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-/// A list that begins with "^" names what is left out.
+/// Whether a value of UCX_TLS allows TCP. A list that begins with "^" names the excluded transports.
 bool allows_tcp(const std::string& list) {
   const bool excludes = list.starts_with('^');
   const auto names = names_in(excludes ? list.substr(1) : list);
@@ -39,10 +39,10 @@ std::string interface_with(const std::string& ip) {
   return found == addresses->end() ? std::string() : found->interface;
 }
 
-/// Names in a folder of /sys/class/infiniband's shape, as UCX calls their first ports.
+/// The devices in a folder with the layout of /sys/class/infiniband, by UCX's names of their first ports.
 std::vector<std::string> rdma_devices_in(const std::string& folder) {
   std::vector<std::string> devices;
-  std::error_code problem; // mostly there is no such folder
+  std::error_code problem; // usually the folder does not exist
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem))
     devices.push_back(entry.path().filename().string() + ":1");
   std::sort(devices.begin(), devices.end());

@@ -1,4 +1,4 @@
-// Stands in for the ucx path where the build found no UCX.
+// Replaces the ucx path in builds that found no UCX.
 #include "collectives/transport/ucx/ucx_path.hpp"
 
 namespace farandole {

@@ -55,7 +55,8 @@ void ucx_requests::post_receive(std::int32_t peer, std::uint64_t tag, std::uint6
                                 std::span<std::byte> bytes, message_ticket& ticket) {
   record& made = new_record(peer, true, bytes.size(), ticket);
   ucp_request_param_t params{};
-  // Always by callback: UCX 1.13 does not tell the length of what it completes on the spot.
+  // Completion is always by callback, because UCX 1.13 does not report the length of receives that complete
+  // immediately.
   params.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   params.cb.recv = &ucx_requests::on_received;
@@ -64,7 +65,7 @@ void ucx_requests::post_receive(std::int32_t peer, std::uint64_t tag, std::uint6
       context_.ucx().tag_recv_nbx(context_.worker(), bytes.data(), bytes.size(), tag, mask, &params);
   if (UCS_PTR_IS_ERR(request))
     finish_receive(made, UCS_PTR_STATUS(request), ucp_tag_recv_info_t{});
-  else if (made.ticket != nullptr) // else the callback has come already, and the request is gone
+  else if (made.ticket != nullptr) // otherwise the callback was called already and has freed the request
     made.request = request;
 }
 
@@ -77,7 +78,7 @@ void ucx_requests::on_sent(void* request, ucs_status_t status, void* owner) {
 void ucx_requests::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
                                void* owner) {
   record& done = *static_cast<record*>(owner);
-  const ucp_tag_recv_info_t copy = *info; // lies in the request
+  const ucp_tag_recv_info_t copy = *info; // `info` lies in the request
   done.owner->context_.ucx().request_free(request);
   done.owner->finish_receive(done, status, copy);
 }
@@ -91,9 +92,9 @@ void ucx_requests::finish_receive(record& done, ucs_status_t status, const ucp_t
   }
 }
 
-/// A message that failed stays pending for ever, so that no wait for its ticket can take its memory for
-/// filled, or its bytes for sent: it ends with the failure, in the operation that the message belongs to. For
-/// goodbyes nobody asks.
+/// A failed message stays pending for ever. Therefore no wait for its ticket can treat its memory as filled
+/// or its bytes as sent: the wait returns the failure, in the operation to which the message belongs.
+/// Goodbyes are not waited for in this way.
 void ucx_requests::finish(record& done, ucs_status_t status) {
   const bool asked_for = done.ticket != &heard_ticket_ && done.ticket != &spoken_ticket_;
   if (status == UCS_OK || !asked_for)
@@ -125,7 +126,7 @@ std::uint64_t ucx_requests::goodbye_tag(std::int32_t source) const {
   return ucx_tag{group_.generation, group_.set, 0, message_phase::goodbye, source}.bits();
 }
 
-/// Any process that knows the worker's address may send a goodbye, so its tag is checked too.
+/// Checks the tag too, because any process that knows the worker's address may send a goodbye.
 void ucx_requests::hear(ucs_status_t status, const ucp_tag_recv_info_t& info) {
   if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED)
     return;
@@ -133,7 +134,7 @@ void ucx_requests::hear(ucs_status_t status, const ucp_tag_recv_info_t& info) {
   if ((info.sender_tag & ucx_tag_any_work) != (goodbye_tag(source) & ucx_tag_any_work) ||
       static_cast<std::size_t>(source) >= receives_.size())
     return;
-  const std::size_t length = status == UCS_OK ? info.length : 0; // too long: no goodbye
+  const std::size_t length = status == UCS_OK ? info.length : 0; // too long for a goodbye
   departure_.hear(source, std::span{heard_}.first(length));
   require(source);
 }

@@ -1,5 +1,5 @@
-// The messages that UCX has not finished, and the posted receive of the next goodbye. How they end is
-// reported to their tickets and to the departure protocol.
+// The messages in progress in UCX, and the posted receive of the next goodbye. Their ends are reported to
+// their tickets and to the departure protocol.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace farandole {
 
 class ucx_requests {
 public:
-  /// `group`: generation and set of all goodbyes. The context is destroyed before the requests.
+  /// `group`: the generation and set of all goodbyes. The context must be destroyed before this object.
   ucx_requests(ucx_context& context, const ucx_endpoints& endpoints, departure_protocol& departing,
                const ucx_tag& group)
       : context_(context), endpoints_(endpoints), departure_(departing), group_(group) {}
@@ -29,25 +29,27 @@ public:
     receives_.resize(static_cast<std::size_t>(members));
   }
 
-  /// After a failure nothing more is begun, and what was asked for will never be done: the next wait tells.
+  /// After a failure, no message is started and the ticket stays pending, so the next wait reports the
+  /// failure.
   void send(std::int32_t peer, const ucx_tag& tag, std::span<const std::byte> bytes, message_ticket& ticket);
   void receive(std::int32_t peer, const ucx_tag& tag, std::span<std::byte> bytes, message_ticket& ticket);
 
-  /// Posts the receive of a goodbye of whatever member, unless it is posted. To be repeated while members are
-  /// listened to.
+  /// Posts the receive of a goodbye of any member, unless it is posted already. Must be called repeatedly
+  /// while members may send goodbyes.
   void listen();
-  /// Sends the goodbyes where there are endpoints, and drives UCX until it has taken the messages.
+  /// Sends the goodbyes to the members that have endpoints, and drives UCX until it has accepted the
+  /// messages.
   void say(const goodbye_round& parting, ucx_context::clock::time_point deadline);
-  /// They end by their callbacks, when the context is driven or destroyed.
+  /// Cancels the posted receives. Their callbacks are called when the context is driven or destroyed.
   void cancel_receives();
 
 private:
-  /// A request that UCX has not finished. Its address is what UCX gives back.
+  /// A request in progress. UCX passes its address to the callbacks.
   struct record {
     ucx_requests* owner = nullptr;
     message_ticket* ticket = nullptr; ///< null: free
     void* request = nullptr;          ///< null: free, or UCX does not need it
-    std::int32_t peer = -1;           ///< -1: a goodbye is received, of any member
+    std::int32_t peer = -1;           ///< -1: the receive of a goodbye of any member
     bool receives = false;
     std::size_t bytes = 0;
   };
@@ -60,12 +62,12 @@ private:
                  message_ticket& ticket);
   void post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask, std::span<std::byte> bytes,
                     message_ticket& ticket);
-  /// UCX has no more to do with the message, whose memory is the caller's again.
+  /// Called when UCX is done with the message; its memory belongs to the caller again.
   void finish(record& done, ucs_status_t status);
   void finish_receive(record& done, ucs_status_t status, const ucp_tag_recv_info_t& info);
   std::uint64_t goodbye_tag(std::int32_t source) const;
   void hear(ucs_status_t status, const ucp_tag_recv_info_t& info);
-  /// That receives are posted of a peer that may have left.
+  /// Tells the departure protocol if receives from the peer, which may have left, are posted.
   void require(std::int32_t peer);
 
   ucx_context& context_;
@@ -73,13 +75,13 @@ private:
   departure_protocol& departure_;
   const ucx_tag group_;
   std::int32_t rank_ = 0;
-  std::deque<record> records_; ///< addresses stay
+  std::deque<record> records_; ///< a deque, so that addresses are stable
   std::vector<record*> free_;
-  std::vector<std::size_t> receives_; ///< posted and not done, by rank
+  std::vector<std::size_t> receives_; ///< number of receives in progress, by rank
   goodbye::encoded heard_{};
-  goodbye::encoded spoken_{};    ///< here, for a peer may never take it
+  goodbye::encoded spoken_{};    ///< kept here, because a peer may never receive it
   message_ticket heard_ticket_;  ///< of the posted receive of a goodbye: at most one is pending
-  message_ticket spoken_ticket_; ///< of the own goodbyes
+  message_ticket spoken_ticket_; ///< of this member's goodbyes
 };
 
 } // namespace farandole

@@ -1,7 +1,7 @@
-// Every UCX message carries a 64-bit tag; the receiver takes only the messages whose tag it asked for. The
-// tag says to which generation, set and work a message belongs, in which phase of it, and who sent it, so
-// nothing of one work can be taken for a piece of another. Pieces of one phase between the same two members
-// arrive in the order of sending.
+// Every UCX message carries a 64-bit tag, and the receiver accepts only messages with the requested tag. The
+// tag states the generation, set and work of a message, its phase, and its sender, so that a message of one
+// work cannot be taken for a piece of another. Pieces of one phase between the same two members arrive in the
+// order of sending.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace farandole {
 
-/// Layout, from the top: generation 12 bits, set 16, sequence 16, phase 4, source 16. A worker serves one
-/// generation and one set, so wrapping numbers only have to tell neighbours apart.
+/// Layout, from the highest bit: generation 12 bits, set 16, sequence 16, phase 4, source 16. A worker serves
+/// one generation and one set, so numbers that wrap around only have to tell adjacent values apart.
 struct ucx_tag {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;

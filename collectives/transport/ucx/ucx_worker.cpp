@@ -29,9 +29,10 @@ ucx_worker::~ucx_worker() {
   tear_down();
 }
 
-/// A failure here closes nothing yet: UCX 1.13 aborts a process that makes an endpoint to a peer whose own
-/// connection to it has come and gone (an assertion in uct_tcp_ep_destroy_progress), and others may still be
-/// making theirs. They miss nothing: everybody connects to everybody, so each sees for itself who is dead.
+/// A failure here closes no connection yet. UCX 1.13 aborts a process (by an assertion in
+/// uct_tcp_ep_destroy_progress) that creates an endpoint to a peer whose own connection to the process was
+/// opened and closed before, and other members may still be creating theirs. They lose no information: every
+/// member connects to all others, so each detects dead members itself.
 error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t rank,
                           const deadline_and_abort& deadline) {
   assert(members_ == 0 && "a worker connects once");
@@ -42,11 +43,13 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
   requests_.meet(rank_, members_);
   connecting_ = true;
   error problem = endpoints_.create(addresses, rank_);
-  // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
+  // UCX does not notice the death of a silent peer to which nothing was sent, so both ends send a message
+  // first.
   if (!problem)
     problem = with_remedy(greeting_.exchange(*this, departure_, deadline));
-  // An endpoint has a connection for each device, and each becomes one only while both ends are driven. So
-  // nobody stops driving its worker before all others have said that theirs are made.
+  // An endpoint has one connection for each device, and each is established only while both ends drive their
+  // workers. So each member drives its worker until all others have reported that their connections are
+  // established.
   if (!problem)
     problem = flush(deadline);
   if (!problem)
@@ -98,7 +101,7 @@ error ucx_worker::flush(const deadline_and_abort& deadline) {
   ucp_request_param_t params{};
   void* request = context_->ucx().worker_flush_nbx(context_->worker(), &params);
   if (!UCS_PTR_IS_PTR(request))
-    return {}; // done, or an endpoint is broken, which its error handler has told
+    return {}; // done, or an endpoint is broken, which its error handler has reported
   error problem = wait_for(
       [&] { return !context_ || context_->ucx().request_check_status(request) != UCS_INPROGRESS; }, deadline);
   if (context_)
@@ -163,15 +166,16 @@ void ucx_worker::give_up(const error& reason) {
   tear_down();
 }
 
-/// Receives are cancelled and waited for, endpoints closed, the worker destroyed, in this order; from here on
-/// neither UCX nor anybody on the network can reach the buffers.
+/// Flushes goodbyes, cancels receives, closes the endpoints and destroys the worker, in this order.
+/// Afterwards neither UCX nor any process on the network can access the buffers.
 void ucx_worker::tear_down() {
   if (!context_)
     return;
   const goodbye_round parting = departure_.leave();
   const auto end = clock::now() + parting.patience;
   requests_.say(parting, end);
-  // A send is done when UCX has the bytes; closing by force would drop what it has not passed on.
+  // UCX completes a send when it has buffered the bytes; a forced close would drop bytes that it has not sent
+  // on.
   endpoints_.flush(end);
   requests_.cancel_receives();
   if (parting.message.culprit == goodbye::in_order)

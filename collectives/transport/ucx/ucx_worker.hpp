@@ -1,8 +1,9 @@
-// A messenger over UCX, for one lane and one generation: messages out of and into the caller's memory, and
-// waits that end by themselves. A wait that fails (a peer is gone, the abort token was raised, the deadline
-// passed) first tears everything down; only then does it return, so no memory is touched behind its back.
+// A messenger over UCX, for one lane and one generation. Messages use the caller's memory, and waits end
+// early on failure. A wait that fails (a peer is gone, the abort token was raised, the deadline has passed)
+// first closes everything and only then returns, so the caller's memory is not accessed afterwards.
 //
-// Its endpoints and requests report what they see to the departure protocol, which decides whom to blame.
+// Its endpoints and requests report their observations to the departure protocol, which decides which member
+// to blame.
 #pragma once
 
 #include <chrono>
@@ -26,13 +27,13 @@ namespace farandole {
 class ucx_worker : public peer_messenger {
 public:
   static expected<std::unique_ptr<ucx_worker>> open(const ucx_options& options);
-  /// Says goodbye, then closes. Bounded by half a second.
+  /// Sends goodbyes, then closes. Takes at most half a second.
   ~ucx_worker() override;
   ucx_worker(const ucx_worker&) = delete;
   ucx_worker& operator=(const ucx_worker&) = delete;
 
   std::string address() const override { return context_ ? context_->address() : std::string{}; }
-  /// Makes an endpoint to each member and proves it with messages each way.
+  /// Creates an endpoint to each member, and verifies each by messages in both directions.
   error connect(std::span<const std::string> addresses, std::int32_t rank,
                 const deadline_and_abort& deadline) override;
 
@@ -45,10 +46,11 @@ public:
   void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
                message_ticket& ticket) override;
 
-  /// Takes in what has come, without waiting. Before sending, lest a write to a closed connection be all that
-  /// is seen of a member that had said why it closed it.
+  /// Processes received messages without blocking. Call it before sending: otherwise a failed write to a
+  /// closed connection could hide the goodbye of the member that closed it.
   void look() override;
-  /// Blocks until all messages of the ticket are done. After an error nothing of this worker exists any more.
+  /// Blocks until all messages of the ticket are done. After an error the UCX context and its endpoints are
+  /// destroyed.
   error wait(const message_ticket& ticket, const deadline_and_abort& deadline) override;
   error flush(const deadline_and_abort& deadline) override;
   void give_up(const error& reason) override;
@@ -57,12 +59,12 @@ private:
   using clock = std::chrono::steady_clock;
 
   ucx_worker(std::unique_ptr<ucx_context> context, const ucx_options& options);
-  /// What failed while members met may be for want of a fabric that UCX may use.
+  /// Adds a remedy to an error of connect(): the cause may be the lack of a fabric that UCX may use.
   error with_remedy(error problem) const;
   ucx_tag tag(message_phase phase, std::int32_t source) const;
 
   error wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline);
-  /// Listens a little: perhaps a member says why connections were closed.
+  /// Waits briefly for a goodbye that tells why connections were closed.
   void hear_out();
   void tear_down();
 

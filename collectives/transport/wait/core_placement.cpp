@@ -22,11 +22,11 @@ std::string read_file(const fs::path& name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Where the calling thread may run, as the kernel's mask; empty when it cannot be told.
+/// The affinity mask of the calling thread; empty if it cannot be read.
 class affinity {
 public:
   static affinity own() {
-    // Machines may have more cores than cpu_set_t: ask with larger sets until one is large enough.
+    // A machine may have more cores than cpu_set_t holds, so try larger sets until one is large enough.
     affinity asked;
     for (std::size_t words = 16; words <= 4096; words *= 2) {
       asked.mask_.assign(words, 0);
@@ -54,7 +54,8 @@ double cores_of_affinity() {
   return count > 0 ? count : static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-/// This process's path for a controller of cgroup v1, or, without one, for cgroup v2.
+/// The path of this process in the hierarchy of a cgroup v1 controller, or, if `controller` is empty, in
+/// cgroup v2.
 std::string cgroup_path(const std::string& controller) {
   std::ifstream lines("/proc/self/cgroup"); // "4:cpu,cpuacct:/path", "0::/path"
   for (std::string line; std::getline(lines, line);) {
@@ -71,9 +72,9 @@ std::string cgroup_path(const std::string& controller) {
   return "/";
 }
 
-/// Calls `look` with the folder of this process's cgroup and with those above it, each of which may set a
-/// limit. Inside a container the path may be the host's, which does not exist there; then the root is the
-/// container's own.
+/// Calls `look` with the folder of this process's cgroup and with each parent, any of which may set a limit.
+/// Inside a container the path may be that of the host, which does not exist there; the root is then the
+/// container's own cgroup.
 template <class Look>
 void climb(const fs::path& root, const std::string& controller, const Look& look) {
   for (auto at = fs::path(cgroup_path(controller)).relative_path(); !at.empty(); at = at.parent_path())

@@ -1,7 +1,7 @@
-// Which cores the members of one host run on: how many there are for them, how many members share one, and
-// where a thread goes when its core is crowded. The kernel wakes threads one after the other, each near
-// whoever woke it; two that end up on one core run one after the other for milliseconds before it puts one of
-// them elsewhere, which is as long as a bundle takes.
+// Places the members of one host on cores: how many cores they may use, how many members share a core, and
+// where a thread moves when its core is crowded. The kernel places each woken thread near its waker. If two
+// members end up on one core, they take turns for milliseconds before the kernel moves one of them, which is
+// as long as a bundle takes.
 #pragma once
 
 #include <cstddef>
@@ -12,44 +12,45 @@
 
 namespace farandole {
 
-/// Cores that this process may really use: those of its affinity, or fewer where cgroups (v1 or v2, its own
-/// or one above) give it less time. At least a hundredth; 1.5 for a quota of 150 ms in 100 ms.
+/// The number of cores that this process can use: those of its affinity, or fewer if cgroups (v1 or v2, its
+/// own or a parent) grant less time. At least 0.01; 1.5 for a quota of 150 ms in 100 ms.
 double usable_cores();
 
-/// Cores that the text of a `cpu.max` file grants ("150000 100000"); 0 when it sets no limit or is not
-/// understood.
+/// The number of cores that the text of a `cpu.max` file grants ("150000 100000"); 0 if it sets no limit or
+/// cannot be parsed.
 double cores_granted(const std::string& cpu_max);
 
-/// Moves the calling thread to any other core that its affinity allows, but to none of `taken`, and leaves
-/// the affinity as it was. Does nothing where there is no such core.
+/// Moves the calling thread to another core that its affinity allows and that is not in `taken`. The affinity
+/// is restored afterwards. Does nothing if there is no such core.
 void move_to_another_core(std::span<const int> taken = {});
 
-/// Fewer bytes are copied sooner than a thread is moved to another core.
+/// Minimum bundle size for which a move pays: fewer bytes are copied in less time than a thread takes to
+/// move.
 inline constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
-/// One member's view of who runs where. Holds no state that changes: any thread may ask.
+/// One member's rule for the placement of all members. Immutable, so any thread may call it.
 class core_placement {
 public:
-  /// `cores`: how many the members of this host may use; see usable_cores().
+  /// `cores`: the number of cores that the members of this host may use; see usable_cores().
   core_placement(std::uint32_t members, std::uint32_t rank, double cores);
 
   bool alone() const { return share_ == 0; }
   bool one_core_each() const { return share_ == 1; }
 
   struct crowd {
-    bool too_many = false;       ///< on this core: its share are members of lower rank
-    std::vector<int> full_cores; ///< with their share of other members
+    bool too_many = false;       ///< this core already has its share of members of lower rank
+    std::vector<int> full_cores; ///< cores that have their share of other members
   };
-  /// `cores`: of all members, by rank, negative where it is not known; the own one is not looked at, for it
-  /// is `here`.
+  /// `number`: the core of this member. `cores`: the cores of all members, by rank, negative if unknown; this
+  /// member's own entry is ignored.
   crowd crowd_at(int number, std::span<const int> cores) const;
 
-  /// Moves the calling thread elsewhere when too many are on its core.
+  /// Moves the calling thread to another core if its core has too many members.
   void spread(std::span<const int> cores) const;
 
 private:
   std::uint32_t rank_;
-  std::uint32_t share_; ///< members on each core, where there are so many cores; 0: there is nobody else
+  std::uint32_t share_; ///< greatest number of members on each core; 0: there is no other member
 };
 
 } // namespace farandole

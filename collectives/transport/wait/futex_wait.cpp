@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// Where the kernel cannot watch two words, a sleep on one must end soon to look at the other.
+/// If the kernel cannot watch two words, a sleep on one word must be short, so that the other is checked.
 constexpr std::chrono::milliseconds blind_sleep{2};
 
 timespec to_timespec(std::chrono::nanoseconds value) {
@@ -28,10 +28,10 @@ void wake(const void* word, int flags) {
   syscall(SYS_futex, word, FUTEX_WAKE | flags, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// Kernels before 5.16 and some sandboxes lack futex_waitv; found out once.
+/// Set once futex_waitv has failed: kernels before 5.16 and some sandboxes lack it.
 std::atomic<bool> pairs_known_missing{false};
 
-/// errno, 0 when woken. `until` is absolute.
+/// Returns errno, or 0 if woken. `deadline` is absolute.
 int sleep_on_pair(const watched& watched_process, std::uint32_t value, steady_clock::time_point deadline) {
   futex_waitv words[2] = {};
   words[0].val = value;
@@ -44,7 +44,7 @@ int sleep_on_pair(const watched& watched_process, std::uint32_t value, steady_cl
   return syscall(SYS_futex_waitv, words, 2, 0, &limit, CLOCK_MONOTONIC) < 0 ? errno : 0;
 }
 
-/// The same by short sleeps on one word, with a look at the other between them.
+/// Emulates sleep_on_pair() by short sleeps on one word, and checks the other word between them.
 int sleep_on_one(const watched& watched_process, std::uint32_t value, steady_clock::time_point deadline) {
   for (auto current_time = steady_clock::now(); current_time < deadline; current_time = steady_clock::now()) {
     const timespec limit =
@@ -72,13 +72,14 @@ void shared_counter::publish(std::uint32_t next) {
   basic_shared_counter::publish(next, [this] { wake_shared(&value); });
 }
 
-// As long as a sleeper takes to wake on another core: who looks for less meets peers that have just fallen
-// asleep, falls asleep in turn, and both pay for a wake-up in every round. A look by giving way costs nobody
-// anything, for a core that somebody else wants is handed over.
+// Threads poll for as long as a sleeping thread takes to wake on another core. A thread that polls for less
+// time meets peers that have just fallen asleep and falls asleep in turn, and both pay for a wake-up in every
+// round. Polling by sched_yield() costs other threads nothing, because it hands the core over to any thread
+// that wants it.
 futex_wait futex_wait::decide(unsigned local_members) {
   const double cores = usable_cores();
   const bool to_spare = cores >= 2.0 * local_members;
-  // Neighbours have other numbers, so that they do not move together.
+  // Neighbours use different numbers, so that they do not move at the same time.
   const auto meetings =
       yield_policy::least_meetings + static_cast<std::uint32_t>(getpid()) % yield_policy::least_meetings;
   return {to_spare ? look::spinning : look::giving_way, wake_up_time,
@@ -94,7 +95,8 @@ void futex_wait::relax() {
 }
 
 wait_end futex_wait::sleep(const watched& watched_process, std::uint32_t value) const {
-  // Who changes it may look for sleepers before it wakes: the same exclusion as for the shared word.
+  // A thread that changes the local word may check for sleepers before it wakes them, so this load takes part
+  // in the same exclusion (Dekker's, see lock_free.hpp) as the load of the shared word.
   if (watched_process.local.load(std::memory_order_seq_cst) != watched_process.observed)
     return wait_end::noticed;
   const auto current_time = steady_clock::now();

@@ -1,7 +1,7 @@
-// How a thread waits for a word in shared memory. Spinning is fast with cores to spare and ruinous without,
-// and a sleeper must still see an abort at once; so one policy, decided once from the cores this process may
-// use, says how long to look before sleeping, and a sleep watches two words: the shared one and a local one
-// (abort, or news).
+// Waits for a word in shared memory. Spinning is fast if there are spare cores and ruinous if there are none.
+// A sleeping thread must still see an abort at once. Therefore one policy, which each process chooses once
+// from the cores that it may use, decides how long a thread polls before it sleeps, and a sleep watches two
+// words: the shared one and a local one (an abort word, or a counter of news).
 #pragma once
 
 #include <sched.h>
@@ -19,13 +19,13 @@
 
 namespace farandole {
 
-/// A number in shared memory that one member raises and others wait for. Its owner makes no system call when
-/// nobody sleeps on it.
+/// A counter in shared memory that one member increases and others wait for. The owner makes no system call
+/// if no thread sleeps on it.
 struct shared_counter : basic_shared_counter<machine_atomics> {
-  /// Stores `next` and wakes who sleeps.
+  /// Stores `next` and wakes all sleeping threads.
   void publish(std::uint32_t next);
-  /// Whether its owner has published `wanted` or a later number. False when `value` says so and another
-  /// process has written it.
+  /// Whether the owner has published `wanted` or a later number, according to the checksummed `proof`. False
+  /// if only `value` says so because another process has overwritten it.
   bool proves(std::uint32_t wanted) const;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
@@ -36,50 +36,50 @@ inline bool shared_counter::proves(std::uint32_t wanted) const {
   return observed >> 32 == mix_word(number) && farandole::has_reached(number, wanted);
 }
 
-/// Wakes every sleeper on a word of shared memory, or of this process only.
+/// Wakes all threads that sleep on a word of shared memory, or on a word of this process only.
 void wake_shared(const void* word);
 void wake_local(const std::atomic<std::uint32_t>& word);
 
 enum class wait_end : std::uint8_t {
-  reached,     ///< what was waited for is there
+  reached,     ///< the awaited condition holds
   noticed,     ///< the local word has changed
   expired,     ///< the deadline has passed
-  interrupted, ///< a signal came, or 100 ms went by: look at signals, then wait again (framework threads
+  interrupted, ///< by a signal, or after 100 ms: handle signals, then wait again (framework threads
                ///< only)
 };
 
-/// What a sleep looks at.
+/// The words and limits of a sleep.
 struct watched {
   const void* word; ///< 32 bits in shared memory; changes when something happens
   std::atomic<std::uint32_t>&
-      waiters; ///< beside it; whoever changes `word` and sees a nonzero count wakes it
+      waiters; ///< sleeping threads; a thread that changes `word` wakes them if this is not 0
   const std::atomic<std::uint32_t>& local; ///< of this process
-  std::uint32_t observed;                  ///< waits only while `local` has this value
+  std::uint32_t observed;                  ///< the wait lasts only while `local` has this value
   std::chrono::steady_clock::time_point deadline;
   bool interruptible = false;
 };
 
-/// Longest sleep of an interruptible wait.
+/// Maximum duration of one sleep in an interruptible wait.
 inline constexpr std::chrono::milliseconds interruptible_sleep{100};
 
 class futex_wait {
 public:
-  /// Decides from affinity and cgroup quota, for this many members on the host.
+  /// Chooses a policy from the affinity and the cgroup quota, for this number of members on the host.
   static futex_wait decide(unsigned local_members);
-  /// What a thread does while it looks, before it sleeps.
+  /// How a thread polls before it sleeps: with a pause instruction, or by sched_yield().
   enum class look : std::uint8_t { spinning, giving_way };
-  /// `patience`: how long it looks. `policy`: what it knows about giving way.
-  /// `pairs`: whether the kernel may be asked to watch two words at once; found out anyway where it cannot.
-  constexpr futex_wait(look inspection, std::chrono::nanoseconds patience, const yield_policy& ledger,
+  /// `patience`: how long a thread polls. `policy`: the statistics on whether yielding pays.
+  /// `pairs`: whether to use futex_waitv; if the kernel lacks it, this is detected in any case.
+  constexpr futex_wait(look inspection, std::chrono::nanoseconds patience, const yield_policy& policy,
                        bool pairs = true)
-      : inspection_(inspection), patience_(patience), pairs_(pairs), ledger_(ledger) {}
+      : inspection_(inspection), patience_(patience), pairs_(pairs), yield_policy_(policy) {}
 
   bool spins() const { return inspection_ == look::spinning; }
 
-  /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
-  /// `what.word`. `reached` wins when several ends have come.
-  /// `patience`: how long it looks before it sleeps, where that should be longer than usual: while peers move
-  /// so many bytes that the time slice of one of them is no loss.
+  /// Waits until `ready()` returns true. `ready()` must be a cheap test of shared memory that becomes true
+  /// only together with a change of the watched word. If several ends apply, `reached` takes precedence.
+  /// `patience`: minimum time to poll before sleeping, if longer than the policy's. Use it while peers move
+  /// so many bytes that a time slice lost to one of them costs nothing.
   template <class Ready>
   wait_end until(const watched& watched_process, const Ready& ready,
                  std::chrono::nanoseconds patience = {}) const {
@@ -96,7 +96,7 @@ public:
     }
   }
 
-  /// The wait of a lane: until `counter` has come to `wanted`; `noticed` means aborted.
+  /// The wait of a lane until `counter` has reached `wanted`. `noticed` means that it was aborted.
   wait_end until_reached(shared_counter& counter, std::uint32_t wanted,
                          const std::atomic<std::uint32_t>& abort,
                          std::chrono::steady_clock::time_point deadline) const {
@@ -105,16 +105,16 @@ public:
   }
 
 private:
-  /// One sleep while `word` holds `value`. `reached` stands for "look again".
+  /// Sleeps once while `word` holds `value`. Returns `reached` if the caller must test `ready()` again.
   wait_end sleep(const watched& watched_process, std::uint32_t value) const;
   static void relax();
 
-  /// The look before the sleep; leaves early when the local word changes.
+  /// Polls before a sleep. Returns early when the local word changes.
   template <class Ready>
   bool found(const watched& watched_process, const Ready& ready, std::chrono::nanoseconds patience) const {
     using clock = std::chrono::steady_clock;
     const bool learns = !spins() && patience == patience_;
-    if (patience.count() == 0 || (learns && !ledger_.pays()))
+    if (patience.count() == 0 || (learns && !yield_policy_.pays()))
       return false;
     const auto start = clock::now();
     yield_policy::report report;
@@ -130,7 +130,7 @@ private:
       report.all = clock::now() - start;
       report.longest = std::max(report.longest, report.all - before);
     }
-    if (learns && ledger_.saw(report) == yield_policy::advice::move)
+    if (learns && yield_policy_.saw(report) == yield_policy::advice::move)
       move_to_another_core();
     return report.found;
   }
@@ -148,7 +148,7 @@ private:
   look inspection_;
   std::chrono::nanoseconds patience_;
   bool pairs_;
-  mutable yield_policy ledger_;
+  mutable yield_policy yield_policy_;
 };
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// Whether giving way pays, learnt from what it cost so far.
+// Decides whether a waiting thread should yield before it sleeps, from the cost of its earlier yields.
 #pragma once
 
 #include <algorithm>
@@ -8,42 +8,44 @@
 
 namespace farandole {
 
-/// As long as a sleeper takes to be woken and to run on another core.
+/// The time that a sleeping thread takes to be woken and to run on another core.
 inline constexpr std::chrono::microseconds wake_up_time{50};
 
-/// Yielding is the quickest way to meet a peer on another core, and harms in two cases:
+/// Yielding is the quickest way to meet a peer on another core, but it is harmful in two cases:
 ///
-/// - Where other processes have work, they run for a whole time slice, while a sleeper would have been woken
-///   at once. After a time slice lost, the next waits sleep at once: as many as wake-ups fit into the time
-///   lost, and twice as many each time in a row. Members that share cores do not learn this: they lose time
-///   slices to late members, for which everybody has to wait anyway, and once some of them sleep, the others
-///   lose time by their wake-ups, and all go on sleeping (4 B at 4 members on 2 cores: 17 µs, not 6).
-/// - Where the peer shares this core although another is idle, each meeting takes two switches, and both
-///   stay there as long as neither sleeps. So one sleep now and then, for a woken thread is put on an idle
-///   core.
+/// - Other processes have work. They run for a whole time slice, whereas a sleeping thread would have been
+///   woken at once. After a lost time slice, the next waits sleep at once: as many waits as wake-ups fit into
+///   the lost time, doubled for each consecutive loss. Members that share cores do not apply this rule. They
+///   lose time slices to late members, for which all members must wait anyway. Once some of them sleep, the
+///   others lose time by the wake-ups, and all continue to sleep (4 B at 4 members on 2 cores: 17 µs instead
+///   of 6 µs).
+/// - The peer shares this core although another core is idle. Each meeting takes two context switches, and
+///   both threads stay on the core as long as neither sleeps. After a number of such meetings in a row, the
+///   policy advises the thread to move to another core.
 ///
-/// Threads that share a policy may lose each other's updates: it is only a guess.
+/// Threads that share a policy may lose each other's updates, which only makes the estimate less accurate.
 class yield_policy {
 public:
-  /// On one core, before one moves. A time slice lost to the peer counts for as many.
+  /// Minimum number of meetings on one core before a thread moves. A time slice lost to the peer counts as
+  /// this number of meetings.
   static constexpr std::uint32_t least_meetings = 16;
 
-  /// What one look by giving way was like.
+  /// The measurements of one wait by yielding.
   struct report {
-    std::chrono::nanoseconds all{0};     ///< the whole look
+    std::chrono::nanoseconds all{0};     ///< the whole wait
     std::chrono::nanoseconds longest{0}; ///< the longest time away from the core
-    bool found = false;                  ///< else the thread sleeps now
+    bool found = false;                  ///< the condition was met; otherwise the thread sleeps now
   };
 
-  /// `core_each`: whether there is a core for every member on the host. `meetings`: how many on one core are
-  /// enough; members should not all have the same number, or they move together.
+  /// `core_each`: whether there is a core for every member on the host. `meetings`: the number of meetings on
+  /// one core before a move. Members should use different numbers; otherwise they move at the same time.
   explicit constexpr yield_policy(bool core_each, std::uint32_t meetings = least_meetings)
       : core_each_(core_each), enough_(meetings) {}
-  /// A copy starts afresh.
+  /// A copy keeps the parameters and starts without measurements.
   constexpr yield_policy(const yield_policy& other) : yield_policy(other.core_each_, other.enough_) {}
   yield_policy& operator=(const yield_policy&) = delete;
 
-  /// Asked once a wait.
+  /// Whether the next wait should yield. Call it once for each wait.
   bool pays() {
     const auto left = to_skip_.load(std::memory_order_relaxed);
     if (left > 0)
@@ -92,8 +94,8 @@ private:
   const bool core_each_;
   const std::uint32_t enough_;
   std::atomic<std::uint32_t> to_skip_{0};
-  std::atomic<std::uint32_t> losses_{0};   ///< in a row
-  std::atomic<std::uint32_t> meetings_{0}; ///< in a row, by a switch
+  std::atomic<std::uint32_t> losses_{0};   ///< consecutive lost time slices
+  std::atomic<std::uint32_t> meetings_{0}; ///< consecutive meetings with a context switch
   std::atomic<std::uint32_t> moves_{0};    ///< since the last meeting without a switch
 };
 

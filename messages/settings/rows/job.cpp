@@ -1,4 +1,4 @@
-// Settings about what the whole job shares: the rendezvous hands it out.
+// Settings that the whole job shares: the rendezvous distributes their values.
 #include "messages/settings/setting_rows.hpp"
 
 namespace farandole {

@@ -1,4 +1,4 @@
-// Settings about what is told of a job while it runs.
+// Settings about the monitoring of a running job.
 #include "messages/settings/setting_rows.hpp"
 
 namespace farandole {

@@ -12,7 +12,7 @@ WIDTHS = (32, 64, 128)
 SMALL_WIDTHS = (8, 16, 32)
 IMAGE = 32
 CLASSES = 10
-OPERATIONS = 200  # in flight at once, where the price of one is asked for
+OPERATIONS = 200  # number in flight at once when the cost of one operation is measured
 OPERATION_ELEMENTS = 256  # float32: 1 KiB
 
 
@@ -32,7 +32,7 @@ class Way:
 
 
 class Trainer:
-    """What a worker needs."""
+    """The interface that the worker needs."""
 
     def __init__(self, way: Way) -> None:
         self.way = way
@@ -42,20 +42,20 @@ class Trainer:
         raise NotImplementedError
 
     def join(self) -> None:
-        """Joins the job, and makes the model: the same on all workers."""
+        """Joins the job, and makes the model, which is the same on all workers."""
         raise NotImplementedError
 
     def steps(self, count: int) -> float:
-        """Trains so many steps; the last loss, when all has been computed."""
+        """Trains `count` steps, waits until all are computed, and returns the last loss."""
         raise NotImplementedError
 
     def operations(self, kind: str) -> tuple[Any, Any]:
-        """Two functions: many small allreduces in flight at once, and one of as many bytes. ``kind`` is how they are
-        called, where a framework has several ways."""
+        """Two functions: one runs many small allreduces in flight at once, the other one allreduce of as many bytes.
+        ``kind`` chooses the way of calling them, if the framework has several."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Leaves the job in order."""
+        """Leaves the job in an orderly way."""
         raise NotImplementedError
 
 

@@ -35,13 +35,13 @@ class KerasTrainer(Trainer):
         self.model.compile(optimizer=optimizer, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 
     def batches(self, count: int) -> Any:
-        """A dataset of so many batches, made once."""
+        """A data set of `count` batches, made once for each count."""
         if count in self.made:
             return self.made[count]
         rows = count * self.way.batch
         images = self.tf.random.stateless_uniform((rows, 784), seed=(1, self.hvd.rank()))
         data = self.tf.data.Dataset.from_tensor_slices((images, self.tf.range(rows) % CLASSES))
-        # Whose thread wakes after 10, 20, 40 … ms, and may make fit() wait for that at the end of an epoch.
+        # The thread of autotuning wakes after 10, 20, 40 … ms, and may delay fit() until then at the end of an epoch.
         options = self.tf.data.Options()
         options.autotune.enabled = False
         self.made[count] = data.batch(self.way.batch).cache().with_options(options)

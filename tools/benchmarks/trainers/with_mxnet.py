@@ -44,15 +44,15 @@ class MxnetTrainer(Trainer):
             self.trainer = mx.gluon.Trainer(parameters, "sgd", options, kvstore=None)
 
     def network(self) -> Any:
-        """Without parameters yet."""
+        """The network, whose parameters are not initialised yet."""
         return _network(self.mx, self.way.widths)
 
     def images_shape(self) -> tuple[int, ...]:
-        """Of a batch."""
+        """The shape of a batch of images."""
         return (self.way.batch, 3, IMAGE, IMAGE)
 
     def after_step(self, loss: Any) -> None:
-        """Steps follow one another without waiting."""
+        """Does nothing: steps follow one another without waiting."""
 
     def steps(self, count: int) -> float:
         loss = None

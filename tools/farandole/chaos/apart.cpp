@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// Until it listens; and until it has gone.
+/// Maximum times until the rendezvous listens, and until a killed one has ended.
 constexpr auto start_time = 15s, end_time = 5s;
 
 error system_error(const std::string& text) {
@@ -99,7 +99,7 @@ error apart_rendezvous::start_again() {
   return line ? error{error_kind::unknown, "the rendezvous said '" + *line + "'"} : line.error();
 }
 
-/// Without its end.
+/// The first line that can be read from the descriptor, without the newline.
 expected<std::string> apart_rendezvous::first_line(int from) const {
   std::string line;
   for (const auto deadline = clock::now() + start_time; clock::now() < deadline;) {

@@ -1,5 +1,5 @@
-// A rendezvous that runs apart from the launcher of a job, with a journal, so that it can be killed and
-// started again at the same address while the job goes on.
+// A rendezvous in a process of its own, with a journal (a write-ahead log), so that it can be killed and
+// restarted at the same address while the job continues.
 #pragma once
 
 #include <sys/types.h>
@@ -14,28 +14,28 @@ namespace farandole::chaos {
 
 struct apart_options {
   std::int32_t processes = 1, fewest = 1;
-  std::string folder; ///< for its secret and its journal; there already, and its user's alone
+  std::string folder; ///< holds its secret and its journal; must exist, and be accessible to its user only
   std::string ip = "127.0.0.1";
-  int network = -1; ///< the network namespace that has the address; -1: that of this process
-  int errors = 2;   ///< where it writes what goes wrong
+  int network = -1; ///< descriptor of the network namespace that has the address; -1: that of this process
+  int errors = 2;   ///< descriptor that becomes its standard error
 };
 
 class apart_rendezvous {
 public:
-  /// It listens when this returns.
+  /// Returns when the rendezvous listens.
   static expected<apart_rendezvous> start(apart_options options);
   apart_rendezvous(apart_rendezvous&& other) noexcept;
   apart_rendezvous& operator=(apart_rendezvous&&) = delete;
   ~apart_rendezvous();
 
-  /// "127.0.0.1:4711"; it stays.
+  /// "127.0.0.1:4711". It does not change when the rendezvous is restarted.
   std::string address() const { return options_.ip + ":" + std::to_string(port_); }
   std::string secret_file() const { return options_.folder + "/secret"; }
   bool runs() const { return child_ > 0; }
 
-  /// SIGKILL.
+  /// Kills the process by SIGKILL.
   void kill();
-  /// At its address and with its journal.
+  /// Restarts the rendezvous with the same address and journal.
   error start_again();
 
 private:

@@ -25,11 +25,11 @@ using clock = std::chrono::steady_clock;
 
 constexpr int bad_usage = 2;
 constexpr int another_result = 3;
-constexpr int late = 124; ///< as timeout(1) tells it
-/// Until all workers train for the first time; an error names it.
+constexpr int late = 124; ///< the exit code of timeout(1)
+/// Maximum time until all workers train for the first time. The text of an error names it, too.
 constexpr auto start_time = 120s;
 
-/// SIGINT, SIGTERM and SIGHUP, which end all of it in order.
+/// Blocks SIGINT, SIGTERM and SIGHUP and reads them from a signalfd, so that they end everything in order.
 class interrupts {
 public:
   interrupts() {
@@ -43,7 +43,7 @@ public:
   }
 
   int descriptor_number() const { return waiting_.get(); }
-  /// 128 + the signal that came; 0: none.
+  /// 128 + the number of the first signal; 0: none.
   int code() {
     signalfd_siginfo info{};
     if (code_ == 0 && ::read(waiting_.get(), &info, sizeof info) == sizeof info)
@@ -56,10 +56,10 @@ private:
   int code_ = 0;
 };
 
-/// How far the faults have come; a script that ends early is run again, and meets the rest of them.
+/// The progress of the schedule. A script that ends early is run again with the faults that are left.
 struct course {
   std::vector<fault> left;
-  std::chrono::milliseconds gone{}; ///< of the schedule's time
+  std::chrono::milliseconds gone{}; ///< elapsed time of the schedule
   std::optional<clock::time_point> begin;
 };
 
@@ -156,7 +156,7 @@ int report(const wishes& wanted, const run_result* undisturbed, const std::vecto
   return judged.good ? 0 : another_result;
 }
 
-/// A picture that cannot be written does not make the job a failure, but is told.
+/// A picture that cannot be written is reported, but does not change the exit code.
 void draw(const wishes& wanted, const std::vector<run_result>& runs) {
   if (wanted.plot.empty())
     return;

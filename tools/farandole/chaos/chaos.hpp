@@ -1,4 +1,4 @@
-// `farandole chaos`: trains under faults drawn from a seed, and tells how each was got over.
+// `farandole chaos`: trains under faults drawn from a seed, and reports the recovery from each fault.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace farandole {
 
-/// Takes what this program was called as, and the words after the command's name. Returns the exit code.
+/// `called_as` is argv[0] of this program, `words` are the words after the command's name. Returns the exit
+/// code.
 int run_chaos(const std::string& called_as, const std::vector<std::string>& words);
 
 } // namespace farandole

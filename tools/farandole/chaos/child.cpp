@@ -39,7 +39,7 @@ pid_t spawn(const child_options& options) {
   const pid_t child = ::fork();
   if (child != 0)
     return child;
-  ::setpgid(0, 0); // a terminal's Ctrl-C is for the tool, which ends the job
+  ::setpgid(0, 0); // a terminal's Ctrl-C must reach only the tool, which then ends the job
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t none;
   sigemptyset(&none);

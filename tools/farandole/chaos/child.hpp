@@ -1,5 +1,5 @@
-// Processes that the tool starts and waits for. None of them outlives it: the kernel ends them with it, in
-// order, however it ends.
+// Processes that the tool starts and waits for. They do not outlive the tool: the kernel sends them SIGTERM
+// when it ends for any reason.
 #pragma once
 
 #include <sys/types.h>
@@ -16,26 +16,27 @@ namespace farandole::chaos {
 inline constexpr const char* self = "/proc/self/exe";
 
 struct child_options {
-  const char* program = self;     ///< looked for on PATH if it has no slash
-  std::vector<std::string> words; ///< the first is the name it is called by
-  int input = -1;                 ///< -1: as this process has it
+  const char* program = self;     ///< searched on PATH if it contains no slash
+  std::vector<std::string> words; ///< argv; the first word is the name of the program
+  int input = -1;                 ///< -1: that of this process
   int output = 1, errors = 2;
   std::map<std::string, std::string> settings; ///< added to its environment
-  int network = -1;                            ///< a network namespace to be in; -1: that of this process
+  int network = -1;                            ///< its network namespace; -1: that of this process
 };
 
-/// -1 where there can be no more processes; what cannot be executed ends with 127. Whatever signals are
-/// blocked here are not there.
+/// Starts a process and returns its pid, or -1 if fork fails. A program that cannot be executed exits with 127.
+/// All signals are unblocked in the process.
 pid_t spawn(const child_options& options);
 
-/// Its exit code, or 128 + the signal that ended it. Waits so long; nothing: it still runs.
+/// Waits for at most `longest`. Returns the exit code, or 128 + the signal that ended the process; nothing if
+/// it still runs.
 std::optional<int> reap(pid_t child, std::chrono::milliseconds longest);
 
-/// Runs it to its end, and kills it if that takes longer than 15 s.
 struct ending {
   int code = 127;
-  std::string said; ///< both of its outputs, the first KiB
+  std::string said; ///< the first KiB of its standard output and standard error
 };
+/// Runs a process until it ends, and kills it after 15 s.
 ending run_to_end(child_options options);
 
 } // namespace farandole::chaos

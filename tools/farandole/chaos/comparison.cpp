@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view weights_mark = "WEIGHTS ";
 constexpr std::string_view accuracy_mark = "accuracy";
 
-/// Behind the last "accuracy", however it is written: the number after a colon or "=", else the first one.
+/// The number behind the last "accuracy" in any case: the one after a colon or "=" if there is such a sign, else
+/// the first one.
 std::optional<double> accuracy_in(std::string_view line) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
   const auto at = std::find_end(line.begin(), line.end(), accuracy_mark.begin(), accuracy_mark.end(), same);
@@ -40,7 +41,7 @@ std::string said(const std::optional<std::string>& weights) {
   return weights ? *weights : "none";
 }
 
-/// Whether they were told in any run; then all must have the same.
+/// Returns whether any run has printed weights. If so, all runs must have printed the same.
 bool judge_weights(const achievement& undisturbed, std::span<const achievement> disturbed, verdict& into) {
   const auto told = [](const achievement& entry) { return entry.weights.has_value(); };
   if (!told(undisturbed) && std::none_of(disturbed.begin(), disturbed.end(), told))
@@ -62,19 +63,18 @@ bool judge_accuracy(const achievement& undisturbed, std::span<const achievement>
                     verdict& into) {
   if (!undisturbed.accuracy)
     return false;
-  const auto __normal_iterator =
+  const auto worst =
       std::min_element(disturbed.begin(), disturbed.end(), [](const achievement& a, const achievement& b) {
         return a.accuracy.value_or(-1) < b.accuracy.value_or(-1);
       });
-  const auto run = ", run " + std::to_string(__normal_iterator - disturbed.begin() + 1) + ": ";
-  const bool reached =
-      __normal_iterator->accuracy && *__normal_iterator->accuracy >= *undisturbed.accuracy - tolerance;
+  const auto run = ", run " + std::to_string(worst - disturbed.begin() + 1) + ": ";
+  const bool reached = worst->accuracy && *worst->accuracy >= *undisturbed.accuracy - tolerance;
   into.good = into.good && reached;
   into.text += std::string("accuracy: ") + (reached ? "reached" : "not reached") +
                ". Undisturbed: " + number(*undisturbed.accuracy) + "; disturbed" +
                (disturbed.size() > 1 ? ", least" : "") + run +
-               (__normal_iterator->accuracy ? number(*__normal_iterator->accuracy) : "none") +
-               " (--tolerance " + number(tolerance) + ")\n";
+               (worst->accuracy ? number(*worst->accuracy) : "none") + " (--tolerance " + number(tolerance) +
+               ")\n";
   return true;
 }
 

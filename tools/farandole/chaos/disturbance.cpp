@@ -30,7 +30,7 @@ disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fe
                          time_point end)
     : on_(on), schedule_(std::move(schedule)), fewest_(fewest), begin_(begin), end_(end) {}
 
-/// Nobody stays stopped.
+/// Reverts all temporary faults, so that no process stays stopped.
 disturbance::~disturbance() {
   for (const auto& repair : repairs_)
     repair.carry_out();
@@ -103,7 +103,7 @@ std::string disturbance::hit_member(const fault& injected, const seat& victim, t
   case fault_kind::drain:
     if (auto problem = on_.drain(victim.rank); !problem.empty())
       return problem;
-    on_.take_out(victim.host); // it comes back as a host that is new
+    on_.take_out(victim.host); // so that discovery reports it as a new host when it is back
     repairs_.push_back({current_time + injected.lasts, back});
     return {};
   case fault_kind::host:
@@ -150,7 +150,7 @@ std::chrono::milliseconds disturbance::gone(time_point current_time) const {
 std::vector<outcome> disturbance::outcomes() const {
   std::vector<outcome> all;
   for (auto at = done_.begin(); at != done_.end(); ++at) {
-    // Whatever is told after the next fault is that one's.
+    // Events after the next fault are attributed to that fault.
     const auto next = std::find_if(at + 1, done_.end(), [](const done& other) { return !other.hit.empty(); });
     all.push_back(
         outcome_of(*at, next == done_.end() ? std::numeric_limits<double>::infinity() : next->at_ms));

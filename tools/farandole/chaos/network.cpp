@@ -20,7 +20,7 @@ error missing(const std::string& text) {
   return {error_kind::invalid_argument, std::string(needed) + ": " + text};
 }
 
-/// Where Debian has it, for a PATH that leaves out what belongs to root.
+/// The command's path in Debian, for a PATH without the folders of root's commands.
 std::string find_ip() {
   for (const char* path : {"/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"})
     if (::access(path, X_OK) == 0)
@@ -42,7 +42,7 @@ expected<descriptor> new_namespace() {
   return made;
 }
 
-/// Commands of ip, a line each, in a namespace.
+/// Runs commands of ip, one per line, in a namespace.
 error configure(int network, const std::string& commands) {
   const auto ip = find_ip();
   if (ip.empty())
@@ -106,7 +106,8 @@ std::string host_network::path(std::int32_t number) const {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(host(number));
 }
 
-/// What is below /sys/class/net is of the namespace in which /sys was mounted, and libraries look there.
+/// Also mounts /sys again: /sys/class/net shows the network namespace in which /sys was mounted, and libraries
+/// read it.
 std::string host_network::entrance(const std::string& path) {
   return "nsenter --net=" + path +
          " -- unshare --mount -- sh -c 'mount -t sysfs none /sys && exec \"$@\"' sh";

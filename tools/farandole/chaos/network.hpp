@@ -1,7 +1,7 @@
-// Hosts made of network namespaces, joined by a bridge in one more namespace, where the launcher and the
-// rendezvous are. The link of a host can be taken down. The namespaces have no names: the kernel takes them
-// away when this object and the processes in them are gone, however they end. Making them needs root and the
-// command ip.
+// Simulated hosts: network namespaces that are joined by a bridge in one more namespace, the middle, in which
+// the launcher and the rendezvous run. The link of a host can be taken down. The namespaces have no names, so
+// the kernel removes them when this object and the processes in them have ended for any reason. Making them
+// needs root and the command ip.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@ namespace farandole::chaos {
 
 class host_network {
 public:
-  /// What every host, and the middle, calls the interface that leads to the others.
+  /// Name of the interface to the other namespaces, in every host and in the middle.
   static constexpr const char* interface = "net0";
 
-  /// The calling thread is the only one of its process. The error says what is missing.
+  /// The process must have no other threads. The error names the missing command or permission.
   static expected<std::unique_ptr<host_network>> make(std::int32_t hosts);
 
-  /// A network namespace; it belongs to this object.
+  /// Descriptors of network namespaces, which this object owns.
   int middle() const { return middle_.get(); }
   int host(std::int32_t number) const { return hosts_.at(static_cast<std::size_t>(number)).get(); }
-  /// Of the middle.
+  /// The IP address of the middle.
   std::string address() const { return "10.219.7.1"; }
-  /// The path of that namespace, as long as this object is there.
+  /// The path of a host's namespace; valid while this object exists.
   std::string path(std::int32_t number) const;
-  /// For a shell: before a command, it runs that on the host with this path.
+  /// A shell prefix that runs a command on the host whose namespace has this path.
   static std::string entrance(const std::string& path);
-  /// Takes the host's link down, or brings it up again. Blocks for some milliseconds.
+  /// Takes the host's link down or brings it up. Blocks for some milliseconds.
   error set_link(std::int32_t number, bool up) const;
 
 private:

@@ -34,7 +34,7 @@ Examples:
   farandole chaos --faults link -np 2 --min-np 1 train.py     cuts the network between two hosts (as root)
 )";
 
-/// As it is written.
+/// Options as the user gives them, before conversion.
 struct given {
   double duration_s = 60, every_s = 10, deadline_s = 60;
   std::string kinds = usual_kinds;
@@ -83,7 +83,7 @@ std::unique_ptr<CLI::App> make_app(wishes& into, given& as) {
   return app;
 }
 
-/// A script of Python's that cannot be executed is given to the interpreter.
+/// Puts the interpreter before a Python script that is not executable.
 error find_interpreter(const std::string& called_as, std::vector<std::string>& command) {
   if (!command.front().ends_with(".py") || ::access(command.front().c_str(), X_OK) == 0)
     return {};
@@ -97,7 +97,7 @@ error find_interpreter(const std::string& called_as, std::vector<std::string>& c
   return {};
 }
 
-/// What follows from several options.
+/// Checks and derives the values that depend on several options.
 error conclude(const CLI::App& app, const given& as, wishes& into) {
   into.trial.apart = into.wants(fault_kind::rendezvous) || into.wants(fault_kind::link);
   into.compare = !as.no_compare;

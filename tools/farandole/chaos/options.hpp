@@ -1,4 +1,4 @@
-// What the command line of `farandole chaos` asks for.
+// The command line of `farandole chaos`.
 #pragma once
 
 #include <chrono>
@@ -16,16 +16,17 @@ struct wishes {
   trial_options trial;
   std::chrono::milliseconds deadline = std::chrono::seconds{60};
   bool compare = true;
-  bool must_compare = false; ///< asked for, so that a script with nothing to compare is a failure
-  double tolerance = 0.02;   ///< of accuracies
-  std::string plot;          ///< path of a picture; empty: none
+  bool must_compare = false; ///< a script that prints nothing to compare is a failure
+  double tolerance = 0.02;   ///< maximum loss of accuracy
+  std::string plot;          ///< path of the picture; empty: none
   bool dry_run = false;
-  std::string help; ///< not empty: only this is asked for
+  std::string help; ///< if not empty, only this text is to be printed
 
   bool wants(fault_kind kind) const;
 };
 
-/// The words behind the command's name. `called_as`: an interpreter is looked for beside this program first.
+/// Parses the words behind the command's name. A Python interpreter is searched first in the folder of
+/// `called_as`, this program's argv[0].
 expected<wishes> parse_wishes(const std::string& called_as, const std::vector<std::string>& words);
 
 } // namespace farandole::chaos

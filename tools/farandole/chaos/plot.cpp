@@ -22,7 +22,7 @@ std::string number(double value) {
   return shown.ends_with(".0") ? shown.substr(0, shown.size() - 2) : shown;
 }
 
-/// 1, 2 or 5 times a power of ten, so that there are some four of them.
+/// The distance of grid lines: 1, 2 or 5 times a power of ten, so that there are about four of them.
 double round_part(double whole) {
   const auto power = std::pow(10.0, std::floor(std::log10(std::max(whole, 1e-9) / 4)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -35,7 +35,7 @@ std::string text_at(double x, double y, const std::string& more, const std::stri
   return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\"" + more + ">" + text + "</text>\n";
 }
 
-/// Where times and rates lie.
+/// Converts times and rates to coordinates.
 struct axes {
   double begin_ms, end_ms, limit;
 
@@ -66,7 +66,7 @@ std::string grid(const axes& on) {
   return text + text_at(left, top - 12, " fill=\"#555555\"", "steps a second");
 }
 
-/// From the fault until all train again: in two colours, for detection and for the regroup.
+/// The pause from the fault until all members train again, in two colours: for detection and for the regroup.
 std::string pause_of(const outcome& outcome, const axes& on) {
   if (!outcome.got.told_ms)
     return "";
@@ -87,7 +87,7 @@ std::string times_of(const outcome& outcome) {
   return " " + number(std::round(whole)) + " ms";
 }
 
-/// Its moment, and above, so that neighbours do not hide each other, what it was.
+/// A line at the time of the fault, with its name above. `row` staggers the names, so that they do not overlap.
 std::string mark_of(const outcome& outcome, std::size_t row, const axes& on) {
   const auto x = on.x(outcome.at_ms), y = 46 + 13 * static_cast<double>(row % 4);
   const auto colour = colour_of(outcome.injected.kind);
@@ -112,7 +112,7 @@ std::int64_t progress(const worker_event& event) {
   return -1;
 }
 
-/// Steps that were made between these times, as if evenly.
+/// Adds `steps` to the rates, spread evenly between these times.
 void spread(double steps, double from_ms, double to_ms, double part_ms, std::vector<double>& rates) {
   for (std::size_t part = 0; part < rates.size(); ++part) {
     const auto begin = static_cast<double>(part) * part_ms;
@@ -126,28 +126,26 @@ void spread(double steps, double from_ms, double to_ms, double part_ms, std::vec
 
 std::vector<double> step_rates(const timeline& history, double begin_ms, double part_ms, std::size_t parts) {
   struct standing {
-    double since_ms = 0;                  ///< of the last commit, or of the training's beginning
-    std::optional<std::int64_t> progress; ///< of who joins, not known before its first commit
+    double since_ms = 0;                  ///< time of the last commit, or of the beginning of the training
+    std::optional<std::int64_t> progress; ///< steps at the last commit; a new member has none before it
     std::vector<double> rates;
   };
   std::map<std::int32_t, standing> members;
   for (const auto& event : history.events()) {
     auto& entry = members[event.slot];
     entry.rates.resize(parts);
-    const auto current_time = progress(event);
+    const auto reached = progress(event);
     if (event.text == "training")
       entry.since_ms = event.ms;
-    if (event.text == "restored") // what is done again is work as well
-      entry.progress = current_time;
+    if (event.text == "restored") // repeated steps count again
+      entry.progress = reached;
     if (event.text != "commit")
       continue;
-    const auto made = current_time < 0
-                          ? 1
-                          : std::max<std::int64_t>(current_time - entry.progress.value_or(current_time), 0);
+    const auto made = reached < 0 ? 1 : std::max<std::int64_t>(reached - entry.progress.value_or(reached), 0);
     if (entry.since_ms > 0 && event.ms > entry.since_ms)
       spread(static_cast<double>(made), entry.since_ms - begin_ms, event.ms - begin_ms, part_ms, entry.rates);
     entry.since_ms = event.ms;
-    entry.progress = current_time;
+    entry.progress = reached;
   }
   std::vector<double> rates(parts);
   for (const auto& [slot, own] : members)

@@ -1,5 +1,5 @@
-// A picture of disturbed runs: how many steps a second were made, when each fault came, and for how long
-// nobody trained because of it.
+// A picture of disturbed runs: the steps per second, the time of each fault, and the pause in training that it
+// caused.
 #pragma once
 
 #include <span>
@@ -10,11 +10,12 @@
 
 namespace farandole::chaos {
 
-/// Steps a second in equal parts of the time, from `begin_ms` on: those of the member that made most of them.
-/// Steps are what the state counts as `step` or `batch`, else commits; between two commits they are even.
+/// Steps per second in `parts` intervals of `part_ms`, from `begin_ms` on. Each value is the maximum over the
+/// members. Steps are counted by the state's counter `step` or `batch`, or else by commits. The steps between
+/// two commits are spread evenly.
 std::vector<double> step_rates(const timeline& history, double begin_ms, double part_ms, std::size_t parts);
 
-/// As SVG. There is at least one run.
+/// The picture as SVG. `runs` must not be empty.
 std::string plot_of(std::span<const run_result> runs, const std::string& title);
 
 } // namespace farandole::chaos

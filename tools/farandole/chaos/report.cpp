@@ -19,17 +19,17 @@ std::string milliseconds(const std::optional<double>& value) {
   return value ? number(*value, "%.0f") : "-";
 }
 
-/// All rows have as many columns.
+/// All rows must have the same number of columns.
 std::string table_of(const std::vector<row>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& basic_strings : rows)
-    for (std::size_t column = 0; column < basic_strings.size(); ++column)
-      widths[column] = std::max(widths[column], basic_strings[column].size());
+  for (const auto& row : rows)
+    for (std::size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size());
   std::string text;
-  for (const auto& basic_strings : rows) {
+  for (const auto& row : rows) {
     std::string line;
-    for (std::size_t column = 0; column < basic_strings.size(); ++column)
-      line += basic_strings[column] + std::string(widths[column] - basic_strings[column].size() + 2, ' ');
+    for (std::size_t column = 0; column < row.size(); ++column)
+      line += row[column] + std::string(widths[column] - row[column].size() + 2, ' ');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

@@ -24,7 +24,7 @@ constexpr std::array<fault_row, 6> table{{
      true, true, 1000ms, 40000ms},
 }};
 
-/// SplitMix64: the same numbers everywhere, which the standard's distributions do not promise.
+/// SplitMix64. It gives the same numbers on all platforms, which the standard's distributions do not guarantee.
 class dice {
 public:
   explicit dice(std::uint64_t seed) : state_(seed) {}

@@ -1,5 +1,5 @@
-// Which faults hit a job, and when: drawn from a seed, so that the same seed gives the same faults. Who is
-// hit is drawn as a number, since who is there at that moment is not known before.
+// The schedule of faults, drawn from a seed: the same seed gives the same faults. Victims are drawn as numbers,
+// because the members at the time of a fault are not known in advance.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,26 @@ namespace farandole::chaos {
 
 enum class fault_kind : std::uint8_t { kill, stop, drain, host, rendezvous, link };
 
-/// Everything that a schedule needs to know of a kind. A new one is a row here, and a line where faults are
-/// carried out.
+/// The properties of a kind of fault. A new kind needs a row in the table and a case in `disturbance`.
 struct fault_row {
   fault_kind kind;
   std::string_view name;
   std::string_view doc;
-  bool hits_member;                            ///< and not what they have in common
-  bool costs_member;                           ///< one member fewer, for a while or for good
-  std::chrono::milliseconds shortest, longest; ///< how long it lasts
+  bool hits_member;                            ///< hits one member, not the rendezvous of all members
+  bool costs_member;                           ///< removes one member, temporarily or permanently
+  std::chrono::milliseconds shortest, longest; ///< range of the duration
 };
 std::span<const fault_row> fault_table();
 const fault_row& row_of(fault_kind kind);
 
-/// "kill,stop"; the error names those that there are.
+/// Parses a list such as "kill,stop". The error names the kinds that exist.
 expected<std::vector<fault_kind>> parse_kinds(std::string_view list);
 
 struct fault {
   fault_kind kind = fault_kind::kill;
-  std::chrono::milliseconds at{};    ///< after the training has begun
-  std::chrono::milliseconds lasts{}; ///< until it is taken back; 0: it is not
-  std::uint32_t victim = 0;          ///< the member at this place, counted around
+  std::chrono::milliseconds at{};    ///< time since the beginning of the training
+  std::chrono::milliseconds lasts{}; ///< time until the fault is reverted; 0: it is not reverted
+  std::uint32_t victim = 0;          ///< index of the member, modulo the number of members
 
   friend bool operator==(const fault&, const fault&) = default;
 };
@@ -47,10 +46,10 @@ struct schedule_options {
   std::vector<fault_kind> kinds;                              ///< not empty
 };
 
-/// In order of time. The gaps are half of `every` to one and a half.
+/// Faults in order of time. The gaps between them are drawn from 0.5 to 1.5 times `every`.
 std::vector<fault> draw_schedule(const schedule_options& options);
 
-/// "  12.3 s  kill   member 7 (counted around)": a line for people.
+/// A line for the user, such as "    12.3 s  kill       member 7, counted around".
 std::string to_text(const fault& injected);
 
 } // namespace farandole::chaos

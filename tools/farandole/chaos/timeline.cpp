@@ -9,7 +9,7 @@ namespace farandole::chaos {
 
 namespace {
 
-/// What a roll-back took away: of the first of these that the state counts.
+/// The number of steps that a roll-back has undone, by the first of these counters that the state has.
 std::optional<std::int64_t> taken_back(const worker_event& before, const worker_event& after) {
   for (const char* name : {"step", "batch"}) {
     const auto had = before.counters.find(name), has = after.counters.find(name);
@@ -20,14 +20,14 @@ std::optional<std::int64_t> taken_back(const worker_event& before, const worker_
 }
 
 template <class Value>
-void raise_to(std::optional<Value>& held_Value, Value value) {
-  held_Value = held_Value ? std::max(*held_Value, value) : value;
+void raise_to(std::optional<Value>& highest, Value value) {
+  highest = highest ? std::max(*highest, value) : value;
 }
 
 } // namespace
 
 std::optional<worker_event> parse_event(std::string_view line) {
-  try { // JSON is YAML; yaml-cpp speaks in exceptions
+  try { // JSON is a subset of YAML; yaml-cpp reports errors by exceptions
     const auto node = YAML::Load(std::string(line));
     if (!node.IsMap() || !node["event"] || !node["ms"])
       return std::nullopt;
@@ -109,7 +109,7 @@ recovery timeline::recovery_of(const cause& cause) const {
   if (told && again)
     result.regrouped_ms = *again - *told;
   if (!any_lost)
-    result.steps = 0; // nobody has gone back
+    result.steps = 0; // no member has rolled back
   return result;
 }
 

@@ -27,14 +27,14 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// The launcher kills its workers five seconds after it was told to end.
+/// Longer than the launcher needs: it kills its workers five seconds after SIGTERM.
 constexpr auto ending_time = 15s;
 
 error system_error(const std::string& text) {
   return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
-/// Every address of this form is this machine.
+/// Name of a host: an address in 127.0.0.0/8, all of which belong to this machine.
 std::string host(std::int32_t number) {
   return "127.0.0." + std::to_string(number + 1);
 }
@@ -85,7 +85,7 @@ expected<trial> trial::start(const trial_options& options) {
   return made;
 }
 
-/// Never half of it: the script may run at any moment.
+/// Replaces the file atomically, because the discovery script may read it at any time.
 error trial::write_hosts() const {
   const auto path = folder_ + "/hosts";
   std::ofstream file(path + ".new");
@@ -102,7 +102,7 @@ error trial::write_script() const {
   return write_program(folder_ + "/discover", "exec cat \"${0%/*}/hosts\"");
 }
 
-/// The launcher starts all workers where it is itself; each of them goes over to its host first.
+/// The launcher starts all workers in its own network namespace, so each enters its host's namespace first.
 error trial::write_entrance() {
   command_ = options_.command;
   if (!options_.network)
@@ -204,7 +204,7 @@ void trial::read_output() {
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
-      return; // nothing more for now
+      return; // no more output for now
     half_line_.append(buffer, static_cast<std::size_t>(count));
     for (auto end = half_line_.find('\n'); end != std::string::npos; end = half_line_.find('\n')) {
       const auto line = half_line_.substr(0, end);
@@ -213,7 +213,7 @@ void trial::read_output() {
       half_line_.erase(0, end + 1);
     }
   }
-  output_.close(); // and poll() passes it over
+  output_.close(); // poll() ignores a closed descriptor, which is -1
 }
 
 void trial::read_events() {
@@ -235,13 +235,13 @@ void trial::end() {
   while (clock::now() < deadline)
     if (!watch(50ms, -1))
       return;
-  ::kill(launcher_, SIGKILL); // its keeper ends the workers
+  ::kill(launcher_, SIGKILL); // its keeper process then ends the workers
   code_ = reap(std::exchange(launcher_, -1), ending_time).value_or(137);
 }
 
 void trial::take_out(const std::string& host) {
   away_.insert(host);
-  [[maybe_unused]] const auto problem = write_hosts(); // the list stays as it was
+  [[maybe_unused]] const auto problem = write_hosts(); // after a failure the old list stays in effect
 }
 
 void trial::bring_back(const std::string& host) {

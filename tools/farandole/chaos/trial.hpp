@@ -1,5 +1,5 @@
-// One run of a training script as an elastic job on hosts that are all this machine, in reach of whoever
-// disturbs it: it knows who trains, and can take hosts out and bring them back.
+// One run of a training script as an elastic job whose hosts are all this machine. Gives `disturbance` access to
+// the job: the members that train, and operations that remove hosts and add them again.
 #pragma once
 
 #include <sys/types.h>
@@ -21,41 +21,42 @@
 namespace farandole::chaos {
 
 struct trial_options {
-  std::int32_t processes = 1; ///< each on a host of its own
+  std::int32_t processes = 1; ///< number of workers; each is on a host of its own
   std::int32_t fewest = 1;
-  bool apart = false;                    ///< the rendezvous is not the launcher's, and can be killed
-  const host_network* network = nullptr; ///< hosts in it, if there is one; `apart`, too. Outlives the trial
+  bool apart = false; ///< the rendezvous is a process of its own, so that it can be killed
+  /// Network of the hosts, or nullptr. Requires `apart`. Must outlive the trial.
+  const host_network* network = nullptr;
   std::vector<std::string> command;
 };
 
-/// Nothing of it outlives this object: no process, no file.
+/// Its destructor ends all of its processes and removes its files.
 class trial {
 public:
-  /// Starts the launcher, which is this program.
+  /// Starts the launcher, which is this program itself.
   static expected<trial> start(const trial_options& options);
   trial(trial&& other) noexcept;
   trial& operator=(trial&&) = delete;
   ~trial();
 
-  /// Passes on what the job says and takes in what its workers tell, for so long, or until `also` can be
-  /// read. Whether the job still runs.
+  /// Forwards the job's output and reads its workers' events. Waits for at most `time`, or until the job has
+  /// output or the descriptor `also` is readable. Returns whether the job still runs.
   bool watch(std::chrono::milliseconds time, int also);
-  /// Ends the job, in order at first.
+  /// Ends the job: by SIGTERM, and by SIGKILL if that takes too long.
   void end();
-  /// Of the launcher; once it does not run any more.
+  /// Exit code of the launcher; valid after it has ended.
   int code() const { return code_; }
 
   const timeline& seen() const { return history_; }
   const achievement& achieved() const { return achieved_; }
 
-  /// Nullptr: it is the launcher's.
+  /// Nullptr if the rendezvous is a part of the launcher.
   apart_rendezvous* rendezvous() { return rendezvous_ ? &*rendezvous_ : nullptr; }
 
   void take_out(const std::string& host);
   void bring_back(const std::string& host);
-  /// Only where there is a network. Empty: it is done; otherwise why not.
+  /// Requires a network. Returns the reason if it fails, else an empty text.
   std::string set_link(const std::string& host, bool up) const;
-  /// By `farandole drain`. Empty: it leaves; otherwise why not.
+  /// Makes a rank leave by `farandole drain`. Returns the reason if that is refused, else an empty text.
   std::string drain(std::int32_t rank) const;
 
 private:
@@ -72,8 +73,8 @@ private:
 
   std::string folder_;
   trial_options options_;
-  std::vector<std::string> command_; ///< the script, and what leads to its host
-  std::set<std::string> away_;       ///< hosts
+  std::vector<std::string> command_; ///< the script, behind a program that enters its host's network
+  std::set<std::string> away_;       ///< hosts that discovery does not report
   pid_t launcher_ = -1;
   descriptor output_, output_end_, events_;
   std::optional<apart_rendezvous> rendezvous_;

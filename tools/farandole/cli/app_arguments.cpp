@@ -48,7 +48,7 @@ expected<app_result> parse_with(CLI::App& app, std::span<const std::string> word
   std::vector<std::string> options;
   for (const auto& option : parsed->options)
     options.push_back(option.values.empty() ? option.name : option.name + "=" + option.values.front());
-  std::reverse(options.begin(), options.end()); // as CLI11 wants them
+  std::reverse(options.begin(), options.end()); // CLI11 takes them in reverse order
   try {
     app.parse(std::move(options));
   } catch (const CLI::CallForHelp&) {

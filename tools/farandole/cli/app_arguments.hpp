@@ -1,5 +1,5 @@
-// Command lines of the smaller commands (rendezvous, drain, chaos): read like the launcher's, and refused in
-// the same words.
+// Parses the command lines of the smaller commands (rendezvous, drain, chaos) by the launcher's rules, with the
+// same error messages.
 #pragma once
 
 #include <span>
@@ -16,15 +16,15 @@ class ParseError;
 namespace farandole {
 
 struct app_result {
-  std::vector<std::string> command; ///< from the first word that is no option on
-  std::string help;                 ///< not empty: help was asked for, and nothing else counts
+  std::vector<std::string> command; ///< the words from the first that is no option on
+  std::string help;                 ///< if not empty, the user has requested help; the rest is to be ignored
 };
 
-/// Gives the options among `words` to `app`, as parse_arguments() reads them: with "-np" for an option
-/// --num-proc, with prefixes, and with the nearest option where a word is none.
+/// Parses `words` by parse_arguments() and passes the options to `app`. Accepts "-np" for an option --num-proc,
+/// and unambiguous prefixes of options. The error for an unknown option suggests the nearest one.
 expected<app_result> parse_with(CLI::App& app, std::span<const std::string> words);
 
-/// What was wrong with `words`, which `app` has refused by itself, in the launcher's words.
+/// Converts the error that `app` has raised for `words` to an error message in the launcher's style.
 std::string refusal_of(const CLI::App& app, const CLI::ParseError& problem,
                        std::span<const std::string> words);
 

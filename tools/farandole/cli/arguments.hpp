@@ -1,6 +1,8 @@
-// Command lines as Python's argparse reads them, which scripts have got used to: unambiguous prefixes of
-// options, long names behind one dash (-np), values behind "=", and a first word that ends the options, so
-// that everything from there on belongs to the program to be started.
+// Parses command lines as Python's argparse does, because existing scripts rely on its rules:
+// - unambiguous prefixes of options are accepted;
+// - long names may follow one dash (-np);
+// - values may follow "=";
+// - the first word that is no option ends the options: it and the rest are the command to be started.
 #pragma once
 
 #include <span>
@@ -12,10 +14,10 @@
 namespace farandole {
 
 struct option_shape {
-  std::string name;                 ///< "--num-proc": what it is called in the result
-  std::vector<std::string> aliases; ///< "-np", "-p", "--min-np"
-  int values = 0;                   ///< how many follow
-  bool whole_numbers = false;       ///< whether each value must be a 32-bit whole number
+  std::string name;                 ///< name in the result, such as "--num-proc"
+  std::vector<std::string> aliases; ///< other names, such as "-np", "-p"
+  int values = 0;                   ///< number of values that follow
+  bool whole_numbers = false;       ///< whether each value must be a 32-bit integer
 };
 
 struct given_option {
@@ -27,10 +29,10 @@ struct given_option {
 
 struct arguments {
   std::vector<given_option> options;
-  std::vector<std::string> command; ///< from the first word on, as it is
+  std::vector<std::string> command; ///< the words from the first that is no option on, unchanged
 };
 
-/// `invalid_argument` in argparse's words, with the nearest option where a word is none.
+/// Errors are `invalid_argument` with argparse's text. The error for an unknown option suggests the nearest one.
 expected<arguments> parse_arguments(std::span<const option_shape> shapes, std::span<const std::string> words);
 
 } // namespace farandole

@@ -49,7 +49,7 @@ std::string last_line(const std::string& text) {
                      end - (begin == std::string::npos ? -1 : begin));
 }
 
-/// One interpreter at work.
+/// An interpreter that is importing a binding.
 struct attempt {
   framework* about;
   process running;
@@ -66,7 +66,7 @@ void drain(int fd, std::string* into) {
 
 void conclude(attempt& attempt) {
   const auto exit_status = attempt.running.ending();
-  attempt.running.signal(SIGKILL); // whatever it has left behind
+  attempt.running.signal(SIGKILL); // ends processes that the interpreter has left behind
   drain(attempt.running.errors.get(), &attempt.said);
   attempt.running.reap(nullptr);
   attempt.ended = true;
@@ -81,7 +81,7 @@ bool has_ended(const attempt& attempt) {
 }
 
 void wait_for_all(std::vector<attempt>& attempts, std::chrono::steady_clock::time_point deadline) {
-  constexpr int look_ms = 50; // how long output may lie unread
+  constexpr int look_ms = 50; // interval at which output is read
   for (;;) {
     std::vector<pollfd> watched;
     for (const auto& attempt : attempts)
@@ -109,7 +109,7 @@ void wait_for_all(std::vector<attempt>& attempts, std::chrono::steady_clock::tim
 } // namespace
 
 std::optional<std::string> find_python(const std::string& program) {
-  std::error_code problem; // a candidate that cannot be looked at is none
+  std::error_code problem; // a candidate that cannot be examined is skipped
   for (const auto& folder : folders_of(program))
     for (const char* name : {"python3", "python"})
       if (const auto candidate = folder / name;

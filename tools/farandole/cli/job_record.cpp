@@ -30,7 +30,7 @@ error system_error(const std::string& text) {
   return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
-/// On one line.
+/// The text on one line: control characters become spaces.
 std::string flat(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
@@ -44,7 +44,7 @@ bool read_number(std::string_view text, Number& into) {
   return result.ec == std::errc{} && result.ptr == end;
 }
 
-/// Nobody but this user may look into it, or put something there.
+/// Fails unless the file is of this kind and only this user can read or write it.
 error require_own(int fd, const std::string& path, mode_t kind) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0)
@@ -56,7 +56,8 @@ error require_own(int fd, const std::string& path, mode_t kind) {
   return {};
 }
 
-/// Whatever somebody else has put in its place, in a folder that all may write to, is refused.
+/// Opens a folder whose parent may be writable by all users. Refuses a symbolic link, and a folder that another
+/// user owns or can access.
 expected<descriptor> open_own_folder(const std::string& path) {
   descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (!folder)
@@ -72,7 +73,7 @@ expected<descriptor> make_own_folder(const std::string& path) {
   return open_own_folder(path);
 }
 
-/// `path` is below `folder`, or, where that is AT_FDCWD, any.
+/// `path` is relative to the descriptor `folder`; any path if that is AT_FDCWD.
 expected<descriptor> open_own_file(int folder, const std::string& path) {
   descriptor file{::openat(folder, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
   if (!file)
@@ -92,10 +93,10 @@ expected<job_record> read_from(const descriptor& file, const std::string& path) 
   return job ? job : wrong(path + " tells no job: " + job.error().text);
 }
 
-/// Of the records in a folder that is its user's alone.
+/// File names of the records in a folder.
 std::vector<std::string> names_in(const descriptor& folder) {
   std::vector<std::string> names;
-  // Opened anew, for a copy would share the position in the folder.
+  // The folder is opened again, because a duplicated descriptor would share its position.
   auto* all = ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!all)
     return names;
@@ -106,7 +107,7 @@ std::vector<std::string> names_in(const descriptor& folder) {
   return names;
 }
 
-/// The jobs whose launchers live. Records that others have left are removed.
+/// The records of jobs whose launchers run. Removes the records of all other launchers.
 std::vector<job_record> sort_out(const descriptor& folder) {
   std::vector<job_record> jobs;
   for (const auto& name : names_in(folder)) {
@@ -240,7 +241,7 @@ expected<job_file> job_file::write(const std::vector<std::string>& folders, cons
     const int at = opened->get();
     const auto name = job.name + std::string(suffix), fresh = name + ".new";
     const auto path = std::filesystem::path(folder) / name;
-    ::unlinkat(at, fresh.c_str(), 0); // of a launcher that was killed while it wrote, and had our number
+    ::unlinkat(at, fresh.c_str(), 0); // left by a killed launcher with the same process id
     descriptor file{::openat(at, fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       reason = system_error(path.string() + ".new");

@@ -1,6 +1,6 @@
-// How tools find the jobs that run: each launcher leaves a small file in a folder of its user alone, with
-// where the rendezvous of the job is and the secret that opens it. The launcher locks the file as long as it
-// lives, so that one which a killed launcher has left behind is told from a job that runs.
+// Records of running jobs, by which tools find them. Each launcher writes a small file with the address of the
+// job's rendezvous and the job's secret to a folder that only its user can access. The launcher holds a lock on
+// the file while it runs, so a file without a lock is left over from a launcher that was killed.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@ namespace farandole {
 
 struct job_record {
   std::string name;
-  std::int64_t launcher = 0; ///< its process
-  bool elastic = false;      ///< only then what follows is filled, except for the command
+  std::int64_t launcher = 0; ///< its process id
+  bool elastic = false;      ///< if false, `ip`, `port` and `secret` are empty
   std::string ip;
   std::uint16_t port = 0;
   std::string secret;
-  std::string command; ///< for people
+  std::string command; ///< for display
 
   friend bool operator==(const job_record&, const job_record&) = default;
 };
 
-/// "train-4711": after the script, or the program, and the launcher's process.
+/// A name such as "train-4711": the script's or program's name and the launcher's process id.
 std::string job_name(const std::vector<std::string>& command, std::int64_t launcher);
 
 std::string to_text(const job_record& job);
 expected<job_record> parse_job_record(std::string_view text);
 
-/// The one that is meant: by its name, or, where that is empty, the only elastic one.
+/// The job with the name `wanted`, or, if that is empty, the only elastic job.
 expected<job_record> choose_job(const std::vector<job_record>& running, const std::string& wanted);
 
-/// Folders in which jobs of this user are told, the one in use first: below $XDG_RUNTIME_DIR, where there is
-/// one, and below the folder of temporary files.
+/// Folders with the records of this user's jobs, the preferred one first: below $XDG_RUNTIME_DIR, if it is
+/// usable, and below the folder for temporary files.
 std::vector<std::string> job_folders();
 
-/// The file of a running job; it goes with this object.
+/// The file of a running job. The destructor removes it.
 class job_file {
 public:
-  /// In the first of these folders that is, or can be made, its user's alone. Removes what launchers that
-  /// were killed have left there.
+  /// Writes the file to the first of these folders that only this user can access, and makes the folder if it
+  /// does not exist. Removes files of launchers that were killed.
   static expected<job_file> write(const std::vector<std::string>& folders, const job_record& job);
   job_file(job_file&&) noexcept = default;
   job_file& operator=(job_file&&) = delete;
@@ -59,10 +59,10 @@ private:
   std::string path_;
 };
 
-/// Of the jobs that run. Removes files of those that do not. A folder or a file that is not its user's alone
-/// is left as it is, and not read.
+/// The records of running jobs. Removes files of jobs that do not run any more. Ignores folders and files that
+/// other users can access.
 std::vector<job_record> running_jobs(const std::vector<std::string>& folders);
-/// Of one job, by the path of its file, which must be its user's alone.
+/// The record in the file `path`, which only this user may be able to access.
 expected<job_record> read_job(const std::string& path);
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-"""Keras' callbacks, made for whichever Keras there is."""
+"""The callbacks of the public interface, as classes that derive from the ``Callback`` of a given Keras."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def _is_variable(thing: Any) -> bool:
 
 
 class Broadcasts:
-    """Gives one rank's model and optimizer to all, at the end of the first batch, when all variables are there.
+    """Broadcasts the variables of one rank's model and optimizer to all ranks at the end of the first batch, when all
+    variables exist.
 
-    :param root_rank: the global rank whose variables all receive
+    :param root_rank: the global rank whose variables are sent
     :param device: accepted for older scripts
-    :param local_variables: a list of variables that stay as they are
+    :param local_variables: a list of variables that are not broadcast
     """
 
     model: Any
@@ -45,13 +46,13 @@ class Broadcasts:
         self.broadcast_done = False
 
     def register_local_var(self, var: Any) -> None:
-        """This variable stays as it is."""
+        """Excludes this variable from the broadcast."""
         if not _is_variable(var):
             raise ValueError(f"a local variable must be a variable, not {type(var).__name__}")
         self._local.append(var)
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Of the first batch: broadcasts."""
+        """Broadcasts at the end of the first batch; does nothing afterwards."""
         if self.broadcast_done:
             return
         bring_home(self.model)
@@ -64,7 +65,7 @@ class Broadcasts:
 
 
 class AveragesMetrics:
-    """Averages what is logged over all ranks at the end of each epoch; put it before callbacks that look at it.
+    """Averages the logged metrics over all ranks at the end of each epoch. Put it before callbacks that read them.
 
     :param device: accepted for older scripts
     """
@@ -74,7 +75,7 @@ class AveragesMetrics:
         self.device = device
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Averages, in place."""
+        """Averages ``logs`` in place."""
         if logs and _basics.size() > 1:
             average_logs(logs)
 
@@ -91,13 +92,13 @@ _ROLES = {
 
 
 def _placeholder(save_weights_only: bool) -> str:
-    """Keras insists on a path; who uses the callback says which later."""
+    """A path to pass to Keras, which requires one; the user of the callback sets ``filepath`` later."""
     return "best.weights.h5" if save_weights_only else "best.keras"
 
 
 @functools.cache
 def made_for(keras: Any) -> SimpleNamespace:
-    """The callbacks as classes of this Keras, each once."""
+    """The callbacks as classes of this Keras. The classes are cached: each is made once for each Keras."""
     base = keras.callbacks.Callback
     made = SimpleNamespace()
     for name, role in _ROLES.items():
@@ -105,11 +106,11 @@ def made_for(keras: Any) -> SimpleNamespace:
         setattr(made, name, type(name, (role, base), members))
 
     class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
-        """Saves the best model so far to ``filepath``, which is set by who uses it.
+        """Saves the best model so far to ``filepath``, an attribute that the user sets after construction.
 
-        :param monitor: what tells which is the best
-        :param verbose: whether it says so
-        :param mode: ``min``, ``max``, or ``auto``: guessed by the name
+        :param monitor: the metric that decides which model is the best
+        :param verbose: whether each save is reported
+        :param mode: ``min``, ``max``, or ``auto``: derived from the name of the metric
         :param save_freq: ``epoch``, or a number of batches
         """
 
@@ -135,7 +136,7 @@ def made_for(keras: Any) -> SimpleNamespace:
 
 
 def made_for_tensorflow(keras: Any) -> SimpleNamespace:
-    """The same, but for a best model whose weights alone may be saved."""
+    """The same callbacks, except that ``BestModelCheckpoint`` also takes ``save_weights_only``."""
     made = made_for(keras)
 
     class BestModelCheckpoint(made.BestModelCheckpoint):  # type: ignore[name-defined]

@@ -1,4 +1,4 @@
-"""What every wrapped optimizer of Keras has, whatever the version of Keras."""
+"""The base of all wrapped Keras optimizers, shared by all versions of Keras."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class Distributed:
-    """What every wrapped optimizer has besides what its own class has."""
+    """The members that every wrapped optimizer has in addition to those of its own class."""
 
     _farandole: Any
 
     def register_local_var(self, var: Any) -> None:
-        """This variable's gradient stays this rank's own."""
+        """Excludes this variable's gradient from reduction: each rank keeps its own."""
         self._farandole.register_local(var)
 
     def _farandole_begin_anew(self) -> None:
-        """Forgets what backward passes have added up: members have changed."""
+        """Discards the gradients that backward passes have accumulated, because the members have changed."""
         self._farandole.begin_anew()

@@ -1,4 +1,4 @@
-"""Elastic training with ``fit()``: members may come and go between the commits of a state."""
+"""Elastic training with ``fit()``: members may join and leave between the commits of a state."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 class KerasState(VariablesState):
-    """State of a model and its optimizer, and whatever else is given by keyword.
+    """Elastic state of a model, its optimizer, and further values that are given by keyword.
 
-    :param model: built already; ``ValueError`` otherwise
+    :param model: must be built already; ``ValueError`` otherwise
     :param optimizer: the model's own by default
     """
 
@@ -28,7 +28,7 @@ class KerasState(VariablesState):
             and hasattr(self.optimizer, "build")
             and not getattr(self.optimizer, "built", False)
         ):
-            # So that all ranks have the same variables, whether they have stepped or not.
+            # Ranks that have not stepped yet must have the same variables as ranks that have.
             self.optimizer.build(model.trainable_variables)
         super().__init__(variables, "keras.state", **kwargs)
 
@@ -41,7 +41,7 @@ class KerasState(VariablesState):
         return super()._read()
 
     def _write(self, values: List[Any]) -> None:
-        # A step that failed may have left variables without values.
+        # The old values are not synchronised first: a step that failed may have left variables without values.
         super()._write(values)
         self._begin_anew()
 
@@ -55,6 +55,6 @@ class KerasState(VariablesState):
 
 
 def run_on(used: Library, func: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorates a training function that takes a state first, as the adapter of the backend does."""
+    """Decorates a training function whose first argument is a state, by ``elastic.run`` of the backend's adapter."""
     decorated: Callable[..., Result] = used.adapter.elastic.run(func)
     return decorated

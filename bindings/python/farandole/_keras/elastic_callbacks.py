@@ -1,4 +1,4 @@
-"""What Keras' callbacks do that keep an elastic state: they commit it, and count batches and epochs in it."""
+"""The Keras callbacks that maintain an elastic state: they commit it, and record batch and epoch numbers in it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Logs = Optional[Dict[str, Any]]
 class Commits:
     """Commits an elastic state every few batches, and at the end of each epoch.
 
-    :param state: what is committed
-    :param batches_per_commit: how many
+    :param state: the state to commit
+    :param batches_per_commit: the number of batches between two commits
     """
 
     model: Any
@@ -25,16 +25,16 @@ class Commits:
         self._cadence = Cadence(batches_per_commit)
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        """Counts anew."""
+        """Restarts the count of batches."""
         self._cadence.restart()
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Commits if it is time."""
+        """Commits if ``batches_per_commit`` batches have ended since the last commit."""
         if self._cadence.batch_ended():
             self._commit()
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Commits."""
+        """Commits, and restarts the count of batches."""
         self._cadence.restart()
         self._commit()
 
@@ -44,7 +44,7 @@ class Commits:
 
 
 class CountsBatches:
-    """Keeps ``state.batch`` at the batch that was trained last; 0 between epochs.
+    """Records in ``state.batch`` the number of the batch that was trained last, and 0 between epochs.
 
     :param state: has an attribute ``batch``
     """
@@ -57,26 +57,26 @@ class CountsBatches:
         self._rest = RestOfEpoch()
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        """Looks at the number of batches anew."""
+        """Forgets the number of batches in an epoch: this ``fit()`` may have another one."""
         self._rest.restart()
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        """An epoch that was interrupted has fewer batches left."""
+        """Subtracts the batches that an interrupted epoch has already trained from its number of steps."""
         steps = self._rest.steps(self.params.get("steps"), self.state.batch)
         if steps is not None:
             self.params["steps"] = steps
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Remembers it."""
+        """Records the batch."""
         self.state.batch = batch
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """The next epoch begins at its first batch."""
+        """Resets the batch: the next epoch begins at its first one."""
         self.state.batch = 0
 
 
 class CountsEpochs:
-    """Keeps ``state.epoch`` at the number of epochs that are done, those before this ``fit()`` included.
+    """Records in ``state.epoch`` the number of finished epochs, including those before this ``fit()``.
 
     :param state: has an attribute ``epoch``
     """
@@ -87,9 +87,9 @@ class CountsEpochs:
         self.initial_epoch = state.epoch
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        """Counts on from here."""
+        """Remembers the number of epochs that were finished before this ``fit()``."""
         self.initial_epoch = self.state.epoch
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Counts."""
+        """Records one more finished epoch."""
         self.state.epoch = epochs_done(self.initial_epoch, epoch)

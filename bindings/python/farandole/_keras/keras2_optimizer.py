@@ -1,4 +1,4 @@
-"""What a wrapped optimizer of Keras 2 does besides what its own class does."""
+"""The methods that reduce gradients in a wrapped optimizer of Keras 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from farandole._keras.distributed import Distributed
 
 
 class _Stage(enum.Enum):
-    """How far gradients have come on their way through an optimizer of Keras 2."""
+    """The last of an optimizer's three calls that the gradients of this step have passed through."""
 
     FRESH = enum.auto()
     COMPUTED = enum.auto()
@@ -18,18 +18,18 @@ class _Stage(enum.Enum):
 
 
 class OfKeras2(Distributed):
-    """Gradients are computed, aggregated and applied by three calls, which wrappers and subclasses make one by one.
-    The first of these calls that the caller makes reduces them; the others do not.
+    """Keras 2 computes, aggregates and applies gradients in three calls, which wrappers and subclasses may make
+    separately. The first of these calls that the caller makes reduces the gradients; the others do not.
 
-    A loss scale's optimizer does not apply gradients that overflow, so the stage may be that of a step that was
-    skipped. Therefore computing always begins a new step, and so does aggregating, except after computing.
+    A ``LossScaleOptimizer`` does not apply gradients that overflow, so the stage may be left over from a skipped
+    step. Therefore computing always begins a new step, and aggregating does too unless it follows computing.
     """
 
     _farandole_stage = _Stage.FRESH
 
     @property
     def _agg_helper(self) -> Any:
-        """What adds up the gradients of several backward passes; None with one pass."""
+        """The helper that accumulates the gradients of several backward passes; None with one pass."""
         return self._farandole.aggregation_helper
 
     def _farandole_begin_anew(self) -> None:
@@ -52,7 +52,7 @@ class OfKeras2(Distributed):
         return reduced
 
     def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-        """Reduces the gradients over all ranks, if no call before has, and applies them."""
+        """Reduces the gradients over all ranks unless an earlier call has done so, and applies them."""
         import tensorflow as tf
 
         pairs = list(grads_and_vars)
@@ -104,7 +104,8 @@ class OfKeras2(Distributed):
 
 
 def _weighted(loss: Any, weight: Any, tape: Any, variables: Any) -> Tuple[Any, Any, Any]:
-    """The arguments of ``compute_gradients``, which knows no weight for the loss, with the loss weighted."""
+    """The arguments of ``compute_gradients``. It takes no weight for the loss, so the loss is multiplied by it
+    here."""
     if weight is None:
         return loss, variables, tape
     if callable(loss):

@@ -1,4 +1,4 @@
-"""What a wrapped optimizer of Keras 3 does besides what its own class does."""
+"""The methods that reduce gradients in a wrapped optimizer of Keras 3."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from farandole._keras.library import variables_of
 
 
 class CallableList(List[Any]):
-    """A list that can be called, too: older scripts do."""
+    """A list that can also be called, because older scripts call ``optimizer.variables()``."""
 
     def __call__(self) -> List[Any]:
-        """The list."""
+        """Returns the list itself."""
         return self
 
 
 class OfKeras3(Distributed):
-    """Every way to apply gradients ends in ``apply()``."""
+    """Reduces gradients in ``apply()``, because all other ways to apply gradients in Keras 3 call it."""
 
     def build(self, variables: Sequence[Any]) -> None:
         super().build(variables)  # type: ignore[misc]
@@ -39,21 +39,24 @@ class OfKeras3(Distributed):
         else:
             variables = list(trainable_variables)
             if not self.built:  # type: ignore[has-type]
-                # Before anything is conditional.
+                # Variables must be created outside of the conditional below.
                 self.build(variables)
                 self.built = True
         reduced = self._farandole(grads, variables)
         return self._farandole.apply(lambda: super(OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
-        """On JAX: reduces the gradients over all ranks, and applies them."""
+        """On JAX: reduces the gradients over all ranks, and applies them.
+
+        Reduces here only if the optimizer's own ``stateless_apply`` does not call ``apply()``.
+        """
         if not has_own_stateless_apply(type(self)):
             return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
         reduced = self._farandole(list(grads), list(self._trainable_variables))  # type: ignore[attr-defined]
         return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
 
     def save_own_variables(self, store: Any) -> None:
-        """As the wrapped optimizer's: what backward passes add up is not kept."""
+        """As the wrapped optimizer's. The accumulated gradients of backward passes are not saved."""
         for place, variable in enumerate(variables_of(self)):
             store[str(place)] = variable.numpy()
 
@@ -68,6 +71,6 @@ class OfKeras3(Distributed):
 
 
 def has_own_stateless_apply(kind: type) -> bool:
-    """Whether it does not come to ``apply()``, as that of a loss scale's optimizer."""
+    """Whether the class has a ``stateless_apply`` that does not call ``apply()``, as ``LossScaleOptimizer`` does."""
     definer = next(each for each in kind.__mro__ if "stateless_apply" in vars(each) and each is not OfKeras3)
     return definer.__name__ != "BaseOptimizer"

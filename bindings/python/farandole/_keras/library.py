@@ -1,4 +1,4 @@
-"""Which Keras something belongs to, and which adapter its tensors go through."""
+"""Finds the Keras that an object belongs to, and the adapter for the tensors of its backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BACKENDS = ("tensorflow", "torch", "jax")
 
 
 class Library(NamedTuple):
-    """One Keras that is installed."""
+    """One installed Keras."""
 
     keras: Any
     """The package."""
@@ -28,7 +28,7 @@ class Library(NamedTuple):
 
 
 def library(keras: Any) -> Library:
-    """:param keras: the package, as it is imported; ``tf.keras`` too"""
+    """:param keras: the imported package, or ``tf.keras``"""
     version = getattr(keras, "__version__", "")
     is_three = not version.startswith("2.") and hasattr(keras, "ops")
     backend = keras.backend.backend() if is_three else "tensorflow"
@@ -38,7 +38,8 @@ def library(keras: Any) -> Library:
 
 
 def require_keras() -> None:
-    """``ImportError`` that says what to do where Keras is missing or too old, or the backend that it is set to use."""
+    """Raises ``ImportError`` with a remedy if Keras is missing or too old, or if its configured backend is
+    missing."""
     try:
         require_framework("keras", "2.13.0")
     except ModuleNotFoundError as problem:
@@ -57,14 +58,14 @@ def require_keras() -> None:
 
 
 def keras_of_tensorflow() -> Any:
-    """The package behind ``tf.keras``, which is a view of it: Keras 3, TensorFlow 2.15's own, or ``tf_keras``."""
+    """The package that ``tf.keras`` forwards to: Keras 3, the Keras of TensorFlow 2.15, or ``tf_keras``."""
     import tensorflow as tf
 
     return importlib.import_module(tf.keras.Model.__module__.partition(".")[0])
 
 
 def library_of(thing: Any) -> Library:
-    """The Keras whose class this object has, or derives from; ``ValueError`` if there is none."""
+    """The Keras that defines this object's class or a base of it; ``ValueError`` if there is none."""
     for each in type(thing).__mro__:
         root = each.__module__.partition(".")[0]
         if root in _ROOTS:
@@ -73,8 +74,10 @@ def library_of(thing: Any) -> Library:
 
 
 def variables_of(optimizer: Any) -> List[Any]:
-    """An optimizer's variables, whether its Keras has them as a list or answers them when called; without those in
-    which a distributed one adds up what is this rank's own."""
+    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras.
+
+    Leaves out the variables in which a distributed optimizer accumulates gradients, which differ between ranks.
+    """
     variables = getattr(optimizer, "variables", [])
     listed = list(variables() if not isinstance(variables, list) and callable(variables) else variables)
     own: List[Any] = getattr(getattr(optimizer, "_farandole", None), "own_variables", list)()
@@ -82,6 +85,9 @@ def variables_of(optimizer: Any) -> List[Any]:
 
 
 def bring_home(model: Any) -> None:
-    """On JAX, variables have their values only after this while ``fit()`` runs; it reads them anew then."""
+    """On JAX, writes the training state of a running ``fit()`` back to the variables; ``fit()`` reads them again.
+
+    Without this call, variables do not have their current values while ``fit()`` runs.
+    """
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()

@@ -17,7 +17,7 @@ def load_model(
     compression: Any,
     legacy_opts: bool,
 ) -> Any:
-    """The model, whose optimizer is then a distributed one with the state that was saved."""
+    """Loads a model and replaces its optimizer by a distributed one with the saved state."""
     known: Dict[str, Any] = {}
     for each in custom_optimizers or []:
         known[each.__name__] = known[each.__name__.lower()] = each
@@ -47,7 +47,7 @@ def _with_state(plain: Any, compression: Any, trainable: Sequence[Any]) -> Any:
 
 
 def broadcast_global_variables(used: Library, root_rank: int) -> Any:
-    """Gives one rank's global variables to all; in graphs of TensorFlow only."""
+    """Broadcasts one rank's global variables to all ranks; in graphs of TensorFlow only."""
     if used.backend != "tensorflow":
         raise RuntimeError(
             f"there are no global variables on {used.backend}: use "

@@ -1,4 +1,4 @@
-"""Keras' optimizers, wrapped: instances of a class made for each, which derives from the optimizer's own."""
+"""Wraps Keras optimizers: each becomes an instance of a generated class that derives from the optimizer's own."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def distributed(
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """What ``DistributedOptimizer`` and ``PartialDistributedOptimizer`` return: the optimizer's configuration without
-    its state, in an object whose class has the optimizer's name and derives from its class.
+    """The implementation of ``DistributedOptimizer`` and ``PartialDistributedOptimizer``. The result has the
+    optimizer's configuration without its state; its class has the name of the optimizer's class and derives from it.
     """
     if isinstance(optimizer, Distributed):
         raise ValueError(
@@ -71,7 +71,8 @@ def distributed(
 
 
 def _class_of(own: Any, used: Library, options: Options) -> Any:
-    """A class for one optimizer. Saved models name its module and name, and find the optimizer's own class there."""
+    """The generated class of one optimizer. It has the module and the name of the optimizer's own class: a saved
+    model refers to these, so it loads with the optimizer's own class."""
 
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         object.__setattr__(self, "_farandole", reduction_on(used.backend, options))

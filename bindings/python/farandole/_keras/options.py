@@ -1,4 +1,4 @@
-"""What an optimizer of Keras was wrapped with."""
+"""The options with which a Keras optimizer was wrapped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from farandole.common.process_sets import ProcessSet
 
 
 class Options(NamedTuple):
-    """What ``DistributedOptimizer`` was given besides the optimizer."""
+    """The arguments of ``DistributedOptimizer`` other than the optimizer."""
 
     name: str
     device_dense: str

@@ -1,4 +1,4 @@
-"""What ``farandole.keras`` and ``farandole.tensorflow.keras`` consist of: public functions for one Keras."""
+"""Makes the public functions of ``farandole.keras`` and ``farandole.tensorflow.keras`` for a given Keras."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def functions_for(keras: Any) -> SimpleNamespace:
-    """The functions, and ``Compression``."""
+    """The public functions and ``Compression``, for one Keras."""
     used = library(keras)
     Compression = used.adapter.Compression
 
@@ -103,13 +103,13 @@ def functions_for(keras: Any) -> SimpleNamespace:
 
 
 def elastic_for(keras: Any) -> SimpleNamespace:
-    """What ``elastic`` holds."""
+    """The contents of the module ``elastic``, for one Keras."""
     used = library(keras)
     made = callbacks.made_for(keras)
 
     def run(func: Callable[..., Result]) -> Callable[..., Result]:
-        """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
-        that are there when members have changed."""
+        """Decorates a training function whose first argument is a state. The function starts from rank 0's state, and
+        continues with the current members after the membership has changed."""
         return elastic.run_on(used, func)
 
     names = ("CommitStateCallback", "UpdateBatchStateCallback", "UpdateEpochStateCallback")

@@ -1,4 +1,4 @@
-"""What Keras' callbacks do that change the learning rate while a model trains."""
+"""The Keras callbacks that change the learning rate while a model trains."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Logs = Optional[Dict[str, Any]]
 class SchedulesRate:
     """Multiplies the initial learning rate by a function of the epoch.
 
-    :param initial_lr: what is multiplied
-    :param multiplier: a function of the epoch, or a number whose power is taken
+    :param initial_lr: the rate that is multiplied
+    :param multiplier: a function of the epoch, or a number that is raised to the epoch since ``start_epoch``
     :param start_epoch: the first epoch in which the rate is changed
-    :param end_epoch: the first epoch in which it no longer is; None: there is none
+    :param end_epoch: the first epoch in which it is no longer changed; None for no end
     :param staircase: change at the beginning of epochs only; otherwise before every batch
-    :param momentum_correction: scale the momentum by new over old for the batch in which the rate changes, where the
-        optimizer has a momentum that can be changed while it trains
-    :param steps_per_epoch: batches; found out if it is not given and Keras knows
+    :param momentum_correction: multiply the momentum by the new rate over the old rate for the batch in which the
+        rate changes, if the optimizer has a momentum
+    :param steps_per_epoch: the number of batches in an epoch; by default taken from Keras, if Keras knows it
     """
 
     model: Any
@@ -47,16 +47,16 @@ class SchedulesRate:
         self._momentum: Any = None
 
     def on_train_begin(self, logs: Logs = None) -> None:
-        """Finds out how many batches an epoch has."""
+        """Takes the number of batches in an epoch from Keras, if it was not given."""
         if not self.schedule.steps_per_epoch:
             self.schedule.steps_per_epoch = (self.params or {}).get("steps")
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
-        """Remembers it."""
+        """Records the epoch for the batches that follow."""
         self.current_epoch = epoch
 
     def on_batch_begin(self, batch: int, logs: Logs = None) -> None:
-        """Changes the rate if it is time."""
+        """Sets the rate for this batch if the schedule changes it."""
         if batch and self.schedule.is_staircase:
             return
         optimizer = self.model.optimizer
@@ -70,7 +70,7 @@ class SchedulesRate:
             _assign(optimizer, "momentum", self._momentum * change.momentum_factor)
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
-        """Puts the momentum back."""
+        """Restores the momentum if it was corrected for this batch."""
         if self._momentum is not None:
             bring_home(self.model)
             _assign(self.model.optimizer, "momentum", self._momentum)
@@ -96,13 +96,13 @@ def _assign(optimizer: Any, name: str, value: float) -> None:
 
 
 class WarmsUp(SchedulesRate):
-    """Raises the learning rate from a ``size()``-th of the initial one to all of it over the first epochs.
+    """Raises the learning rate from ``initial_lr / size()`` to ``initial_lr`` over the first epochs.
 
     :param initial_lr: the rate after the warm-up: that of one rank, times ``size()``
-    :param warmup_epochs: how many epochs that takes
+    :param warmup_epochs: the length of the warm-up
     :param momentum_correction: as in ``LearningRateScheduleCallback``
-    :param steps_per_epoch: batches; found out if it is not given and Keras knows
-    :param verbose: whether rank 0 says when it is done
+    :param steps_per_epoch: the number of batches in an epoch; by default taken from Keras, if Keras knows it
+    :param verbose: whether rank 0 reports the end of the warm-up
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class WarmsUp(SchedulesRate):
         self.verbose = verbose
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
-        """Says that the warm-up is done."""
+        """Reports the end of the warm-up on rank 0 if ``verbose``."""
         super().on_epoch_end(epoch, logs)
         if epoch == self.schedule.end_epoch - 1 and self.verbose > 0 and _basics.rank() == 0:  # type: ignore[operator]
             rate = _number(self.model.optimizer.learning_rate)

@@ -1,4 +1,4 @@
-"""How one optimizer's gradients are reduced: as the backend that they are computed with does it."""
+"""Chooses how an optimizer's gradients are reduced: by the backend that computes them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _BACKENDS = {"tensorflow": OnTensorFlow, "torch": OnTorch, "jax": OnJax}
 
 
 def reduction_on(backend: str, options: Options) -> Any:
-    """The one for a backend of Keras."""
+    """The gradient reduction of one optimizer, for a backend of Keras."""
     check_passes(options.backward_passes_per_step)
     return _BACKENDS[backend](options)

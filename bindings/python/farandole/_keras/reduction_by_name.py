@@ -1,4 +1,4 @@
-"""The gradients of one step of an optimizer of Keras, by an adapter whose functions take tensors and a name."""
+"""Reduces the gradients of a Keras optimizer through an adapter whose functions take tensors and a name."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from farandole.common.reduction import GradientReducer
 
 
 class _Verbs:
-    """Of an adapter whose functions take a tensor, or several, and a name."""
+    """Implements the framework operations of ``GradientReducer`` by ``grouped_allreduce`` of an adapter."""
 
     def __init__(self, adapter: Any) -> None:
         self._adapter = adapter
 
     def is_sparse(self, gradient: Any) -> bool:
-        """Never: Keras makes these gradients dense."""
+        """Always False: Keras makes these gradients dense."""
         return False
 
     def densified(self, gradient: Any) -> Any:
-        """The gradient."""
+        """Returns the gradient, which is dense already."""
         return gradient
 
     def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
-        """By those of now."""
+        """The gradient divided by the current number of members."""
         return gradient / (process_set.size() or 1)
 
     def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
-        """One gradient."""
+        """Reduces one gradient."""
         return self.grouped_allreduce([gradient], name, how)[0]
 
     def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
-        """All at once."""
+        """Reduces several gradients as one group."""
         plain = [each.contiguous() if hasattr(each, "contiguous") else each for each in gradients]
         return self._adapter.grouped_allreduce(
             plain,
@@ -50,13 +50,13 @@ _named: Dict[str, int] = {}
 
 
 def _own_name(name: str) -> str:
-    """Of several optimizers of one name, each has its own in operations."""
+    """A name that is unique among the optimizers of this process, for the names of their operations."""
     count = _named[name] = _named.get(name, 0) + 1
     return name if count == 1 else f"{name}_{count}"
 
 
 class ReductionByName:
-    """The gradients of a step, by name."""
+    """Reduces the gradients of a step. Ranks match them by the name of the optimizer and their position."""
 
     def __init__(self, options: Options, adapter: Any) -> None:
         self._name = options.name
@@ -74,13 +74,14 @@ class ReductionByName:
         )
 
     def register_local(self, variable: Any) -> None:
-        """The gradient of this variable stays on its rank."""
+        """Excludes this variable's gradient from reduction: each rank keeps its own."""
         self._reducer.register_local(id(variable))
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """None stays None."""
+        """The reduced gradients; None stays None."""
         if self._named is None:
-            # Not when it is made: a rank may make optimizers that never step.
+            # The name is chosen at the first step, not at construction: names must be the same on all ranks, and a
+            # rank may make optimizers that never step.
             self._named = _own_name(self._name)
         names = [f"{self._named}.gradient_{place}" for place in range(len(variables))]
         return self._reducer.reduce(gradients, [id(each) for each in variables], names)

@@ -1,4 +1,4 @@
-"""How an optimizer of Keras reduces its gradients on JAX."""
+"""The gradient reduction of Keras optimizers on JAX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from farandole._keras.reduction_by_name import ReductionByName
 
 
 class OnJax(ReductionByName):
-    """On JAX a step is a function without memory: what adds up is part of the optimizer's variables."""
+    """On JAX a step is a pure function, so accumulated gradients are variables of the optimizer."""
 
     def __init__(self, options: Options) -> None:
         import farandole.jax
@@ -23,7 +23,7 @@ class OnJax(ReductionByName):
         self._before: List[Any] = []
 
     def build(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Makes what adds up."""
+        """Creates the counter of passes and the sums of gradients, if several passes make a step."""
         if self._passes == 1 or self._counter is not None:
             return
         self._counter = optimizer.add_variable((), dtype="int32", name="passes")
@@ -31,19 +31,19 @@ class OnJax(ReductionByName):
             self._sums[id(each)] = optimizer.add_variable_from_reference(each, name="sum_of_passes")
 
     def begin_anew(self) -> None:
-        """Nothing has been added up."""
+        """Resets the counter and the sums to zero."""
         import numpy
 
         for each in self.own_variables():
-            # A step that failed may have taken the value away; the shape is there still.
+            # A step that failed may have left the variable without a value, but its shape remains.
             each.assign(numpy.zeros(each.shape, each.dtype))
 
     def own_variables(self) -> List[Any]:
-        """Those that the wrapped optimizer does not have."""
+        """The counter and the sums: the variables that the wrapped optimizer's own class does not have."""
         return [] if self._counter is None else [self._counter, *self._sums.values()]
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """What is to be applied, by ``apply``."""
+        """Accumulates the gradients, and reduces the sums if a step is due. Returns the gradients for ``apply``."""
         if self._passes == 1:
             return self.reduce(gradients, variables)
         from jax import lax
@@ -58,7 +58,7 @@ class OnJax(ReductionByName):
             complete = [each / self._passes for each in sums] if self._is_mean else sums
             return self.reduce(complete, [variables[place] for place in there])
 
-        # Every rank counts alike, so all of them come to the operation in the same step.
+        # The counter has the same value on every rank, so all ranks start the operation in the same step.
         answer = lax.cond(self._due, reduced, lambda sums: sums, sums)
         for total, each in zip(totals, sums):
             total.assign(jnp.where(self._due, 0, each))
@@ -69,7 +69,8 @@ class OnJax(ReductionByName):
         return result
 
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
-        """Applies, and takes it back where no step is due: a function without memory cannot leave it out."""
+        """Applies the gradients, then restores the old values if no step is due: a traced function cannot skip the
+        call."""
         if self._passes == 1:
             return apply()
         from jax import numpy as jnp

@@ -1,4 +1,4 @@
-"""How an optimizer of Keras reduces its gradients on TensorFlow."""
+"""The gradient reduction of Keras optimizers on TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from farandole._keras.options import Options
 
 
 class OnTensorFlow:
-    """Leaves all of it to TensorFlow's adapter, in graphs and outside."""
+    """Delegates to the reduction of ``farandole.tensorflow``, inside and outside of graphs."""
 
     def __init__(self, options: Options) -> None:
         from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
@@ -39,12 +39,12 @@ class OnTensorFlow:
             )
 
     def register_local(self, variable: Any) -> None:
-        """The gradient of this variable stays on its rank."""
+        """Excludes this variable's gradient from reduction: each rank keeps its own."""
         helper = self.aggregation_helper
         (helper.register_local_var if helper else self._reduce.register_local)(variable)
 
     def begin_anew(self) -> None:
-        """Nothing has been added up."""
+        """Resets the counter of passes and the accumulated gradients to zero."""
         helper = self.aggregation_helper
         if helper is not None and helper.counter is not None:
             for each in [helper.counter, *helper.locally_aggregated_grads]:
@@ -52,11 +52,11 @@ class OnTensorFlow:
                     each.assign(each * 0)
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """What is to be applied, by ``apply``."""
+        """Accumulates and reduces the gradients. Returns the gradients for ``apply``."""
         if self.aggregation_helper is None:
             return self._reduce(gradients, variables)
         return self.aggregation_helper.compute_gradients(gradients, variables)
 
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
-        """Applies where a step is due."""
+        """Calls ``apply`` if a step is due."""
         return apply() if self.aggregation_helper is None else self.aggregation_helper.apply_gradients(apply, optimizer)

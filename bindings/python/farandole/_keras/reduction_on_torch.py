@@ -1,4 +1,4 @@
-"""How an optimizer of Keras reduces its gradients on PyTorch."""
+"""The gradient reduction of Keras optimizers on PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farandole.common.reduction import Accumulator
 
 
 class OnTorch(ReductionByName):
-    """On PyTorch every step is Python's."""
+    """On PyTorch every step runs in Python, so accumulated gradients are plain attributes."""
 
     def __init__(self, options: Options) -> None:
         import farandole.torch
@@ -21,11 +21,11 @@ class OnTorch(ReductionByName):
         self._is_due = True
 
     def begin_anew(self) -> None:
-        """Nothing has been added up."""
+        """Discards the accumulated gradients."""
         self._sums = self._new_sums()
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """What is to be applied, by ``apply``."""
+        """Accumulates the gradients, and reduces the sums if a step is due. Returns the gradients for ``apply``."""
         if self._sums.passes > 1:
             complete = self._sums.add([each if each is None else each.clone() for each in gradients])
             self._is_due = complete is not None
@@ -35,5 +35,5 @@ class OnTorch(ReductionByName):
         return self.reduce(gradients, variables)
 
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
-        """Applies where a step is due."""
+        """Calls ``apply`` if a step is due."""
         return apply() if self._is_due else None

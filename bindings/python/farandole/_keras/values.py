@@ -1,5 +1,5 @@
-"""The operations for values: tensors of Keras' backend, arrays and numbers. What comes out is a tensor where one went
-in, and an array otherwise.
+"""The operations on tensors of the Keras backend, arrays and numbers. The result is a tensor if the input is one, and
+an array otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def allreduce(
     op: Optional[int],
     compression: Any,
 ) -> Any:
-    """Reduced over all ranks."""
+    """Reduces a value over all ranks."""
     chosen = handle_average_backwards_compatibility(op, average)
     return _through(
         used,
@@ -60,15 +60,15 @@ def allreduce(
 
 
 def allgather(used: Library, value: Any, name: Optional[str]) -> Any:
-    """Of all ranks, one after another."""
+    """Concatenates the values of all ranks."""
     return _through(used, value, lambda tensor: used.adapter.allgather(tensor, name=name))
 
 
 def broadcast(used: Library, value: Any, root_rank: int, name: Optional[str]) -> Any:
-    """The root's."""
+    """The value of the root rank."""
     return _through(used, value, lambda tensor: used.adapter.broadcast(tensor, root_rank, name=name))
 
 
 def reducescatter(used: Library, value: Any, name: Optional[str], op: int) -> Any:
-    """This rank's share."""
+    """Reduces a value over all ranks, and returns this rank's share of the rows."""
     return _through(used, value, lambda tensor: used.adapter.reducescatter(tensor, name=name, op=op))

@@ -1,4 +1,4 @@
-"""Variables of any Keras, as arrays in host memory: the verbs that state and broadcasts are written with."""
+"""Reads and writes variables of any Keras as arrays in host memory, for elastic states and broadcasts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy
 
 
 def to_numpy(variable: Any) -> Any:
-    """Its values, on whatever device and backend; perhaps its own memory."""
+    """The values of a variable of any backend, on any device. The array may share the variable's memory."""
     value = getattr(variable, "value", variable)
-    if callable(value):  # a variable of TensorFlow's
+    if callable(value):  # in a tf.Variable, value is a method
         value = variable
     if hasattr(value, "detach"):  # PyTorch
         value = value.detach().cpu()
@@ -18,5 +18,5 @@ def to_numpy(variable: Any) -> Any:
 
 
 def assign(variable: Any, array: Any) -> None:
-    """In place."""
+    """Writes the array to the variable, in place."""
     variable.assign(array)

@@ -1,1 +1,1 @@
-"""What every framework's door shares: it knows training, and imports no framework."""
+"""Code that the bindings of all frameworks share. It imports no framework."""

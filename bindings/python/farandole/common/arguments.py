@@ -1,8 +1,8 @@
-"""Explains arguments that an operation cannot take: what was passed, what is accepted, and what to do.
+"""Explains arguments that an operation cannot take: the value passed, the values accepted, and the remedy.
 
-The path of a tensor makes no checks of its own. Something further down fails first, and the adapter then asks these
-functions for the reason; or they run where a call is not on that path (optimizers, groups, compressors). Wrong types
-are ``TypeError``, wrong values ``ValueError``.
+The call path of a tensor makes no checks of its own. A lower layer fails first, and the adapter then calls these
+functions to find the reason. Code outside that call path (optimizers, groups, compressors) calls them directly. Wrong
+types are ``TypeError``, wrong values ``ValueError``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 from farandole.common.process_sets import ProcessSet
 
 FAILURES = (AttributeError, TypeError, ValueError)
-"""What code fails with that was given an argument of a wrong type."""
+"""The exceptions that code raises for an argument of a wrong type."""
 
 _REDUCED_TYPES = "uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32 and float64"
 _MOVED_TYPES = f"bool, {_REDUCED_TYPES}"
@@ -57,7 +57,7 @@ def member_name(name: Optional[str], index: int, count: int) -> Optional[str]:
     return None if name is None else f"{name}_{index + 1}of{count}"
 
 
-# ---- what every operation takes
+# ---- arguments of every operation
 
 
 def require_process_set(operation: str, name: Any, process_set: Any) -> None:
@@ -85,7 +85,7 @@ def wrong_dtype(operation: str, name: Any, dtype: str, remedy: str) -> ValueErro
 
 
 def wrong_dtype_remedy(operation: str, dtype: str, conversion: str) -> str:
-    """What to do about a type of elements; ``conversion`` is how the framework converts one into another type."""
+    """The remedy for an unsupported element type; ``conversion`` is the framework's expression for a conversion."""
     if "bool" in dtype:
         return f"convert it with {conversion.format('uint8')} (allgather, broadcast and alltoall take bool as it is)"
     if "complex" in dtype:
@@ -94,8 +94,8 @@ def wrong_dtype_remedy(operation: str, dtype: str, conversion: str) -> str:
 
 
 def listed(operation: str, name: Any, tensors: Any) -> Sequence[Any]:
-    """The tensors of a grouped operation; ``TypeError`` for one tensor, which would be taken apart into its rows, and
-    for what is no list of tensors."""
+    """The tensors of a grouped operation. ``TypeError`` for one tensor, which would otherwise be split into its rows,
+    and for anything else that is not a list of tensors."""
     if isinstance(tensors, (list, tuple)):
         return tensors
     if hasattr(tensors, "shape") and hasattr(tensors, "dtype"):
@@ -154,9 +154,10 @@ def require_reduction(owner: str, compression: Any, process_set: Any) -> None:
 
 
 def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[Any, Any]:
-    """What travels for a tensor, and what ``decompress`` needs; ``TypeError`` where the compressor gives no such pair.
+    """Compresses a tensor. Returns the tensor to send and the context for ``decompress``.
 
-    A tensor of two rows would pass for a pair if it were just unpacked.
+    ``TypeError`` if the compressor does not return such a pair. The type is checked because a tensor of two rows
+    could be unpacked like a pair.
     """
     require_compressor(operation, name, compression)
     pair = compression.compress(tensor)

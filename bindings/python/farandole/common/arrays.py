@@ -1,7 +1,7 @@
-"""How a NumPy array enters the native runtime, and how its result comes out.
+"""Submits NumPy arrays to the native runtime, and returns the results as arrays.
 
-Arrays are handed over as they are, by address: they belong to the operation until it has ended. The one module of
-``common`` that needs NumPy; the others import it when they need it.
+Arrays are passed by address, without a copy: the operation owns their memory until it has ended. This is the only
+module of ``common`` that needs NumPy at import; the others import it when they need it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def in_place(array: Any, operation: str, name: Optional[str]) -> Any:
 
 
 def start(request: Any, name: Optional[str], array: Any, output: Any, process_set: ProcessSet) -> Any:
-    """Hands in an array, and memory for what comes out."""
+    """Submits an array, together with the memory for its result."""
     require_process_set(request.prefix, name, process_set)
     described = _describe(array, request, name)
     target = described if output is array else _describe(output, request, name)
@@ -93,7 +93,7 @@ def start(request: Any, name: Optional[str], array: Any, output: Any, process_se
 def start_unsized(
     request: Any, name: Optional[str], array: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
-    """Hands in an array; memory for what comes out is made by the core, which learns its size from the other ranks."""
+    """Submits an array. The core allocates the result, whose size it learns from the other ranks."""
     require_process_set(request.prefix, name, process_set)
     described = _describe(array, request, name)
     handle = _job.runtime.submit(request, name, described, None, process_set.process_set_id, splits)
@@ -107,7 +107,7 @@ def start_group(
     outputs: Optional[List[Any]],
     process_set: ProcessSet,
 ) -> Call:
-    """Hands several arrays in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
+    """Submits several arrays, all or none. Without ``outputs``, the core allocates the results."""
     if not arrays:
         raise ValueError(f"{request.prefix} takes at least one array, not an empty list; leave out the call")
     require_process_set(request.prefix, name, process_set)

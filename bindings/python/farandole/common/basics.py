@@ -1,4 +1,4 @@
-"""The functions that tell a process that it is, one instance for each framework."""
+"""Joining and leaving the job, and the place of this process in it; frameworks may have an instance each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farandole.common.process_sets import ProcessSet
 
 
 class HorovodBasics:
-    """``init()``, ``rank()``, ``size()`` and the questions about what is built in."""
+    """``init()``, ``rank()``, ``size()`` and the queries for features that are built in."""
 
     Average = 0
     Sum = 1
@@ -46,8 +46,8 @@ class HorovodBasics:
         besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
         sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
 
-        Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
-        members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+        A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+        of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
         """
         by_list = comm is None or isinstance(comm, (list, tuple, range))
         if not by_list:
@@ -74,18 +74,18 @@ class HorovodBasics:
             if job.start(wanted, mpi_ranks, membership.progress, asked, sets_before, membership.state_generation):
                 sets.forget()
                 set_generations.enter(static_sets, rules)
-                handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
+                handles.kept.clear()  # calls of the previous job: the new job numbers its calls anew
                 membership.joined()
                 if not by_list:
                     sets.global_process_set.mpi_comm = comm.Dup()  # type: ignore[union-attr]
         except HorovodInternalError as problem:
-            if problem.kind in ("disconnected", "dismissed"):  # members have changed: the elastic loop knows what to do
+            if problem.kind in ("disconnected", "dismissed"):  # members have changed: the elastic loop handles it
                 raise
             raise ValueError(f"Farandole could not be initialized: {problem}") from problem
         sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
-        """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+        """Leaves the job; operations in flight on any rank fail. Allows a later ``init()``."""
         job.stop()
         sets.forget()
 

@@ -1,5 +1,5 @@
-"""The arithmetic of callbacks, without any framework: learning rates by epoch and batch, what is logged averaged over
-all ranks, and where an elastic training stands.
+"""The arithmetic of callbacks, independent of any framework: learning rates by epoch and batch, averages of logged
+values over all ranks, and the progress of an elastic training.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from farandole.common.process_sets import global_process_set
 
 
 class Change(NamedTuple):
-    """What a batch is to be trained with."""
+    """The learning rate and the momentum factor for a batch."""
 
     learning_rate: float
     momentum_factor: float
-    """What the momentum is multiplied by while this batch is trained."""
+    """The momentum is multiplied by this factor while the batch is trained."""
 
 
 class Schedule:
@@ -49,7 +49,7 @@ class Schedule:
         )
 
     def at(self, epoch: int, batch: int, current_lr: float) -> Optional[Change]:
-        """What changes before this batch; None: nothing."""
+        """The change before this batch; None if there is none."""
         if epoch < self.start_epoch or (self.end_epoch is not None and epoch >= self.end_epoch):
             return None
         if self.is_staircase:

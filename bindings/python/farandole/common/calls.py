@@ -1,4 +1,4 @@
-"""What a call asks of the runtime, the same for every framework: requests, and several operations behind one number."""
+"""The requests that calls submit to the runtime, the same for every framework, and calls of several operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ handle_average_backwards_compatibility = get_average_backwards_compatibility_fun
 
 
 class Call:
-    """Several operations behind one number, or one whose result has to be made when it has ended."""
+    """Several operations behind one handle number, or one operation whose result is built after it has ended."""
 
     __slots__ = ("handles", "_make")
 
@@ -55,8 +55,10 @@ _REQUESTS_KEPT = 256  # scales that change at every step must not fill the memor
 
 
 class Reductions(Dict[Tuple[int, float, float, bool], Any]):
-    """What one operation asks for, by reduction, prescale, postscale, and whether its caller waits before it does
-    anything else, and so may run the collective itself; each is made when it is first asked for."""
+    """The requests of one operation, by reduction, prescale, postscale and ``waits``. Each is made at its first use.
+
+    ``waits`` means that the caller waits before it does anything else, and so may run the collective itself.
+    """
 
     offered: Tuple[int, ...] = (*_PLAIN, HorovodBasics.Adasum)
 
@@ -65,7 +67,7 @@ class Reductions(Dict[Tuple[int, float, float, bool], Any]):
         self._operation = operation
         self.prefix = prefix
         self.unscaled: Dict[int, Any] = {}
-        """Those without scales whose callers do not wait once more, by reduction alone: quicker to find."""
+        """The requests without scales and without ``waits``, by reduction alone: a faster lookup."""
 
     def __missing__(self, key: Tuple[int, float, float, bool]) -> Any:
         op, prescale, postscale, waits = key
@@ -94,7 +96,7 @@ class Reductions(Dict[Tuple[int, float, float, bool], Any]):
         return self[op, prescale, postscale, waits]
 
     def refusal(self, op: int) -> Exception:
-        """What is raised for something that is no reduction."""
+        """The exception for an ``op`` that is not one of the reductions offered."""
         return ValueError(
             f"{self.prefix} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Adasum, Min, "
             "Max or Product"
@@ -102,7 +104,8 @@ class Reductions(Dict[Tuple[int, float, float, bool], Any]):
 
 
 class Scatters(Reductions):
-    """Unlike an allreduce, what cannot be reduced is an operation that failed, not a wrong argument."""
+    """Requests of reducescatters. Unlike in an allreduce, an unsupported ``op`` is a failed operation, not a wrong
+    argument."""
 
     offered = _PLAIN
 
@@ -115,7 +118,7 @@ class Scatters(Reductions):
 
 
 class Broadcasts(Dict[Tuple[int, bool], Any]):
-    """What a broadcast asks for, by the global rank that it comes from, and whether its caller waits."""
+    """The requests of broadcasts, by the global rank of the root and by whether the caller waits."""
 
     def __missing__(self, key: Tuple[int, bool]) -> Any:
         root_rank, waits = key
@@ -154,7 +157,7 @@ class Seat(NamedTuple):
 
 
 def seat_in(process_set: ProcessSet) -> Optional[Seat]:
-    """None where there is none: before ``init()``, or in a set that is not registered. The runtime says so."""
+    """None before ``init()`` and in a set that is not registered; the runtime reports the error."""
     if not _job.is_started() or process_set.process_set_id is None:
         return None
     return Seat(process_set.rank() or 0, process_set.size() or 1)

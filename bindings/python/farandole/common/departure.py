@@ -1,9 +1,10 @@
-"""What this process tells about its own end: which exception or exit code ended the script, and whose fault that was.
+"""Records how this process ends: the exception or exit code of the script, and whether another worker caused it.
 
 The interpreter calls ``sys.excepthook`` with the exception that ends the script, before ``atexit`` handlers run. The
-hook of this module remembers it, so that the other workers can be told; of a ``SystemExit``, ``exit_status`` tells.
-Where another worker's end caused the exception, one line says so. It takes the place of the traceback, which would hide
-the one of the worker that is at fault. The launcher finds that line in what the process wrote (root_cause.cpp).
+hook of this module stores the exception, so that the other workers can be told; ``exit_status`` reports a
+``SystemExit``. If another worker's end caused the exception, the process prints one line that says so instead of the
+traceback, which would hide the traceback of the worker at fault. The launcher finds that line in the output of the
+process (root_cause.cpp).
 """
 
 from __future__ import annotations

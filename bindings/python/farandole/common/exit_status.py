@@ -2,8 +2,8 @@
 
 The interpreter calls no hook for ``SystemExit``, and ``atexit`` handlers do not learn the exit code. But before it
 calls them, it reads the attribute ``code`` of the exception, when no Python code runs any more. So this module puts a
-descriptor in front of that attribute, which reads, writes and deletes the same value, and takes notice of a reader that
-no frame of Python code stands behind.
+descriptor in front of that attribute, which reads, writes and deletes the same value, and detects a read that no
+frame of Python code makes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _WatchedCode:
 def watch(listener: Listener) -> None:
     """Calls ``listener`` with the ``SystemExit`` that ends the script, before ``atexit`` handlers run.
 
-    Does nothing where the attribute cannot be watched: what ends the script is not known there. To be called once.
+    Does nothing where the attribute cannot be watched; the cause of the end is then unknown. To be called once.
     """
     if sys.implementation.name != "cpython":
         return
@@ -60,7 +60,7 @@ def status(exit: SystemExit) -> int:
 
 
 def reason(exit: SystemExit) -> str:
-    """What was given in place of an exit code, as text; the interpreter prints it."""
+    """The value given in place of an exit code, as text, which the interpreter prints; else empty."""
     return "" if exit.code is None or isinstance(exit.code, int) else str(exit.code)
 
 

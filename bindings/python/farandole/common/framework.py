@@ -1,8 +1,8 @@
-"""What common code asks of a framework's adapter, in plain verbs. Everything that training decides is decided above it.
+"""The interface that common code requires of a framework's adapter. All decisions about training are made above it.
 
-An adapter makes one object with these methods, or a module with these functions, and hands it to ``GradientReducer``,
-``broadcast_named``, ``VariablesState`` and what else is written once for all. Who needs a part only (state has no
-gradients) may leave the others out.
+An adapter makes one object with these methods, or a module with these functions, and passes it to
+``GradientReducer``, ``broadcast_named``, ``VariablesState`` and other code that all frameworks share. An adapter that
+needs only a part (state has no gradients) may omit the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reduction(NamedTuple):
-    """How gradients are reduced: what every ``allreduce`` of theirs is given."""
+    """How gradients are reduced: the arguments that all of their ``allreduce`` calls share."""
 
     op: int
     prescale_factor: float
@@ -29,8 +29,8 @@ class HoldsArrays(Protocol):
     """For state, and for parameters that are broadcast."""
 
     def to_numpy(self, tensor: Any) -> numpy.ndarray:
-        """The content of a tensor or variable, in C order: a copy of the caller's own, or a view of memory that
-        nobody changes before the next ``assign``."""
+        """The content of a tensor or variable, in C order: a copy that the caller owns, or a view of memory that must
+        not change before the next ``assign``."""
 
     def assign(self, variable: Any, array: numpy.ndarray) -> None:
         """Writes an array of the variable's shape and type into it, in place."""

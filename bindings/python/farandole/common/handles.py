@@ -1,4 +1,4 @@
-"""Asynchronous calls by their numbers, until somebody asks for their results."""
+"""Keeps asynchronous calls by their handle numbers, until they are synchronized."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ kept: Any = _native.Kept()
 
 
 def require_handle(function: str, handle: Any) -> None:
-    """``ValueError`` for what cannot be a handle, whatever numbers are in use."""
+    """``ValueError`` for a value that cannot be a handle, regardless of the numbers in use."""
     if isinstance(handle, int) and not isinstance(handle, bool):
         return
     remedy = "pass what an asynchronous function such as allreduce_async returned"
@@ -25,7 +25,7 @@ def require_handle(function: str, handle: Any) -> None:
 
 
 def keep(call: Any) -> int:
-    """Keeps what ``entry.start`` or one of its kin returned; its number is what the caller gets."""
+    """Keeps a call that ``entry.start`` or a similar function returned. Returns its number, the caller's handle."""
     number: int = kept.add(call)
     return number
 

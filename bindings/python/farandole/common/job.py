@@ -1,7 +1,7 @@
 """The one runtime that ``init()`` makes, and this process's place in its job.
 
-Everything is decided by the native runtime; this module only holds it. Where the runtime would be before ``init()`` and
-after ``shutdown()``, an object stands that says so when it is used, so that the path of a tensor needs no check.
+The native runtime makes all decisions; this module only holds it. Before ``init()`` and after ``shutdown()``, a
+placeholder takes its place that raises an error when it is used, so that the call path of a tensor needs no check.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ NOT_STARTED = "Farandole has not been initialized; call init() first"
 
 
 def refusal(why: str) -> HorovodInternalError:
-    """What is raised where an operation cannot be called now; ``why`` says what to do."""
+    """The exception for an operation that cannot be called now; ``why`` states the remedy."""
     return make_error("precondition", why)
 
 
 class _NotStarted:
-    """Stands where the runtime will be."""
+    """Placeholder for the runtime before ``init()`` and after ``shutdown()``."""
 
     alive = False
     usable_here = True
     has_mpi = False
 
     def submit(self, *_: object) -> NoReturn:
-        """Refuses."""
+        """Raises the error that ``init()`` has not been called."""
         raise refusal(NOT_STARTED)
 
     submit_kept = submit
     submit_group = submit
 
     def memory(self, *_: object) -> None:
-        """Has none."""
+        """Returns None."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Place:
 
 
 runtime: Any = _NotStarted()
-"""What tensors are submitted to; a ``farandole._native.Runtime`` between ``init()`` and ``shutdown()``."""
+"""The runtime of the job; a ``farandole._native.Runtime`` between ``init()`` and ``shutdown()``."""
 
 place: Optional[Place] = None
 
 _guard = threading.Lock()
 _owner_pid = 0
-_epoch = 0  # of the rendezvous: the highest that this process has obeyed, whatever runtime it had
+_epoch = 0  # highest epoch of a rendezvous that this process has obeyed, across all of its runtimes
 _joined = 0  # jobs that this process has joined
 _server: Any = None  # the rendezvous, where this process serves it; a ``farandole._native.RendezvousServer``
 
@@ -80,8 +80,8 @@ def where() -> Place:
 
 
 _MEMBER = "_FARANDOLE_MEMBER"
-"""The environment variable by which processes that a member starts know that they are none: its process id, and what
-names its place in the job. The underscore keeps it out of the settings."""
+"""The environment variable by which processes that a member starts know that they are not members. It holds the
+member's process id and the text that names its place in the job. The underscore keeps it out of the settings."""
 
 
 def refuse_in_child() -> None:
@@ -118,9 +118,10 @@ def start(
 
     ``process_sets`` are to exist besides the global one. ``mpi_ranks`` are the processes of MPI's world that are the
     job, where MPI started them; none: all. ``progress`` tells where the training stands, in an elastic job: members of
-    different numbers must sync. ``set_rules`` are asked who is in the sets by rule, fact by fact of each member;
-    ``sets_before`` are the sets of the generation before, if this process goes on with them; ``state_generation``
-    is the generation in which it was last brought to the training state, 0 if it has none. True if it joined.
+    different numbers must sync. ``set_rules`` decide the members of the sets by rule; each is called with the facts
+    of every member. ``sets_before`` are the sets of the previous generation, if this process goes on with them.
+    ``state_generation`` is the generation in which it last received the training state, 0 if it has none. Returns
+    True if it joined.
     """
     global runtime, place, _owner_pid, _epoch, _joined, _server
     with _guard:
@@ -159,14 +160,15 @@ def start(
         runtime = started
         started.open_to_kernels()
         _owner_pid = os.getpid()
-        # A process of a job of one harms nobody if it makes another such job.
+        # A job of one process sets no mark: a process that it starts may safely make another such job.
         if started.size > 1 or "HOROVOD_GLOO_RENDEZVOUS_ADDR" in os.environ:
             os.environ[_MEMBER] = f"{_owner_pid} {_native.place_in_environment()}"
         return True
 
 
 def _meeting() -> AbstractContextManager[Any]:
-    """What ``Runtime.start`` needs beyond the environment, in a job of torchrun's; None in all others."""
+    """A context with the arguments that ``Runtime.start`` needs besides the environment in a job of torchrun; None in
+    other jobs."""
     from farandole import _native
 
     described = _native.torch_job()

@@ -1,7 +1,8 @@
 """Kernels of frameworks: small shared objects that submit to the job without the interpreter.
 
-Each is built without its framework's headers and libraries, finds what it needs in the process when it is loaded, and
-is handed the native module's table of functions (``bindings/include/farandole/kernel_api.h``) before its first use.
+Each is built without its framework's headers and libraries, and resolves the framework's symbols in the process when
+it is loaded. Before its first use it receives the native module's table of functions
+(``bindings/include/farandole/kernel_api.h``).
 """
 
 from __future__ import annotations

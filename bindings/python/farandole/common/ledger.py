@@ -1,7 +1,7 @@
-"""Keeps account of gradients: how many backward passes each still waits for, and which are due to be reduced.
+"""Tracks gradients: how many backward passes each still waits for, and which are due to be reduced.
 
-Keys are whatever names a parameter; nothing here knows a framework. Members of a group become due together, when the
-last of them has had its passes.
+Keys are any hashable values that identify parameters; this module is independent of frameworks. Members of a group
+become due together, when the last of them has had its passes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Ledger(Generic[Key]):
         self._group_of.setdefault(key, (key,))
 
     def arrived(self, key: Key) -> Sequence[Key]:
-        """A backward pass has added to this gradient. Answers what is due now: nothing, itself or its group."""
+        """Records that a backward pass has added to this gradient. Returns the keys that are due now: none, this key
+        or its group."""
         remaining = self._remaining[key] - 1
         if remaining < 0:
             raise AssertionError(TOO_MANY_PASSES)
@@ -52,7 +53,7 @@ class Ledger(Generic[Key]):
         return self._remaining[key] == self._passes
 
     def overdue(self) -> List[Sequence[Key]]:
-        """What was not due yet, group by group; it counts as handed out from now on."""
+        """The keys that have not been handed out, group by group; they count as handed out from now on."""
         left: List[Sequence[Key]] = []
         for key in self._remaining:
             if key not in self._handed_out:

@@ -1,6 +1,6 @@
-"""What the job's members are told of each other: the one place that asks the native runtime about it.
+"""Changes of the job's members. This is the only module that queries the native runtime about them.
 
-Where the job is not elastic, or this runtime knows nothing of changes, there are none.
+There are no changes in a job that is not elastic, or if the runtime does not report any.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from farandole.common import forked_children, job
 from farandole.common.switches import is_on
 
 CHANGES = "elastic.changes"
-"""What members agree under. The operations of the interface begin with their own names, so that none is called this."""
+"""Prefix of the operation by which members agree on changes. Names of the interface's operations never begin so."""
 
 _INT64 = 5  # the native module's number
 _MAX = 4
@@ -41,13 +41,13 @@ _log = logging.getLogger("farandole.elastic")
 
 
 class Change(NamedTuple):
-    """How many changes were announced in this generation, and whether members were only taken out."""
+    """The number of changes announced in this generation, and whether all of them only removed members."""
 
     changes: int
     removals_only: bool
 
     def and_then(self, later: Change) -> Change:
-        """Both."""
+        """Combines this change with a later one."""
         if not self.changes or not later.changes:
             return self if self.changes else later
         return Change(self.changes + later.changes, self.removals_only and later.removals_only)
@@ -74,9 +74,10 @@ def reset_limit() -> Optional[int]:
 
 
 def change() -> Change:
-    """What this member has been told since it joined the generation.
+    """The changes that this member has been told of since it joined the generation.
 
-    Who was told to end by SIGTERM says so first, and waits for a moment until that is a change that was announced.
+    A process that received SIGTERM first withdraws from the job, and waits briefly until its withdrawal is one of the
+    announced changes.
     """
     told = getattr(job.runtime, "membership_change", None)
     if told is None or not is_elastic():
@@ -86,25 +87,25 @@ def change() -> Change:
 
 
 class Meeting(NamedTuple):
-    """What all members know once they have met."""
+    """The result of a meeting, equal on all members."""
 
     change: Change
     failed: bool
-    """A process set failed alone, and some member was told."""
+    """Whether a process set failed alone, and a member was told."""
     least: int
     most: int
-    """How far the members are: how often they have met."""
+    """The least and the most meetings that any member has reached."""
 
 
 def meet(own: Change, place: int, failed: bool = False, patience_s: Optional[float] = None) -> Meeting:
-    """Collective in an elastic job: each says what it has been told of, and how far it is."""
+    """Exchanges the changes that members were told of, and their places. Collective in an elastic job."""
     numbers = [own.changes, own.changes > 0 and not own.removals_only, failed, place, -place]
     changes, additions, failures, most, least = greatest(numbers, patience_s)
     return Meeting(Change(changes, changes > 0 and not additions), failures > 0, -least, most)
 
 
 def greatest(own: Sequence[int], patience_s: Optional[float] = None) -> List[int]:
-    """The greatest that any member brings, number by number."""
+    """The greatest value of any member, number by number. Collective."""
     from farandole import _native
     from farandole.common import operations
 
@@ -120,8 +121,8 @@ def greatest(own: Sequence[int], patience_s: Optional[float] = None) -> List[int
 
 
 def must_sync() -> Optional[bool]:
-    """Whether members of this generation must be brought to the same state, as the rendezvous decided for all alike;
-    None where there is none to decide."""
+    """Whether members of this generation must be brought to the same state, as the rendezvous decided for all; None
+    where no rendezvous decides."""
     return getattr(job.runtime, "must_sync", None) if is_elastic() else None
 
 
@@ -132,10 +133,10 @@ _withdrawn_from: object = None
 
 @contextlib.contextmanager
 def sigterm_is_a_wish() -> Iterator[None]:
-    """Who gets SIGTERM leaves at the next commit, and its forked children ignore it until then. A handler of the
-    script's own is left alone.
+    """Inside, SIGTERM makes this process leave at its next commit; its forked children ignore the signal until then.
+    A handler that the script has installed stays in place.
 
-    What comes from the launcher, which ends the job by it, kills as ever, and so does a second one.
+    A SIGTERM of the launcher, which means the end of the job, kills the process as usual, and so does a second one.
     """
     if not is_elastic():
         yield
@@ -156,7 +157,7 @@ def _launcher() -> int:
 
 
 def _withdraw_if_told_to_end() -> None:
-    """Once for each generation: the rendezvous may be away."""
+    """Withdraws after SIGTERM, only once in each generation: the rendezvous may be unreachable."""
     global _withdrawn_from
     from farandole import _native
 
@@ -168,13 +169,13 @@ def _withdraw_if_told_to_end() -> None:
 # ---- where the training stands ----
 
 progress = 0
-"""Since the generation began: two for each commit, and one if it was gone back to. Members who have the same number are
-in the same state, if nobody was lost and nobody is new."""
+"""Progress since the generation began: 2 for each commit, and 1 more after a return to a commit. Members with equal
+numbers are in the same state, provided that no member was lost and none is new."""
 
 
 state_generation = 0
-"""The generation in which this process was last brought to the training state of the others, or trained from its own;
-0: it holds none. A generation that lost members begins only if somebody in it has the newest state."""
+"""The generation in which this process last received the training state of the others, or trained from its own; 0 if
+it holds none. A generation that lost members begins only if one of its members has the newest state."""
 
 
 def begins_to_train() -> None:
@@ -185,7 +186,7 @@ def begins_to_train() -> None:
 
 
 def committed() -> None:
-    """The state was saved, as on all members that come as far."""
+    """The state was saved, as on all members that reach this commit."""
     global progress
     progress += 2
 
@@ -208,8 +209,12 @@ _in_loop = False
 
 
 class _OutsideLoop:
-    """Stands before the runtime until this process comes to its elastic loop. Who joined late is refused, since the
-    others are in theirs; who was there from the start is told once, before a late one is refused."""
+    """Wraps the runtime until this process enters its elastic loop.
+
+    Collective calls of a process that joined late raise an error: the other members are inside of their loops and
+    would never answer. A process that was there from the start may make such calls; at the first one, rank 0 logs a
+    warning that a worker that joins later will fail at it.
+    """
 
     def __init__(self, runtime: Any, late: bool) -> None:
         self.runtime = runtime
@@ -226,7 +231,7 @@ class _OutsideLoop:
 
 
 def joined() -> None:
-    """This process has joined a generation: what it may do until its elastic loop begins depends on when."""
+    """This process has joined a generation. Until its elastic loop begins, ``_OutsideLoop`` wraps the runtime."""
     if is_elastic():
         forked_children.guard(_launcher())
     if not _in_loop and is_elastic():
@@ -234,7 +239,7 @@ def joined() -> None:
 
 
 def enter_loop() -> None:
-    """The elastic loop begins; from now on this process is where the others are."""
+    """The elastic loop begins; from now on collective calls are allowed."""
     global _in_loop
     _in_loop = True
     if isinstance(job.runtime, _OutsideLoop):

@@ -1,4 +1,7 @@
-"""What mpi4py's communicators say of a job and its process sets. Imports nothing of MPI: who has a communicator did."""
+"""Reads a job and its process sets from mpi4py's communicators.
+
+Does not import mpi4py: a caller that has a communicator has imported it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def gather_sets(comm: Any, communicators: Sequence[Any]) -> List[List[Optional[L
     try:
         own = [None if each == null else sorted(_ranks_in(each, comm)) for each in communicators]
     except ValueError as problem:
-        own = str(problem)  # for all to hear: the others are waiting
+        own = str(problem)  # reported to all ranks, which wait in the allgather below
     gathered: List[Any] = comm.allgather(own)
     for each in gathered:
         if isinstance(each, str):

@@ -1,4 +1,4 @@
-"""The names that every framework's package shares: who this process is, what is built in, reductions, process sets.
+"""Names that every framework's package shares: this process's place, built-in features, reductions, process sets.
 
 Adapters take all of them with a star. The runtime is one for all frameworks of a process, and so is ``basics``.
 """

@@ -1,4 +1,4 @@
-"""Tags of pickled objects, for data paths that do not authenticate what they carry.
+"""Tags of pickled objects, for data paths that do not authenticate their data.
 
 Unpickling runs code that the bytes choose. Where the data path cannot tell a member's bytes from a stranger's (Gloo,
 MPI, UCX, a library of the user's), each object therefore carries a header: the sender's global rank, its number of the

@@ -1,4 +1,4 @@
-"""Gives Python objects to all ranks, whatever the framework: pickled, as bytes, and their number before them."""
+"""Gives Python objects to all ranks, for any framework: the length first, then the pickled bytes."""
 
 from __future__ import annotations
 

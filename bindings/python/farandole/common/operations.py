@@ -64,7 +64,7 @@ PARAMETER_DOCS: Dict[str, str] = {
 
 @dataclass(frozen=True)
 class PublicFunction:
-    """One public function: what it does, what comes out, and parameters that mean something else here."""
+    """One public function: its summary, its result, and parameters that differ here from ``PARAMETER_DOCS``."""
 
     summary: str
     returns: str

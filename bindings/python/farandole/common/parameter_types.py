@@ -1,5 +1,5 @@
-"""The types of the operations' parameters and results, for annotations and stubs: the same for every framework, but for
-what it calls a tensor.
+"""The types of the operations' parameters and results, for annotations and stubs. They are the same for every
+framework, except for the type of a tensor.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Dict
 from farandole.common import signatures
 
 _TENSORS = {"torch": "torch.Tensor", "mxnet": "mx.nd.NDArray"}
-"""What packages call a tensor in annotations, unless they take anything that their framework makes one of."""
+"""The type of a tensor in annotations; other packages take any value that their framework converts to a tensor."""
 
 _TYPES = {
     "tensors": "Sequence[{tensor}]",
@@ -38,7 +38,7 @@ _RESULTS = {
     "allgather_object": "List[Any]",
     "sparse_allreduce_async": "Callable[[], {tensor}]",
 }
-"""What comes out of operations: else a handle of those that are asynchronous, and a tensor of others."""
+"""Results of operations. Of those not listed, asynchronous ones return a handle, and the others a tensor."""
 
 _OWN_TYPES: Dict[str, Dict[str, str]] = {
     "torch": {"splits": "Union[torch.Tensor, Sequence[int], None]"},

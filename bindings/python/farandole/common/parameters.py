@@ -1,4 +1,4 @@
-"""Gives one rank's named parameters to all, for any framework that can hand out and take in arrays."""
+"""Gives one rank's named parameters to all, for any framework that can read and assign arrays."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def broadcast_named(
     started = []
     for name, variable in named:
         array = contiguous(framework.to_numpy(variable))
-        # What arrives must not be written into memory that the framework may still hold.
+        # Received data must not be written into memory that the framework may still use.
         target = array if is_root else numpy.empty_like(array)
         sent, received = _as_it_travels(array), _as_it_travels(target)
         started.append((start(broadcasts[root_rank, False], name, sent, received, process_set), variable, target))

@@ -14,7 +14,7 @@ from farandole.common.exceptions import HorovodInternalError
 
 
 class Member(NamedTuple):
-    """A process of the job, as all of them see it: what a rule may look at."""
+    """A process of the job: the facts that a rule may use, equal on all members."""
 
     rank: int
     size: int
@@ -29,12 +29,12 @@ Rule = Callable[[Member], bool]
 
 
 def asking(rule: Rule) -> Callable[..., bool]:
-    """The rule as the native runtime asks it: fact by fact."""
+    """Adapts a rule to the native runtime, which passes the fields of ``Member`` one by one."""
     return lambda *facts: rule(Member(*facts))
 
 
 class _Gone(int):
-    """Stands where the number of a set was; who uses it is told why there is none."""
+    """Replaces the number of a set that no longer exists; its use raises an error with the reason."""
 
     why: str
 
@@ -85,7 +85,7 @@ class ProcessSet:
         return number.why if isinstance(number, _Gone) else None
 
     def lose(self, why: str) -> None:
-        """There is no such set in this generation; whoever uses it is told ``why``."""
+        """Marks the set as nonexistent in this generation; a later use raises an error with ``why``."""
         self.ranks = []
         self.process_set_id = number = _Gone(-1)
         number.why = why
@@ -175,7 +175,7 @@ def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
         if each.mpi_comm is not None and each.ranks is None:
             continue  # made from a communicator that this process is not in
         if each.gone is not None or any(each is held for held in objects_of(each.process_set_id or 0)):
-            continue  # known by another way than its ranks
+            continue  # identified in another way than by its ranks
         if each.rule is not None:
             problem = problem or "a process set by rule exists only if the first init() was given it"
             continue
@@ -226,7 +226,7 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one
@@ -250,7 +250,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def _in_shutdown(problem: HorovodInternalError) -> Exception:
-    # Who lost a member must know, to roll back.
+    # A caller that lost a member must get this error, so that it can roll back.
     return problem if problem.kind == "disconnected" else ValueError(str(problem))
 
 

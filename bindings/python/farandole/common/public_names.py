@@ -1,4 +1,4 @@
-"""What ``dir()`` and a star import tell of an adapter: the names of its interface, not the modules behind them."""
+"""Restricts ``dir()`` and star imports of an adapter to the names of its interface, without its modules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What every distributed optimizer, trainer and tape decides, without any framework: which gradients are reduced, how,
-together with which others, and after how many backward passes.
+"""Decisions of every distributed optimizer, trainer and tape, independent of any framework: which gradients are
+reduced, how, together with which others, and after how many backward passes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def require_op(op: int, offered: Sequence[int]) -> None:
 def chosen_groups(num_groups: int, groups: Any, kinds: Any, stacklevel: int = 3) -> Any:
     """``groups``, or its deprecated predecessor ``num_groups``; None if neither is given.
 
-    :param kinds: the class, or tuple of classes, of what lists in ``groups`` may hold; else ``ValueError``
+    :param kinds: the class, or tuple of classes, of the elements of lists in ``groups``; ``ValueError`` for others
     :param stacklevel: of the warning, 3 for the caller's caller
     """
     if num_groups != 0:
@@ -74,7 +74,7 @@ def require_adasum(process_set: ProcessSet, size: int) -> None:
 
 
 def takes_part(process_set: ProcessSet) -> bool:
-    """Whether this process reduces gradients at all: it is a member, and not the only one for good."""
+    """Whether this process reduces gradients: it is a member, and there are others or, in an elastic job, may be."""
     if not process_set.included():
         return False
     return (process_set.size() or 1) > 1 or membership.is_elastic()
@@ -84,7 +84,7 @@ def takes_part(process_set: ProcessSet) -> bool:
 
 
 def partition(keys: Sequence[Key], groups: Any, key_of: Callable[[Any], Optional[Key]]) -> List[List[Key]]:
-    """What is reduced as one: every key once, in groups.
+    """The groups of keys that are reduced as one; every key is in one group.
 
     :param keys: in an order that all ranks share
     :param groups: None (each by itself), a number of groups of nearly equal size, or lists of members
@@ -105,7 +105,7 @@ def partition(keys: Sequence[Key], groups: Any, key_of: Callable[[Any], Optional
 
 
 class Accumulator:
-    """Adds up the gradients of several backward passes. Gradients are whatever ``+`` and ``/`` can be used on.
+    """Adds up the gradients of several backward passes. Gradients are of any type with ``+`` and ``/``.
 
     :param passes: how many; ``ValueError`` unless positive
     :param average: whether to divide by their number when they are complete
@@ -149,14 +149,14 @@ def _added(one: Any, other: Any) -> Any:
 
 
 BUNDLE_BYTES = 1 << 20
-"""Beyond, an operation costs so little beside its bytes that it may as well begin earlier."""
+"""Above this size the fixed cost of an operation is small beside that of its bytes, so it should start early."""
 
 
 def bundles(keys: Sequence[Key], sizes: Sequence[int], limit: int = BUNDLE_BYTES) -> List[List[Key]]:
-    """Gradients, in their order, put together up to ``limit`` bytes; what is larger stands alone.
+    """Packs gradients, in their order, into bundles of at most ``limit`` bytes; a larger gradient is a bundle alone.
 
-    For frameworks in which each operation of a step has a price of its own: a few bundles begin while later gradients
-    are still computed, and cost a fraction of one operation for each gradient.
+    For frameworks in which each operation has a fixed cost: the first bundles start while later gradients are still
+    computed, and a few bundles cost a fraction of one operation for each gradient.
     """
     made: List[List[Key]] = []
     room = 0
@@ -200,7 +200,7 @@ class GradientReducer(Generic[Key]):
         self._local.add(key)
 
     def is_local(self, key: Key) -> bool:
-        """Whether it does."""
+        """Whether the gradient of this variable stays on its rank."""
         return key in self._local
 
     def reduce(self, gradients: Sequence[Any], keys: Sequence[Key], names: Sequence[str]) -> List[Any]:
@@ -211,7 +211,7 @@ class GradientReducer(Generic[Key]):
         return self.reduced(gradients, keys, names) if takes_part(self.how.process_set) else list(gradients)
 
     def reduced(self, gradients: Sequence[Any], keys: Sequence[Key], names: Sequence[str]) -> List[Any]:
-        """The same whether this process takes part or not: for graphs, which decide it when they run."""
+        """Like ``reduce``, but without the check whether this process takes part, which graphs make when they run."""
         result = list(gradients)
         place: Dict[Key, int] = {}
         for index, key in enumerate(keys):

@@ -25,7 +25,7 @@ _PLAIN = {
     "torch.nn.parameter": ("Parameter",),
     "torch.serialization": ("_get_layout",),
 }
-"""What pickles may name, by module. None of these calls what it is given."""
+"""The names that pickles may refer to, by module. None of these calls its arguments."""
 
 
 def are_required() -> bool:

@@ -1,8 +1,8 @@
-"""Process sets from one generation of a job to the next: the same objects, with the members that are left.
+"""Carries process sets from one generation of a job to the next: the same objects, with the remaining members.
 
-Which sets go on is the rendezvous' decision, the same for all. This module says what this process has, and ties its
-objects to what there is then. Sets are told apart by where they come from, never by their ranks: two that have shrunk
-to the same ranks stay two.
+The rendezvous decides which sets go on, the same for all members. This module reports the sets of this process, and
+ties its ``ProcessSet`` objects to the sets of the new generation. Sets are identified by their origin, never by their
+ranks: two sets that have shrunk to the same ranks stay two.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Kept(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """What tells it from all others of the job."""
+        """Identifies the set in the job, in all generations."""
         return self.born, self.by_rule, self.place
 
 
 class Carried(NamedTuple):
-    """What goes on into the next generation."""
+    """The sets, objects and rules that go on into the next generation."""
 
     sets: List[Kept]
     objects: Dict[Origin, List[ProcessSet]]
@@ -45,7 +45,7 @@ _rules: List[Rule] = []
 
 
 def carry() -> None:
-    """The generation is about to be left for the next: what there is now is to go on."""
+    """Called before this generation is left for the next: keeps the present sets for it."""
     global _carried
     if job.is_started():
         known = _known()
@@ -53,7 +53,7 @@ def carry() -> None:
 
 
 def carried() -> Optional[Carried]:
-    """What the coming ``init()`` goes on with; None where it begins anew."""
+    """The sets that the coming ``init()`` goes on with; None if it begins without any."""
     return _carried
 
 
@@ -70,7 +70,7 @@ def rules_of(static_sets: Sequence[ProcessSet]) -> List[Rule]:
 
 
 def enter(static_sets: Sequence[ProcessSet], rules: List[Rule]) -> None:
-    """After ``init()``: ties objects to what there is in this generation."""
+    """After ``init()``: ties ``ProcessSet`` objects to the sets of this generation."""
     global _carried, _rules
     before, _carried, _rules = _carried, None, rules
     known = {each.origin: each for each in _known()}

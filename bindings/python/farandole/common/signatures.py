@@ -1,8 +1,8 @@
 """The interface of every framework's package: names, order and defaults of parameters, as they are written in code.
 
 The operations are made from their rows by ``wrappers``; the types are in ``parameter_types``. A class stands for its
-constructor, without ``self``. What the functions do is in ``operations``; what is listed here and nowhere there is
-documented where it is defined. ``differences`` compares a package with its table.
+constructor, without ``self``. The documentation of the functions is in ``operations``; functions that are listed only
+here are documented where they are defined. ``differences`` compares a package with its table.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def _same(wanted: Parameters, actual: List[Tuple[str, Any]], module: Any) -> boo
 
 
 def constants() -> Dict[str, Any]:
-    """What defaults are written in, except what a package has of its own."""
+    """The names that defaults are written in, except those that a package defines itself."""
     from farandole.common.basics import HorovodBasics
     from farandole.common.process_sets import global_process_set
 
@@ -275,7 +275,7 @@ def constants() -> Dict[str, Any]:
 
 
 def differences(package: str) -> List[str]:
-    """What a package spells otherwise than its table, one sentence each. Imports the package."""
+    """The deviations of a package from its table, one sentence each. Imports the package."""
     module = importlib.import_module(f"farandole.{package}")
     found = []
     for name, text in PACKAGES[package].items():

@@ -1,4 +1,4 @@
-"""Small questions and helpers that scripts and other libraries ask of the interface."""
+"""Queries and helpers of the interface that scripts and other libraries use."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
 
 @contextlib.contextmanager
 def _own_libraries_first() -> Iterator[None]:
-    """What is loaded meanwhile takes functions from the libraries that it was linked with, before any others.
+    """Inside, loaded libraries resolve symbols in the libraries that they were linked with, before any others.
 
-    TensorFlow shows another OpenSSL's functions, under the same names, to the whole process: where it was imported
-    first, the native module would call those.
+    TensorFlow exports the functions of its own OpenSSL, under the same names, to the whole process: if it was
+    imported first, the native module would call those.
     """
     before = sys.getdlopenflags()
     # AddressSanitizer refuses to load anything in this way.
@@ -63,11 +63,11 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
 
 
 _TO_INSTALL = {"mxnet": "mxnet==1.9.1 'numpy<1.24'", "tensorflow": "tensorflow-cpu", "lightning": "lightning torch"}
-"""What to give pip, where it is not just the name."""
+"""Arguments for ``pip install``, where they differ from the name."""
 
 
 def to_install(name: str) -> str:
-    """What to give pip for a framework."""
+    """Arguments for ``pip install`` of a framework."""
     return _TO_INSTALL.get(name, name)
 
 

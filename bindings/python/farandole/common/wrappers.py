@@ -4,10 +4,10 @@ An adapter writes the body of a function, with the bare names of its parameters;
 of them: their defaults and types, and the documentation. The function stays the one that was written, so a call costs
 nothing more, and tracebacks, debuggers, AutoGraph and Dynamo see its source.
 
-Where tensors are only checked, packed and handed in, a ``Wrapper`` writes the body as well: it makes the function of a
-short text, as ``dataclasses`` and ``namedtuple`` do. ``inspect.getsource``, debuggers and the module ``traceback`` show
-that text. What single and grouped operations, those that wait, return at once and write in place have in common stands
-in that text once, for all frameworks.
+Where tensors are only checked, packed and submitted, a ``Wrapper`` writes the body as well: it makes the function
+from a short source text, as ``dataclasses`` and ``namedtuple`` do. ``inspect.getsource``, debuggers and the module
+``traceback`` show that text. It holds once, for all frameworks, the code that single, grouped, waiting, asynchronous
+and in-place operations have in common.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _REQUESTS: Dict[str, str] = {
     "reducescatter": f"scatters[{_SCATTERED}, {{waits}}]",
     "grouped_reducescatter": f"grouped_scatters[{_SCATTERED}, False]",
 }
-"""What an operation asks of the runtime, in names of ``calls``; ``waits`` is whether the caller waits at once."""
+"""The request of each operation, in names of ``calls``; ``waits`` is whether the caller waits at once."""
 
 
 def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
     """Makes a decorator that gives a function of the package its signature and its documentation from the tables.
 
-    The function names its parameters as its row does. ``defaults`` are what the rows call by names of the package's
-    own, such as ``Compression``.
+    The function names its parameters as its row does. ``defaults`` resolve the names in rows that belong to the
+    package, such as ``Compression``.
     """
 
     def decorate(function: Function) -> Function:
@@ -61,11 +61,11 @@ def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
 
 
 class Wrapper:
-    """Makes functions that hand tensors in.
+    """Makes functions that submit tensors.
 
     :param module: the module that they belong to
-    :param requests: what each operation asks for, in names of the module or of ``calls``
-    :param is_call: whether what starts an operation returns a call; else it returns what comes out
+    :param requests: the request of each operation, in names of the module or of ``calls``
+    :param is_call: whether the function that starts an operation returns a call; otherwise it returns the result
     :param helpers: functions by the names that the text has for them: ``listed(operation, name, tensors)``,
         ``pack(operation, name, compression, tensor)``, ``pack_group``, ``is_tracing()``, ``records_gradients(tensors)``
     """
@@ -88,8 +88,8 @@ class Wrapper:
         handle.
 
         Where the framework makes graphs, the function of the same name in the module ``traced`` stands in graphs for
-        the operation, and where it differentiates, ``recorded`` records the operation for that. Both are given what the
-        function itself is given, but for the compressor.
+        the operation, and where it differentiates, ``recorded`` records the operation for that. Both receive the
+        arguments of the function itself, except for the compressor.
         """
         row = signatures.row(self._package, name)
         types = types_of(self._package, name)
@@ -108,7 +108,7 @@ class Wrapper:
 
 
 def run_of(package: str, name: str, start: Function, requests: Mapping[str, str] = _REQUESTS, given: str = "") -> str:
-    """The text that starts an operation; ``given`` is what it hands in instead of the function's own tensor."""
+    """The source text that starts an operation; ``given`` replaces the function's own tensor."""
     operation = operation_of(name)
     taken = [each for each, _ in signatures.row(package, name)]
     request = requests[operation].format(waits="_async" not in name)
@@ -117,13 +117,13 @@ def run_of(package: str, name: str, start: Function, requests: Mapping[str, str]
 
 
 def operation_of(name: str) -> str:
-    """What a function does, however it waits for it and wherever the result goes."""
+    """The operation of a function, without the parts of its name for asynchronous and in-place variants."""
     return name.replace("_async", "").rstrip("_")
 
 
 def defined(module: str, name: str, text: str, helpers: Mapping[str, Any]) -> Any:
-    """Defines the function or class of a text in its module, and gives it back. The module gets the names that the text
-    has for other things, so that whatever reads such a function finds them where it was defined."""
+    """Defines the function or class of a source text in its module, and returns it. The other names that the text
+    uses are added to the module, so that tools that inspect the function find them where it was defined."""
     place = f"<{module}.{name}>"
     # Never out of date: linecache asks for no file where there is no time of change.
     linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)

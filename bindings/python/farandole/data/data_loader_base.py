@@ -1,8 +1,8 @@
-"""A loader gives batches; mixed in before it, ``AsyncDataLoaderMixin`` has a thread prepare them ahead.
+"""A loader yields batches. ``AsyncDataLoaderMixin``, mixed in before it, prepares them ahead in a thread.
 
     class Loader(AsyncDataLoaderMixin, MyLoader): ...
 
-No framework is needed: batches are whatever ``_iterate`` yields.
+No framework is needed: batches are the objects that ``_iterate`` yields, of any type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Deque, Iterator, Optional
 
 
 class BaseDataLoader(ABC):
-    """What gives batches: ``_iterate`` yields those of one epoch, ``_process_batch`` has the last word on each."""
+    """A source of batches: ``_iterate`` yields those of one epoch, and ``_process_batch`` may replace each."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -35,10 +35,10 @@ class BaseDataLoader(ABC):
 
 
 class AsyncDataLoaderMixin:
-    """Has a thread run ``_iterate`` ahead of who takes the batches; it must come before the loader among the bases.
+    """Runs ``_iterate`` in a thread, ahead of the consumer; must come before the loader among the bases.
 
-    Each iteration is an epoch of its own. One that is left early (a ``break``, an elastic reset) takes its thread and
-    what that had prepared along: the next begins anew, with the samplers as they are then.
+    Each iteration is a separate epoch. If it is left early (a ``break``, an elastic reset), its thread ends and the
+    batches that it had prepared are dropped: the next iteration begins anew, with the samplers as they are then.
 
     :param async_loader_queue_size: batches prepared ahead at most; 0 to prepare them when they are asked for, without
         a thread
@@ -56,14 +56,14 @@ class AsyncDataLoaderMixin:
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self) -> None:
-        """Ends the thread, and waits for it; batches that it has prepared are dropped. Who iterates sees the epoch's
-        end. A later iteration begins anew."""
+        """Ends the thread, and waits for it; batches that it has prepared are dropped. An iteration in progress sees
+        the end of the epoch; a later one begins anew."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.close()
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch; what ``_iterate`` raises is raised here, in its place among the batches."""
+        """One epoch. An exception of ``_iterate`` is raised here, after the batches that precede it."""
         if self.async_loader_queue_size == 0:
             yield from super().__iter__()  # type: ignore[misc]
             return
@@ -85,7 +85,7 @@ class AsyncDataLoaderMixin:
 
 
 class _Ahead:
-    """A thread that goes through an iterator, at most so many items ahead of who takes them.
+    """A thread that runs an iterator, at most ``bound`` items ahead of the consumer.
 
     ``close`` may be called at any time and any number of times, by any thread but its own.
     """

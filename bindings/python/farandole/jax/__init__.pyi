@@ -39,13 +39,13 @@ def DistributedOptimizer(
     :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
         between bring zeros
-    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` the ranks step by themselves and
-        what is combined is by how much
+    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` each rank steps on its own,
+        and the changes of the parameters are combined
     :param gradient_predivide_factor: with ``Average``, gradients are divided by it before they are summed and
         multiplied afterwards
-    :param average_aggregated_gradients: divide what was added up by the number of passes
+    :param average_aggregated_gradients: divide the sum of the passes by their number
     :param groups: into how many operations gradients are put; one by default
-    :param process_set: who takes part; everybody by default
+    :param process_set: the ranks that take part; all ranks by default
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -145,7 +145,7 @@ def broadcast_parameters(params: Any, root_rank: int = ..., process_set: Process
 
     :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
     :param root_rank: the global rank whose parameters all receive
-    :param process_set: who takes part; everybody by default
+    :param process_set: the ranks that take part; all ranks by default
     :returns: the root's tree
     """
 
@@ -235,8 +235,8 @@ def init(
     besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
     sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
 
-    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
-    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+    of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
     """
 
 def is_homogeneous() -> bool:
@@ -298,7 +298,7 @@ def reducescatter(
     """
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one

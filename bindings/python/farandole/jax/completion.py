@@ -1,4 +1,4 @@
-"""The end of programs that were called: JAX returns before they have run."""
+"""Waits for programs that were called, since JAX returns before they have run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def finish() -> None:
             try:
                 each.block_until_ready()
             except RuntimeError:
-                pass  # its program has failed; who asks for the value is told
+                pass  # its program has failed; a reader of the value gets the error
 
 
 def _finish_at_exit() -> None:
@@ -30,5 +30,5 @@ def _finish_at_exit() -> None:
         finish()
 
 
-# Those registered last are called first, so this is before the job is left.
+# Handlers registered last are called first, so this one runs before the job is left.
 atexit.register(_finish_at_exit)

@@ -43,21 +43,21 @@ def translated() -> Iterator[None]:
 
 
 def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
-    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
-    that are there when members have changed."""
+    """Decorates a training function that takes a state first. It starts from rank 0's state; when members have
+    changed, training goes on with the members of the new generation."""
 
     @functools.wraps(func)
     def train(state: StateType, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         with translated():
             result = func(state, *args, **kwargs)
-            # What was called and not looked at may fail as well.
+            # Programs whose results were not read may fail as well.
             jax.block_until_ready([each for each in jax.live_arrays() if not each.is_deleted()])
             return result
 
     def reset() -> None:
         finish()
         _basics.shutdown()
-        # Programs hold the job's size and their ranks' places.
+        # Compiled programs contain the job's size and the ranks' places.
         jax.clear_caches()
         _basics.init()
 
@@ -74,7 +74,7 @@ class JaxState(ObjectState):
         super().__init__(bcast_object=broadcast_object, get_rank=_basics.rank, **kwargs)
 
     def sync(self) -> None:
-        """Gives what rank 0 has saved to all."""
+        """Gives the saved values of rank 0 to all."""
         trees = {name: value for name, value in self._saved_state.items() if _holds_arrays(value)}
         rest = {name: value for name, value in self._saved_state.items() if name not in trees}
         with translated():

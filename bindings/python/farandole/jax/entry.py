@@ -1,5 +1,5 @@
-"""How a JAX array enters the native runtime outside a program: as the NumPy array that it is in host memory. Inside
-one, the same call becomes an instruction (``program``). Both have gradients.
+"""Submits JAX arrays to the native runtime. Outside a program an array is submitted as the NumPy array that it is in
+host memory; inside one, the same call becomes an instruction (``program``). Both have gradients.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from farandole.numpy import ops
 
 
 def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
-    """Does it, or writes it into the program that is being traced."""
+    """Runs the operation, or adds it to the program that is being traced."""
     require_process_set(called(asked), asked.name, asked.process_set)
-    request = _request(asked)  # refuses what is no reduction
+    request = _request(asked)  # raises for an unknown reduction
     if is_traced(tensors):
         return put(asked, tensors)
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]

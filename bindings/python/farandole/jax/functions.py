@@ -20,7 +20,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
 
     :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
     :param root_rank: the global rank whose parameters all receive
-    :param process_set: who takes part; everybody by default
+    :param process_set: the ranks that take part; all ranks by default
     :returns: the root's tree
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
@@ -44,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 
 def _travelling(array: Any) -> Any:
-    """Bytes, where the type is none that the runtime knows: nothing is computed with them."""
+    """The array, or its bytes if the runtime does not know its type: a broadcast computes nothing with them."""
     if array.dtype.name in KNOWN_TYPES:
         return array
     return numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)

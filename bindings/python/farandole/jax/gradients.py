@@ -24,7 +24,7 @@ Tensors = Tuple[Any, ...]
 
 def collective(asked: Asked, tensors: Tensors) -> Tensors:
     """Runs an operation, and lets JAX differentiate through it."""
-    # What is not traced has no gradient to record, and is spared the way through JAX.
+    # Without tracing there is no gradient to record, so the call bypasses JAX.
     return _differentiable(asked, tensors) if is_traced(tensors) else run(asked, tensors)
 
 
@@ -36,7 +36,7 @@ def _differentiable(asked: Asked, tensors: Tensors) -> Tensors:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class _Kinds:
-    """Shapes and types of the tensors that went in: all that the way back wants to know of them."""
+    """Shapes and types of the input tensors: all that the backward pass needs to know of them."""
 
     of: Tuple[jax.ShapeDtypeStruct, ...]
 
@@ -47,7 +47,7 @@ def _forward(asked: Asked, tensors: Tensors) -> Tuple[Tensors, _Kinds]:
 
 
 def _backward(asked: Asked, kinds: _Kinds, incoming: Tensors) -> Tuple[Tensors]:
-    """Tensors that are not differentiable travel no second time."""
+    """Communicates the gradients of differentiable tensors only."""
     tensors = kinds.of
     moving = [i for i, each in enumerate(tensors) if jnp.issubdtype(each.dtype, jnp.inexact)]
     outgoing = list(incoming)
@@ -65,7 +65,7 @@ _differentiable.defvjp(_forward, _backward)
 
 
 def _back(asked: Asked, suffix: str = "gradient", **changes: Any) -> Asked:
-    """What travels backward has a name of its own, since the same program may hold both ways."""
+    """The backward operation has a different name, since one program may contain both."""
     return asked._replace(name=asked.name and f"{asked.name}.{suffix}", **changes)
 
 

@@ -26,7 +26,7 @@ class DistributedState(NamedTuple):
     passes: Any
     """Backward passes since the last step, int32."""
     sums: Any
-    """What they have brought, a tree like the gradients."""
+    """The sums of their gradients, a tree like the gradients."""
 
 
 class _Reduction(NamedTuple):
@@ -78,13 +78,13 @@ def DistributedOptimizer(
     :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
         between bring zeros
-    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` the ranks step by themselves and
-        what is combined is by how much
+    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` each rank steps on its own,
+        and the changes of the parameters are combined
     :param gradient_predivide_factor: with ``Average``, gradients are divided by it before they are summed and
         multiplied afterwards
-    :param average_aggregated_gradients: divide what was added up by the number of passes
+    :param average_aggregated_gradients: divide the sum of the passes by their number
     :param groups: into how many operations gradients are put; one by default
-    :param process_set: who takes part; everybody by default
+    :param process_set: the ranks that take part; all ranks by default
     """
     import optax
 

@@ -45,7 +45,7 @@ _unnamed: DefaultDict[int, Iterator[int]] = collections.defaultdict(itertools.co
 
 
 class Asked(NamedTuple):
-    """What a call asks for besides its tensors. ``name`` is the caller's; None numbers the calls."""
+    """The arguments of a call besides its tensors. ``name`` is the caller's; calls with None are numbered."""
 
     operation: int
     name: Optional[str]
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
     postscale: float = 1.0
     grouped: bool = False
     rows: Optional[int] = None
-    """What an allgather brings in all, where ranks do not bring equally many."""
+    """Total rows of an allgather, if the ranks do not contribute equally many."""
 
 
 class Seat(NamedTuple):
@@ -98,7 +98,7 @@ def seat_in(process_set: ProcessSet) -> Seat:
 
 
 def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
-    """Writes the instruction into the program that is being traced. What comes out, one for each tensor."""
+    """Adds the instruction to the program that is being traced. Returns one result for each tensor."""
     seat = seat_in(asked.process_set)
     for each in tensors:
         _check(asked, each)
@@ -133,7 +133,7 @@ def _check(asked: Asked, tensor: Any) -> None:
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
 
 
-# ---- what JAX must know of the instruction
+# ---- definition of the instruction for JAX
 
 
 def _rows_out(operation: int, rows: int, seat: Seat, total: Optional[int]) -> int:
@@ -162,7 +162,7 @@ def _alone(settings: Tuple[Tuple[str, Any], ...]) -> Any:
 
 
 def _run_alone(*tensors: Any, **settings: Any) -> Any:
-    """Outside a program, as a program of its own."""
+    """Runs the instruction outside a program, compiled as a program of its own."""
     return _alone(tuple(sorted(settings.items())))(*tensors)
 
 
@@ -184,7 +184,7 @@ def _lower(ctx: Any, *tensors: Any, seat: Seat, rows: Optional[int], **settings:
 
 
 def _vectorize(tensors: Sequence[Any], axes: Sequence[Any], **settings: Any) -> Any:
-    """All of a batch travels at once. Where rows count, they stay the first dimension and the batch is the second."""
+    """Submits a whole batch at once. Where rows count, they stay the first dimension and the batch is the second."""
     size = next(each.shape[axis] for each, axis in zip(tensors, axes) if axis is not None)
     place = 0 if settings["operation"] in (ALLREDUCE, BROADCAST) else 1
     moved = [

@@ -206,8 +206,8 @@ def init(
     besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
     sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
 
-    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
-    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+    of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
     """
 
 def is_homogeneous() -> bool:
@@ -274,7 +274,7 @@ def reducescatter(value: Any, name: Optional[str] = ..., op: int = ...) -> Any:
     """
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one
@@ -284,7 +284,7 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+    """Leaves the job; operations in flight on any rank fail. Allows a later ``init()``."""
 
 def size() -> int:
     """Processes in the job."""

@@ -1,4 +1,4 @@
-"""The place of this process as Lightning asks for it; what is common to both of its packages."""
+"""The place of this process in the form that Lightning asks for, common to both of its packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def start() -> None:
 
 
 class Environment:
-    """What Lightning calls a cluster environment. Processes, ranks and addresses are the launcher's business."""
+    """A cluster environment of Lightning. The launcher decides processes, ranks and addresses."""
 
     @property
     def creates_processes_externally(self) -> bool:

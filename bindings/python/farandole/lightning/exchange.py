@@ -19,7 +19,7 @@ _OPS: Dict[str, int] = {
 
 
 def _op(reduce_op: Any) -> int:
-    """Of a word, or of ``torch.distributed.ReduceOp`` (whose text ends in one)."""
+    """The reduction for a word, or for ``torch.distributed.ReduceOp`` (whose text ends in one)."""
     word = str(reduce_op if reduce_op is not None else "mean").rpartition(".")[2].lower()
     if word not in _OPS:
         raise ValueError(f"reduce_op={reduce_op!r}: the strategy 'farandole' knows {', '.join(_OPS)}")
@@ -35,7 +35,7 @@ def _members(group: Any) -> hvd.ProcessSet:
 
 
 def reduced(tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
-    """A new tensor; what is no tensor comes back as it is."""
+    """Reduces into a new tensor; a value that is not a tensor is returned unchanged."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
     op = _op(reduce_op)
@@ -61,7 +61,7 @@ def stacked(tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -
 
 
 def is_distributed() -> bool:
-    """What metrics ask before they synchronise."""
+    """The check that metrics make before they synchronise."""
     return hvd.is_initialized() and hvd.size() > 1
 
 
@@ -69,7 +69,7 @@ _MOST_DIMENSIONS = 16
 
 
 def gathered_states(state: torch.Tensor, group: Any = None) -> List[torch.Tensor]:
-    """Every rank's tensor, whatever their shapes."""
+    """The tensors of all ranks, which may differ in shape."""
     members = _members(group)
     outline = torch.zeros(1, _MOST_DIMENSIONS + 1, dtype=torch.int64)
     outline[0, : state.dim() + 1] = torch.tensor([state.dim(), *state.shape])

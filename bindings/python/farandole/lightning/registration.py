@@ -13,7 +13,7 @@ from farandole._imports import LIGHTNING
 
 
 class Classes(NamedTuple):
-    """What is made for one of Lightning's packages, of its base classes."""
+    """The classes made for one of Lightning's packages, derived from its base classes."""
 
     strategy: Any
     environment: Any

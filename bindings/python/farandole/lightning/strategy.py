@@ -21,7 +21,7 @@ OPTIONS = ("compression", "op", "gradient_predivide_factor", "groups", "sparse_a
 
 
 class Launcher:
-    """Starts nothing: ``horovodrun`` has. Says so where the trainer was asked for other processes than there are."""
+    """Starts no processes: ``horovodrun`` has. Raises if the trainer was asked for other processes than there are."""
 
     is_interactive_compatible = True
 
@@ -62,13 +62,13 @@ class Strategy:
         self._accumulating = False
         self._normalised: List[batch_norm.Replaced] = []
 
-    # ---- who and where ----
+    # ---- ranks and devices ----
 
     def _configure_launcher(self) -> None:
         self._launcher = self.launcher_class(self)
 
     def set_world_ranks(self) -> None:
-        """What rank zero alone does, others leave from now on."""
+        """Sets the rank for ``rank_zero_only``: its functions then run on rank 0 alone."""
         from lightning_utilities.core.rank_zero import rank_zero_only
 
         rank_zero_only.rank = self.global_rank  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ class Strategy:
 
     @property
     def distributed_sampler_kwargs(self) -> Dict[str, Any]:
-        """What Lightning gives ``DistributedSampler``."""
+        """The arguments that Lightning passes to ``DistributedSampler``."""
         return {"num_replicas": self.world_size, "rank": self.global_rank}
 
     # ---- set-up ----
@@ -195,7 +195,7 @@ class Strategy:
     # ---- collectives ----
 
     def reduce(self, tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
-        """Reduces a tensor over all ranks, or over those of a process set; what is no tensor comes back as it is."""
+        """Reduces a tensor over all ranks, or over a process set. Returns a value that is not a tensor unchanged."""
         return exchange.reduced(tensor, group, reduce_op)
 
     def all_gather(self, tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:

@@ -324,7 +324,7 @@ def reducescatter(
     """
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one
@@ -334,8 +334,8 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
-    what is in flight then fails, on all ranks. Allows a later ``init()``.
+    """Leaves the job, once MXNet's engine has completed its operations or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed.
+    Operations still in flight then fail, on all ranks. Allows a later ``init()``.
     """
 
 def size() -> int:

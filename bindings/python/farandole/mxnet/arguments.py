@@ -1,4 +1,4 @@
-"""What MXNet's functions take: arrays of types and kinds that can travel, and process sets that can be used."""
+"""Checks the arguments of MXNet's functions: types and kinds of arrays, and process sets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def require_dense(operation: str, name: Optional[str], array: NDArray) -> None:
 
 
 def dtype_number(operation: str, name: Optional[str], array: NDArray) -> int:
-    """What the core calls the type; ``MXNetError`` for one that cannot travel."""
+    """The core's number of the type; ``MXNetError`` for a type that cannot be sent."""
     dtype = numpy.dtype(array.dtype)
     number = _BFLOAT16 if dtype.names == ("bfloat16",) else _DTYPES.get(dtype.name)
     if number is None:

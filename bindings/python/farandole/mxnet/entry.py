@@ -1,4 +1,4 @@
-"""How an MXNet array enters the runtime as an operation of MXNet's dependency engine; ``waiting`` has the other way."""
+"""Submits MXNet arrays as operations of MXNet's dependency engine; ``waiting`` submits by calls that wait."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from farandole.mxnet.errors import error_from
 
 
 class Request(ctypes.Structure):
-    """What a call asks of all its arrays; struct farandole_mxnet_call of the kernels. Callers know the operation by
-    ``prefix``."""
+    """The arguments of a call that all its arrays share; struct farandole_mxnet_call of the kernels. ``prefix`` is
+    the operation's public name."""
 
     _fields_ = [
         ("operation", ctypes.c_int32),
@@ -85,8 +85,8 @@ def _problem() -> str:
 
 
 def push(request: Request, name: Optional[str], array: NDArray, output: NDArray) -> None:
-    """Gives the engine an operation that writes ``output``, which may be ``array``. What fails later, who waits for
-    the output is told.
+    """Gives the engine an operation that writes ``output``, which may be ``array``. A later failure is raised when
+    the caller waits for the output.
     """
     require_job()
     handle = array.handle
@@ -136,5 +136,5 @@ def _text(name: str) -> bytes:
 
 
 def drain(seconds: float) -> bool:
-    """Waits until the engine has none of our operations left, at most so long; whether that was so."""
+    """Waits until the engine has none of our operations left, for at most ``seconds``. Returns whether that is so."""
     return bool(_library.farandole_mxnet_drain(int(seconds * 1000)))

@@ -1,4 +1,4 @@
-"""What reducing gradients asks of MXNet. They are reduced in place, and those that come first are started first."""
+"""Reduces gradients of MXNet, in place. Gradients that come first are started first."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Averager:
         )
 
     def average(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
-        """Gives MXNet's engine what there is to do; names are the same on all ranks, and distinct."""
+        """Submits the reductions to MXNet's engine; names are distinct, and the same on all ranks."""
         if not self.num_groups and self._bundled != names:
             # Each operation of the engine wakes a thread, which takes longer than small gradients do.
             self._reducer = self._reducer_of(bundles(names, [_bytes_of(each) for each in gradients]))

@@ -1,4 +1,4 @@
-"""Joining and leaving the job: whoever leaves lets MXNet's engine end its work first."""
+"""Joins and leaves the job. Before a process leaves, MXNet's engine completes its operations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def init(*args: Any, **kwargs: Any) -> None:
 
 
 def shutdown() -> None:
-    """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
-    what is in flight then fails, on all ranks. Allows a later ``init()``."""
+    """Leaves the job, once MXNet's engine has completed its operations or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed.
+    Operations still in flight then fail, on all ranks. Allows a later ``init()``."""
     _let_engine_end()
     _basics.shutdown()
 
 
 def _let_engine_end() -> None:
-    """A script goes on, and may end, while the engine still works for it; and other ranks need what it works on."""
+    """Waits for the engine: a script may end while operations still run in it, and other ranks need their data."""
     if _basics.is_initialized() and job.runtime.usable_here:  # not in a child that a data loader has forked
         drain(_seconds_to_shut_down())
 
@@ -39,5 +39,5 @@ def _seconds_to_shut_down() -> float:
 
 @atexit.register
 def _end_in_order() -> None:
-    if not hasattr(sys, "last_value"):  # of an exception that ends the script: others are not kept waiting
+    if not hasattr(sys, "last_value"):  # an exception ends the script: other ranks must not be kept waiting
         _let_engine_end()

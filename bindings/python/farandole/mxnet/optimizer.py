@@ -15,15 +15,15 @@ from farandole.mxnet.gradients import Averager
 class DistributedOptimizer(mx.optimizer.Optimizer):
     """Averages gradients over all ranks, then lets the optimizer that it wraps update.
 
-    It averages in the collective: ``rescale_grad`` stays what the wrapped optimizer was made with. What is assigned to
-    it here has no effect, because ``gluon.Trainer`` assigns at each step: with ``gluon.Trainer`` and with ``Module``,
-    make the optimizer with ``rescale_grad=1.0 / batch_size``. (``DistributedTrainer`` takes the batch size that its
-    ``step()`` is given.) Everything else that is read or assigned is the wrapped optimizer's.
+    The collective averages, so ``rescale_grad`` keeps the value that the wrapped optimizer was made with. Assignments
+    to it here have no effect, because ``gluon.Trainer`` assigns at each step: with ``gluon.Trainer`` and with
+    ``Module``, make the optimizer with ``rescale_grad=1.0 / batch_size``. (``DistributedTrainer`` uses the batch size
+    given to its ``step()``.) All other attributes are read from and assigned to the wrapped optimizer.
 
     :param optimizer: computes the update
     :param gradient_predivide_factor: part of the division that is done before the sum
-    :param num_groups: gradients that are handed in together are reduced in so many groups; 0: each on its own
-    :param process_set: who takes part; everybody by default
+    :param num_groups: gradients that are passed together are reduced in so many groups; 0: each on its own
+    :param process_set: the ranks that take part; all ranks by default
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         return _wrapped_again, (self._optimizer, how.gradient_predivide_factor, how.num_groups, ranks)
 
     def create_state(self, index: Any, weight: Any) -> Any:
-        """What the wrapped optimizer keeps for a parameter."""
+        """The wrapped optimizer's state for a parameter."""
         return self._optimizer.create_state(index, weight)
 
     def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
-        """What the wrapped optimizer keeps for a parameter, with a copy in float32 of one in float16."""
+        """The wrapped optimizer's state for a parameter, with a float32 copy of a float16 parameter."""
         return self._optimizer.create_state_multi_precision(index, weight)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -105,7 +105,7 @@ _OWN = ("_optimizer", "_averager")
 def _wrapped_again(
     optimizer: mx.optimizer.Optimizer, predivide: float, num_groups: int, ranks: Optional[List[int]]
 ) -> DistributedOptimizer:
-    """What was saved with ``Trainer.save_states()``; its process set is the one that has these ranks now."""
+    """Restores an optimizer saved by ``Trainer.save_states()``; its process set is the one with these ranks now."""
     if ranks is None:
         return DistributedOptimizer(optimizer, predivide, num_groups)
     for number, members in process_sets.get_process_set_ids_and_ranks().items():

@@ -25,7 +25,7 @@ class DistributedTrainer(mx.gluon.Trainer):
     :param gradient_predivide_factor: part of the division that is done before the sum
     :param prefix: put in front of every gradient's name; needed where there are several trainers
     :param num_groups: gradients are reduced in so many groups; 0: small ones together, as they come
-    :param process_set: who takes part; everybody by default
+    :param process_set: the ranks that take part; all ranks by default
     """
 
     def __init__(

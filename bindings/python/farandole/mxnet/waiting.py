@@ -1,4 +1,4 @@
-"""How an MXNet array enters the runtime by a call that waits, where nobody knows yet how much comes out."""
+"""Submits MXNet arrays by calls that wait, for operations whose result has a size that is not known in advance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LENT_BY_DLPACK = (0, 1, 4, 5, 6, 8, 9)
 def gather(
     request: Any, name: Optional[str], array: NDArray, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Any:
-    """Waits for an array, hands it in and waits for what comes out: a native handle. ``splits``: rows for each rank."""
+    """Waits for an array, submits it and waits for the result. Returns the handle. ``splits``: rows for each rank."""
     require_job()
     require_name(request.prefix, name)
     number = set_number(request.prefix, process_set)
@@ -52,7 +52,7 @@ def gather_group(request: Any, name: Optional[str], arrays: Sequence[NDArray], p
 
 @contextlib.contextmanager
 def mxnet_errors() -> Iterator[None]:
-    """What fails inside is a ``MXNetError``, and of the class of the interface where there is one."""
+    """Errors inside become ``MXNetError``, of a class that is also the interface's where there is one."""
     try:
         yield
     except HorovodInternalError as problem:
@@ -73,7 +73,7 @@ def _describe(operation: str, name: Optional[str], array: NDArray) -> Any:
 
 
 def received(handle: Any, source: NDArray) -> NDArray:
-    """What an operation brought, as an array of the same kind and on the same device as ``source``."""
+    """The result of an operation, as an array of the same kind and on the same device as ``source``."""
     if dtype_number("", None, source) in _LENT_BY_DLPACK and 0 not in source.shape[1:] and sum(handle.first_dims) > 0:
         array = mxnet.nd.from_dlpack(handle.dlpack())
     else:
@@ -84,7 +84,7 @@ def received(handle: Any, source: NDArray) -> NDArray:
 
 def _copied(handle: Any, source: NDArray) -> NDArray:
     content = handle.array()
-    with mxnet.util.np_shape(True):  # where an extent of 0 means what it says
+    with mxnet.util.np_shape(True):  # here an extent of 0 means no elements, rather than an unknown extent
         array = mxnet.nd.empty(content.shape, dtype=source.dtype)
         if content.size:
             address = content.ctypes.data_as(ctypes.c_void_p)

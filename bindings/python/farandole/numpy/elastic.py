@@ -14,8 +14,8 @@ __all__ = ["NumPyState", "ObjectState", "State", "run"]
 class NumPyState(ObjectState):
     """State of arrays and plain Python values: each keyword becomes an attribute.
 
-    Arrays, also those in lists and dictionaries, are copied when they are saved and when they are put back, so that
-    what was done to them in place can be taken back.
+    Arrays, also those in lists and dictionaries, are copied when they are saved and when they are restored, so that
+    changes in place can be undone.
     """
 
     def __init__(self, **kwargs: Any) -> None:

@@ -1,5 +1,5 @@
-"""The operations, for NumPy arrays. Whatever NumPy makes an array of may go in, except where it is written to in
-place; what comes out is always an array of the caller's own.
+"""The operations, for NumPy arrays. Inputs may be of any type that NumPy converts to an array, except where they are
+written to in place. Results are always arrays that the caller owns.
 """
 
 from __future__ import annotations

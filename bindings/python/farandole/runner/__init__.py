@@ -1,1 +1,1 @@
-"""What tools around the launcher import. Importing it loads nothing heavy: no framework and no native library."""
+"""Modules for tools around the launcher. Importing this package loads no framework and no native library."""

@@ -2,7 +2,7 @@
 
 from typing import Any as _Any
 
-from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (says what is wrong with TensorFlow, if anything)
+from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (first: it reports a missing or too old TensorFlow)
 
 from farandole.common.exceptions import (
     HorovodInternalError,
@@ -80,7 +80,7 @@ AdaSum = Adasum  # the manual spells it both ways
 
 
 def __getattr__(name: str) -> _Any:
-    """Keras is imported where it is used, not before."""
+    """Imports Keras only when ``SyncBatchNormalization`` is used."""
     if name == "SyncBatchNormalization":
         from farandole.tensorflow.sync_batch_norm import SyncBatchNormalization
 

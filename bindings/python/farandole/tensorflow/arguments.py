@@ -1,4 +1,5 @@
-"""What the operations take, as TensorFlow's tensors; explains what cannot be made one of."""
+"""Converts the arguments of the operations to TensorFlow's tensors, and explains arguments that cannot be
+converted."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ _MOVED = _REDUCED | {tf.bool}
 
 
 def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
-    """A tensor of what TensorFlow makes one of; ``TypeError`` for anything else.
+    """Converts a value to a tensor; ``TypeError`` if TensorFlow cannot convert it.
 
-    A type of elements that the operation cannot take is what it is to TensorFlow's own operations: a ``TypeError`` in a
-    graph, and ``tf.errors.InvalidArgumentError`` outside.
+    An element type that the operation does not support raises the same exception as in TensorFlow's own operations:
+    ``TypeError`` in a graph, and ``tf.errors.InvalidArgumentError`` outside.
     """
     require_name(operation, name)
     try:
@@ -48,20 +49,20 @@ def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
 
 
 def tensors_of(operation: str, name: Optional[str], values: Any) -> List[Any]:
-    """The same for the members of a group."""
+    """Converts the members of a group, as ``tensor_of`` does for one tensor."""
     require_name(operation, name)
     members = listed(operation, name, values)
-    # A name may also be several, one a line, for the members of a group.
+    # A name of several lines holds one name for each member of the group.
     own = None if name is None or "\n" in name else name
     return [tensor_of(operation, member_name(own, index, len(members)), each) for index, each in enumerate(members)]
 
 
 def splits_of(name: Optional[str], splits: Any) -> Any:
-    """Rows for each rank, as int32; none for equal parts."""
+    """The number of rows for each rank, as int32; an empty tensor for equal parts."""
     if splits is None:
         return tf.zeros([0], tf.int32)
     rows = tf.convert_to_tensor(splits)
-    if not rows.dtype.is_integer and rows.shape.num_elements() != 0:  # an empty list is one of floating point numbers
+    if not rows.dtype.is_integer and rows.shape.num_elements() != 0:  # an empty list becomes a tensor of floats
         raise tf.errors.InvalidArgumentError(
             None,
             None,

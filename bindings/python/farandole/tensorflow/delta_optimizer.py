@@ -1,4 +1,4 @@
-"""Adasum for optimizers of TensorFlow 1: each rank steps on its own, and what the variables have changed by is
+"""Adasum for optimizers of TensorFlow 1: each rank steps on its own, and the changes of the variables are
 combined."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LegacyOptimizer = tf.compat.v1.train.Optimizer
 
 
 class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
-    """Lets the wrapped optimizer take its steps; after every ``passes`` of them all ranks' changes are combined."""
+    """Lets the wrapped optimizer step locally, and combines the changes of all ranks after every ``passes`` steps."""
 
     def __init__(
         self, optimizer: Any, name: str, use_locking: bool, device_dense: str, compression: Any, passes: int
@@ -27,7 +27,7 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid
         self._starts: List[Any] = []
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """As the wrapped optimizer's: gradients stay on their rank."""
+        """As the wrapped optimizer's. Gradients are not reduced."""
         return list(self._optimizer.compute_gradients(*args, **kwargs))
 
     def _make_variables(self, variables: List[Any]) -> None:
@@ -35,11 +35,11 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid
             return
         with tf.init_scope():
             self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
-            # Written before they are read: at the first step of each round.
+            # The initial values are never read: the first step of each round writes the variables.
             self._starts = [tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False) for each in variables]
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
-        """Applies this rank's gradients, and combines all ranks' changes when a round of steps is over."""
+        """Applies this rank's gradients, and combines the changes of all ranks after the last step of a round."""
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         variables = [variable for _, variable in pairs]
         if tf.executing_eagerly():
@@ -55,7 +55,7 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid
             return tf.group(*self._end(variables), name=name)
 
     def _begin(self, variables: List[Any]) -> List[Any]:
-        """Where a round begins, remembers where the variables are."""
+        """Saves the values of the variables if this is the first step of a round."""
         assert self._counter is not None
         is_first = tf.equal(self._counter, 0)
         return [
@@ -64,7 +64,8 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid
         ]
 
     def _end(self, variables: List[Any]) -> List[Any]:
-        """Counts the step; where the round ends, every variable moves on from where it was by what all agree on."""
+        """Counts the step. After the last step of a round, sets every variable to its saved value plus the combined
+        change."""
         assert self._counter is not None
         count = self._counter.assign(tf.math.floormod(self._counter + 1, self._passes))
         now = [tf.identity(tf.convert_to_tensor(each)) for each in variables]

@@ -1,4 +1,4 @@
-"""Elastic training for TensorFlow: members may come and go between the commits of a state."""
+"""Elastic training for TensorFlow: members may join and leave between the commits of a state."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["State", "TensorFlowKerasState", "TensorFlowState", "run"]
 
 
 def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
-    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
-    that are there when members have changed."""
+    """Decorates a training function whose first argument is a state. The function starts from rank 0's state, and
+    continues with the current members after the membership has changed."""
 
     @functools.wraps(func)
     def train(state: StateType, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
@@ -42,17 +42,17 @@ class _TensorFlowVariables(VariablesState):
         functions.broadcast_variables(list(self._variables()), root_rank=0)
 
     def sync(self) -> None:
-        """Gives rank 0's variables and values to all. If a member is lost meanwhile, what was saved before stays."""
+        """Broadcasts rank 0's variables and values. If a member is lost meanwhile, the last saved state is kept."""
         with translated():
             super().sync()
 
 
 class TensorFlowKerasState(_TensorFlowVariables):
-    """State of a Keras model and its optimizer, and whatever else is given by keyword.
+    """Elastic state of a Keras model, its optimizer, and further values that are given by keyword.
 
-    :param model: built already; ``ValueError`` otherwise
+    :param model: must be built already; ``ValueError`` otherwise
     :param optimizer: the model's own by default
-    :param backend: accepted; variables are read and written without a session
+    :param backend: accepted and ignored; variables are read and written without a session
     """
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
@@ -68,29 +68,30 @@ class TensorFlowKerasState(_TensorFlowVariables):
 
 
 def variables_of_optimizer(optimizer: Any) -> List[Any]:
-    """An optimizer's variables, whether its Keras has them as a list or answers them when called."""
+    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras."""
     variables = getattr(optimizer, "variables", [])
     return list(variables() if callable(variables) else variables)
 
 
 def _build_optimizer(optimizer: Any, model: Any) -> None:
-    """Makes the variables that an optimizer has after its first step, so that all ranks have the same ones."""
+    """Creates the variables that an optimizer otherwise creates in its first step, so that all ranks have the
+    same."""
     if optimizer is not None and hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
         optimizer.build(model.trainable_variables)
 
 
 class TensorFlowState(_TensorFlowVariables):
-    """State of variables, and whatever else is given by keyword.
+    """Elastic state of variables, and further values that are given by keyword.
 
     :param variables: all global variables of the graph by default
-    :param session: of the graph; the default session by default, none outside of graphs
+    :param session: the session of the graph; the default session by default, unused outside of graphs
     """
 
     def __init__(self, variables: Any = None, session: Any = None, **kwargs: Any) -> None:
         in_graph = not tf.executing_eagerly()
         self.variables = list(tf.compat.v1.global_variables() if variables is None else variables)
         self.session = session if session is not None or not in_graph else tf.compat.v1.get_default_session()
-        # Sessions may end a graph: what will be run is made now, though nothing is.
+        # A session may finalize the graph, so the broadcast is added to the graph now, and run later.
         self._bcast_op = functions.broadcast_variables(self.variables, root_rank=0) if in_graph else None
         super().__init__(**kwargs)
 

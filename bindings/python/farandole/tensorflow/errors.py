@@ -1,9 +1,9 @@
-"""The classes of the interface for errors that TensorFlow raises.
+"""Converts errors that TensorFlow raises to the exception classes of the interface.
 
-A kernel gives TensorFlow a code and a text, and TensorFlow makes one of its own exceptions of them. Here the kind is
-read from the text again. The exceptions of this module are both: what TensorFlow would have raised, and the class of
-the interface, so that a script may catch either. Calls outside of graphs raise them, and so does what ``elastic.run``
-has decorated. Out of a ``tf.function`` that a script calls itself comes TensorFlow's own class.
+A kernel reports a code and a text, and TensorFlow raises one of its own exceptions with them. This module recovers
+the kind of the error from the text. Its exceptions derive both from TensorFlow's class and from the class of the
+interface, so that a script may catch either. Calls outside of graphs raise these exceptions, and so do functions
+decorated by ``elastic.run``. A ``tf.function`` that a script calls itself raises TensorFlow's own class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class MismatchError(tf.errors.FailedPreconditionError, exceptions.MismatchError):
-    """The ranks asked for different things under one name."""
+    """The ranks requested different operations under one name."""
 
 
 class WorkerLostError(tf.errors.UnknownError, exceptions.WorkerLostError):
@@ -44,14 +44,14 @@ _INTERRUPT = re.compile(r"\bHostsUpdatedInterrupt: (True|False)\b")
 
 
 def with_class(problem: tf.errors.OpError) -> Optional[HorovodInternalError]:
-    """The same error with a class of the interface; None if it is none of ours, or of a kind without a class."""
+    """The same error with a class of the interface; None if it is not Farandole's, or of a kind without a class."""
     error_class = _CLASSES.get(kernels.kind_in(str(problem.message)) or "")
     return error_class(problem.node_def, problem.op, problem.message) if error_class else None
 
 
 def behind(problem: tf.errors.OpError) -> Optional[RuntimeError]:
-    """What the elastic loop has to know about an error of TensorFlow's: an operation of ours that failed, or an
-    interrupt from within a graph. None for any other error, and for wrong arguments.
+    """The exception for the elastic loop if TensorFlow's error stands for a failed operation of Farandole, or for a
+    ``HostsUpdatedInterrupt`` from within a graph. None for any other error, and for wrong arguments.
     """
     text = str(problem.message)
     interrupt = _INTERRUPT.search(text)
@@ -65,7 +65,7 @@ def behind(problem: tf.errors.OpError) -> Optional[RuntimeError]:
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Errors of TensorFlow's that the elastic loop has to know become those that it knows."""
+    """Context that replaces TensorFlow's errors by the exceptions that the elastic loop handles."""
     try:
         yield
     except HorovodInternalError:
@@ -78,7 +78,7 @@ def translated() -> Iterator[None]:
 
 
 def translating(function: Function) -> Function:
-    """One of TensorFlow's functions for our operations, whose errors get their classes where it runs at once."""
+    """Wraps TensorFlow's function for an operation so that an error of an eager call has a class of the interface."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""TensorFlow's verbs, as ``farandole.common.framework`` asks for them."""
+"""TensorFlow's implementation of the functions that ``farandole.common.framework`` declares."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from farandole.tensorflow.kernels import tf
 
 
 class Verbs:
-    """What is done to TensorFlow's tensors and variables.
+    """Reads, writes and reduces TensorFlow's tensors and variables.
 
-    :param device_dense: where dense gradients are reduced
-    :param device_sparse: where slices are gathered
+    :param device_dense: the device on which dense gradients are reduced
+    :param device_sparse: the device on which ``tf.IndexedSlices`` are gathered
     """
 
     name = "tensorflow"
@@ -23,14 +23,14 @@ class Verbs:
     def __init__(self, device_dense: str = "", device_sparse: str = "") -> None:
         self._devices: Dict[str, Any] = {"device_dense": device_dense, "device_sparse": device_sparse}
         self.ignore_name_scope = False
-        """Whether ranks match what is reduced by the last part of its name alone."""
+        """Whether ranks match reductions by the last part of their names alone."""
 
     def to_numpy(self, tensor: Any) -> Any:
-        """A copy."""
+        """A copy of the values, in host memory."""
         return tf.convert_to_tensor(tensor).numpy().copy()
 
     def assign(self, variable: Any, array: Any) -> None:
-        """In place."""
+        """Writes the array to the variable, in place."""
         variable.assign(array)
 
     def is_sparse(self, gradient: Any) -> bool:
@@ -38,18 +38,18 @@ class Verbs:
         return isinstance(gradient, tf.IndexedSlices)
 
     def densified(self, gradient: Any) -> Any:
-        """Slices of the same row are added up."""
+        """The gradient as a dense tensor: slices of the same row are added."""
         return tf.convert_to_tensor(gradient)
 
     def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
-        """In an elastic job by those that there are when the graph runs."""
+        """The gradient divided by the number of members; in an elastic job, by the number when the graph runs."""
         if not self.is_sparse(gradient):
             return gradient / mpi_ops.divisor(process_set, gradient.dtype)
         values = gradient.values / mpi_ops.divisor(process_set, gradient.values.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
     def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
-        """In a graph named after the gradient, if ``name`` is empty."""
+        """Reduces one gradient. If ``name`` is empty, the operation is named after the gradient in a graph."""
         scaled = not self.is_sparse(gradient)
         return reductions.allreduce(
             gradient,
@@ -64,7 +64,8 @@ class Verbs:
         )
 
     def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
-        """In a graph named after the gradients, if ``name`` is empty; as many lines as gradients name each of them."""
+        """Reduces several gradients as one group. If ``name`` is empty, the operation is named after the gradients in
+        a graph. A ``name`` with as many lines as gradients holds a name for each."""
         return reductions.grouped_allreduce(
             gradients,
             compression=how.compression,
@@ -79,7 +80,7 @@ class Verbs:
 
 
 def variable_kinds() -> Tuple[type, ...]:
-    """The classes of variables: TensorFlow's, and that of Keras 3 where it has been imported."""
+    """The classes of variables: TensorFlow's, and that of Keras 3 if Keras has been imported."""
     keras = sys.modules.get("keras")
     own = getattr(keras, "Variable", None)
     return (tf.Variable, own) if isinstance(own, type) else (tf.Variable,)

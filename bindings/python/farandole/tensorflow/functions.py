@@ -1,4 +1,4 @@
-"""Gives variables and any Python object to all ranks."""
+"""Broadcasts and gathers of variables and of Python objects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from farandole.tensorflow.kernels import tf
 def broadcast_variables(
     variables: Sequence[Any], root_rank: int, process_set: ProcessSet = global_process_set, inplace: bool = False
 ) -> Any:
-    # Matched by place: ranks may have given their variables different names. Every variable is assigned to anyway, so
-    # `inplace` changes nothing.
+    # Ranks match variables by position, because their names may differ between ranks. Every variable is always
+    # assigned to, so `inplace` has no effect.
     variables = list(variables)
     done = []
     for place, variable in enumerate(variables):
@@ -25,11 +25,11 @@ def broadcast_variables(
         done.append(variable.assign(received))
     if tf.executing_eagerly():
         return None
-    # Variables of Keras answer nothing when they are assigned to; inside of functions TensorFlow sees to them.
+    # assign() of a Keras variable returns None; inside of functions TensorFlow orders these assignments itself.
     return tf.group(*[each for each in done if each is not None])
 
 
-# Objects need no graph, so a session is accepted and left alone.
+# Objects need no graph, so `session` is accepted and ignored.
 
 
 @public

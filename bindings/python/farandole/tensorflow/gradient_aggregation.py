@@ -1,7 +1,7 @@
 """Local accumulation of gradients in graphs: several passes, one reduction.
 
-A counter and one sum a variable live in the graph, as variables that no optimizer trains. Each run adds to the sums;
-the run that completes them reduces, and only then anything is applied.
+The graph holds a counter, and a sum for each variable, as variables that no optimizer trains. Each run adds to the
+sums. The run that completes the sums reduces and applies them; other runs apply nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def apply_op_to_not_none_tensors(tensor_op: Callable[..., Any], tensors: Sequenc
 
 
 def get_not_none_from_list(tensor_list: Sequence[Any]) -> List[Any]:
-    """Those that are not None."""
+    """The elements that are not None."""
     return [each for each in tensor_list if each is not None]
 
 
 def dense(gradients: Sequence[Any], sparse_as_dense: bool) -> List[Any]:
-    """Gradients that can be added up; ``ValueError`` for slices that must not become dense."""
+    """Gradients as dense tensors; ``ValueError`` for slices unless ``sparse_as_dense``."""
 
     def densified(gradient: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices) and not sparse_as_dense:
@@ -41,7 +41,7 @@ def dense(gradients: Sequence[Any], sparse_as_dense: bool) -> List[Any]:
 
 
 class Locals:
-    """Variables whose gradients are accumulated like all others, and stay this rank's own."""
+    """Local variables: their gradients are accumulated like all others, but not reduced."""
 
     def __init__(self, process_set: ProcessSet, scale: bool) -> None:
         self._process_set = process_set
@@ -50,11 +50,11 @@ class Locals:
         self._verbs = Verbs()
 
     def register(self, variable: Any) -> None:
-        """This variable is one."""
+        """Makes this variable a local one."""
         self._known.add(reference(variable))
 
     def reduce(self, reduce: ReduceFunction, gradients: List[Any], variables: List[Any]) -> List[Any]:
-        """All gradients; ``reduce`` is asked for those of the others."""
+        """Reduces the gradients of all other variables by ``reduce``; scales those of local variables if so set."""
         others = [place for place, each in enumerate(variables) if reference(each) not in self._known]
         result = list(gradients)
         if self._scale:
@@ -68,17 +68,17 @@ class Locals:
 
 
 class LocalGradientAggregationHelper:
-    """Adds up gradients in a graph, and lets a step happen only when they are complete.
+    """Accumulates gradients in a graph, and applies them only when the sums are complete.
 
-    :param backward_passes_per_step: passes whose gradients are added up
-    :param allreduce_func: reduces gradients; called with them and their variables
-    :param sparse_as_dense: let slices become dense, which they must; ``ValueError`` otherwise
+    :param backward_passes_per_step: the number of passes whose gradients are accumulated
+    :param allreduce_func: reduces gradients; called with the gradients and their variables
+    :param sparse_as_dense: convert slices to dense tensors; without it, slices raise ``ValueError``
     :param average_aggregated_gradients: divide the sums by the number of passes
-    :param rank: accepted; the variables need no number
-    :param optimizer_type: accepted: all optimizers are treated alike
-    :param process_set: who takes part; for the gradients of local variables
+    :param rank: accepted and ignored; the names of the variables need no rank
+    :param optimizer_type: accepted and ignored; all optimizers are treated alike
+    :param process_set: the set whose size divides the gradients of local variables
     :param scale_local_gradients: divide gradients of local variables by the number of ranks
-    :param name: begins the names of the variables
+    :param name: prefix of the names of the variables
     """
 
     _OPTIMIZER_TYPE_KERAS = "optimizer_type_keras"
@@ -127,9 +127,9 @@ class LocalGradientAggregationHelper:
             )
 
     def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
-        """The gradients of this pass become part of the sums.
+        """Adds the gradients of this pass to the sums.
 
-        :returns: the sums: reduced in the run that completes them, as they are otherwise
+        :returns: the sums: reduced in the run that completes them, unreduced in all others
         """
         gradients = dense(grads, self.sparse_as_dense)
         if self.backward_passes_per_step == 1:
@@ -165,7 +165,7 @@ class LocalGradientAggregationHelper:
         return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Applies in the run that completed the sums, which then start anew; nothing happens in all others.
+        """In the run that completes the sums, applies them and resets the sums to zero. Does nothing in other runs.
 
         :param apply_grads_closure: applies what ``compute_gradients`` returned
         """
@@ -189,6 +189,6 @@ class LocalGradientAggregationHelper:
 
 
 def _as_number(operation: Any) -> Any:
-    """Something that both branches of a condition can answer."""
+    """A constant that depends on the operation: both branches of ``tf.cond`` must return a value of one type."""
     with tf.control_dependencies([operation]):
         return tf.constant(0)

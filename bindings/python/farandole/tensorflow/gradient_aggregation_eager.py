@@ -17,13 +17,13 @@ from farandole.tensorflow.kernels import tf
 
 
 class LocalGradientAggregationHelperEager:
-    """Adds up gradients, and lets a step happen only when they are complete.
+    """Accumulates gradients, and applies them only when the sums are complete.
 
-    :param backward_passes_per_step: passes whose gradients are added up
-    :param allreduce_func: reduces gradients; called with them and their variables
-    :param sparse_as_dense: let slices become dense, which they must; ``ValueError`` otherwise
+    :param backward_passes_per_step: the number of passes whose gradients are accumulated
+    :param allreduce_func: reduces gradients; called with the gradients and their variables
+    :param sparse_as_dense: convert slices to dense tensors; without it, slices raise ``ValueError``
     :param average_aggregated_gradients: divide the sums by the number of passes
-    :param process_set: who takes part; for the gradients of local variables
+    :param process_set: the set whose size divides the gradients of local variables
     :param scale_local_gradients: divide gradients of local variables by the number of ranks
     """
 
@@ -51,7 +51,7 @@ class LocalGradientAggregationHelperEager:
     def _make_variables(self, gradients: Sequence[Any]) -> None:
         if self.counter is not None:
             return
-        # Outside of the function that may be traced now: they outlive it.
+        # The variables outlive a function that may be traced now, so they are created outside of its graph.
         with tf.init_scope():
             self.counter = tf.Variable(0, trainable=False, dtype=tf.int32)
             self.locally_aggregated_grads = apply_op_to_not_none_tensors(
@@ -59,9 +59,10 @@ class LocalGradientAggregationHelperEager:
             )
 
     def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
-        """The gradients of this pass become part of the sums.
+        """Adds the gradients of this pass to the sums. The pass that completes the sums reduces them and resets the
+        accumulators to zero.
 
-        :returns: the sums: reduced in the pass that completes them, which then start anew; as they are otherwise
+        :returns: the sums: reduced in the pass that completes them, unreduced in all others
         """
         gradients = dense(grads, self.sparse_as_dense)
         if self.backward_passes_per_step == 1:
@@ -96,14 +97,14 @@ class LocalGradientAggregationHelperEager:
         return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Applies after the pass that completed the sums; nothing happens after all others.
+        """Applies the sums after the pass that completed them. Does nothing after other passes.
 
         :param apply_grads_closure: applies what ``compute_gradients`` returned
         """
         if self.backward_passes_per_step == 1:
             return apply_grads_closure()
         if tf.executing_eagerly():
-            # Complete sums have started anew.
+            # The pass that completes the sums has reset the counter to 0.
             return apply_grads_closure() if int(self.counter) == 0 else None  # type: ignore[arg-type]
 
         def apply() -> Any:

@@ -1,4 +1,4 @@
-"""What TensorFlow needs to differentiate through the operations."""
+"""Registers the gradients of the operations with TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from farandole.tensorflow.mpi_ops import Average, Sum, size_op
 
 
 def _attributes(op: Any, *names: str) -> Dict[str, Any]:
-    """How the gradient travels: as the node did, under a name of its own."""
+    """The attributes of the gradient's operation: those of the node, with ``.gradient`` appended to each name."""
     taken = {name: op.get_attr(name) for name in ("process_set_id", "ignore_name_scope", "blocking", *names)}
     name = op.get_attr("tensor_name")  # bytes in a graph
     name = name.decode() if isinstance(name, bytes) else name
@@ -30,8 +30,11 @@ def _suffixed(attributes: Dict[str, Any], suffix: str) -> Dict[str, Any]:
 
 
 def _as_outputs(op: Any, grads: Sequence[Any]) -> List[Any]:
-    """The incoming gradients in the types of their outputs. TensorFlow does not convert them: ``output_gradients`` may
-    have another type, and stand beside zeros of the output's type for outputs that are not used."""
+    """The incoming gradients in the types of their outputs.
+
+    TensorFlow does not convert them. ``output_gradients`` may have another type, and may be mixed with zeros in the
+    output's type, which TensorFlow passes for unused outputs.
+    """
     return [tf.cast(grad, output.dtype) for grad, output in zip(grads, op.outputs)]
 
 
@@ -50,7 +53,8 @@ def _of_grouped_allreduce(op: Any, *grads: Any) -> List[Any]:
 
 
 def _own_rows(grad: Any, counts: Any, op: Any) -> Any:
-    """Of the rows of all ranks those that this rank brought; ``counts`` says how many each did."""
+    """The rows of this rank's input, out of the rows of all ranks; ``counts`` holds the number of rows of each
+    rank."""
     place = raw.horovod_rank(process_set_id=op.get_attr("process_set_id"))
     begin = tf.reduce_sum(counts[:place])
     return grad[begin : begin + counts[place]]
@@ -81,13 +85,13 @@ def _of_broadcast(op: Any, grad: Any) -> Any:
 
 @tf.RegisterGradient("HorovodAlltoall")
 def _of_alltoall(op: Any, grad: Any, _: Any) -> Tuple[Any, None]:
-    # What came from each rank goes back to it.
+    # The rows that each rank sent are returned to it.
     back, _counts = raw.horovod_alltoall(_as_output(op, grad), splits=op.outputs[1], **_attributes(op))
     return back, None
 
 
 def _unscattered(op: Any, grad: Any) -> Any:
-    """The gradient of a share, as what the rows were multiplied by."""
+    """The gradient of a share, multiplied by the factor that the reduction applied to each rank's rows."""
     factor = op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
     if factor != 1.0:
         grad *= tf.cast(factor, grad.dtype)

@@ -1,4 +1,4 @@
-"""Groups of tensors of several types: a node of TensorFlow's takes those of one."""
+"""Splits a group of tensors by element type, because a TensorFlow node takes tensors of one type only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 
 def by_type(tensors: Sequence[Any]) -> List[List[int]]:
-    """Places of the tensors that one node can take: those of one type."""
+    """The positions of the tensors of each type; one node takes the tensors of one list."""
     places: Dict[Any, List[int]] = {}
     for place, tensor in enumerate(tensors):
         places.setdefault(tensor.dtype, []).append(place)
@@ -14,7 +14,8 @@ def by_type(tensors: Sequence[Any]) -> List[List[int]]:
 
 
 def group_name(name: Optional[str], places: Sequence[int], several: bool) -> Optional[str]:
-    """The name, or the lines of names, of those of a group that have one type."""
+    """The name of the part of a group that has one type: selected lines if ``name`` has several, else ``name``
+    itself, with a suffix if the group has several types."""
     if name is None:
         return None
     lines = name.split("\n")

@@ -1,6 +1,7 @@
-"""TensorFlow's own operations of this package, loaded once, before anything else of it.
+"""Loads the TensorFlow operations of this package, once, before its other modules.
 
-They lie in a shared object that is built without TensorFlow and finds TensorFlow's C interface in the process.
+The operations are in a shared object that is built without TensorFlow and finds TensorFlow's C interface in the
+process.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _log = logging.getLogger("farandole.tensorflow")
 
 
 def run_side_by_side(rules: Any) -> bool:
-    """Lets collectives of one ``tf.function`` that do not depend on each other run at the same time.
+    """Lets independent collectives of one ``tf.function`` run at the same time. Returns whether that succeeded.
 
-    They are stateful, so that no optimisation merges or drops them; but TensorFlow runs stateful operations one after
-    another, except those that it lists in a private table of ``rules``. Where there is no such table they wait for each
-    other: slower, and still right, if all ranks trace them in the same order.
+    Collectives are stateful operations, so that no optimisation merges or drops them. TensorFlow runs stateful
+    operations one after another, except those in a private table of ``rules``. Without this table collectives wait
+    for each other, which is slower, and still correct if all ranks trace them in the same order.
     """
     known = getattr(rules, "MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS", None)
     if not isinstance(known, frozenset):
@@ -53,7 +54,7 @@ def run_side_by_side(rules: Any) -> bool:
 
 
 class _Operations:
-    """The functions that TensorFlow has made from the operations; ``errors`` says what they raise."""
+    """The functions that TensorFlow generated for the operations, wrapped to raise the exceptions of ``errors``."""
 
     def __init__(self, made: Any) -> None:
         self._made = made
@@ -65,7 +66,7 @@ class _Operations:
 
 
 def _load() -> Any:
-    # TensorFlow must be the first to load them, or it does not see what they register.
+    # TensorFlow must be the first to load the shared object, or it misses the operations that the object registers.
     operations = tf.load_op_library(_kernels.path_of("tensorflow"))
     library = _kernels.connect("tensorflow")
     library.farandole_tensorflow_problem.restype = ctypes.c_char_p

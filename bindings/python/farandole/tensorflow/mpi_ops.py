@@ -1,7 +1,7 @@
-"""The operations on tensors, in graphs and outside of them, and the functions that tell a process that it is.
+"""The operations on tensors, inside and outside of graphs, and the functions that describe this process and its job.
 
-In a graph an operation is a node that TensorFlow runs when its tensor is ready; outside of a graph it is waited for
-right away. The runtime knows a tensor by the name of its node, outside of graphs by ``name``.
+In a graph an operation is a node that TensorFlow runs when its tensor is ready. Outside of a graph the call waits for
+the operation. Ranks match tensors by the name of the node in graphs, and by ``name`` outside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from farandole.tensorflow.kernels import raw, tf
 from farandole.tensorflow.nodes import normalize_name, run, run_group, set_id
 
 public = public_in("tensorflow")
-_normalize_name = normalize_name  # as scripts know it
+_normalize_name = normalize_name  # the name that scripts use
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 
 
@@ -67,7 +67,7 @@ def broadcast_(variables, root_rank, name, process_set):
     for variable in variables:
         own = None if name is None else f"{name}_{normalize_name(name_of(variable))}"
         received.append(variable.assign(broadcast(variable, root_rank, own, process_set=process_set)))
-    # Variables of Keras answer nothing when they are assigned to.
+    # assign() of a Keras variable returns None.
     return [tf.convert_to_tensor(each) if new is None else new for each, new in zip(variables, received)]
 
 
@@ -78,7 +78,7 @@ def _is_resource(variable: Any) -> bool:
 
 
 def name_of(variable: Any) -> str:
-    """A variable's name, as unique as its framework makes it: Keras 3 has paths."""
+    """The most specific name that the framework gives a variable: its path in Keras 3."""
     return str(getattr(variable, "path", None) or variable.name)
 
 
@@ -124,7 +124,8 @@ def local_rank_op(name):
 
 
 def divisor(process_set: ProcessSet, dtype: Any) -> Any:
-    """What a sum is divided by for the mean: the number of members, when the graph runs where it may change."""
+    """The number of members of a set, which divides a sum to give the mean. In an elastic job the number may change,
+    so it is read when the graph runs."""
     if membership.is_elastic():
         return tf.cast(size_op(set_id("allreduce", None, process_set)), dtype)
     return tf.cast(process_set.size(), dtype)

@@ -1,4 +1,4 @@
-"""The nodes of collectives: what they are called, the attributes that they have, and how tensors go into them."""
+"""Makes the nodes of collectives: their names, their attributes and their inputs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NOT_IN_NODE_NAMES = re.compile(r"[^A-Za-z0-9_.\-/]")
 
 
 def normalize_name(name: str) -> str:
-    """A tensor's name as a part of a node's."""
+    """A tensor's name in a form that may be part of a node's name."""
     return _NOT_IN_NAMES.sub("_", name)
 
 
 def set_id(operation: str, name: Optional[str], process_set: ProcessSet) -> int:
-    """The number of a set for the kernels, which refuse -1: a set that is not registered."""
+    """The id of a set for the kernels; -1 for a set that is not registered, which the kernels refuse."""
     require_process_set(operation, name, process_set)
     if process_set.gone is not None:
         raise tf.errors.InvalidArgumentError(None, None, process_set.gone)
@@ -36,7 +36,7 @@ def run(
     ignore_name_scope: bool,
     **attributes: Any,
 ) -> Any:
-    """The node of an operation on a tensor, or what comes out of it at once."""
+    """Adds the node of an operation to the graph; outside of graphs, runs the operation and returns its result."""
     return _run(operation, name, tensor_of(operation, name, tensor), process_set, ignore_name_scope, attributes)
 
 
@@ -49,9 +49,9 @@ def run_group(
     numbers: Optional[Sequence[int]] = None,
     **attributes: Any,
 ) -> List[Any]:
-    """The same for several tensors as one; a node takes those of one type.
+    """The same for a group of tensors, with one node for each element type in the group.
 
-    :param numbers: which of the caller's tensors these are, in names
+    :param numbers: the positions of these tensors among the caller's, for names
     """
     tensors = tensors_of(operation, name, tensors)
     numbers = numbers or range(len(tensors))
@@ -66,7 +66,7 @@ def run_group(
             shape = tensors[place].shape
             if operation != "grouped_allreduce" and shape.rank:
                 shape = [None, *shape[1:]]
-            if not tf.executing_eagerly():  # graphs of TensorFlow 2.15 do not work it out by themselves
+            if not tf.executing_eagerly():  # graphs of TensorFlow 2.15 do not infer the shape
                 output.set_shape(shape)
     return results
 
@@ -80,7 +80,8 @@ def _run(
         "ignore_name_scope": ignore_name_scope,
     }
     if tf.executing_eagerly():
-        # There is no node whose name could count, and somebody waits: no other thread need be woken.
+        # An eager call has no node name, so the kernel takes `name`. The calling thread waits in the kernel, so no
+        # other thread needs to be woken.
         taken.update(tensor_name=name or "", blocking=True)
     else:
         taken["name"] = _node_name(operation, name, given if isinstance(given, list) else [given])
@@ -88,7 +89,8 @@ def _run(
 
 
 def _node_name(operation: str, name: Optional[str], tensors: Sequence[Any]) -> str:
-    """The name of a node; ``name`` may be several, one a line, for the members of a group."""
+    """The name of a node. A ``name`` of several lines, one for each member of a group, is not used: the node is named
+    after its tensors."""
     if name is not None and "\n" not in name:
         return _NOT_IN_NODE_NAMES.sub("_", name)
     ends = tensors if len(tensors) == 1 else (tensors[0], tensors[-1])

@@ -1,6 +1,6 @@
-"""Optimizers of TensorFlow 1 (``tf.compat.v1.train``) whose gradients are those of all ranks.
+"""``DistributedOptimizer`` for optimizers of TensorFlow 1 (``tf.compat.v1.train``), which reduces their gradients.
 
-Those of Keras are wrapped by ``farandole.tensorflow.keras``.
+Optimizers of Keras are passed on to ``farandole.tensorflow.keras``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _DistributedOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
         self._helper = helper
 
     def register_local_var(self, var: Any) -> None:
-        """This variable's gradient stays this rank's own."""
+        """Excludes this variable's gradient from reduction: each rank keeps its own."""
         (self._helper.register_local_var if self._helper else self._reduction.register_local)(var)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
@@ -53,7 +53,7 @@ class _DistributedOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
         return list(zip(reduce(gradients, variables), variables))
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's: with several passes a step, only when a step is due."""
+        """As the wrapped optimizer's. With several passes per step, applies only when a step is due."""
         if self._helper:
             return self._helper.apply_gradients(
                 lambda: self._optimizer.apply_gradients(*args, **kwargs), self._optimizer, *args, **kwargs

@@ -1,7 +1,7 @@
-"""The reduction of all gradients of a step, as optimizers and tapes ask for it.
+"""The reduction of all gradients of a step, for optimizers and tapes.
 
-In a graph every gradient is a node of its own, so that it travels as soon as it is there, while others are still
-computed. Outside of graphs all are there already, and travel as one group.
+In a graph every gradient has its own node, so that its reduction starts as soon as it is computed, while others are
+still being computed. Outside of graphs all gradients are ready already, and are reduced as one group.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ class GradientReduction:
         self._at_once = reducer(self._groups or 1)
 
     def register_local(self, variable: Any) -> None:
-        """This variable's gradient stays this rank's own."""
+        """Excludes this variable's gradient from reduction: each rank keeps its own."""
         self._in_graphs.register_local(reference(variable))
         self._at_once.register_local(reference(variable))
 
     def is_local(self, variable: Any) -> bool:
-        """Whether its gradient does."""
+        """Whether this variable is registered as local."""
         return self._in_graphs.is_local(reference(variable))
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool = False) -> List[Any]:
-        """The gradients, reduced where they are; None stays None."""
+        """Returns the reduced gradients; None stays None."""
         keys = [reference(each) for each in variables]
         if tf.executing_eagerly():
             return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
@@ -100,9 +100,11 @@ class GradientReduction:
         return gradients
 
     def _names(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool) -> List[str]:
-        """What ranks match by outside of graphs: the place of each variable, and its name for people.
+        """The names by which ranks match gradients outside of graphs: the position of each variable, and its name for
+        readability.
 
-        Those that travel as one group are each named by a line of one text, so that a stall tells which is missing.
+        Gradients that are reduced as one group share one text with a line for each, so that a stall warning can name
+        the missing one.
         """
         names = []
         for place, variable in enumerate(variables):

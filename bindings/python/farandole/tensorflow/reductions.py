@@ -1,4 +1,4 @@
-"""Reductions as training wants them: of dense and of sparse tensors, alone and in groups, compressed on the way."""
+"""Reductions of dense and of sparse tensors, singly and in groups, with compression."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ public = public_in("tensorflow", Compression=Compression)
 
 
 def on(device: str) -> ContextManager[Any]:
-    """Where operations run; nothing is said for an empty text."""
+    """Places operations on a device; does nothing for an empty text."""
     return tf.device(device) if device else contextlib.nullcontext()
 
 
@@ -32,7 +32,8 @@ def _check_slices(op: int, prescale_factor: float, postscale_factor: float) -> N
 
 
 def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
-    """The slices of all ranks one after another: their sum. Indices that several ranks have occur several times."""
+    """Gathers the slices of all ranks, which represents their sum. An index that several ranks have occurs several
+    times."""
     named = (None, None) if name is None else (f"{name}.values", f"{name}.indices")
     with on(device):
         values = mpi_ops.allgather(slices.values, named[0], process_set=process_set)
@@ -45,7 +46,8 @@ def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], proce
 def _reduced_group(
     operation: str, name: Optional[str], tensors: Any, compression: Any, *options: Any, **attributes: Any
 ) -> List[Any]:
-    """Dense tensors, compressed on the way; ``options`` and ``attributes`` are what ``run_group`` takes last."""
+    """Reduces a group of dense tensors with compression. ``options`` and ``attributes`` are passed to
+    ``run_group``."""
     packed = [pack(operation, name, compression, each) for each in tensors_of(operation, name, tensors)]
     reduced = run_group(operation, name, [travels for travels, _ in packed], *options, **attributes)
     return [compression.decompress(each, context) for each, (_, context) in zip(reduced, packed)]

@@ -1,4 +1,4 @@
-"""Broadcasts of global variables, as graphs and sessions of TensorFlow 1 have them."""
+"""Broadcasts of global variables in graphs and sessions of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def broadcast_global_variables(root_rank: int) -> Any:
 
 
 class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
-    """Gives one rank's global variables to all when a session begins, restored or not.
+    """Broadcasts one rank's global variables to all ranks when a session is created, even if it was restored.
 
-    :param root_rank: the global rank whose variables all receive
-    :param device: where they are broadcast
+    :param root_rank: the global rank whose variables are sent
+    :param device: the device of the broadcast
     """
 
     def __init__(self, root_rank: int, device: str = "") -> None:
@@ -33,11 +33,11 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         self.bcast_op: Any = None
 
     def begin(self) -> None:
-        """Adds the operation to the graph, if it is not in this one already."""
+        """Adds the broadcast to the default graph, if it is not in this graph already."""
         if self.bcast_op is None or self.bcast_op.graph is not tf.compat.v1.get_default_graph():
             with reductions.on(self.device):
                 self.bcast_op = broadcast_global_variables(self.root_rank)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Runs it."""
+        """Runs the broadcast."""
         session.run(self.bcast_op)

@@ -10,8 +10,8 @@ from farandole.tensorflow.mpi_ops import Sum
 
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
-    """Like ``tf.keras.layers.BatchNormalization``, with the mean and variance of the whole batch that all ranks hold
-    together; ranks may hold batches of different sizes. All ranks must take part in training.
+    """Like ``tf.keras.layers.BatchNormalization``, with mean and variance over the batches of all ranks. Ranks may
+    have batches of different sizes. All ranks must take part in training.
 
     :param fused: must stay False; ``ValueError`` otherwise
     """
@@ -25,7 +25,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
         super().__init__(**kwargs)
 
     def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
-        """Mean and variance of the batch, of each feature; where the layer asks for them."""
+        """Mean and variance of each feature over the batches of all ranks. The layer calls this method."""
         mean, variance = super()._moments(inputs, *args, **kwargs)
         if mpi_ops.size() == 1:
             return mean, variance
@@ -33,7 +33,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
 
 
 def _takes_fused() -> bool:
-    """Whether this Keras still has a fused implementation that has to be refused: Keras 3 has none."""
+    """Whether this Keras has a fused implementation, which must be disabled; Keras 3 has none."""
     import inspect
 
     parameters = inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters
@@ -41,9 +41,9 @@ def _takes_fused() -> bool:
 
 
 def _of_all_ranks(mean: Any, variance: Any, count: Any) -> Tuple[Any, Any]:
-    """Sums over all ranks of what each of them has, and of the squares; and of how many samples that is."""
+    """Mean and variance over all ranks, from one allreduce of each rank's sum, sum of squares and sample count."""
     count = tf.cast(count, mean.dtype)
-    # A rank without samples brings no weight, whatever its mean is.
+    # A rank without samples contributes zero, even if its mean is not a number.
     sums = tf.where(count > 0, mean * count, tf.zeros_like(mean))
     squares = tf.where(count > 0, (variance + tf.square(mean)) * count, tf.zeros_like(mean))
     mine = tf.concat([tf.reshape(sums, [-1]), tf.reshape(squares, [-1]), tf.reshape(count, [1])], 0)
@@ -51,5 +51,5 @@ def _of_all_ranks(mean: Any, variance: Any, count: Any) -> Tuple[Any, Any]:
     every_mean, every_square = tf.split(total[:-1] / total[-1], 2)
     every_mean = tf.reshape(every_mean, tf.shape(mean))
     every_variance = tf.reshape(every_square, tf.shape(mean)) - tf.square(every_mean)
-    # Rounding must not make it negative.
+    # Rounding must not make the variance negative.
     return every_mean, tf.maximum(every_variance, tf.zeros_like(every_variance))

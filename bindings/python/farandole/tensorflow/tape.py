@@ -1,4 +1,4 @@
-"""Gradient tapes whose gradients are those of all ranks."""
+"""Gradient tapes that reduce their gradients over all ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from farandole.tensorflow.util import reference
 
 
 class _DistributedGradientTape:
-    """Stands in front of a tape's own class."""
+    """Base class that is put before a tape's own class in the method resolution order."""
 
     _reduction: GradientReduction
 
@@ -27,22 +27,22 @@ class _DistributedGradientTape:
         use_generic_names: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """As ``tf.GradientTape.gradient``, and the gradients are reduced over all ranks.
+        """As ``tf.GradientTape.gradient``, but the gradients are reduced over all ranks.
 
-        :param use_generic_names: names gradients by their places alone, for ranks whose models have other names
+        :param use_generic_names: name gradients by their positions alone, for models whose names differ between ranks
         """
         own = super().gradient(target, sources, output_gradients, **kwargs)  # type: ignore[misc]
         reduced = self._reduction(tf.nest.flatten(own), tf.nest.flatten(sources), use_generic_names)
         return tf.nest.pack_sequence_as(sources, reduced)
 
     def register_local_source(self, source: Any) -> None:
-        """This source's gradient stays this rank's own."""
+        """Excludes this source's gradient from reduction: each rank keeps its own."""
         self._reduction.register_local(source)
 
     def get_local_and_global_gradients(
         self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
     ) -> Tuple[List[Tuple[Any, Any]], List[Tuple[Any, Any]]]:
-        """Two lists of (source, gradient): of the sources that were registered as local, and of all others."""
+        """Two lists of (source, gradient): one for sources that were registered as local, one for all others."""
         gradients = tf.nest.flatten(self.gradient(target, sources, output_gradients, use_generic_names))
         pairs = list(zip(tf.nest.flatten(sources), gradients))
         local = [pair for pair in pairs if self._reduction.is_local(pair[0])]
@@ -50,7 +50,7 @@ class _DistributedGradientTape:
 
 
 def _require_plain(gradtape: Any, compression: Any, process_set: Any) -> None:
-    """``TypeError`` unless it is a tape, ``ValueError`` if it is a distributed one already."""
+    """Raises ``TypeError`` unless ``gradtape`` is a tape, and ``ValueError`` if it is a distributed one already."""
     if isinstance(gradtape, _DistributedGradientTape):
         raise ValueError("DistributedGradientTape was given a DistributedGradientTape; wrap each tape once")
     if not isinstance(gradtape, tf.GradientTape):

@@ -1,4 +1,4 @@
-"""Small helpers that scripts and other libraries use."""
+"""Small helpers, which scripts and other libraries use too."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from farandole.tensorflow.kernels import tf
 
 
 def _executing_eagerly() -> bool:
-    """Whether operations run right away, and no graph is being made."""
+    """Whether operations run eagerly, so that no graph is being built."""
     return bool(tf.executing_eagerly())
 
 
 class _Reference:
-    """Stands for a variable that can be no key itself; equal to all others that stand for the same."""
+    """A hashable reference to a variable that is not hashable; two references to the same variable are equal."""
 
     def __init__(self, variable: Any) -> None:
         self._variable = variable
@@ -30,7 +30,7 @@ class _Reference:
 
 
 def reference(variable: Any) -> Any:
-    """What can stand for a variable in sets and as a key; ``deref()`` gives the variable back."""
+    """A hashable reference to a variable, for sets and dictionaries; ``deref()`` returns the variable."""
     return variable.ref() if hasattr(variable, "ref") else _Reference(variable)
 
 

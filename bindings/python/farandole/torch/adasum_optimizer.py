@@ -1,7 +1,7 @@
-"""An optimizer whose ranks step on their own, one parameter at a time, and combine how far they went with Adasum.
+"""An optimizer whose ranks step locally, one parameter at a time, and combine the resulting deltas with Adasum.
 
-Adasum weighs vectors by their lengths and directions, so it wants what a rank would really change: the delta of a
-parameter after the local step, with learning rate, momentum and the like applied.
+Adasum weighs vectors by their lengths and directions. It is therefore applied to the delta of a parameter after the
+local step, which includes learning rate, momentum and the like, and not to the gradient.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from farandole.torch.reducing_optimizer import _DistributedOptimizer
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
-    """What ``DistributedOptimizer(op=Adasum)`` puts in front of the class of the optimizer that it wraps."""
+    """The base class that ``DistributedOptimizer(op=Adasum)`` puts before the class of the wrapped optimizer."""
 
     def _sender(self, transfers: GradientTransfers) -> Callable[[Sequence[int]], List[Transfer]]:
         optimizer = weakref.ref(self)
@@ -29,7 +29,8 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         return send
 
     def _send_step(self, index: int, transfers: GradientTransfers) -> Transfer:
-        """Steps one parameter and takes the step back: it is added when all ranks' steps are combined."""
+        """Steps one parameter, restores its old value and sends the delta. The combined delta of all ranks is added
+        to the parameter when it arrives."""
         parameter = self._parameters.tensors[index]
         before = parameter.detach().clone()
         self._step_one(parameter)
@@ -54,11 +55,11 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         """Does nothing: the parameters change in ``step()`` only."""
 
     def skip_synchronize(self) -> NoReturn:
-        """``AssertionError``: gradients are not reduced, so there is nothing to skip."""
+        """Raises ``AssertionError``: gradients are not reduced, so there is no synchronization to skip."""
         raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Waits for the deltas of all ranks, and adds them."""
+        """Waits for the combined deltas, and adds them to the parameters."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""Explains tensors that an operation cannot take. Asked for after the runtime has refused a call."""
+"""Explains why an operation cannot take a tensor. Called after the runtime has refused a call."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from farandole.common.arguments import head, kind
 from farandole.torch.dtypes import NUMBERS
 
 _GROUPED = ("allreduce", "allgather", "reducescatter")
-"""Operations that take several tensors too."""
+"""Operations that also have a grouped form."""
 _WHOLE = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
 def require_tensor(operation: str, name: Any, tensor: Any) -> None:
-    """``TypeError`` unless it is a tensor of PyTorch."""
+    """Raises ``TypeError`` unless ``tensor`` is a tensor of PyTorch."""
     if isinstance(tensor, torch.Tensor):
         return
     single = operation.replace("grouped_", "")
@@ -32,7 +32,7 @@ def require_tensor(operation: str, name: Any, tensor: Any) -> None:
 
 
 def require_tensors(operation: str, name: Any, tensors: Any) -> Sequence[torch.Tensor]:
-    """The tensors of a group; ``TypeError`` for anything but a list of tensors."""
+    """The tensors of a group; raises ``TypeError`` for anything but a list of tensors."""
     members = arguments.listed(operation, name, tensors)
     for index, each in enumerate(members):
         if not isinstance(each, torch.Tensor):
@@ -41,12 +41,12 @@ def require_tensors(operation: str, name: Any, tensors: Any) -> Sequence[torch.T
 
 
 def explain(operation: str, name: Any, tensor: Any, process_set: Any, in_place: bool = False) -> None:
-    """Raises what is wrong with a tensor or a process set; returns if it is nothing of that.
+    """Raises an error that explains why the tensor or the process set cannot be used; returns if both can.
 
-    :param operation: as the runtime calls it, ``allreduce`` or ``grouped_allreduce``
-    :param in_place: whether the result goes into the tensor
+    :param operation: the runtime's name of the operation, such as ``allreduce`` or ``grouped_allreduce``
+    :param in_place: whether the result is written to the tensor
     """
-    if not hasattr(process_set, "process_set_id"):  # in a compiled graph something else stands for the set
+    if not hasattr(process_set, "process_set_id"):  # a compiled graph passes a ``Set`` instead
         arguments.require_process_set(operation, name, process_set)
     require_tensor(operation, name, tensor)
     require_memory(operation, name, tensor)
@@ -64,13 +64,13 @@ def explain(operation: str, name: Any, tensor: Any, process_set: Any, in_place: 
 
 
 def explain_group(operation: str, name: Any, tensors: Sequence[Any], process_set: Any, in_place: bool = False) -> None:
-    """The same for the members of a group."""
+    """Calls ``explain`` for each tensor of a group."""
     for index, each in enumerate(tensors):
         explain(operation, arguments.member_name(name, index, len(tensors)), each, process_set, in_place)
 
 
 def require_memory(operation: str, name: Any, tensor: torch.Tensor) -> None:
-    """``ValueError`` for a tensor that is sparse or has no data."""
+    """Raises ``ValueError`` for a tensor that is sparse or has no data."""
     if tensor.layout != torch.strided:
         remedy = "call tensor.to_dense() first"
         if "allreduce" in operation:
@@ -92,7 +92,7 @@ def _dtype_remedy(operation: str, dtype: torch.dtype) -> str:
 
 
 def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[torch.Tensor, Any]:
-    """What a compressor makes of a tensor, and what its ``decompress`` needs."""
+    """Compresses a tensor: the tensor to send, and the context for ``decompress``."""
     if not isinstance(tensor, torch.Tensor):
         require_tensor(operation, name, tensor)
     return arguments.pack(operation, name, compression, tensor)
@@ -101,13 +101,13 @@ def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[torc
 def pack_group(
     operation: str, name: Optional[str], compression: Any, tensors: Sequence[torch.Tensor]
 ) -> Tuple[Tuple[torch.Tensor, ...], Tuple[Any, ...]]:
-    """The same for tensors of a group: what travels, and what ``decompress`` needs for each."""
+    """Compresses the tensors of a group: the tensors to send, and the context of each for ``decompress``."""
     packed, contexts = zip(*(arguments.pack(operation, name, compression, each) for each in tensors))
     return packed, contexts
 
 
 def splits_of(name: Optional[str], splits: Any) -> Optional[List[int]]:
-    """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
+    """The number of rows for each rank; None for equal parts. The core checks that they add up."""
     if splits is None:
         return None
     if not isinstance(splits, torch.Tensor):

@@ -1,4 +1,4 @@
-"""The types of elements that tensors may have, by the native module's numbers."""
+"""The element types that the runtime supports, with their numbers in the native module."""
 
 from __future__ import annotations
 

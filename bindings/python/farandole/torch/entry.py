@@ -1,7 +1,8 @@
-"""How a PyTorch tensor enters the native runtime, and how its result comes out.
+"""Submits PyTorch tensors to the native runtime, and returns their results.
 
-Tensors in host memory are handed over as they are; a GPU's tensors go through host memory. What comes back has
-``settled()``, ``wait()``, ``finish()`` and ``number``: the native handle itself, or a ``Call`` around several.
+Tensors in host memory are submitted without a copy; tensors of a GPU are copied through host memory. The functions
+return an object with ``settled()``, ``wait()``, ``finish()`` and ``number``: the native handle itself, or a ``Call``
+around several handles.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def is_on_gpu(tensor: Any) -> bool:
 def start(
     request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet, apart: bool = False
 ) -> Any:
-    """Hands in a tensor, and memory for what comes out; ``apart`` if the two must never be the same."""
+    """Submits a tensor with memory for the result; ``apart`` if the two must not share memory."""
     try:
         return submit(request, name, tensor, output, process_set.process_set_id)
     except FAILURES:
@@ -40,7 +41,7 @@ def start(
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
-    """Hands in a tensor, and new memory like it for what comes out."""
+    """Submits a tensor with new memory of the same shape and type for the result."""
     try:
         output = like(tensor)
     except (TypeError, RuntimeError):
@@ -50,14 +51,14 @@ def start_new(request: Any, name: Optional[str], tensor: Any, process_set: Proce
 
 
 def start_in_place(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
-    """Hands in a tensor that the result is written to."""
+    """Submits a tensor to which the result is written."""
     return start(request, name, tensor, tensor, process_set)
 
 
 def start_unsized(
     request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
-    """Hands in a tensor; memory for what comes out is made by the core, which learns its size from the other ranks."""
+    """Submits a tensor. The core allocates the memory for the result, whose size depends on the other ranks."""
     if not is_on_gpu(tensor):
         try:
             handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
@@ -78,7 +79,7 @@ def start_group(
     process_set: ProcessSet,
     apart: bool = False,
 ) -> Call:
-    """Hands several tensors in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
+    """Submits several tensors, all or none. Without ``outputs``, the core allocates the memory for the results."""
     tensors = list(require_tensors(request.prefix, name, tensors))
     if not tensors:
         raise ValueError(f"{request.prefix} takes at least one tensor, not an empty list; leave out the call")
@@ -97,8 +98,8 @@ def start_group_new(
     process_set: ProcessSet,
     reused: Optional[Sequence[bool]] = None,
 ) -> Call:
-    """Hands several tensors in, and new memory like them for what comes out; ``reused`` tells which of them may be
-    written to instead."""
+    """Submits several tensors with new memory of the same shapes and types for the results. Where ``reused`` is True,
+    the result is written to the tensor itself instead."""
     tensors = require_tensors(request.prefix, name, tensors)
     try:
         if reused is None:
@@ -112,13 +113,13 @@ def start_group_new(
 
 
 def start_group_in_place(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
-    """Hands in several tensors that the results are written to."""
+    """Submits several tensors to which the results are written."""
     tensors = require_tensors(request.prefix, name, tensors)
     return start_group(request, name, tensors, list(tensors), process_set)
 
 
 def start_group_unsized(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
-    """Hands in several tensors; the core makes the memory for what comes out."""
+    """Submits several tensors. The core allocates the memory for the results."""
     return start_group(request, name, tensors, None, process_set)
 
 
@@ -161,5 +162,5 @@ def _copied(outputs: Sequence[torch.Tensor], hosts: Sequence[torch.Tensor]) -> T
 
 
 def records_gradients(tensors: Sequence[Any]) -> bool:
-    """Whether autograd wants to know what is done to these."""
+    """Whether autograd must record an operation on these tensors."""
     return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)

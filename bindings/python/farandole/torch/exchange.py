@@ -1,4 +1,4 @@
-"""Sends what gradient compressors say, round by round; see ``farandole.torch.compression.gradient``."""
+"""Sends the messages of gradient compressors, round by round; see ``farandole.torch.compression.gradient``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from farandole.torch.memory import like
 
 
 class Exchange:
-    """Compressed gradients on their way, one or a group: what they send in one round becomes ready together.
+    """The exchange in progress of one compressed gradient or a group of them. The messages that a group sends in one
+    round, and that are reduced alike, become ready together.
 
-    Offers what ``calls.Call`` does, and ``advance`` for those that have several to wait for.
+    Has the methods of ``calls.Call``, and ``advance`` for callers that wait for several exchanges.
     """
 
     def __init__(
@@ -44,14 +45,14 @@ class Exchange:
         self._next(dict.fromkeys(range(len(self._steps))))
 
     def advance(self) -> bool:
-        """Waits for this round and starts the next; False when there is none."""
+        """Waits for this round and starts the next; returns False if there is none."""
         if self._problem is not None:
             raise self._problem
         if not self._round:
             return False
         for bucket in self._round:
             try:
-                bucket.call.wait()  # a wait that is interrupted can be taken up again
+                bucket.call.wait()  # may be called again after an interrupt
             except (RuntimeError, ValueError) as problem:
                 self._problem = problem
         if self._problem is not None:
@@ -64,7 +65,7 @@ class Exchange:
         return bool(self._round)
 
     def settled(self) -> bool:
-        """Whether ``advance`` would not wait."""
+        """Whether this round is complete, so that ``advance`` would not wait."""
         return all(bucket.call.settled() for bucket in self._round)
 
     def wait(self) -> None:
@@ -73,12 +74,12 @@ class Exchange:
             pass
 
     def finish(self) -> List[Any]:
-        """Waits for all rounds; the reduced gradients."""
+        """Waits for all rounds, and returns the reduced gradients."""
         self.wait()
         return self._reduced
 
     def _answers(self) -> Dict[int, Any]:
-        """What came of this round, by the gradient that asked for it."""
+        """The results of this round, by the index of the gradient."""
         came: Dict[int, Dict[int, Any]] = {}
         for bucket in self._round:
             result = bucket.call.finish()
@@ -122,7 +123,7 @@ class Exchange:
             if alone:
                 return entry.start_unsized(calls.allgathers[False], name, tensors[0], self._process_set)
             return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set)
-        # Whatever a compressor sends stays as it is, but for a gradient that may be overwritten.
+        # A compressor's tensors are not overwritten, except the gradient itself if the caller allows it.
         targets = [
             tensor if self._in_place and tensor is self._gradients[index] else like(tensor)
             for tensor, (index, _, _) in zip(tensors, asked)
@@ -136,7 +137,8 @@ class Exchange:
 
 
 class _Bucket:
-    """What travels as one: which gradient asked, as which of its messages, for what."""
+    """Messages that are sent in one operation. ``asked`` holds the index of the gradient, the position among its
+    messages of this round (``_ALONE`` if it yielded no list), and the message."""
 
     __slots__ = ("asked", "call")
 
@@ -149,8 +151,8 @@ _ALONE = -1
 
 
 def advance_together(calls: Sequence[Any]) -> None:
-    """Takes the exchanges among the calls from round to round side by side, each to its end even if another fails:
-    every rank sends all that the others wait for. An exchange that failed says so when it is waited for."""
+    """Runs the rounds of all exchanges among the calls concurrently. Each exchange runs to its end even if another
+    one fails, because other ranks wait for its messages. The error of a failed exchange is raised by its ``wait``."""
     going_on = [call for call in calls if isinstance(call, Exchange)]
     while going_on:
         going_on = [exchange for exchange in going_on if _advances(exchange)]
@@ -164,7 +166,7 @@ def _advances(exchange: Exchange) -> bool:
 
 
 def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Reduction:
-    """What a caller wants, with the number of ranks that take part."""
+    """The caller's options of a reduction, with the number of ranks that take part."""
     seat = calls.seat_in(process_set)
     return Reduction(op, prescale, postscale, 1 if seat is None else seat.size)
 
@@ -179,7 +181,7 @@ def reduce(
     postscale: float,
     process_set: ProcessSet,
 ) -> List[torch.Tensor]:
-    """An allreduce of tensors as one, compressed by what remembers errors by name."""
+    """Reduces tensors as one group by a compressor that stores errors by name, and waits for the result."""
     if op is None or average is not None:
         op = calls.handle_average_backwards_compatibility(op, average)
     check(compressor, op)

@@ -1,4 +1,4 @@
-"""Gives parameters, optimizer states and any Python object to all ranks."""
+"""Broadcasts and gathers of parameters, optimizer states and Python objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
     for name, tensor in named_parameters(params, lambda each: isinstance(each, torch.Tensor)):
         if not isinstance(tensor, torch.Tensor):
             continue
-        # What is laid out in another order goes through a copy that is not.
+        # A tensor that is not contiguous is received into a contiguous copy.
         plain = tensor.detach() if tensor.is_contiguous() else tensor.detach().contiguous()
         started.append((mpi_ops.broadcast_async_(plain, root_rank, name, process_set), tensor))
     for handle, tensor in started:
@@ -52,7 +52,7 @@ def broadcast_optimizer_state(
     is_root = mpi_ops.rank() == root_rank
     if is_root and not optimizer.state_dict()["state"]:
         _create_state(optimizer, model)
-    # The root says what there is; tensors then travel as tensors.
+    # The root broadcasts an outline of its state as an object, and then the tensors themselves.
     own = optimizer.state_dict()
     outline, tensors = _outline(own) if is_root else (None, [])
     outline = broadcast_object(outline, root_rank, "optimizer_state", process_set)
@@ -78,7 +78,7 @@ def _create_state(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.Mod
                 kept.append((parameter, parameter.grad, parameter.detach().clone()))
                 zeros = torch.zeros_like(parameter)
                 parameter.grad = zeros.to_sparse() if id(parameter) in sparse else zeros
-    # A wrapped optimizer's own step would wait for the other ranks.
+    # step() of a distributed optimizer would wait for the other ranks.
     step = getattr(optimizer, "step_alone", optimizer.step)
     step()
     with torch.no_grad():
@@ -88,7 +88,7 @@ def _create_state(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.Mod
 
 
 def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Tensor]]:
-    """The state without its tensors: each is replaced by its place in a list."""
+    """The state with each tensor replaced by its index in a list, and this list."""
     tensors: List[torch.Tensor] = []
     names: List[str] = []
     state: Dict[Any, Dict[str, Any]] = {}
@@ -107,7 +107,7 @@ def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Ten
 
 
 class _Placed:
-    """Stands where a tensor was."""
+    """Placeholder for a tensor in an outline; holds its index in the list of tensors."""
 
     def __init__(self, index: int) -> None:
         self.index = index

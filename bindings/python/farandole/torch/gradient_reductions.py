@@ -1,4 +1,4 @@
-"""When the gradients of an optimizer are reduced: each as soon as it is due, and all before a step."""
+"""Decides when the gradients of an optimizer are reduced: each as soon as it is due, and all before a step."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from farandole.torch.reduced_parameters import ReducedParameters
 
 
 class GradientReductions:
-    """The reductions of one optimizer's gradients, from the hooks on its parameters to the results in their place.
+    """The reductions of one optimizer's gradients, from the hooks on its parameters to the reduced gradients.
 
-    :param ledger: says which are due
-    :param send: starts the transfers of gradients, given their indices
+    :param ledger: decides which gradients are due
+    :param send: starts the transfers of the gradients with the given indices
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class GradientReductions:
         self.hooks: List[ParameterHook] = []
         self.is_active = False
         self.in_flight: List[Transfer] = []
-        # By a rule, a member may come into the set in a later generation.
+        # A process set that is defined by a rule may include this process in a later generation.
         self.may_change = process_set.rule is not None and membership.is_elastic()
         self._parameters = parameters
         self._ledger = ledger
@@ -40,18 +40,18 @@ class GradientReductions:
         self._process_set = process_set
 
     def begin(self) -> None:
-        """From now on gradients are reduced as they come."""
+        """Installs the hooks: from now on gradients are reduced as they become due."""
         self.is_active = True
         self._watch(range(len(self._parameters.tensors)))
 
     def end(self) -> None:
-        """Takes the hooks off the parameters: from now on nothing is reduced."""
+        """Removes the hooks: from now on no gradient is reduced."""
         for hook in self.hooks:
             hook.remove()
         self.hooks, self.in_flight, self.is_active = [], [], False
 
     def watch_thawed(self) -> None:
-        """Parameters that did not want a gradient when they came, and do now, are reduced like the others."""
+        """Installs hooks on parameters that required no gradient when they were added, but do now."""
         self._watch(self._parameters.thawed())
 
     def _watch(self, indices: Sequence[int]) -> None:
@@ -60,7 +60,7 @@ class GradientReductions:
             self.hooks.append(ParameterHook(self._parameters.tensors[index], self._arrival_of(index)))
 
     def _arrival_of(self, index: int) -> Callable[..., None]:
-        # The parameters must not keep an optimizer alive that its owner has dropped.
+        # The hooks hold a weak reference, so that parameters do not keep a dropped optimizer alive.
         reductions = weakref.ref(self)
 
         def arrived(*_: Any) -> None:
@@ -79,7 +79,8 @@ class GradientReductions:
             self._start(due)
 
     def start_overdue(self) -> None:
-        """Starts what no backward pass has brought to its end: it was not used, or not often enough."""
+        """Starts the reductions of gradients that backward passes have not completed, because their parameters were
+        unused or used in fewer passes."""
         self.watch_thawed()
         for due in self._ledger.overdue():
             self._start(due)
@@ -88,7 +89,8 @@ class GradientReductions:
         if self.may_change and not self._process_set.included():
             return
         tensors = self._parameters.tensors
-        # What is frozen keeps out of it, as it does out of a step: zeros would move it by decay and momentum.
+        # A frozen parameter without a new gradient is not reduced: with a gradient of zeros, weight decay and
+        # momentum would change it in the step.
         indices = [each for each in indices if tensors[each].requires_grad or not self._ledger.waits(each)]
         if not indices:
             return
@@ -98,12 +100,12 @@ class GradientReductions:
         self.in_flight += self._send(indices)
 
     def wait(self) -> None:
-        """Waits until all that was started is in its place."""
+        """Waits for all started reductions, and writes their results to the gradients."""
         in_flight, self.in_flight = self.in_flight, []
         try:
             wait_for(in_flight)
         except (RuntimeError, ValueError):
-            # All are ended or abandoned; the next step starts afresh.
+            # All transfers have ended or are abandoned, so the next step starts with a clean ledger.
             self._ledger.settle()
             raise
         except BaseException:
@@ -115,10 +117,10 @@ class GradientReductions:
         self._ledger.settle()
 
     def give_up(self) -> None:
-        """Forgets what is on its way, and the passes that have added up."""
+        """Abandons the reductions in flight, and resets the count of backward passes."""
         self.in_flight = []
         self._ledger.settle()
 
     def set_passes(self, passes: int) -> None:
-        """Changes how many backward passes add up before a gradient is due; starts counting anew."""
+        """Sets the number of backward passes after which a gradient is due, and resets the count."""
         self._ledger.set_passes(passes)

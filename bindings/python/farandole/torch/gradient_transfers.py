@@ -1,4 +1,4 @@
-"""How an optimizer's gradients travel to the other ranks: one at a time or in groups, compressed, sparse or dense."""
+"""Sends an optimizer's gradients to the other ranks: singly or in groups, compressed, sparse or dense."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farandole.torch.reduced_parameters import ReducedParameters
 
 
 class Transfer:
-    """What travels for one gradient or a group, and how what comes out gets back into the parameters."""
+    """The operation in progress for one gradient or a group, and the function that writes its result back."""
 
     __slots__ = ("call", "put_back")
 
@@ -26,7 +26,7 @@ class Transfer:
 
 
 class Reduction(NamedTuple):
-    """What is done with gradients: an operation such as ``Average``, and factors before and after it."""
+    """How gradients are reduced: an operation such as ``Average``, and the scale factors before and after it."""
 
     op: int
     prescale: float
@@ -36,7 +36,7 @@ class Reduction(NamedTuple):
 class GradientTransfers:
     """Starts the transfers of one optimizer.
 
-    :param parameters: whose gradients these are; more may come later
+    :param parameters: the parameters of these gradients; more may be added later
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class GradientTransfers:
         return started
 
     def start_instead(self, index: int, tensor: torch.Tensor, take: Callable[[torch.Tensor], None]) -> Transfer:
-        """Sends a dense tensor in the place of this parameter's gradient; ``take`` gets what comes out."""
+        """Sends a dense tensor instead of this parameter's gradient; ``take`` is called with the result."""
         packed, context = pack("allreduce", self._names[index], self._compression, tensor)
         call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
         return Transfer(call, lambda reduced: take(self._compression.decompress(reduced, context)))
@@ -106,7 +106,7 @@ class GradientTransfers:
         return Transfer(call, put_all_back)
 
     def _exchange(self, indices: Sequence[int]) -> Transfer:
-        """Gradients whose compressor says itself what travels."""
+        """Sends gradients by a compressor that decides itself which messages are sent."""
         parameters = [self._parameters[index] for index in indices]
         gradients = [self._gradient(index) for index in indices]
         plain = [each.to_dense() if each.is_sparse else each for each in gradients]
@@ -124,7 +124,7 @@ class GradientTransfers:
         return Transfer(call, put_all_back)
 
     def _pack(self, index: int) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
-        """What travels for a gradient, and how it comes back."""
+        """The tensor to send for a gradient, and the function that writes the result back to the gradient."""
         parameter = self._parameters[index]
         gradient = self._gradient(index)
         assert not gradient.requires_grad
@@ -151,7 +151,8 @@ class GradientTransfers:
 
 
 def wait_for(transfers: Sequence[Transfer]) -> None:
-    """Waits for the last one first: it tends to end last, so the thread is woken less often."""
+    """Waits for all transfers, in reverse order: the last one tends to end last, so the thread is woken less
+    often."""
     advance_together([transfer.call for transfer in transfers])
     problem: Optional[BaseException] = None
     for transfer in reversed(transfers):

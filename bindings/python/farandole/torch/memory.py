@@ -1,4 +1,4 @@
-"""Memory for what comes out of an operation: a new tensor, memory that was used before, or what the core has made."""
+"""Memory for the result of an operation: a new tensor, recycled memory, or memory that the core has allocated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from farandole.torch.dtypes import NUMBERS
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
-    """Memory for the result of an operation that is not done in place."""
+    """Memory for the result of an operation that is not in place."""
     return torch.empty_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
 
 
 def warm_memory(dtype: torch.dtype, elements: int) -> Optional[torch.Tensor]:
-    """A vector of any content, in memory that was used before where there is some; None before ``init()``, and for
-    types that cannot travel."""
+    """An uninitialised vector, in recycled memory if there is any. None before ``init()``, and for element types that
+    the runtime does not support."""
     number = NUMBERS.get(dtype)
     capsule = None if number is None else _job.runtime.memory(number, elements)
     return None if capsule is None else torch.utils.dlpack.from_dlpack(capsule)
 
 
 def gathered(handle: Any) -> torch.Tensor:
-    """The memory that the core allocated, as a tensor; not copied."""
+    """The result that the core allocated, as a tensor, without a copy."""
     return torch.utils.dlpack.from_dlpack(handle.dlpack())

@@ -1,6 +1,6 @@
-"""Everything that scripts import from ``horovod.torch.mpi_ops``: the job, its place, and the operations on tensors.
+"""The names that scripts import from ``horovod.torch.mpi_ops``: job, rank and size, and the operations on tensors.
 
-Everything is matched across ranks by name, and without one by the order of calls. The operations are in
+Ranks match operations by name, and operations without a name by the order of calls. The operations are in
 ``farandole.torch.ops``, one file each.
 """
 

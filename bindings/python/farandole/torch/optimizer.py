@@ -1,4 +1,4 @@
-"""``DistributedOptimizer``: which class it puts in front of an optimizer's own, and how the object is carried over."""
+"""``DistributedOptimizer``: derives a class from an optimizer's own class, and moves the optimizer's state to it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["DistributedOptimizer", "_DistributedOptimizer"]
 if TYPE_CHECKING:
 
     class WrappedOptimizer(_DistributedOptimizer, Any):
-        """What ``DistributedOptimizer`` returns, to type checkers: it is an instance of the wrapped optimizer's class
-        too, which they cannot be told, so it may stand for any class and has its attributes."""
+        """The result of ``DistributedOptimizer`` for type checkers. It is also an instance of the wrapped optimizer's
+        class, which they cannot express, so the base ``Any`` makes it compatible with every class."""
 
 
 @public
@@ -51,8 +51,8 @@ def DistributedOptimizer(
     wrapped_class = type(optimizer)
     cls: Any = type(wrapped_class.__name__, (front, wrapped_class), {"__module__": wrapped_class.__module__})
     wrapper = cls.__new__(cls)
-    # Parameter groups, state, hooks and whatever else the class keeps are carried over; what a learning rate scheduler
-    # has put in front of the old object's methods is not.
+    # All attributes are copied, among them parameter groups, state and hooks. The exception is the wrapper that a
+    # learning rate scheduler has put around the old object's step().
     wrapper.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
     wrapper._distribute(
         named_parameters,
@@ -68,8 +68,8 @@ def DistributedOptimizer(
 
 
 def _require_plain(optimizer: Any) -> None:
-    """``TypeError`` unless it is an optimizer, ``ValueError`` if it is a distributed one: its gradients would be
-    reduced twice."""
+    """Raises ``TypeError`` unless ``optimizer`` is an optimizer, and ``ValueError`` if it is a distributed one, whose
+    gradients would be reduced twice."""
     if isinstance(optimizer, _DistributedOptimizer):
         raise ValueError(
             f"DistributedOptimizer was given a {type(optimizer).__name__} that is a DistributedOptimizer already; wrap "

@@ -1,4 +1,4 @@
-"""A call of ours whenever a backward pass has added to a parameter's gradient."""
+"""A hook that is called whenever a backward pass has accumulated a parameter's gradient."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ class ParameterHook:
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
             self._hook = parameter.register_post_accumulate_grad_hook(arrived)
         else:
-            # Older PyTorch has hooks on the node of the graph that adds, and keeps the node only as long as we do.
+            # Older PyTorch has hooks only on the graph node that accumulates the gradient, and does not keep this
+            # node alive, so the hook holds a reference to it.
             self._accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
             self._hook = self._accumulator.register_hook(arrived)
 
     def remove(self) -> None:
-        """From now on nothing is called."""
+        """Removes the hook: ``arrived`` is not called any more."""
         self._hook.remove()
         self._accumulator = None

@@ -1,4 +1,4 @@
-"""By what names the gradients of an optimizer are matched across ranks."""
+"""The names by which ranks match the gradients of an optimizer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from farandole.common.arguments import kind
 
 _MOST_LISTED = 5
-"""Parameters that an error describes."""
+"""The number of parameters that an error describes."""
 
 
 def names_of(
     param_groups: List[Dict[str, Any]], named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
 ) -> Dict[torch.Tensor, str]:
-    """The name of every parameter, the same on all ranks; ``ValueError`` unless each has one of its own."""
+    """The name of every parameter, the same on all ranks; ``ValueError`` unless every parameter has a unique name."""
     if named_parameters is None:
         return {
             parameter: f"allreduce.noname.{i}.{j}"
@@ -43,7 +43,8 @@ def names_of(
 
 
 def _pairs(named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
-    """A list of ``(name, parameter)``; ``TypeError`` for a module and the like, ``ValueError`` for another list."""
+    """The argument as a list of ``(name, parameter)``. Raises ``TypeError`` if it is not iterable or is a module, and
+    ``ValueError`` if its elements are not such pairs."""
     if isinstance(named_parameters, torch.nn.Module) or not hasattr(named_parameters, "__iter__"):
         raise TypeError(
             "DistributedOptimizer takes pairs (name, parameter) as named_parameters, not "
@@ -60,9 +61,9 @@ def _pairs(named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
 
 
 def names_of_new(param_groups: List[Dict[str, Any]], known: Dict[torch.Tensor, str]) -> Dict[torch.Tensor, str]:
-    """Names for the last group, which has come later; parameters that have a name keep it.
+    """Names for the last group, which was added after construction. Parameters that have a name keep it.
 
-    :raises ValueError: where a name that the group gives is another parameter's already
+    :raises ValueError: if the group gives a parameter a name that another parameter has already
     """
     number = len(param_groups) - 1
     group = param_groups[number]

@@ -1,4 +1,4 @@
-"""Which parameters of an optimizer are reduced, by what names and in which groups."""
+"""The parameters of an optimizer whose gradients are reduced, with their names and groups."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from farandole.torch.parameter_names import names_of, names_of_new
 
 
 class ReducedParameters:
-    """Parameters by index: first those that want a gradient when they come, then those that do later, as they do.
+    """Parameters by index: first those that require a gradient at construction, then others in the order in which
+    they begin to require one.
 
-    :param param_groups: of the optimizer
+    :param param_groups: the optimizer's parameter groups
     """
 
     def __init__(
@@ -28,13 +29,13 @@ class ReducedParameters:
         self.names = [self._name_of[each] for each in self.tensors]
 
     def groups_of(self, groups: Any, process_set: ProcessSet) -> Optional[List[List[int]]]:
-        """The groups that a user has asked for, as indices."""
+        """The groups that the user has requested, as lists of indices."""
         if groups is None:
             return None
         indices = list(range(len(self.names)))
         if isinstance(groups, int):
             index_of_name = {name: index for index, name in enumerate(self.names)}
-            # Ranks may list their parameters in different orders; groups must be the same everywhere.
+            # Groups must be the same on all ranks, but ranks may list their parameters in different orders.
             first = (process_set.ranks or [0])[0]
             agreed = broadcast_object(self.names, first, "DistributedOptimizer.groups", process_set)
             indices = [index_of_name[name] for name in agreed]
@@ -42,15 +43,15 @@ class ReducedParameters:
         return partition(indices, groups, lambda parameter: index_of.get(id(parameter)))
 
     def add_last_group(self, param_groups: List[Dict[str, Any]]) -> None:
-        """Takes the group that came last; its parameters count as frozen until they are ``thawed``.
+        """Adds the parameters of the last group. They count as frozen until ``thawed`` returns them.
 
-        :raises ValueError: where one has the name of another parameter
+        :raises ValueError: if one has the name of another parameter
         """
         self._name_of.update(names_of_new(param_groups, self._name_of))
         self._frozen += param_groups[-1]["params"]
 
     def thawed(self) -> List[int]:
-        """The indices of parameters that did not want a gradient when they came, and do now."""
+        """Adds the frozen parameters that require a gradient now, and returns their indices."""
         thawed = [each for each in self._frozen if each.requires_grad]
         if thawed:
             self._frozen = [each for each in self._frozen if not each.requires_grad]

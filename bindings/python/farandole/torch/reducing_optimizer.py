@@ -1,4 +1,4 @@
-"""An optimizer whose gradients are reduced over all ranks while the backward pass goes on."""
+"""An optimizer whose gradients are reduced over all ranks while the backward pass continues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ZERO_GRAD_TOO_EARLY = (
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
-    """What ``DistributedOptimizer`` puts in front of the class of the optimizer that it wraps."""
+    """The base class that ``DistributedOptimizer`` puts before the class of the wrapped optimizer."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         self._should_synchronize = True
         self._parameters = ReducedParameters(self.param_groups, named_parameters)
-        # A set of one counts here: scales and compressors have their say in it.
+        # A process set of one member is active too, because scale factors and compressors change its gradients.
         active_now = bool(process_set.included()) and (mpi_ops.size() > 1 or membership.is_elastic())
         grouped = self._parameters.groups_of(groups, process_set) if active_now else None
         if isinstance(compression, GradientCompressor):
@@ -93,17 +93,19 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._reductions.begin()
 
     def _sender(self, transfers: GradientTransfers) -> Callable[[Sequence[int]], List[Transfer]]:
-        """What sends gradients that are due, given their indices. It must not keep the optimizer alive."""
+        """The function that sends the gradients with the given indices. It must not hold a strong reference to the
+        optimizer."""
         return transfers.start
 
     def let_go(self) -> None:
-        """Takes its hooks off the parameters: from now on nothing is reduced, and another optimizer may wrap them."""
+        """Removes the hooks from the parameters. From now on no gradient is reduced, and another distributed
+        optimizer may take the parameters."""
         self._reductions.end()
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
-        """Takes more parameters, whose gradients are reduced from now on; every rank must add the same.
+        """Adds parameters, whose gradients are reduced from now on. Every rank must add the same.
 
-        Their names are those of the group where it has ``(name, parameter)`` pairs, or come from its number.
+        Their names come from the ``(name, parameter)`` pairs of the group if it has such, or from the group's number.
         """
         super().add_param_group(param_group)
         if "_reductions" not in vars(self):
@@ -118,16 +120,17 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     @property
     def process_set(self) -> ProcessSet:
-        """Who takes part."""
+        """The process set over which gradients are reduced."""
         return self._process_set
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Changes how many backward passes add up before gradients are reduced; starts counting anew."""
+        """Sets the number of backward passes after which gradients are reduced, and resets the count."""
         self._reductions.set_passes(passes)
         self.backward_passes_per_step = passes
 
     def synchronize(self) -> None:
-        """Reduces what has not been reduced yet, and waits until every gradient is the same on all ranks."""
+        """Starts the reductions that have not started yet, and waits until every gradient is the same on all
+        ranks."""
         if self._reductions.is_active:
             self._reductions.start_overdue()
             self._reductions.wait()
@@ -135,7 +138,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Inside, ``step()`` does not wait: ``synchronize()`` has been called before."""
+        """Context in which ``step()`` does not wait, because ``synchronize()`` has been called before."""
         self._should_synchronize = False
         try:
             yield
@@ -156,7 +159,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return result
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """A closure computes gradients itself: they are reduced each time that it has."""
+        """Wraps a closure, which computes gradients, so that they are reduced after each call."""
         if self._reductions.in_flight:
             self.synchronize()
 
@@ -167,21 +170,22 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         return computed
 
-    # torch wraps the step of every class that it meets, to call hooks; the wrapped class's own step is wrapped already.
+    # torch wraps the step of every optimizer class so that it calls hooks. `hooked` prevents that here, because the
+    # step of the wrapped optimizer's class calls the hooks already.
     step.hooked = True  # type: ignore[attr-defined]
 
     def step_alone(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Steps without the other ranks."""
+        """Steps with this rank's gradients, without waiting for other ranks."""
         return super().step(closure) if closure is not None else super().step()
 
     def zero_grad(self, set_to_none: bool = _SET_TO_NONE) -> None:
-        """Clears the gradients; ``AssertionError`` while they are being reduced."""
+        """Clears the gradients; raises ``AssertionError`` while they are being reduced."""
         if self._reductions.in_flight:
             raise AssertionError(_ZERO_GRAD_TOO_EARLY)
         super().zero_grad(set_to_none)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Takes over a state; gradients on their way are given up."""
+        """Loads a state, and abandons the reductions in flight."""
         self._reductions.give_up()
         self._synchronized = False
         self._should_synchronize = True

@@ -1,4 +1,4 @@
-"""How tensors are told to the native runtime: by DLPack's exchange table where PyTorch has it, or described."""
+"""Passes tensors to the native runtime: by DLPack's exchange table if PyTorch has it, or else by a description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from farandole.torch.dtypes import NUMBERS
 
 
 def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
-    """A tensor for the native module, where this PyTorch does not offer DLPack's exchange table."""
+    """The description of a tensor for the native module: address, type, shape, and the tensor, which keeps the memory
+    alive. Used if this PyTorch has no DLPack exchange table."""
     number = NUMBERS.get(tensor.dtype)
     if number is None:
         raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")

@@ -13,11 +13,11 @@ from farandole.torch.mpi_ops import Sum
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Like ``torch.nn.BatchNorm``, with the mean and variance of the whole batch that all ranks hold together.
+    """Like ``torch.nn.BatchNorm``, with mean and variance over the batches of all ranks.
 
     :param num_features: the size of the second dimension
     :param eps: added to the variance
-    :param momentum: how much the running statistics move; None for a cumulative average
+    :param momentum: the weight of a new value in the running statistics; None for a cumulative average
     :param affine: learn a weight and a bias
     :param track_running_stats: keep running statistics for evaluation
     """
@@ -80,7 +80,7 @@ def _per_channel(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 class _SyncBatchNorm(torch.autograd.Function):
-    """Statistics are gathered rank by rank and combined; gradients need two sums over all ranks."""
+    """Forward gathers each rank's statistics and combines them; backward needs two sums over all ranks."""
 
     @staticmethod
     def forward(
@@ -90,7 +90,7 @@ class _SyncBatchNorm(torch.autograd.Function):
         x = input.to(wide)
         others = [dim for dim in range(x.dim()) if dim != 1]
         own_count = x.numel() // x.size(1)
-        # A rank without samples brings no weight, whatever its statistics are.
+        # A rank without samples has a count of zero, so its statistics have no weight. They are zeros, not NaN.
         own_mean = x.mean(others) if own_count else x.new_zeros(x.size(1))
         own_variance = x.var(others, unbiased=False) if own_count else x.new_zeros(x.size(1))
         handles = [

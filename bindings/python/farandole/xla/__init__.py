@@ -26,13 +26,13 @@ def is_wanted() -> bool:
 
 
 def built_path(tensorflow_version: str) -> Path:
-    """Where the piece for a TensorFlow lies: in the user's cache, apart for each version of either side."""
+    """Path of the library for a TensorFlow: in the user's cache, separate for each version of either side."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "farandole" / farandole.__version__ / f"libfarandole_xla-{tensorflow_version}.so"
 
 
 def load(tensorflow: Any) -> None:
-    """Teaches this process's TensorFlow; ``ImportError`` with what to do where the piece has not been built."""
+    """Adds the operations to this process's TensorFlow; ``ImportError`` with a remedy if they have not been built."""
     path = built_path(tensorflow.__version__)
     if not path.exists():
         raise ImportError(

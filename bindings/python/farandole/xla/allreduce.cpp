@@ -32,7 +32,7 @@ constexpr char target[] = "farandole_allreduce";
 
 std::atomic<const farandole_kernel_api*> api{nullptr};
 
-/// As MLIR writes it.
+/// Quotes a string in MLIR syntax.
 std::string written_for_mlir(const std::string& text) {
   std::string written = "\"";
   for (const char character : text) {
@@ -119,7 +119,7 @@ int dtype_of(ffi::DataType type) {
   }
 }
 
-/// Worded as the kernels for TensorFlow word it.
+/// Same wording as in the kernels for TensorFlow.
 ffi::Error failed(const farandole_error& reason) {
   const auto* table = api.load(std::memory_order_acquire);
   const char* kind = table ? table->kind_of(reason.status) : "precondition";

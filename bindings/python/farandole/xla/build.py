@@ -1,7 +1,7 @@
 """``farandole build-xla``: compiles the operations that XLA can compile into its programs.
 
-Needs a C++17 compiler (``CXX``, else g++) and about 2 GB of memory, and takes about a minute. What it makes lies in the
-user's cache and serves the TensorFlow of this environment.
+Needs a C++17 compiler (``CXX``, else g++) and about 2 GB of memory, and takes about a minute. The compiled library is
+placed in the user's cache and serves the TensorFlow of this environment.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(words: Optional[List[str]] = None) -> int:
 
 
 def headers() -> Path:
-    """They lie beside the native module: in an editable installation, in another folder than this file."""
+    """The folder of the headers, beside the native module; in an editable installation it is not beside this file."""
     from farandole import _native
 
     return Path(str(_native.__file__)).parent / "include"
@@ -82,7 +82,7 @@ def _arguments(tf: Any) -> List[str]:
 
 
 def _compile(command: List[str], version: str) -> str:
-    """What the compiler complained of; empty if all is well. Tells how long it has been at it."""
+    """Runs the compiler, and shows the time that it has taken. Returns its messages if it fails, else nothing."""
     begun = time.monotonic()
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)

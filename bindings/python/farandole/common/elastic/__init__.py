@@ -1,7 +1,7 @@
 """Training that goes on while members come and go, for any framework.
 
-``state`` knows what must be the same on all ranks, ``loop`` calls the training function again when members have
-changed, and ``notices`` passes on what somebody tells of hosts.
+``state`` holds the values that must be the same on all ranks, ``loop`` calls the training function again when members
+have changed, and ``notices`` passes notifications about hosts on to the states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens to a member of an elastic job, for tools that measure it: a line of JSON each, appended to a file.
+"""Events of a member of an elastic job, for tools that measure it. Each is a line of JSON, appended to a file.
 
 ``FARANDOLE_ELASTIC_EVENTS`` names the file, which all workers share. ``ms`` is a clock that all processes of a machine
 share; ``counters`` are the whole numbers that the state holds, such as a step.

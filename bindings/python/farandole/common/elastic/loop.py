@@ -29,14 +29,14 @@ Result = TypeVar("Result")
 Event = Union[HorovodInternalError, HostsUpdatedInterrupt]
 
 TRIES_IN_A_ROW = 100
-"""A process that finds no place so often, with no generation between, is not helped by another try."""
+"""A process that failed this often in a row to join a generation gives up: another try would not help."""
 
 _log = logging.getLogger("farandole.elastic")
 _sleep = time.sleep
 
 
 class _Next(NamedTuple):
-    """What comes before the function is called again."""
+    """The steps before the training function is called again."""
 
     reset: bool
     sync: bool
@@ -68,13 +68,13 @@ def run_fn(
 
 
 def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
-    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
-    that are there when members have changed."""
+    """Decorates a training function that takes a state first. It starts from rank 0's state; when members have
+    changed, training goes on with the members of the new generation."""
     return run_fn(func, restart)
 
 
 def restart() -> None:
-    """Into the next generation, for a process that has nothing of the last one to give up."""
+    """Enters the next generation, for a process that holds no resources of the last one."""
     basics = HorovodBasics(__file__)
     basics.shutdown()
     basics.init()
@@ -107,7 +107,7 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None], p
             if event is None or (isinstance(event, HorovodInternalError) and is_fault_of_the_call(event)):
                 raise
             _leave_if_dismissed(event)
-        # After the handler, so that what comes next does not drag this error, and what its frames hold, along.
+        # Outside the handler, so that later errors are not chained to this one, and objects in its frames are freed.
         if state._completed_steps != completed_before:
             policy.progressed()
         coming = _after(event, state, training, policy)
@@ -121,7 +121,7 @@ def _after(event: Event, state: State, training: bool, policy: RetryPolicy) -> _
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
     events.tell("lost", state)
-    # A process set that failed alone works again: its members try once more, and nobody else takes notice.
+    # A process set that failed alone can be used again: only its members retry, and the other ranks go on.
     alone = training and set_faults.settled(event, _patience_s())
     state.restore()
     events.tell("restored", state)
@@ -168,7 +168,7 @@ def _leave_if_dismissed(event: Event) -> None:
 
 
 def _regroup(reset: Callable[[], None], policy: RetryPolicy) -> None:
-    """Into the next generation, with the process sets of this one."""
+    """Enters the next generation, with the process sets of this one."""
     events.tell("reset")
     try:
         _reset_with_others(reset, policy)
@@ -177,7 +177,7 @@ def _regroup(reset: Callable[[], None], policy: RetryPolicy) -> None:
 
 
 def _reset_with_others(reset: Callable[[], None], policy: RetryPolicy) -> None:
-    """Members that are lost on the way make it another try, in an elastic job."""
+    """Enters the next generation; in an elastic job, retries if members are lost meanwhile."""
     until = time.monotonic() + _patience_s()
     for left in reversed(range(TRIES_IN_A_ROW)):
         set_generations.carry()

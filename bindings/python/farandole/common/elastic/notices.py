@@ -1,6 +1,7 @@
-"""Passes on that hosts have joined or left to the states that are in use.
+"""Notifies the states in use that hosts have joined or left.
 
-Members hear of changes on their links, and states ask for that when they commit; what is handed in here comes on top.
+Members also receive changes on their links, and states query those when they commit. The notifications of this module
+are counted in addition to them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, List, Optional
 
 
 class HostUpdateResult(enum.IntFlag):
-    """What has happened to the hosts."""
+    """How the set of hosts has changed."""
 
     no_update = 0
     removed = 1
@@ -19,7 +20,7 @@ class HostUpdateResult(enum.IntFlag):
 
 
 class HostsUpdatedRequest:
-    """One notice."""
+    """One notification."""
 
     def __init__(self, timestamp: float, res: int = HostUpdateResult.no_update) -> None:
         self.timestamp = timestamp
@@ -27,7 +28,7 @@ class HostsUpdatedRequest:
 
 
 class WorkerNotificationManager:
-    """Knows who listens."""
+    """Keeps the list of listeners, and notifies them."""
 
     def __init__(self) -> None:
         self._listeners: List[Any] = []
@@ -43,16 +44,16 @@ class WorkerNotificationManager:
         """For scripts that call it: there is nothing to start, since members have links already."""
 
     def register_listener(self, listener: Any) -> None:
-        """Its ``on_hosts_updated`` is called from now on."""
+        """Calls the listener's ``on_hosts_updated`` from now on."""
         if not any(each is listener for each in self._listeners):
             self._listeners.append(listener)
 
     def remove_listener(self, listener: Any) -> None:
-        """It is not any more."""
+        """Stops calling the listener."""
         self._listeners = [each for each in self._listeners if each is not listener]
 
     def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Tells all."""
+        """Notifies all listeners."""
         for listener in list(self._listeners):
             listener.on_hosts_updated(timestamp, update_res)
 

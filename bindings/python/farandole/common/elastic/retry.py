@@ -1,9 +1,9 @@
-"""When the elastic loop tries again after a failure, and when it gives up.
+"""Decides when the elastic loop tries again after a failure, and when it gives up.
 
-A loss is followed by another try at once, since the members that are left can go on. A failure that comes back before
-any step was completed is another matter: the next try would most likely fail as the last one did. So such tries wait
-for each other longer and longer (exponential backoff with jitter, the same as ``init()``'s: elastic/retry_delay.hpp),
-and end at the job's reset limit.
+After the loss of a member the loop tries again at once, since the remaining members can go on. If a failure recurs
+before any step was completed, the next try would most likely fail as well. The delay before such tries grows
+(exponential backoff with jitter, the same as in ``init()``: elastic/retry_delay.hpp), and they end at the job's reset
+limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_fault_of_the_call(problem: HorovodInternalError) -> bool:
 
 
 class Decision(NamedTuple):
-    """What to do after a failure."""
+    """Whether and when to try again after a failure."""
 
     delay_s: float
     """How long to wait before the next try; 0 after a failure that follows a completed step."""

@@ -1,16 +1,18 @@
-"""A process set that failed alone: its members go back to the last commit, and nobody else does.
+"""Recovers from the failure of a single process set: only its members go back to the last commit.
 
-Members of the set may be told at different operations, and one of them perhaps not before its next commit. So whoever
-was told waits for all others where they agree on changes anyway, at their next commit or ``check_host_updates``. There
-everybody learns which sets failed. Their members go back, told or not; the others stay where they are, and meet again
-until those have come as far:
+The members of the set may learn of the failure at different operations, and one of them perhaps not before its next
+commit. So a member that was told waits for all other ranks at the point where they agree on changes anyway: their
+next commit or ``check_host_updates``. There all ranks learn which sets failed. The members of those sets go back,
+whether they were told before or not. The other ranks keep their state, and meet again until the members have caught
+up:
 
     member that was told    ──fails──▶ meets ─▶ last commit ─▶ … the same steps … ─▶ meets ─▶ saves, goes on
     member that was not     ─────────▶ meets ─▶ last commit ─▶ … the same steps … ─▶ meets ─▶ saves, goes on
     all others              ─────────▶ meet ──────────── meet again, and wait ─────▶ meet ──▶ save, go on
 
-This is right only if nobody else took part in what is done again. A member that has communicated in any other set, the
-global one included, since the commit before the last one leaves the generation instead, and all come together anew.
+This is correct only if no other rank took part in the steps that are repeated. A member that has communicated in any
+other set, the global one included, since the commit before the last one leaves the generation instead, and all ranks
+form a new one.
 """
 
 from __future__ import annotations
@@ -26,23 +28,23 @@ _log = logging.getLogger("farandole.elastic")
 
 
 class GoBack(HorovodInternalError):
-    """A process set failed, and all members have met over it."""
+    """A process set failed, and all ranks have agreed on that in a meeting. Raised on the members of the set."""
 
 
 class _Log:
-    """Where this member is in the generation, and in which sets it has communicated."""
+    """The progress of this member in the generation, and the sets in which it has communicated."""
 
     def __init__(self) -> None:
         self.place = 0
-        """How often it has met the others and gone on."""
+        """Number of meetings that this member has reached; set back when it goes back to a commit."""
         self.committed = 0
-        """The same at the last commit."""
+        """``place`` at the last commit."""
         self.counts: Dict[int, int] = {}
         """Operations in each set up to the last commit."""
         self.meetings = 0
-        """Operations in the global set since, for meetings."""
+        """Operations in the global set since the last commit that belong to meetings."""
         self.used: Optional[List[int]] = None
-        """Sets that were used between the last two commits; None: there were not two."""
+        """Sets that were used between the last two commits; None if there have not been two."""
 
     def sets_in_use(self) -> List[int]:
         now = dict(job.runtime.submitted())
@@ -75,15 +77,16 @@ def may_happen() -> bool:
 
 
 def committed() -> None:
-    """All members have come as far, and this one has saved its state."""
+    """All members have reached this commit, and this one has saved its state."""
     if membership.is_elastic() and job.is_started():
         _mine.commit()
 
 
 def agreed(told: Change) -> Change:
-    """What any member knows of changes. Collective in an elastic job; in any other it is what was handed in.
+    """Combines the changes that any member knows of. Collective in an elastic job; in other jobs it returns ``told``.
 
-    Raises ``GoBack`` on the members of a set that failed, and returns on the others when those have come back here.
+    Raises ``GoBack`` on the members of a set that failed, and returns on the other ranks when those members have
+    caught up.
     """
     if not membership.is_elastic() or not job.is_started():
         return told
@@ -100,7 +103,7 @@ def agreed(told: Change) -> Change:
 
 
 def settled(problem: HorovodInternalError, patience_s: float) -> bool:
-    """After a failure of one set: whether its members go back alone. If not, all come together anew."""
+    """After a failure of one set: whether its members go back alone. If not, all ranks form a new generation."""
     number = problem.process_set
     if not number or not membership.is_elastic():
         return bool(number)
@@ -125,7 +128,8 @@ def went_back() -> None:
 
 
 def _exchange(own: Dict[int, int]) -> List[int]:
-    """Which sets have failed of those that this member is in: all learn of all, and so often as any was told."""
+    """The failed sets that this member is in. All ranks exchange how often each set was started anew, and each takes
+    the highest count."""
     ranks = job.runtime.process_sets()
     numbers = sorted(number for number in ranks if number)
     epochs = membership.greatest([own.get(number, 0) for number in numbers])

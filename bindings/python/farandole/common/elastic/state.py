@@ -12,11 +12,11 @@ from farandole.common.membership import Change
 
 
 class State:
-    """What all ranks must agree on when members have changed."""
+    """The training state, which must be equal on all ranks after members have changed."""
 
     _completed_steps = 0
-    """How often the training has come to a commit or to ``check_host_updates``: the elastic loop tells by it whether
-    it makes progress."""
+    """Number of times that training has reached a commit or ``check_host_updates``; the elastic loop detects progress
+    by it."""
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
@@ -30,7 +30,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Members have changed: what was announced has happened."""
+        """Members have changed: discards the notices of that change, then calls ``reset`` and the callbacks."""
         self._notices = []
         self._interrupted_for = 0
         self.reset()
@@ -38,13 +38,13 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Hosts have joined or left; looked at by ``check_host_updates``. From any thread."""
+        """Records that hosts have joined or left, for ``check_host_updates``. May be called from any thread."""
         self._notices.append(update_res)
 
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
         if set_faults.may_happen():
-            # The members of a set that has failed go back to the commit before.
+            # The members of a set that has failed go back to the previous commit, so it must not be overwritten yet.
             agreed = self._agreed()
             self._keep()
             self._interrupt_for(agreed)
@@ -132,7 +132,7 @@ class ObjectState(State):
         self._set_attrs()
 
     def sync(self) -> None:
-        """Gives what rank 0 has saved to all."""
+        """Gives the saved values of rank 0 to all."""
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
             self._set_attrs()

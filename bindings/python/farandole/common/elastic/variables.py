@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class VariablesState(ObjectState):
     """Keeps copies of variables as arrays in host memory; each keyword becomes an attribute that is kept too.
 
-    The constructor keeps the first copy, and communicates with nobody. What is derived from this says which variables
-    there are, by ``_variables()``, before it calls this constructor; their number and order are the same on all ranks,
-    and may not change. Where they cannot be read and written one by one, it overrides ``_read``, ``_write`` and
-    ``_broadcast``.
+    The constructor makes the first copy, and does not communicate. A derived class lists its variables in
+    ``_variables()``, which must work before it calls this constructor; their number and order are the same on all
+    ranks, and must not change. If the variables cannot be read and written one by one, the derived class overrides
+    ``_read``, ``_write`` and ``_broadcast``.
 
     :param holds: reads and writes one variable
     :param name: of the broadcasts
@@ -65,8 +65,8 @@ class VariablesState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Gives rank 0's variables and values to all. If a member is lost meanwhile, what was saved before stays, all
-        of it."""
+        """Gives rank 0's variables and values to all. If a member is lost meanwhile, the previous saved copy stays
+        complete."""
         self._broadcast()
         super().sync()
         self._kept = self._read()

@@ -1,1 +1,1 @@
-"""What tools around elastic jobs import: ``constants`` and ``worker``."""
+"""Modules for tools around elastic jobs: ``constants`` and ``worker``."""

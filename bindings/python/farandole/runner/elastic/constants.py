@@ -1,4 +1,4 @@
-"""What the launcher says of elastic jobs, for those that look for it in its output."""
+"""Messages of the launcher about elastic jobs, for tools that search its output."""
 
 from __future__ import annotations
 

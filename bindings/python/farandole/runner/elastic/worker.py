@@ -1,4 +1,4 @@
-"""How a worker's state is told that hosts have joined or left, by those that know more than the launcher."""
+"""Notifies a worker's state that hosts have joined or left, for tools that know more than the launcher."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Farandole for ``tf.keras``: ``import farandole.tensorflow.keras as hvd``, or the same below ``horovod``.
 
-Whichever Keras TensorFlow calls so: Keras 3, or Keras 2 (``TF_USE_LEGACY_KERAS=1``, and up to TensorFlow 2.15).
+Works with the Keras that ``tf.keras`` refers to: Keras 3, or Keras 2 (``TF_USE_LEGACY_KERAS=1``, and up to TensorFlow
+2.15).
 """
 
-from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (says what is wrong with TensorFlow, if anything)
+from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (first: it reports a missing or too old TensorFlow)
 
 from farandole._keras.library import keras_of_tensorflow as _keras_of_tensorflow
 from farandole._keras.package import functions_for as _functions_for

@@ -1,4 +1,4 @@
-"""How gradients travel: as they are, in half the bytes, or as a few numbers that stand for them."""
+"""Gradient compression: none, conversion to 16 bits, or lossy schemes with error feedback."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = [
 
 
 class Compression:
-    """The compressors that come with Farandole. Those that are functions make an instance for one optimizer; what an
-    instance has sent, its ``bytes_on_wire()`` tells."""
+    """The compressors that Farandole provides. Each call of a function makes an instance for one optimizer, whose
+    ``bytes_on_wire()`` reports the bytes it has sent."""
 
     none = NoneCompressor
     fp16 = FP16Compressor
@@ -45,37 +45,37 @@ class Compression:
 
     @staticmethod
     def powersgd(rank: int = 4, min_elements: int = MIN_ELEMENTS) -> PowerSGDCompressor:
-        """Matrices travel as two thin factors, with error feedback.
+        """Sends matrices as two low-rank factors, with error feedback.
 
         :param rank: columns of each factor
-        :param min_elements: smaller tensors travel whole, as do vectors and what would not shrink
+        :param min_elements: tensors with fewer elements, vectors and tensors that would not shrink are sent whole
         """
         return PowerSGDCompressor(rank, min_elements)
 
     @staticmethod
     def topk(ratio: float = 0.01, min_elements: int = MIN_ELEMENTS) -> TopKCompressor:
-        """Only the entries of greatest magnitude travel, with their places and with error feedback.
+        """Sends only the entries of greatest magnitude, as values and indices, with error feedback.
 
-        :param ratio: the share of entries that travels, above 0 and at most 1; at least one does
-        :param min_elements: smaller tensors travel whole, as do vectors and what would not shrink
+        :param ratio: the share of entries to send, above 0 and at most 1; at least one entry is sent
+        :param min_elements: tensors with fewer elements, vectors and tensors that would not shrink are sent whole
         """
         return TopKCompressor(ratio, min_elements)
 
     @staticmethod
     def custom(compressor: Any, min_elements: int = MIN_ELEMENTS) -> GradientCompressor:
-        """Your own compressor, with error feedback. Without, hand your class in as it is.
+        """Adds error feedback to your own compressor. To use a compressor without it, pass your class directly.
 
-        :param compressor: something with ``compress(tensor)`` and ``decompress(tensor, ctx)``; or, to own the exchange,
-            a generator function ``send(name, tensor, how)`` that yields what travels, receives what came back, and
-            returns the reduced tensor and what this rank contributed to it
-        :param min_elements: smaller tensors travel whole, as do vectors
+        :param compressor: an object with ``compress(tensor)`` and ``decompress(tensor, ctx)``; or, to control the
+            exchange, a generator function ``send(name, tensor, how)`` that yields the messages to send, receives
+            their results, and returns the reduced tensor and this rank's contribution to it
+        :param min_elements: tensors with fewer elements and vectors are sent whole
         """
         return own(compressor, min_elements)
 
     @staticmethod
     def measured(compressor: Any) -> Any:
-        """A compressor whose ``bytes_on_wire()`` tells what travelled; for ``none``, ``fp16``, ``bf16`` and the like.
+        """Adds ``bytes_on_wire()`` to a compressor such as ``none``, ``fp16`` or ``bf16``.
 
-        :param compressor: any; one that counts by itself is returned as it is
+        :param compressor: any compressor; one that has ``bytes_on_wire()`` already is returned unchanged
         """
         return compressor if hasattr(compressor, "bytes_on_wire") else MeasuredCompressor(compressor)

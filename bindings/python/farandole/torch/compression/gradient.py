@@ -1,9 +1,9 @@
-"""Compressors for which one changed tensor is not enough: several collectives, memory from step to step.
+"""The interface of compressors that need several collectives for a gradient, or state that lasts from step to step.
 
-Such a compressor says what travels, and something else sends it (``farandole.torch.exchange``): its ``exchange`` is a
-generator that yields ``Allreduce`` and ``Allgather`` values, receives what came of them, and returns the reduced
-tensor. So that the first of them travels while the backward pass goes on, those of all gradients travel side by side,
-and a compressor can be tested by hand.
+Such a compressor decides which messages are sent, and ``farandole.torch.exchange`` sends them. Its ``exchange`` is a
+generator that yields ``Allreduce`` and ``Allgather`` values, receives their results, and returns the reduced tensor.
+This has three advantages: the first message is sent while the backward pass continues, the messages of all gradients
+are sent concurrently, and a compressor can be tested without a job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = {
 
 
 class Reduction(NamedTuple):
-    """What the caller of a reduction wants; ``size`` is the number of ranks that take part."""
+    """The caller's options of a reduction; ``size`` is the number of ranks that take part."""
 
     op: int
     prescale: float
@@ -35,15 +35,15 @@ class Reduction(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """What a plain sum over ranks has to be multiplied by."""
+        """The factor by which a plain sum over ranks must be multiplied."""
         return self.prescale * self.postscale / (self.size if self.op == HorovodBasics.Average else 1)
 
 
 class Allreduce(NamedTuple):
-    """To be reduced over all ranks; the answer is a tensor of the same shape, equal on all ranks.
+    """A message that is reduced over all ranks. Its result is a tensor of the same shape, equal on all ranks.
 
-    Without ``op`` it is reduced as the caller wants the gradient to be, scales included; with ``op``, by that alone.
-    ``label`` tells apart what travels for one gradient at a time.
+    Without ``op`` it is reduced by the caller's operation and scale factors; with ``op``, by ``op`` without scaling.
+    ``label`` distinguishes the messages of one gradient, and becomes part of the operation's name.
     """
 
     tensor: torch.Tensor
@@ -52,7 +52,8 @@ class Allreduce(NamedTuple):
 
 
 class Allgather(NamedTuple):
-    """To be gathered; the answer is the tensors of all ranks along their first dimension, in rank order, not scaled."""
+    """A message that is gathered. Its result is the tensors of all ranks, concatenated along their first dimension in
+    rank order, without scaling."""
 
     tensor: torch.Tensor
     label: str = ""
@@ -62,22 +63,24 @@ Message = Union[Allreduce, Allgather]
 Round = Union[Message, List[Message]]
 Exchange = Generator[Round, Any, torch.Tensor]
 Sent = Generator[Round, Any, Tuple[torch.Tensor, torch.Tensor]]
-"""Like ``Exchange``, but also tells what this rank contributed."""
+"""Like ``Exchange``, but also returns this rank's contribution."""
 
 
 class GradientCompressor(Metered):
-    """Derive from it to decide yourself what travels for a gradient. An instance serves one optimizer."""
+    """The base of compressors that decide themselves which messages are sent for a gradient. An instance serves one
+    optimizer."""
 
     _owner: Optional[weakref.ref[Any]] = None
 
     def exchange(self, name: str, gradient: torch.Tensor, how: Reduction) -> Exchange:
-        """Yields what travels, a list for several at once, and receives what came of it, likewise; returns the reduced
-        gradient. The gradient itself must not be changed. Every rank must yield the same kinds in the same order."""
+        """Yields a message, or a list of messages to send together, and receives the result, or the list of results.
+        Returns the reduced gradient. Must not change ``gradient``. Every rank must yield messages of the same kinds
+        in the same order."""
         raise NotImplementedError
 
     def serve(self, owner: Any) -> None:
-        """``ValueError`` if it serves another owner that is still alive: what two call by one name would share one
-        memory."""
+        """Binds the compressor to its optimizer. Raises ``ValueError`` if it serves another one that is still alive:
+        gradients of the same name in two optimizers would share state."""
         before = None if self._owner is None else self._owner()
         if before is not None and before is not owner:
             raise ValueError(
@@ -87,17 +90,17 @@ class GradientCompressor(Metered):
         self._owner = weakref.ref(owner)
 
     def state_dict(self) -> Dict[str, Any]:
-        """What it remembers, by reference. What it remembers of errors differs from rank to rank: save each rank's."""
+        """The compressor's state, as references. Errors differ between ranks, so every rank must save its own."""
         return {}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Takes over what ``state_dict()`` of the same rank gave."""
+        """Restores the result of ``state_dict()`` of the same rank."""
         if state_dict:
             raise ValueError(f"{type(self).__name__} remembers nothing, but was given {sorted(state_dict)}")
 
 
 def check(compression: Any, op: int, operation: str = "allreduce") -> None:
-    """``ValueError`` unless it is a compressor, and can do what this reduction asks for."""
+    """Raises ``ValueError`` unless ``compression`` is a compressor and supports the operation ``op``."""
     if isinstance(compression, GradientCompressor):
         if op not in (HorovodBasics.Average, HorovodBasics.Sum):
             raise ValueError(
@@ -109,7 +112,7 @@ def check(compression: Any, op: int, operation: str = "allreduce") -> None:
 
 
 def same_shape(name: str, known: torch.Tensor, tensor: torch.Tensor) -> None:
-    """``ValueError`` if a name now means something else than before."""
+    """Raises ``ValueError`` if the tensor of this name had another shape before."""
     if known.shape != tensor.shape:
         raise ValueError(
             f"{name!r} was compressed with the shape {tuple(known.shape)}, and is {tuple(tensor.shape)} now: "

@@ -18,8 +18,8 @@ class _HalfPrecision(HalfPrecision):
 
     @staticmethod
     def convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """``tensor.to(dtype)``. Mapping new pages takes longer than the conversion, so a large tensor gets memory that
-        was used before."""
+        """``tensor.to(dtype)``. A large tensor is converted into memory that was used before, if there is any,
+        because faulting in new pages takes longer than the conversion."""
         plain = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.is_contiguous()
         if plain and tensor.numel() * tensor.element_size() >= _LARGE_BYTES and not entry.records_gradients((tensor,)):
             memory = warm_memory(dtype, tensor.numel())

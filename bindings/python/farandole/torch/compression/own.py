@@ -1,4 +1,4 @@
-"""A user's own compressor, with errors remembered for it."""
+"""Error feedback for a user's own compressor."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Sender = Callable[[str, torch.Tensor, Reduction], Sent]
 
 
 class SenderCompressor(ErrorFeedback):
-    """Remembers errors around a user's exchange."""
+    """Adds error feedback to a user's generator function."""
 
     def __init__(self, send: Sender, min_elements: int = MIN_ELEMENTS) -> None:
         super().__init__(min_elements)
         self._send = send
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
-        """The user's."""
+        """Calls the user's function."""
         return self._send(name, tensor, how)
 
 
 class PairCompressor(ErrorFeedback):
-    """Remembers errors around a user's ``compress`` and ``decompress``.
+    """Adds error feedback to a user's ``compress`` and ``decompress``.
 
-    What is compressed is reduced, so sums of it must mean the compressed sums: true of fewer digits, of projections
-    and of sketches, and not of indices or of codes.
+    Compressed tensors are reduced, so the sum of compressed tensors must be the compressed form of the sum. This
+    holds for lower precision, projections and sketches, but not for indices or codes.
     """
 
     def __init__(self, pair: Any, min_elements: int = MIN_ELEMENTS) -> None:
@@ -37,7 +37,7 @@ class PairCompressor(ErrorFeedback):
         self._pair = pair
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
-        """One reduction of what ``compress`` gives."""
+        """Sends the compressed tensor in one reduction."""
         packed, context = pack("allreduce", name, self._pair, tensor)
         contributed = self._pair.decompress(packed, context)
         reduced = yield Allreduce(packed)
@@ -45,7 +45,7 @@ class PairCompressor(ErrorFeedback):
 
 
 def own(compressor: Any, min_elements: int = MIN_ELEMENTS) -> GradientCompressor:
-    """What a user gives, as a compressor with error feedback; ``ValueError`` if it is none of what may be given."""
+    """Makes a compressor with error feedback from a user's object; ``ValueError`` if its kind is not accepted."""
     if isinstance(compressor, GradientCompressor):
         return compressor
     if callable(getattr(compressor, "compress", None)) and callable(getattr(compressor, "decompress", None)):

@@ -1,7 +1,7 @@
-"""Top-k: only the entries of greatest magnitude travel, with their places.
+"""Top-k: only the entries of greatest magnitude are sent, with their indices.
 
 Stich, Cordonnier and Jaggi, Sparsified SGD with memory, NeurIPS 2018. Each rank chooses its own entries, so they are
-gathered, and every rank adds them up.
+gathered, and every rank sums them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from farandole.torch.compression.wire import bytes_of
 
 
 class TopKCompressor(ErrorFeedback):
-    """Of n entries, ⌈ratio · n⌉ travel as values and indices."""
+    """Sends ⌈ratio · n⌉ of n entries, as values and indices."""
 
     def __init__(self, ratio: float, min_elements: int = MIN_ELEMENTS) -> None:
         super().__init__(min_elements)
@@ -25,19 +25,19 @@ class TopKCompressor(ErrorFeedback):
         self.ratio = ratio
 
     def kept(self, entries: int) -> int:
-        """How many of so many entries travel."""
+        """The number of entries that are sent for a tensor of ``entries`` entries."""
         return min(entries, math.ceil(self.ratio * entries))
 
     def pays(self, tensor: torch.Tensor) -> bool:
-        """Where values and indices together are smaller, too."""
+        """Also requires that values and indices together are smaller than the tensor."""
         if not super().pays(tensor):
             return False
-        # Values of halves travel as float32.
+        # Values of 16-bit gradients are sent as float32.
         entry = max(tensor.element_size(), 4) + torch.iinfo(_index_type(tensor)).bits // 8
         return self.kept(tensor.numel()) * entry < bytes_of(tensor)
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
-        """This rank's greatest entries, for those of all ranks."""
+        """Gathers the greatest entries of each rank, and sums them."""
         flat = tensor.reshape(-1)
         count = self.kept(flat.numel())
         places = torch.topk(flat.abs(), count, sorted=False).indices
@@ -48,7 +48,7 @@ class TopKCompressor(ErrorFeedback):
             Allgather(places.to(_index_type(tensor)), "indices"),
         ]
         total = torch.zeros_like(flat)
-        # Rank by rank: within one rank no place comes twice, so the order of additions is the same everywhere.
+        # Added rank by rank: an index occurs at most once for each rank, so all ranks add in the same order.
         for each, where in zip(all_values.split(count), all_places.split(count)):
             total.index_add_(0, where.long(), each)
         return total.mul_(how.factor).view(tensor.shape), contributed.view(tensor.shape)

@@ -1,7 +1,8 @@
-"""How many bytes a compressor spares, counted on this rank where tensors are handed to collectives and come back.
+"""Counts the bytes that a compressor saves: the sizes of this rank's inputs to collectives and of their results.
 
-What a collective makes of them on its way, and the few bytes of control, are the same for every compressor and are not
-counted. What comes back is, because a gathered tensor grows with the number of ranks and a reduced one does not.
+The bytes that a collective moves internally and its control messages are not counted, because they do not depend on
+the compressor. Results are counted, because a gathered tensor grows with the number of ranks and a reduced one does
+not.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ import torch
 
 
 class BytesOnWire(NamedTuple):
-    """Totals since the compressor was made; the difference of two reports is what happened between them."""
+    """Totals since the compressor was made. Subtract two reports for the bytes of the time between them."""
 
     raw: int
-    """What would have been handed over without compression, and would have come back."""
+    """Size of the uncompressed tensors: the bytes that would be sent, and received, without compression."""
     sent: int
-    """What was handed over."""
+    """Size of the inputs to collectives."""
     received: int
-    """What came back."""
+    """Size of the results of collectives."""
 
     @property
     def ratio(self) -> float:
-        """How many times fewer bytes were sent; 1.0 before anything was."""
+        """The compression ratio, ``raw / sent``; 1.0 before anything was sent."""
         return self.raw / self.sent if self.sent else 1.0
 
 
 class Metered:
-    """Offers ``bytes_on_wire()``; whoever hands tensors over counts."""
+    """Provides ``bytes_on_wire()``. The code that passes tensors to collectives calls ``count``."""
 
     _counted = BytesOnWire(0, 0, 0)
 
     def bytes_on_wire(self) -> BytesOnWire:
-        """What has travelled on this rank so far."""
+        """The totals of this rank so far."""
         return self._counted
 
     def count(self, raw: int = 0, sent: int = 0, received: int = 0) -> None:
@@ -43,5 +44,5 @@ class Metered:
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
-    """What its elements take."""
+    """The size of a tensor's elements in bytes."""
     return tensor.numel() * tensor.element_size()

@@ -1,4 +1,4 @@
-"""Elastic training for PyTorch: members may come and go between the commits of a state."""
+"""Elastic training for PyTorch: members may join and leave between the commits of a state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sampler that remembers what has been processed, so that an epoch can go on with other members."""
+"""A sampler that records the processed samples, so that an epoch can continue with other members."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from farandole.torch import mpi_ops
 
 
 class ElasticSampler(torch.utils.data.Sampler):
-    """Deals out what is left of an epoch to all ranks.
+    """Distributes the unprocessed samples of an epoch over all ranks.
 
-    :param dataset: what to sample from
-    :param shuffle: in an order that depends on seed and epoch
-    :param seed: the same on all ranks
+    :param dataset: the data set to sample from
+    :param shuffle: sample in a random order that depends on seed and epoch
+    :param seed: must be the same on all ranks
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -28,27 +28,27 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Starts an epoch; call it at the end of the one before, not after a commit in the middle."""
+        """Starts an epoch. Call it at the end of the epoch before, not after a commit within an epoch."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Every rank has processed a batch of this size."""
+        """Records that every rank has processed a batch of this size."""
         self.processed_num += batch_size * self.num_replicas
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Goes on from there."""
+        """Continues from a recorded position."""
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the epoch stands."""
+        """The position: the epoch, and the number of its samples that were processed."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def reset(self) -> None:
-        """Deals what is left out anew, to the members of now."""
+        """Distributes the unprocessed samples again, over the current members."""
         self.num_replicas = mpi_ops.size()
         self.rank = mpi_ops.rank()
         indices = list(range(len(self.dataset)))

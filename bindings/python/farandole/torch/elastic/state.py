@@ -1,4 +1,4 @@
-"""Saves, restores and broadcasts models, optimizers and samplers beside plain values."""
+"""Elastic state: saves, restores and broadcasts models, optimizers and samplers, and plain values."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from farandole.torch.elastic.sampler import ElasticSampler
 
 
 class StateHandler:
-    """Knows how to save, restore and broadcast one kind of value. Saves it when it is made."""
+    """Saves, restores and broadcasts a value of one kind. Saves it at construction."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self.save()
 
     def save(self) -> None:
-        """Keeps a copy."""
+        """Saves a copy of the value's state."""
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self) -> None:
-        """Puts the copy back."""
+        """Restores the saved state."""
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
     def sync(self) -> None:
-        """Gives rank 0's value to all, and saves it."""
+        """Broadcasts rank 0's value to all ranks, and saves it."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
-        """Takes another value, and saves it."""
+        """Replaces the value, and saves it."""
         self.value = value
         self.save()
 
@@ -44,7 +44,7 @@ class ModelStateHandler(StateHandler):
         super().__init__(model)
 
     def sync(self) -> None:
-        """Gives rank 0's parameters and buffers to all."""
+        """Broadcasts rank 0's parameters and buffers, and saves them."""
         functions.broadcast_parameters(self.value.state_dict(), root_rank=0)
         self.save()
 
@@ -56,7 +56,7 @@ class OptimizerStateHandler(StateHandler):
         super().__init__(optimizer)
 
     def sync(self) -> None:
-        """Gives rank 0's state and options to all."""
+        """Broadcasts rank 0's state and options, and saves them."""
         functions.broadcast_optimizer_state(self.value, root_rank=0)
         self.save()
 
@@ -68,7 +68,7 @@ class SamplerStateHandler(StateHandler):
         super().__init__(sampler)
 
     def sync(self) -> None:
-        """Gives rank 0's progress to all."""
+        """Broadcasts rank 0's progress, and saves it."""
         self.value.load_state_dict(functions.broadcast_object(self.value.state_dict(), 0, "ElasticSampler"))
         self.save()
 
@@ -81,7 +81,7 @@ _handler_registry: List[Tuple[type, Type[StateHandler]]] = [
 
 
 def get_handler_registry() -> List[Tuple[type, Type[StateHandler]]]:
-    """Which handler takes which type of value; the first that fits."""
+    """Pairs of a type and its handler. A value gets the handler of the first type that it is an instance of."""
     return _handler_registry
 
 
@@ -92,7 +92,7 @@ def set_handler_registry(registry: List[Tuple[type, Type[StateHandler]]]) -> Non
 
 
 class TorchState(ObjectState):
-    """State of a training: a model, an optimizer, and whatever else is given by keyword."""
+    """Elastic state of a training: a model, an optimizer, and further values that are given by keyword."""
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         given = {"model": model, "optimizer": optimizer, **kwargs}
@@ -108,20 +108,23 @@ class TorchState(ObjectState):
         super().__init__(bcast_object=functions.broadcast_object, get_rank=mpi_ops.rank, **plain)
 
     def save(self) -> None:
-        """Keeps copies of everything."""
+        """Saves copies of all values."""
         for handler in self._handlers.values():
             handler.save()
         super().save()
 
     def restore(self) -> None:
-        """Puts the copies back."""
+        """Restores the saved copies."""
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
     def sync(self) -> None:
-        """Gives rank 0's state to all. If a member is lost meanwhile, what was saved before stays, all of it: a part of
-        rank 0's state beside a part of this rank's would be no state of any commit."""
+        """Broadcasts rank 0's state to all ranks, and saves it.
+
+        If a member is lost meanwhile, the saved copies of all values are rolled back to those before the call. A mix
+        of rank 0's and this rank's copies would be the state of no commit.
+        """
         before = [(handler, dict(vars(handler))) for handler in self._handlers.values()]
         try:
             for handler in self._handlers.values():
@@ -133,7 +136,7 @@ class TorchState(ObjectState):
             raise
 
     def reset(self) -> None:
-        """Samplers deal out anew."""
+        """Makes samplers distribute their remaining samples over the current members."""
         for handler in self._handlers.values():
             if isinstance(handler, SamplerStateHandler):
                 handler.value.reset()

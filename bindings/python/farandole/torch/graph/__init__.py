@@ -1,8 +1,8 @@
-"""The operations as ``torch.compile`` sees them: each is one node of the graph, with a shape that is known beforehand
-and a gradient that is made of such nodes as well.
+"""The operations as operators for ``torch.compile``. Each is one node of the graph, with a shape that is known at
+compile time and a gradient that consists of such nodes.
 
-What the public functions take and a graph cannot hold (process sets, compressors) is taken apart while Dynamo traces.
-The numbers that come out are guarded: a graph is not used again in a generation of other members.
+Arguments that a graph cannot hold (process sets, compressors) are resolved to numbers while Dynamo traces. Dynamo
+guards these numbers, so a graph is not reused in a generation with other members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""alltoall in a graph: as many rows from every rank, or with ``splits`` and sizes that are dynamic."""
+"""alltoall in a graph: with an equal number of rows from every rank, or with ``splits`` and dynamic sizes."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def alltoall(tensor: torch.Tensor, splits: Any, name: Optional[str], process_set
     if not isinstance(splits, torch.Tensor):
         splits = torch.tensor(splits, dtype=torch.int32)
     elif splits.dtype == torch.int64:
-        splits = splits.to(torch.int32)  # what is received is of int32 too
+        splits = splits.to(torch.int32)  # the received splits are int32 too
     return _alltoall_ragged(tensor, splits, name, process_set.process_set_id)

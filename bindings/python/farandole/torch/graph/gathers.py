@@ -1,8 +1,9 @@
 """allgather and reducescatter in a graph.
 
-How many rows an allgather gives is known only when it has been done. A graph needs to know beforehand: it expects as
-many from every rank, and fails with an error that says so where that is not so; or the size is dynamic, where the user
-lets graphs have such sizes (``torch._dynamo.config.capture_dynamic_output_shape_ops``).
+The number of rows that an allgather returns is known only when it has run, but a graph needs it at compile time. The
+graph therefore expects the same number of rows from every rank, and raises an error if a rank brings another number.
+If the user allows dynamic sizes (``torch._dynamo.config.capture_dynamic_output_shape_ops``), the size is dynamic
+instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from farandole.torch.graph.reductions import all_averaged, averaged
 
 
 def require_rows(what: str, name: Optional[str], brought: Sequence[int], expected: Sequence[int]) -> None:
-    """``ValueError`` unless every rank has brought the rows that the graph was made for."""
+    """Raises ``ValueError`` unless every rank has brought the number of rows that the graph was compiled for."""
     where = f"{what}{f' of {name}' if name else ''} in a compiled graph"
     if len(brought) != len(expected):
         raise ValueError(f"{where}: {len(brought)} ranks took part, and it was made for {len(expected)}")
@@ -33,11 +34,11 @@ def require_rows(what: str, name: Optional[str], brought: Sequence[int], expecte
 
 
 def sizes_may_be_dynamic() -> bool:
-    """Whether the user lets graphs have sizes that are known only when they run."""
+    """Whether the user allows sizes that are known only when the graph runs."""
     return bool(torch._dynamo.config.capture_dynamic_output_shape_ops)
 
 
-# ---- allgather: ``rows`` says what each rank brings ----
+# ---- allgather: ``rows`` holds the number of rows of each rank ----
 
 
 def _gathered(tensor: Any, name: Any, set: Any, place: Any, rows: Any) -> Any:
@@ -62,7 +63,8 @@ def _all_gathered(tensors: Any, name: Any, set: Any, place: Any, members: Any, r
     _all_gathered,
 )
 def grouped_allgather_node(tensors: Any, name: Any, set: Any, place: int, members: int, rows: Any) -> Any:
-    """One grouped allgather of known sizes; ``rows`` holds those of the first tensor, then those of the second…"""
+    """One grouped allgather of known sizes. ``rows`` holds the rows of all ranks for the first tensor, then for the
+    second, and so on."""
     call = start_group(GROUPED_ALLGATHER, name, contiguous(tensors), None, Set(set))  # type: ignore[arg-type]
     gathered = list(call.finish())
     for index, handle in enumerate(call.handles):
@@ -132,7 +134,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet
 
 
 def grouped_allgather(tensors: Tensors, name: Optional[str], process_set: ProcessSet) -> Tuple[Any, ...]:
-    """``hvd.grouped_allgather``; every rank must bring as many rows."""
+    """``hvd.grouped_allgather``; every rank must bring the same number of rows."""
     place, members = seat(process_set)
     rows = [each.shape[0] for each in tensors for _ in range(members)]
     return tuple(grouped_allgather_node(list(tensors), name, process_set.process_set_id, place, members, rows))
@@ -144,7 +146,7 @@ _HOW = "str? name, int op, float prescale, float postscale, SymInt? set, SymInt 
 
 
 def _shares(rows: Any, members: int) -> Any:
-    """Rows that each rank keeps; the first ranks take what is left."""
+    """The number of rows that each rank keeps. The first ranks keep one row more if the rows do not divide evenly."""
     return [(rows + members - 1 - each) // members for each in range(members)]
 
 
@@ -195,10 +197,10 @@ gradient(_grouped_reducescatter, _keep_slope, _gathered_gradients)
 
 
 def reducescatter(tensor: torch.Tensor, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
-    """``hvd.reducescatter`` of what travels."""
+    """``hvd.reducescatter`` of the compressed tensor."""
     return _reducescatter(tensor, name, op, *scales, process_set.process_set_id, *seat(process_set))
 
 
 def grouped_reducescatter(tensors: Tensors, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
-    """``hvd.grouped_reducescatter`` of what travels."""
+    """``hvd.grouped_reducescatter`` of the compressed tensors."""
     return _grouped_reducescatter(list(tensors), name, op, *scales, process_set.process_set_id, *seat(process_set))

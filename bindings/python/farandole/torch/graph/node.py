@@ -1,7 +1,7 @@
-"""How an operation becomes a node of a graph.
+"""Makes operations nodes of a graph.
 
-Nodes have an effect, so that compilers neither drop one whose result this rank does not use (another may wait for it),
-nor change their order: without a name, calls match by their order.
+Nodes are registered as having a side effect. Compilers must not drop a node whose result this rank does not use,
+because another rank may wait for it, and must not reorder nodes, because ranks match calls without a name by order.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ def _never() -> bool:
     return False
 
 
-# Whether Dynamo reads the caller to make a graph of it; never where PyTorch has no operators of others (before 2.4).
+# Whether Dynamo is tracing the caller. Always False where PyTorch does not support custom operators (before 2.4).
 is_tracing: Callable[[], bool] = torch.compiler.is_dynamo_compiling if _OFFERED else _never
 
 
 def node(schema: str, fake: Function) -> Callable[[Function], Any]:
-    """Makes an operator of a function.
+    """Registers a function as a custom operator.
 
-    :param schema: its name, arguments and results as ``torch.library`` writes them; what is marked ``(a0!)`` is changed
-        in place
-    :param fake: tensors without data that are like those that the function would give
+    :param schema: name, arguments and results in the syntax of ``torch.library``; an argument that is marked
+        ``(a0!)`` is changed in place
+    :param fake: returns tensors without data, of the shapes and types of the function's results
     """
     name, _, rest = schema.partition("(")
     mutated = [each for each in ("tensors", "tensor") if f"{each}," in rest and "!" in rest][:1]
@@ -42,7 +42,7 @@ def node(schema: str, fake: Function) -> Callable[[Function], Any]:
             return function
         made: Any = torch.library.custom_op(f"farandole::{name}", function, mutates_args=mutated, schema=f"({rest}")
         made.register_fake(fake)
-        if hasattr(made, "register_effect") and not mutated:  # what changes a tensor is kept, and kept in order, anyway
+        if hasattr(made, "register_effect") and not mutated:  # mutating operators are kept, in order, anyway
             from torch._library.effects import EffectType
 
             made.register_effect(EffectType.ORDERED)
@@ -52,19 +52,19 @@ def node(schema: str, fake: Function) -> Callable[[Function], Any]:
 
 
 def gradient(made: Any, setup: Callable[[Any, Any, Any], None], backward: Function) -> None:
-    """Gives a node its gradient: ``setup`` keeps what ``backward`` will need."""
+    """Registers the gradient of a node: ``setup`` saves values for ``backward``."""
     if _OFFERED:
         made.register_autograd(backward, setup_context=setup)
 
 
 class Set(NamedTuple):
-    """What is left of a process set in a graph."""
+    """A process set as a graph holds it: its id alone."""
 
     process_set_id: Optional[int]
 
 
 def seat(process_set: ProcessSet) -> Tuple[int, int]:
-    """This process's number in the set, and the number of members."""
+    """This process's rank in the set, and the number of members."""
     place = _job.where()
     if process_set.process_set_id == 0:
         return place.rank, place.size
@@ -73,7 +73,7 @@ def seat(process_set: ProcessSet) -> Tuple[int, int]:
 
 
 def contiguous(tensors: Tensors) -> List[torch.Tensor]:
-    """Compilers lay tensors out as they like; the runtime takes them in order."""
+    """The tensors in contiguous layout, which the runtime requires and compilers do not preserve."""
     return [each.contiguous() for each in tensors]
 
 
@@ -88,5 +88,5 @@ def all_alike(tensors: Tensors, *_: Any) -> List[torch.Tensor]:
 
 
 def with_rows(tensor: torch.Tensor, rows: Any) -> torch.Tensor:
-    """Memory, or a fake result, that differs in the number of rows."""
+    """Uninitialised memory, or a fake result, like ``tensor`` but with another number of rows."""
     return tensor.new_empty((rows, *tensor.shape[1:]))

@@ -38,13 +38,13 @@ def grouped_allreduce_node(tensors: Any, name: Any, op: int, prescale: float, po
 
 
 def averaged(incoming: torch.Tensor, set: Any) -> torch.Tensor:
-    """What operations that hand tensors on do with a gradient first."""
+    """Averages a gradient over all ranks, the first step of the gradients of allgather and broadcast."""
     mean: torch.Tensor = allreduce_node(incoming.contiguous(), None, HorovodBasics.Average, 1.0, 1.0, set)
     return mean
 
 
 def all_averaged(incoming: Tensors, set: Any) -> List[torch.Tensor]:
-    """The same for several gradients, as one."""
+    """Averages several gradients as one group."""
     means: List[torch.Tensor] = grouped_allreduce_node(contiguous(incoming), None, HorovodBasics.Average, 1.0, 1.0, set)
     return means
 
@@ -91,12 +91,12 @@ def _how(
 
 
 def allreduce(tensor: torch.Tensor, *how: Any) -> Any:
-    """``hvd.allreduce`` of what travels; ``how`` is average, name, op, both scales and the process set."""
+    """``hvd.allreduce`` of the compressed tensor; ``how`` is average, name, op, both scales and the process set."""
     return allreduce_node(tensor, *_how(*how))
 
 
 def grouped_allreduce(tensors: Tensors, *how: Any) -> Any:
-    """``hvd.grouped_allreduce`` of what travels."""
+    """``hvd.grouped_allreduce`` of the compressed tensors."""
     return grouped_allreduce_node(list(tensors), *_how(*how))
 
 

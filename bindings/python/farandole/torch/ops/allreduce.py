@@ -40,7 +40,7 @@ grouped_allreduce_, grouped_allreduce_async_ = wrapper.both("grouped_allreduce_"
 
 @public
 def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set):
-    # Every gradient of a hand-written loop comes this way: the common case takes one native call.
+    # Hand-written training loops call this for every gradient, so the common case takes one native call.
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
     if prescale_factor == 1.0 and postscale_factor == 1.0:
@@ -67,7 +67,7 @@ def alike(ctx: Any, gradients: Gradients) -> Gradients:
 
 
 def averaged(ctx: Any, gradients: Gradients, process_set: ProcessSet) -> Gradients:
-    """What operations that hand tensors on do with gradients first."""
+    """Averages gradients over all ranks, the first step of the gradients of allgather and broadcast."""
     if ctx.is_group:
         return grouped_allreduce(gradients, op=HorovodBasics.Average, process_set=process_set)
     return [allreduce(gradients[0], op=HorovodBasics.Average, process_set=process_set)]
@@ -78,7 +78,8 @@ HorovodGroupedAllreduce = recorded("grouped_allreduce", start_group_new, alike)
 
 
 def _is_own(compression: Any, context: Any) -> bool:
-    """Whether the packed tensor was made by a compressor of ours, so that its memory may take the result."""
+    """Whether the packed tensor was made by one of Farandole's compressors, so that its memory may hold the
+    result."""
     return context is not None and compression in (Compression.fp16, Compression.bf16)
 
 

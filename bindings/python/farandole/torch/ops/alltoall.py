@@ -31,7 +31,7 @@ alltoall_async = wrapper_for(__name__)("alltoall_async", start_exchange)
 
 
 class HorovodAlltoall(torch.autograd.Function):
-    """alltoall with a gradient: every row goes back to where it came from."""
+    """alltoall with a gradient: every row of the gradient is returned to the rank that sent the row."""
 
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set: ProcessSet):

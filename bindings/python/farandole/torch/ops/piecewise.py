@@ -1,5 +1,7 @@
-"""A large tensor that travels as halves goes in pieces: while one is on its way, the next is narrowed and the one
-before is widened again. Only the conversions of the first and the last piece take time of their own."""
+"""Allreduce of a large tensor in 16 bits, as a pipeline of pieces: while one piece is reduced, the next is converted
+to 16 bits and the previous one is converted back. Only the conversions of the first and the last piece are not
+overlapped.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,14 @@ from farandole.torch.graph import is_tracing
 from farandole.torch.memory import warm_memory
 
 LEAST_BYTES = 16 << 20
-"""Below, a piece's own round costs as much as it saves."""
+"""Below this size, the additional operations cost as much as the overlap saves."""
 PIECES = 8
-"""As many whatever the size: tensors that differ between ranks are then told apart by a piece's shape."""
+"""The number of pieces does not depend on the tensor's size. Tensors of different sizes then have pieces of different
+shapes, which the runtime reports as a mismatch."""
 
 
 def pays(tensor: torch.Tensor, compression: Any, op: Optional[int]) -> bool:
-    """Whether to send it in pieces; a matter of its type, its shape and the arguments, so that all ranks agree.
+    """Whether to send a tensor in pieces. Depends on its type, its shape and the arguments, so that all ranks agree.
 
     Adasum needs the whole tensor: its scales are dot products.
     """
@@ -45,9 +48,9 @@ def pays(tensor: torch.Tensor, compression: Any, op: Optional[int]) -> bool:
 def allreduce_in_pieces(
     request: Any, name: Optional[str], tensor: torch.Tensor, compression: Any, process_set: ProcessSet
 ) -> torch.Tensor:
-    """The reduced tensor, of the input's type, in memory of its own. The calling thread converts, and waits.
+    """Returns the reduced tensor, of the input's type, in new memory. The calling thread converts and waits.
 
-    :raises HorovodInternalError: as an allreduce of the whole would; nothing is on its way any more then
+    :raises HorovodInternalError: as an allreduce of the whole tensor would; no piece is in flight any more then
     """
     narrow = _memory(tensor, compression.dtype)
     reduced = _memory(tensor, tensor.dtype)
@@ -63,7 +66,7 @@ def allreduce_in_pieces(
     try:
         for index, (given, carried, result) in enumerate(pieces):
             carried.copy_(given)
-            # Until the first is through, nobody knows that the others have the same.
+            # The second piece waits for the first, whose reduction shows that all ranks have the same shapes.
             while len(under_way) >= (1 if index == 1 else 2):
                 land()
             piece_name = name if name is None or index == 0 else f"{name}.{index}"
@@ -77,7 +80,7 @@ def allreduce_in_pieces(
 
 
 def _settle(under_way: Deque[Tuple[Any, torch.Tensor, torch.Tensor]]) -> None:
-    """Waits for what others have begun as well; the problem is known already."""
+    """Waits for the pieces in flight, in which other ranks take part. Ignores their errors: one is raised already."""
     for handle, _, _ in under_way:
         try:
             handle.wait()

@@ -1,4 +1,4 @@
-"""What PyTorch's operations are made with: functions that stand in graphs and record gradients, and one class for each
+"""Generates PyTorch's operations: the functions that work in graphs and record gradients, and a class for each
 operation that autograd records."""
 
 from __future__ import annotations
@@ -41,12 +41,16 @@ def wrapper_for(module: str, **helpers: Any) -> Wrapper:
 
 
 def recorded_in(module: str) -> Callable[..., Any]:
-    """Makes a maker of such classes, which belong to the module; a class is called ``HorovodAllreduce`` after its
-    operation, and takes what that does, without a compressor, the tensors of a group last.
+    """Returns a factory of the classes that autograd records, which belong to ``module``. A class is named after its
+    operation, such as ``HorovodAllreduce``, and takes its arguments without the compressor; the tensors of a group
+    are last.
 
-    The maker takes the operation's name, what starts it, and ``back``, which is given the context and the contiguous
-    gradients of all outputs, and returns those of the inputs. The context has ``is_group``, the ``options``, in their
-    order, and of operations that gather, ``rows``: how many of them each rank brought, for each tensor.
+    The factory takes the operation's name, the function that starts it, and ``back``, which is called with the
+    context and the contiguous gradients of all outputs and returns the gradients of the inputs. The context holds:
+
+    - ``is_group``: whether the operation takes a group
+    - ``options``: the arguments other than tensors, in their order
+    - ``rows``: for operations that gather, the number of rows of each rank, for each tensor
     """
 
     def make(name: str, start: Callable[..., Any], back: Callable[[Any, Gradients], Gradients]) -> Any:

@@ -23,7 +23,7 @@ def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     """Memory for this rank's rows."""
     rows = rows_of_share(tensor.size(0), process_set) if tensor.dim() else None
     if rows is None:
-        return torch.empty(0, dtype=tensor.dtype)  # there are no rows, and the core says why not
+        return torch.empty(0, dtype=tensor.dtype)  # there are no rows, and the core reports why
     return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False)
 
 

@@ -1,4 +1,4 @@
-"""Reductions of sparse tensors: the entries of all ranks are gathered, and those of one place add up."""
+"""Reductions of sparse tensors: the entries of all ranks are gathered, and entries of the same index are summed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farandole.torch.entry import start_unsized
 
 
 class SparseReduction(Call):
-    """What ``sparse_allreduce_async`` returns: called, it waits and gives the sparse tensor."""
+    """The result of ``sparse_allreduce_async``. Calling it waits and returns the sparse tensor."""
 
     __slots__ = ()
 

@@ -1,0 +1,236 @@
+// One process's membership in a job, as the C interface, the Python module and the tests use it. Programs use
+// bindings/include/farandole instead.
+//
+// A `runtime` owns two kinds of threads, its event loop and its lanes; it has no globals, so several runtimes (of
+// several jobs) may live in one process. Callers own their buffers and their threads: the buffers of a submission
+// belong to the operation until its handle has settled, and every function may be called from any thread. Nothing
+// throws; expected failures are values of type `error`, whose kind says what to do.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actors/submission/submission.hpp"
+#include "elastic/set_founding.hpp"
+#include "messages/values/dtype.hpp"
+#include "messages/values/error.hpp"
+#include "messages/values/result.hpp"
+#include "messages/values/signature.hpp"
+#include "messages/wire/departure.hpp"
+#include "messages/wire/kept_set.hpp"
+
+namespace farandole {
+
+class settings;
+struct member_start;
+class member_runtime;
+class join_retry;
+
+struct options {
+  /// Settings by environment variable name ("HOROVOD_RANK"); they beat the environment.
+  std::map<std::string, std::string> settings;
+  /// Whether the process' environment is read too.
+  bool read_environment = true;
+  /// The job's secret; empty: taken from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
+  std::string secret;
+  /// Process sets that exist from the first operation on, each by its global ranks in any order; they get ids
+  /// from 1 up. All members must name the same ones, or none of them starts. A set that is named twice, or
+  /// holds every rank, exists once.
+  std::vector<std::vector<std::int32_t>> process_sets = {};
+  /// The processes of MPI's world that are the job, in the order of its ranks: every one of them names the
+  /// same. Empty: all that mpirun started, if it started this one and no rendezvous is named.
+  std::vector<std::int32_t> mpi_ranks = {};
+  /// Elastic jobs: where this process' training state stands, as any number that changes with it. Members of
+  /// different numbers must sync.
+  std::uint64_t progress = 0;
+  /// Process sets by rule; all members must give the same rules. Each rule is evaluated for every member, so a new
+  /// member becomes a member of these sets automatically. They get the ids after those of process_sets, and stay
+  /// sets of their own even if another set has the same ranks. A set whose rule selects no member does not exist in
+  /// this generation.
+  std::vector<set_rule> set_rules = {};
+  /// Elastic jobs: the sets that this process had in the generation before (runtime::kept_sets()). They exist
+  /// again under their ids, with the members that are left, if all survivors say the same; process_sets then
+  /// counts no more.
+  std::optional<std::vector<kept_set>> sets_before = {};
+  /// Elastic jobs: the generation in which this process last received the training state of the others, or trained
+  /// from its own; 0: it has no state. After a loss of members, a generation is not formed unless one of its
+  /// members has the newest state.
+  std::uint64_t state_generation = 0;
+  /// Elastic jobs: the epoch() of this process' last runtime. This process then ignores a rendezvous that a newer
+  /// one has replaced.
+  std::uint64_t epoch = 0;
+};
+
+struct operation_state; // actors/submission/operation_state.hpp
+
+/// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its
+/// buffers must stay valid until it is settled (on_settled tells when).
+class handle {
+public:
+  handle();
+  explicit handle(operation_state* adopted) noexcept; ///< takes over one reference
+  handle(const handle&) noexcept;
+  handle(handle&&) noexcept;
+  handle& operator=(handle) noexcept;
+  ~handle();
+
+  explicit operator bool() const { return pending_ != nullptr; }
+
+  /// Whether the operation has ended, well or not. Never blocks.
+  bool settled() const;
+
+  /// Waits until settled, until `deadline` has passed (then `timed_out`; the operation goes on), or until
+  /// `interrupted()` returns true (called whenever a signal arrives, and at least every 100 ms; then `aborted`; the
+  /// operation goes on). Kind `none` if the operation ended well.
+  error wait(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
+             const std::function<bool()>& interrupted = {}) const;
+
+  /// Whether it has ended with an error.
+  bool failed() const;
+
+  /// Why the operation ended; kind `none` while it has not, or when it ended well.
+  error problem() const;
+
+  /// Valid once settled without error, as long as a copy of this handle lives.
+  const farandole::result& result() const;
+
+  /// Calls `callback` once, when settled: at once if it already is, otherwise from a runtime thread, which it
+  /// must not block. At most one callback.
+  void on_settled(std::function<void()> callback);
+
+  /// Takes the operation back unless it has been scheduled; it then ends `aborted` on all ranks.
+  void cancel();
+
+private:
+  operation_state* pending_ = nullptr;
+};
+
+/// One process's membership in a job: the whole interface, so it has more than 30 methods.
+class runtime {
+public:
+  /// Joins the job that the settings name and returns when this member's connections are up; a job of one
+  /// when they name none. Blocks at most the start timeout, in an elastic job the elastic timeout: there,
+  /// when another member is lost before all are connected, this one waits for the generation after.
+  /// `dismissed`: the job goes on without this process.
+  static expected<std::unique_ptr<runtime>> start(const options& options = {});
+
+  /// shutdown().
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  /// Leaves in order: bundles that are already scheduled still run, and pending operations fail with `shut_down`.
+  /// Ends the generation for the other members too; the errors of their pending operations describe the `manner` in
+  /// which this one left. Idempotent; blocks at most the shutdown timeout. Returns at once while another thread is
+  /// in it. As always, buffers belong to their operations until those are settled.
+  void shutdown(departure manner = {});
+
+  /// False once the generation has ended, for any reason.
+  bool alive() const;
+  /// False in a forked child, where every call fails with a clear error and nothing of the parent's is
+  /// touched.
+  bool usable_here() const;
+
+  std::int32_t rank() const;
+  std::int32_t size() const;
+  std::int32_t local_rank() const;
+  std::int32_t local_size() const;
+  std::int32_t cross_rank() const;
+  std::int32_t cross_size() const;
+
+  /// Counts memberships of the job, from 1; a runtime lives in one.
+  std::uint64_t generation() const;
+  /// For tags of objects that this job's data path does not authenticate: 32 bytes that all members derive
+  /// from the job's secret. Empty where objects need no tags.
+  std::string object_key() const;
+  /// The highest epoch of a rendezvous that this process has obeyed.
+  std::uint64_t epoch() const;
+  /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.
+  bool must_sync() const;
+  /// Elastic jobs: the job has run without this process.
+  bool joined_late() const;
+  /// Elastic jobs: how many changes of the members wait for all to leave this generation, and whether all of
+  /// them are removals. Members may hear of a change at different times. Never blocks.
+  std::pair<std::uint64_t, bool> membership_change() const;
+  /// Elastic jobs: this process is to leave by plan, as if its host were taken out: a removal is announced to
+  /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
+  void withdraw();
+
+  /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
+  /// it.
+  bool has_mpi() const;
+  bool mpi_threads() const;
+  /// Whether this installation can do so.
+  static bool mpi_is_installed();
+  /// Same local size on every host.
+  bool is_homogeneous() const;
+
+  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set or one without this member,
+  /// a root outside the set, splits that do not fit the first extent, a scalar to reduce-scatter; `aborted`
+  /// for Adasum with reducescatter; `overloaded` when too much is in flight; `disconnected` when the process set was
+  /// restarted and no caller here had been told. Once the generation has ended, the error with which it ended.
+  expected<handle> submit(const submission& request);
+  /// All or none, and all in one process set; the members become ready together.
+  expected<std::vector<handle>> submit_group(std::span<const submission> requests);
+
+  // Changes of the process sets are collective: every member of the job makes the same call, whether it is in
+  // the set or not, and all calls return when the change has come about on their member. Where members
+  // differ, all get `invalid_argument`, nothing changes and the job goes on. They need
+  // HOROVOD_DYNAMIC_PROCESS_SETS.
+
+  /// Adds the set of these global ranks, in any order; gives its id. `invalid_argument` for an equal set, a
+  /// rank that is none or comes twice.
+  expected<std::uint32_t> add_process_set(std::vector<std::int32_t> ranks);
+  /// Operations of the set that are pending and not scheduled fail with `aborted`; all others go on. The id may be
+  /// given to a later set. `invalid_argument` for an unknown set and for 0.
+  error remove_process_set(std::uint32_t set);
+  /// The number of restarts of the set that this member's callers have been told of, by the `disconnected` of an
+  /// operation or a submission. Counters that must agree on all ranks start again at each restart.
+  std::uint64_t process_set_epoch(std::uint32_t set) const;
+  /// The number of join operations that this process has submitted. Each ends only when every member has joined.
+  /// Counters that must agree on all ranks start again there too, because a member that joined early has done less.
+  std::uint64_t joins() const;
+  /// The callers here have learnt, by other means than an error, that the set has restarted `epoch` times. Waits
+  /// until it has done so on this member too, at most for the start timeout; `invalid_argument` if it does not.
+  error acknowledge_restart(std::uint32_t set, std::uint64_t epoch);
+  /// How many operations this process has submitted to each set that it is in, since the set last started.
+  std::map<std::uint32_t, std::uint64_t> submitted() const;
+  /// What options::sets_before takes: every set that this process knows to exist besides the global one, also
+  /// those by rule that have no members now. Their members are slots. By id.
+  std::vector<kept_set> kept_sets() const;
+  /// Where the launcher put each rank; unlike ranks, slots stay.
+  std::vector<std::int32_t> slots() const;
+  /// Ids and global ranks, the global set's included.
+  std::map<std::uint32_t, std::vector<std::int32_t>> process_sets() const;
+
+  /// Counters for people and benchmarks.
+  struct counters {
+    std::uint64_t submitted = 0;
+    std::uint64_t on_fast_path = 0; ///< settled on the fast path
+    std::uint64_t bundles = 0;      ///< runs of a path
+    std::uint64_t loop_wakeups = 0; ///< times the event loop slept and woke
+    std::uint64_t bytes_moved = 0;  ///< input bytes of finished bundles
+  };
+  counters count() const;
+
+private:
+  explicit runtime(std::unique_ptr<member_runtime> started);
+  /// Into one generation.
+  static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
+                                                       const std::vector<std::vector<std::int32_t>>& lists,
+                                                       const std::vector<set_rule>& rules,
+                                                       const join_retry& tries);
+  std::unique_ptr<member_runtime> member_;
+};
+
+} // namespace farandole
