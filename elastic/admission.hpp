@@ -1,5 +1,5 @@
 // Admission checks of the rendezvous. A process that sends a hello, or that reconnects over a new link, names
-// its slot. These functions decide whether the process may have the seat of that slot, and otherwise the
+// its slot. These functions decide whether the process may take that slot, and otherwise the
 // reason that it is given.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "elastic/generation_record.hpp"
 #include "elastic/membership_rules.hpp"
-#include "elastic/seat_table.hpp"
+#include "elastic/slot_table.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
 
@@ -19,16 +19,16 @@ refused taken_out(std::int32_t slot);
 
 /// Why this hello is refused; empty if the process may wait for the next generation.
 std::optional<refused> objection(const hello& request, const membership_rules& rules,
-                                 const seat_table& seats);
+                                 const slot_table& table);
 
-struct return_verdict {
+struct return_decision {
   enum class kind : std::uint8_t { resumes, generation_ended, turned_away };
   kind result = kind::resumes;
   refused reason; ///< only of kind turned_away
 };
 
 /// Whether the member that reconnects over the link `from` is still in the generation that it names.
-return_verdict check_return(route from, const returning& request, const seat_table& seats,
-                            const generation_record& current);
+return_decision check_return(route from, const returning& request, const slot_table& table,
+                             const generation_record& current);
 
 } // namespace farandole

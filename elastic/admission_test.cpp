@@ -20,21 +20,21 @@ hello from_slot(std::int32_t slot) {
 
 /// Slots 0, 1 and 2 run as generation 1, by links 100 + slot.
 struct running_job {
-  seat_table seats;
+  slot_table table;
   generation_record current;
 
   running_job() {
     for (std::int32_t slot = 0; slot < 3; ++slot) {
-      seats.expect(slot, {});
-      seats.at(slot).link = static_cast<route>(100 + slot);
-      seats.at(slot).announced = from_slot(slot);
+      table.expect(slot, {});
+      table.at(slot).link = static_cast<route>(100 + slot);
+      table.at(slot).announced = from_slot(slot);
     }
-    seats.start_generation({0, 1, 2}, true);
+    table.start_generation({0, 1, 2}, true);
     current.start({0, 1, 2}, 0);
   }
 
   std::string reason(const hello& request, const membership_rules& rules) const {
-    const auto refusal = objection(request, rules, seats);
+    const auto refusal = objection(request, rules, table);
     return refusal ? refusal->reason : std::string{};
   }
 };
@@ -52,8 +52,8 @@ returning from_member(std::int32_t slot) {
 
 TEST_CASE("a hello must name a slot of the job, and the job's size where it is fixed", "[admission]") {
   running_job job;
-  job.seats.at(1).link.reset();
-  job.seats.at(1).in_generation = false;
+  job.table.at(1).link.reset();
+  job.table.at(1).in_generation = false;
   CHECK(job.reason(from_slot(1), three).empty());
   auto larger = from_slot(1);
   larger.size = 4;
@@ -69,18 +69,18 @@ TEST_CASE("a hello must name a slot of the job, and the job's size where it is f
 TEST_CASE("a seat that is taken, or whose member has not come back yet, is no other's", "[admission]") {
   running_job job;
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 is taken by process 701 on a");
-  job.seats.at(1).link.reset();
+  job.table.at(1).link.reset();
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 is taken by process 701 on a");
-  job.seats.at(1).in_generation = false;
+  job.table.at(1).in_generation = false;
   CHECK(job.reason(from_slot(1), elastic).empty());
 }
 
 TEST_CASE("a slot that was taken out by plan is told so, even when its process has ended", "[admission]") {
   running_job job;
-  job.seats.end_process(1, "exited with code 1");
+  job.table.end_process(1, "exited with code 1");
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 exited with code 1 and cannot come again");
-  job.seats.at(1).retired = true;
-  const auto refusal = objection(from_slot(1), elastic, job.seats);
+  job.table.at(1).retired = true;
+  const auto refusal = objection(from_slot(1), elastic, job.table);
   REQUIRE(refusal);
   CHECK(*refusal == taken_out(1));
   CHECK(refusal->dismissed);
@@ -88,48 +88,49 @@ TEST_CASE("a slot that was taken out by plan is told so, even when its process h
 
 TEST_CASE("where members are fixed, the first that ended keeps all others out", "[admission]") {
   running_job job;
-  job.seats.end_process(2, "exited with code 1");
-  job.seats.end_process(0, "was killed by signal 9");
-  const auto refusal = objection(from_slot(1), three, job.seats);
+  job.table.end_process(2, "exited with code 1");
+  job.table.end_process(0, "was killed by signal 9");
+  const auto refusal = objection(from_slot(1), three, job.table);
   REQUIRE(refusal);
   CHECK(*refusal == refused{"the job cannot form again: slot 2 exited with code 1", false, 2});
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 is taken by process 701 on a");
 }
 
 TEST_CASE("a member resumes in its own seat, with its own rank", "[admission]") {
-  using kind = return_verdict::kind;
+  using kind = return_decision::kind;
   running_job job;
-  CHECK(check_return(200, from_member(1), job.seats, job.current).result == kind::resumes);
+  CHECK(check_return(200, from_member(1), job.table, job.current).result == kind::resumes);
   for (auto change :
        {+[](returning& request) { request.rank = 2; }, +[](returning& request) { request.process = 9; },
         +[](returning& request) { request.host = "b"; }}) {
     auto request = from_member(1);
     change(request);
-    const auto verdict = check_return(200, request, job.seats, job.current);
-    CHECK(verdict.result == kind::turned_away);
-    CHECK_THAT(verdict.reason.reason, Catch::StartsWith("slot 1 is rank 1 and process 701 on a, not rank "));
+    const auto decision_on_return = check_return(200, request, job.table, job.current);
+    CHECK(decision_on_return.result == kind::turned_away);
+    CHECK_THAT(decision_on_return.reason.reason,
+               Catch::StartsWith("slot 1 is rank 1 and process 701 on a, not rank "));
   }
 }
 
 TEST_CASE("who comes back to a generation that has ended, or that it has left, is told so", "[admission]") {
-  using kind = return_verdict::kind;
+  using kind = return_decision::kind;
   running_job job;
   auto older = from_member(1);
   older.generation = 0;
-  CHECK(check_return(200, older, job.seats, job.current).result == kind::generation_ended);
-  job.seats.at(1).in_generation = false;
-  CHECK(check_return(200, from_member(1), job.seats, job.current).result == kind::generation_ended);
+  CHECK(check_return(200, older, job.table, job.current).result == kind::generation_ended);
+  job.table.at(1).in_generation = false;
+  CHECK(check_return(200, from_member(1), job.table, job.current).result == kind::generation_ended);
   job.current.end_by_loss();
-  CHECK(check_return(200, from_member(2), job.seats, job.current).result == kind::generation_ended);
+  CHECK(check_return(200, from_member(2), job.table, job.current).result == kind::generation_ended);
 }
 
 TEST_CASE("who comes back to another job, by another's link or after its end is turned away", "[admission]") {
   running_job job;
-  job.seats.end_process(2, "exited with code 1");
+  job.table.end_process(2, "exited with code 1");
   const auto reason = [&](route from, const returning& request) {
-    const auto verdict = check_return(from, request, job.seats, job.current);
-    CHECK(verdict.result == return_verdict::kind::turned_away);
-    return verdict.reason.reason;
+    const auto decision_on_return = check_return(from, request, job.table, job.current);
+    CHECK(decision_on_return.result == return_decision::kind::turned_away);
+    return decision_on_return.reason.reason;
   };
   CHECK(reason(200, from_member(5)) ==
         "slot 5 is not known to this rendezvous: was it started without its journal?");

@@ -27,22 +27,22 @@ const candidate& candidate_in(std::int32_t slot, const candidates& present) {
 }
 
 /// All present members; empty if an awaited member has not sent its hello.
-std::optional<candidates> all_present(const seat_table& seats) {
+std::optional<candidates> all_present(const slot_table& table) {
   candidates present;
-  for (const auto& [slot, seat] : seats) {
-    if (seat.is_present())
-      present.push_back({slot, seat.last_rank, &seat.announced});
-    else if (seat.awaited)
+  for (const auto& [slot, record] : table) {
+    if (record.is_present())
+      present.push_back({slot, record.last_rank, &record.announced});
+    else if (record.awaited)
       return std::nullopt;
   }
   return present;
 }
 
 // Whether each member of the last generation either waits already or can never return.
-bool nobody_returns(const seat_table& seats, const generation_record& last) {
+bool nobody_returns(const slot_table& table, const generation_record& last) {
   return std::all_of(last.slots().begin(), last.slots().end(), [&](std::int32_t slot) {
-    const auto& seat = seats.at(slot);
-    return !seat.is_usable() || seat.link;
+    const auto& record = table.at(slot);
+    return !record.is_usable() || record.link;
   });
 }
 
@@ -52,7 +52,7 @@ enum class knowledge { present, may_return, lost };
 // that was never a member waits for one that was; if there is none left, the launcher ends the job. A member
 // that was to receive the others' state, and lost them before that, is refused with this reason, whether or
 // not its training function had begun.
-knowledge knowledge_of(const candidates& present, const seat_table& seats, const generation_record& last) {
+knowledge knowledge_of(const candidates& present, const slot_table& table, const generation_record& last) {
   const auto any = [&](const auto& is_so) { return std::any_of(present.begin(), present.end(), is_so); };
   if (last.number() == 0 || any([&](const candidate& member) { return holds_state(member, last); }))
     return knowledge::present;
@@ -61,7 +61,7 @@ knowledge knowledge_of(const candidates& present, const seat_table& seats, const
   // A member of the last generation that was lost and has no state proves that no member trained in it.
   if (!last.had_state() && any([&](const candidate& member) { return last.has(member.slot); }))
     return knowledge::present;
-  return nobody_returns(seats, last) ? knowledge::lost : knowledge::may_return;
+  return nobody_returns(table, last) ? knowledge::lost : knowledge::may_return;
 }
 
 std::string lost_knowledge_refusal() {
@@ -120,15 +120,15 @@ formation::formation(membership_rules rules) : rules_(rules) {
     rules_.minimum = rules_.limit = rules_.size;
 }
 
-formation_decision formation::decide(const seat_table& seats, const generation_record& last) const {
+formation_decision formation::decide(const slot_table& table, const generation_record& last) const {
   if (last.running())
     return {};
-  if (auto reason = shortage_refusal(seats); !reason.empty())
+  if (auto reason = shortage_refusal(table); !reason.empty())
     return {std::nullopt, std::move(reason)};
-  auto present = all_present(seats);
-  if (!present || !may_start(present->size(), seats, last))
+  auto present = all_present(table);
+  if (!present || !may_start(present->size(), table, last))
     return {};
-  switch (knowledge_of(*present, seats, last)) {
+  switch (knowledge_of(*present, table, last)) {
   case knowledge::may_return:
     return {};
   case knowledge::lost:
@@ -139,11 +139,11 @@ formation_decision formation::decide(const seat_table& seats, const generation_r
   return {generation_of(std::move(*present), last, static_cast<std::size_t>(rules_.limit)), {}};
 }
 
-std::string formation::shortage_refusal(const seat_table& seats) const {
+std::string formation::shortage_refusal(const slot_table& table) const {
   if (!nobody_comes_)
     return {};
   const auto left =
-      std::count_if(seats.begin(), seats.end(), [](const auto& entry) { return entry.second.is_usable(); });
+      std::count_if(table.begin(), table.end(), [](const auto& entry) { return entry.second.is_usable(); });
   if (left >= rules_.minimum)
     return {};
   return "there will be no other generation: the training of other members has come to its end, so nobody is "
@@ -154,30 +154,30 @@ std::string formation::shortage_refusal(const seat_table& seats) const {
 
 // The first generation needs as many members as the user requested. If a process has ended before that, the
 // minimum is enough, as soon as no other process can arrive.
-bool formation::may_start(std::size_t present, const seat_table& seats, const generation_record& last) const {
+bool formation::may_start(std::size_t present, const slot_table& table, const generation_record& last) const {
   const auto wanted = [&](std::int32_t count) { return present >= static_cast<std::size_t>(count); };
   if (last.number() > 0 || wanted(rules_.size))
     return wanted(rules_.minimum);
   const auto ended = [](const auto& entry) { return entry.second.ended; };
   const auto may_come = [](const auto& entry) { return entry.second.is_usable() && !entry.second.link; };
-  return wanted(rules_.minimum) && std::any_of(seats.begin(), seats.end(), ended) &&
-         std::none_of(seats.begin(), seats.end(), may_come);
+  return wanted(rules_.minimum) && std::any_of(table.begin(), table.end(), ended) &&
+         std::none_of(table.begin(), table.end(), may_come);
 }
 
 // Once enough members have arrived, the generation waits only for members of the previous one.
-awaited formation::missing(const seat_table& seats, const generation_record& last) const {
+awaited formation::missing(const slot_table& table, const generation_record& last) const {
   awaited found;
   if (!last.running())
-    found.arrived = static_cast<std::uint32_t>(seats.present().size());
+    found.arrived = static_cast<std::uint32_t>(table.present().size());
   const auto needed = static_cast<std::uint32_t>(last.number() == 0 ? rules_.size : rules_.minimum);
   const bool too_few = found.arrived < needed;
   std::uint32_t count = 0;
-  for (const auto& [slot, seat] : seats) {
-    const bool may_come = rules_.elastic && too_few && seat.is_usable();
-    if (seat.link || !(seat.awaited || may_come))
+  for (const auto& [slot, record] : table) {
+    const bool may_come = rules_.elastic && too_few && record.is_usable();
+    if (record.link || !(record.awaited || may_come))
       continue;
     if (++count <= awaited_limit)
-      found.missing.push_back({slot, seat.host.empty() ? seat.announced.host_name : seat.host});
+      found.missing.push_back({slot, record.host.empty() ? record.announced.host_name : record.host});
   }
   found.size = std::max(needed, found.arrived + count);
   return found;

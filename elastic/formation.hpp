@@ -10,8 +10,8 @@
 
 #include "elastic/generation_record.hpp"
 #include "elastic/membership_rules.hpp"
-#include "elastic/seat_table.hpp"
 #include "elastic/set_register.hpp"
+#include "elastic/slot_table.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {
@@ -40,15 +40,15 @@ public:
   /// generation that can no longer have enough members.
   void nobody_comes() { nobody_comes_ = true; }
 
-  formation_decision decide(const seat_table& seats, const generation_record& last) const;
+  formation_decision decide(const slot_table& table, const generation_record& last) const;
   /// The members that the next generation waits for, by slot. `size` also counts members whose slots are not
   /// known yet. The caller sets `waited_seconds` and `report`.
-  awaited missing(const seat_table& seats, const generation_record& last) const;
+  awaited missing(const slot_table& table, const generation_record& last) const;
 
 private:
   /// Why there cannot be enough members any more; empty if there still can.
-  std::string shortage_refusal(const seat_table& seats) const;
-  bool may_start(std::size_t present, const seat_table& seats, const generation_record& last) const;
+  std::string shortage_refusal(const slot_table& table) const;
+  bool may_start(std::size_t present, const slot_table& table, const generation_record& last) const;
 
   membership_rules rules_;
   bool nobody_comes_ = false; ///< no process will be started for a new slot

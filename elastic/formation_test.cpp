@@ -11,27 +11,27 @@ using slots = std::vector<std::int32_t>;
 constexpr membership_rules two_to_three{.size = 2, .elastic = true, .minimum = 2, .limit = 3};
 
 /// Each slot has said hello, by link 100 + slot.
-void arrive(seat_table& seats, const slots& arrivals, std::uint64_t state = 0) {
+void arrive(slot_table& table, const slots& arrivals, std::uint64_t state = 0) {
   for (const auto slot : arrivals) {
-    seats.expect(slot, {});
-    auto& seat = seats.at(slot);
-    seat.link = static_cast<route>(100 + slot);
-    seat.announced.slot = slot;
-    seat.announced.state_generation = state;
+    table.expect(slot, {});
+    auto& record = table.at(slot);
+    record.link = static_cast<route>(100 + slot);
+    record.announced.slot = slot;
+    record.announced.state_generation = state;
   }
 }
 
 /// Slots were the members of generation 1, and one was lost; nobody has said hello again.
 struct ended_job {
-  seat_table seats;
+  slot_table table;
   generation_record last;
 
   explicit ended_job(const slots& members, std::uint64_t state = 0) {
     for (const auto slot : members)
-      seats.expect(slot, {});
-    seats.start_generation(members, true);
+      table.expect(slot, {});
+    table.start_generation(members, true);
     for (const auto slot : members)
-      seats.at(slot).in_generation = false;
+      table.at(slot).in_generation = false;
     last.start(members, state);
     last.end_by_loss();
   }
@@ -49,12 +49,12 @@ slots slots_of(const formation_decision& decision) {
 
 TEST_CASE("the first generation waits for as many as were asked for", "[formation]") {
   const formation rules{two_to_three};
-  seat_table seats;
+  slot_table table;
   generation_record last;
-  arrive(seats, {0});
-  CHECK_FALSE(rules.decide(seats, last).start);
-  arrive(seats, {4});
-  const auto decision = rules.decide(seats, last);
+  arrive(table, {0});
+  CHECK_FALSE(rules.decide(table, last).start);
+  arrive(table, {4});
+  const auto decision = rules.decide(table, last);
   CHECK(slots_of(decision) == slots{0, 4});
   CHECK(decision.start->must_sync);
   CHECK(decision.start->joined_late == std::vector<bool>{false, false});
@@ -64,15 +64,15 @@ TEST_CASE("the first generation waits for as many as were asked for", "[formatio
 TEST_CASE("the first generation has fewer only when another process has ended and none may come",
           "[formation]") {
   const formation rules{{.size = 3, .elastic = true, .minimum = 2, .limit = 3}};
-  seat_table seats;
+  slot_table table;
   const generation_record last;
-  seats.expect(2, {});
-  arrive(seats, {0, 1});
-  CHECK_FALSE(rules.decide(seats, last).start);
-  seats.end_process(2, "exited with code 1");
-  CHECK(slots_of(rules.decide(seats, last)) == slots{0, 1});
-  seats.expect(3, {});
-  CHECK_FALSE(rules.decide(seats, last).start);
+  table.expect(2, {});
+  arrive(table, {0, 1});
+  CHECK_FALSE(rules.decide(table, last).start);
+  table.end_process(2, "exited with code 1");
+  CHECK(slots_of(rules.decide(table, last)) == slots{0, 1});
+  table.expect(3, {});
+  CHECK_FALSE(rules.decide(table, last).start);
 }
 
 TEST_CASE("a job that is not elastic never has fewer or more than its size", "[formation]") {
@@ -83,43 +83,43 @@ TEST_CASE("a job that is not elastic never has fewer or more than its size", "[f
 
 TEST_CASE("nothing is decided while a generation runs", "[formation]") {
   const formation rules{two_to_three};
-  seat_table seats;
+  slot_table table;
   generation_record last;
-  arrive(seats, {0, 1});
+  arrive(table, {0, 1});
   last.start({0, 1}, 0);
-  CHECK_FALSE(rules.decide(seats, last).start);
-  CHECK(rules.missing(seats, last).arrived == 0);
+  CHECK_FALSE(rules.decide(table, last).start);
+  CHECK(rules.missing(table, last).arrived == 0);
 }
 
 TEST_CASE("a member that was lost is waited for until it is given up", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
-  arrive(job.seats, {0, 2}, 1);
-  CHECK_FALSE(rules.decide(job.seats, job.last).start);
-  CHECK(rules.missing(job.seats, job.last) == awaited{0, 2, 3, false, {{1, ""}}});
-  job.seats.give_up_missing(false);
-  CHECK(slots_of(rules.decide(job.seats, job.last)) == slots{0, 2});
+  arrive(job.table, {0, 2}, 1);
+  CHECK_FALSE(rules.decide(job.table, job.last).start);
+  CHECK(rules.missing(job.table, job.last) == awaited{0, 2, 3, false, {{1, ""}}});
+  job.table.give_up_missing(false);
+  CHECK(slots_of(rules.decide(job.table, job.last)) == slots{0, 2});
 }
 
 TEST_CASE("where too few have come, every process that may come is missing", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
-  job.seats.give_up_missing(false);
-  job.seats.end_process(2, "exited with code 1");
-  CHECK(rules.missing(job.seats, job.last) == awaited{0, 0, 2, false, {{0, ""}, {1, ""}}});
-  arrive(job.seats, {0});
-  job.seats.expect(1, "node1");
-  CHECK(rules.missing(job.seats, job.last) == awaited{0, 1, 2, false, {{1, "node1"}}});
-  arrive(job.seats, {5});
-  CHECK(rules.missing(job.seats, job.last) == awaited{0, 2, 2, false, {}});
+  job.table.give_up_missing(false);
+  job.table.end_process(2, "exited with code 1");
+  CHECK(rules.missing(job.table, job.last) == awaited{0, 0, 2, false, {{0, ""}, {1, ""}}});
+  arrive(job.table, {0});
+  job.table.expect(1, "node1");
+  CHECK(rules.missing(job.table, job.last) == awaited{0, 1, 2, false, {{1, "node1"}}});
+  arrive(job.table, {5});
+  CHECK(rules.missing(job.table, job.last) == awaited{0, 2, 2, false, {}});
 }
 
 TEST_CASE("who has the newest state ranks before those who have not, who join late", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
-  arrive(job.seats, {0});
-  arrive(job.seats, {1}, 1);
-  const auto decision = rules.decide(job.seats, job.last);
+  arrive(job.table, {0});
+  arrive(job.table, {1}, 1);
+  const auto decision = rules.decide(job.table, job.last);
   CHECK(slots_of(decision) == slots{1, 0});
   CHECK(decision.start->joined_late == std::vector<bool>{false, true});
   CHECK(decision.start->state_generation == 1);
@@ -128,9 +128,9 @@ TEST_CASE("who has the newest state ranks before those who have not, who join la
 TEST_CASE("who begins anew is new where others go on with their process sets", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
-  arrive(job.seats, {0, 1}, 1);
-  job.seats.at(1).announced.keeps_sets = true;
-  const auto decision = rules.decide(job.seats, job.last);
+  arrive(job.table, {0, 1}, 1);
+  job.table.at(1).announced.keeps_sets = true;
+  const auto decision = rules.decide(job.table, job.last);
   CHECK(slots_of(decision) == slots{1, 0});
   CHECK(decision.start->sets.kept);
 }
@@ -138,9 +138,9 @@ TEST_CASE("who begins anew is new where others go on with their process sets", "
 TEST_CASE("no more than the most are in, and the oldest are", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{7, 8}};
-  arrive(job.seats, {7, 8}, 1);
-  arrive(job.seats, {0, 1});
-  CHECK(slots_of(rules.decide(job.seats, job.last)) == slots{7, 8, 0});
+  arrive(job.table, {7, 8}, 1);
+  arrive(job.table, {0, 1});
+  CHECK(slots_of(rules.decide(job.table, job.last)) == slots{7, 8, 0});
 }
 
 TEST_CASE("members sync unless some only left, and all that are left stand at the same step", "[formation]") {
@@ -149,64 +149,64 @@ TEST_CASE("members sync unless some only left, and all that are left stand at th
   job.last.start({0, 1, 2}, 1);
   job.last.change(true);
   job.last.end_in_order();
-  job.seats.at(2).retired = true;
-  job.seats.at(2).awaited = false;
-  arrive(job.seats, {0, 1}, 2);
-  CHECK_FALSE(rules.decide(job.seats, job.last).start->must_sync);
-  job.seats.at(1).announced.progress = 5;
-  CHECK(rules.decide(job.seats, job.last).start->must_sync);
-  job.seats.at(0).announced.progress = 5;
-  CHECK_FALSE(rules.decide(job.seats, job.last).start->must_sync);
-  arrive(job.seats, {3});
-  CHECK(rules.decide(job.seats, job.last).start->must_sync);
+  job.table.at(2).retired = true;
+  job.table.at(2).awaited = false;
+  arrive(job.table, {0, 1}, 2);
+  CHECK_FALSE(rules.decide(job.table, job.last).start->must_sync);
+  job.table.at(1).announced.progress = 5;
+  CHECK(rules.decide(job.table, job.last).start->must_sync);
+  job.table.at(0).announced.progress = 5;
+  CHECK_FALSE(rules.decide(job.table, job.last).start->must_sync);
+  arrive(job.table, {3});
+  CHECK(rules.decide(job.table, job.last).start->must_sync);
 }
 
 TEST_CASE("who has no state waits for those who have, and is turned away when none returns", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}, 1};
-  job.seats.give_up_missing(false);
-  job.seats.at(0).last_rank = job.seats.at(1).last_rank = -1;
-  arrive(job.seats, {4, 5});
-  const auto hopeful = rules.decide(job.seats, job.last);
+  job.table.give_up_missing(false);
+  job.table.at(0).last_rank = job.table.at(1).last_rank = -1;
+  arrive(job.table, {4, 5});
+  const auto hopeful = rules.decide(job.table, job.last);
   CHECK_FALSE(hopeful.start);
   CHECK(hopeful.refusal.empty());
-  job.seats.end_process(0, "exited with code 1");
-  CHECK(rules.decide(job.seats, job.last).refusal.empty());
-  job.seats.end_process(1, "exited with code 1");
-  CHECK_THAT(rules.decide(job.seats, job.last).refusal, Catch::StartsWith("all members that knew how far"));
+  job.table.end_process(0, "exited with code 1");
+  CHECK(rules.decide(job.table, job.last).refusal.empty());
+  job.table.end_process(1, "exited with code 1");
+  CHECK_THAT(rules.decide(job.table, job.last).refusal, Catch::StartsWith("all members that knew how far"));
 }
 
 TEST_CASE("members that were to get a state that is lost now are turned away, but not if there was none",
           "[formation]") {
   const formation rules{two_to_three};
   ended_job stateless{{0, 1}};
-  arrive(stateless.seats, {0, 1});
-  CHECK(rules.decide(stateless.seats, stateless.last).start);
+  arrive(stateless.table, {0, 1});
+  CHECK(rules.decide(stateless.table, stateless.last).start);
   ended_job job{{0, 1}, 1};
-  arrive(job.seats, {0, 1});
-  CHECK_FALSE(rules.decide(job.seats, job.last).start);
-  CHECK_FALSE(rules.decide(job.seats, job.last).refusal.empty());
+  arrive(job.table, {0, 1});
+  CHECK_FALSE(rules.decide(job.table, job.last).start);
+  CHECK_FALSE(rules.decide(job.table, job.last).refusal.empty());
 }
 
 TEST_CASE("a lost member that has no state shows that nobody has trained", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
-  job.seats.give_up_missing(false);
-  job.seats.at(0).last_rank = job.seats.at(1).last_rank = -1;
-  arrive(job.seats, {4, 5});
-  CHECK_FALSE(rules.decide(job.seats, job.last).start);
-  arrive(job.seats, {1});
-  CHECK(slots_of(rules.decide(job.seats, job.last)) == slots{1, 4, 5});
+  job.table.give_up_missing(false);
+  job.table.at(0).last_rank = job.table.at(1).last_rank = -1;
+  arrive(job.table, {4, 5});
+  CHECK_FALSE(rules.decide(job.table, job.last).start);
+  arrive(job.table, {1});
+  CHECK(slots_of(rules.decide(job.table, job.last)) == slots{1, 4, 5});
 }
 
 TEST_CASE("once nobody is started, too few that are left are turned away", "[formation]") {
   formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
-  arrive(job.seats, {0}, 1);
-  job.seats.at(2).retired = true;
+  arrive(job.table, {0}, 1);
+  job.table.at(2).retired = true;
   rules.nobody_comes();
-  CHECK(rules.decide(job.seats, job.last).refusal.empty());
-  job.seats.end_process(1, "exited with code 0");
-  CHECK_THAT(rules.decide(job.seats, job.last).refusal,
+  CHECK(rules.decide(job.table, job.last).refusal.empty());
+  job.table.end_process(1, "exited with code 0");
+  CHECK_THAT(rules.decide(job.table, job.last).refusal,
              Catch::EndsWith("of the 2 members that a generation needs (--min-np) 1 is left"));
 }

@@ -38,7 +38,7 @@ namespace farandole {
 
 inline constexpr std::uint32_t journal_version = 2;
 inline constexpr std::size_t journal_header_bytes = 16;
-/// Large enough for a record with the maximum number of seats.
+/// Large enough for a record with the maximum number of slots.
 inline constexpr std::size_t journal_record_limit_bytes = std::size_t{256} << 20;
 
 enum class journal_record : std::uint32_t { snapshot = 1, change = 2, blacklist = 3, sets = 4, synced = 5 };

@@ -324,6 +324,6 @@ TEST_CASE("an image that promises what cannot be is refused") {
   CHECK_FALSE(refused([](job_image&) {}));
   CHECK(refused([](job_image& entry) { entry.minimum = 0; }));
   CHECK(refused([](job_image& entry) { entry.limit = 1 << 20; }));
-  CHECK(refused([](job_image& entry) { std::swap(entry.seats[0], entry.seats[1]); }));
-  CHECK(refused([](job_image& entry) { entry.seats[0].last_rank = -2; }));
+  CHECK(refused([](job_image& entry) { std::swap(entry.slot_images[0], entry.slot_images[1]); }));
+  CHECK(refused([](job_image& entry) { entry.slot_images[0].last_rank = -2; }));
 }

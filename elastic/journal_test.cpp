@@ -66,7 +66,7 @@ job_image image_of(std::uint64_t generation) {
   job_image image;
   image.epoch = 1;
   image.generation = generation;
-  image.seats = {{0, true, true, false, false, 0, {}, "host", "alpha", "127.0.0.1:1", 77}};
+  image.slot_images = {{0, true, true, false, false, 0, {}, "host", "alpha", "127.0.0.1:1", 77}};
   return image;
 }
 
@@ -248,13 +248,13 @@ TEST_CASE("a journal stays as long as some of its snapshots") {
   const auto book = opened(place.file());
   auto image = image_of(1);
   for (std::int32_t slot = 1; slot < 40; ++slot) {
-    image.seats.push_back(image.seats.front());
-    image.seats.back().slot = slot;
+    image.slot_images.push_back(image.slot_images.front());
+    image.slot_images.back().slot = slot;
   }
   std::uintmax_t longest = 0;
   for (int i = 0; i < 2000; ++i) {
     image.changes = static_cast<std::uint64_t>(i);
-    image.seats[static_cast<std::size_t>(i % 40)].last_rank = i % 7;
+    image.slot_images[static_cast<std::size_t>(i % 40)].last_rank = i % 7;
     REQUIRE_FALSE(book->remember(image));
     longest = std::max(longest, std::filesystem::file_size(place.file()));
   }
@@ -279,7 +279,7 @@ TEST_CASE("what is remembered after a new file could not be kept is in the file 
   disk->fails = true;
   while (!book->behind()) { // until the file has grown enough to be written anew
     ++image.changes;
-    image.seats.front().last_rank = static_cast<std::int32_t>(image.changes % 7);
+    image.slot_images.front().last_rank = static_cast<std::int32_t>(image.changes % 7);
     static_cast<void>(book->remember(image));
     REQUIRE(image.changes < 10000);
   }

@@ -26,15 +26,15 @@ membership::membership(membership_rules rules, std::uint64_t epoch) : formation_
   if (rules.elastic)
     return;
   for (std::int32_t slot = 0; slot < rules.size; ++slot) {
-    seats_.expect(slot, {});
-    seats_.at(slot).awaited = true;
+    slots_.expect(slot, {});
+    slots_.at(slot).awaited = true;
   }
 }
 
 membership membership::restored(const job_image& image, std::uint64_t epoch) {
   membership job{{image.size, image.elastic, image.minimum, image.limit}, epoch};
   job.generation_ = generation_record::restored(image);
-  job.seats_.restore(image.seats);
+  job.slots_.restore(image.slot_images);
   return job;
 }
 
@@ -47,18 +47,18 @@ job_image membership::image() const {
   image.limit = rules.limit;
   image.elastic = rules.elastic;
   generation_.store(image);
-  image.seats = seats_.image(running());
+  image.slot_images = slots_.image(running());
   return image;
 }
 
 std::map<std::int32_t, route> membership::waiting() const {
-  return running() ? std::map<std::int32_t, route>{} : seats_.present();
+  return running() ? std::map<std::int32_t, route>{} : slots_.present();
 }
 
 // ---- joining ---------------------------------------------------------------------------------------
 
 void membership::expect(std::int32_t slot, const std::string& host) {
-  if (seats_.expect(slot, host))
+  if (slots_.expect(slot, host))
     ++revision_;
 }
 
@@ -75,21 +75,21 @@ membership_decision membership::join(route from, const hello& request) {
     return decision;
   }
   // A process's next hello may overtake its farewell, because two links have no order between them.
-  if (const auto earlier = seats_.link_of_same_process(request)) {
-    auto& seat = seats_.at(request.slot);
-    seat.link.reset();
-    seat.in_generation = false;
-    seat.earlier = earlier;
+  if (const auto earlier = slots_.link_of_same_process(request)) {
+    auto& record = slots_.at(request.slot);
+    record.link.reset();
+    record.in_generation = false;
+    record.earlier = earlier;
     ++revision_;
-    if (seats_.all_left())
+    if (slots_.all_left())
       generation_.end_in_order();
   }
   // A member according to an earlier rendezvous starts anew instead of reconnecting. It is unknown whether it
   // left or lost another member, so its generation ends as by a loss.
-  if (const auto* seat = seats_.find(request.slot);
-      seat && seat->is_absent() && seat->is_of(request.host, request.process))
+  if (const auto* record = slots_.find(request.slot);
+      record && record->is_absent() && record->is_of(request.host, request.process))
     lose(request.slot, "has left while there was no rendezvous", decision);
-  if (auto reason = objection(request, formation_.rules(), seats_)) {
+  if (auto reason = objection(request, formation_.rules(), slots_)) {
     if (reason->culprit >= 0 && reason->culprit != request.slot)
       decision.consequences.push_back({request.slot, reason->culprit});
     decision.refusals.push_back({from, std::move(*reason)});
@@ -102,23 +102,23 @@ membership_decision membership::join(route from, const hello& request) {
 }
 
 void membership::take_seat(route from, const hello& request, membership_decision& decision) {
-  auto& seat = seats_.at(request.slot);
-  seat.link = from;
-  seat.announced = request;
-  if (seat.earlier)
+  auto& record = slots_.at(request.slot);
+  record.link = from;
+  record.announced = request;
+  if (record.earlier)
     ++revision_; // image() describes it as a member
   // The process never learned of any generation, so it was not in the last one either. In the first generation
   // this makes no difference, because no member precedes another.
-  if (std::exchange(seat.untold, false) && request.epoch == 0 && generation() > 1) {
-    seat.last_rank = -1;
+  if (std::exchange(record.untold, false) && request.epoch == 0 && generation() > 1) {
+    record.last_rank = -1;
     ++revision_;
   }
   const auto stays = [](const auto& entry) { return entry.second.in_generation && !entry.second.retired; };
   // A member that says hello again before the last farewell is not new.
-  const bool is_new = seat.last_rank < 0;
+  const bool is_new = record.last_rank < 0;
   const auto& rules = formation_.rules();
   if (rules.elastic && is_new && running() &&
-      std::count_if(seats_.begin(), seats_.end(), stays) < rules.limit)
+      std::count_if(slots_.begin(), slots_.end(), stays) < rules.limit)
     change(false, decision);
 }
 
@@ -129,18 +129,18 @@ membership_decision membership::come_back(route from, const returning& request) 
     decision.superseded_from = from;
     return decision;
   }
-  auto verdict = check_return(from, request, seats_, generation_);
-  switch (verdict.result) {
-  case return_verdict::kind::turned_away:
-    decision.refusals.push_back({from, std::move(verdict.reason)});
+  auto decision_on_return = check_return(from, request, slots_, generation_);
+  switch (decision_on_return.result) {
+  case return_decision::kind::turned_away:
+    decision.refusals.push_back({from, std::move(decision_on_return.reason)});
     break;
-  case return_verdict::kind::generation_ended:
+  case return_decision::kind::generation_ended:
     decision.notices.push_back(
         {from,
          {request.generation, -1, "has ended this generation while the rendezvous could not be reached"}});
     break;
-  case return_verdict::kind::resumes:
-    seats_.at(request.slot).link = from;
+  case return_decision::kind::resumes:
+    slots_.at(request.slot).link = from;
     const auto changes = generation_.pending_changes();
     decision.resumptions.push_back({from, {generation(), epoch_, changes.count, changes.removals_only}});
   }
@@ -152,23 +152,23 @@ membership_decision membership::come_back(route from, const returning& request) 
 membership_decision membership::leave(route from, std::uint64_t generation) {
   membership_decision decision;
   if (const auto slot = slot_of(from)) {
-    auto& seat = seats_.at(*slot);
+    auto& record = slots_.at(*slot);
     // Merely dropping the link would hide from the other members that this one is gone.
     if (generation != this->generation())
       lose(*slot,
            "left generation " + std::to_string(generation) + ", but is in generation " +
                std::to_string(this->generation()),
            decision);
-    seat.link.reset();
-    if (generation == this->generation() && std::exchange(seat.in_generation, false))
+    record.link.reset();
+    if (generation == this->generation() && std::exchange(record.in_generation, false))
       ++revision_;
-    if (seats_.all_left())
+    if (slots_.all_left())
       generation_.end_in_order();
     start_if_ready(decision);
   }
-  for (auto& [slot, seat] : seats_)
-    if (seat.earlier == from) {
-      seat.earlier.reset();
+  for (auto& [slot, record] : slots_)
+    if (record.earlier == from) {
+      record.earlier.reset();
       ++revision_;
     }
   return decision;
@@ -176,15 +176,15 @@ membership_decision membership::leave(route from, std::uint64_t generation) {
 
 membership_decision membership::retire(std::int32_t slot) {
   membership_decision decision;
-  auto* seat = seats_.find(slot);
-  if (!seat || std::exchange(seat->retired, true))
+  auto* record = slots_.find(slot);
+  if (!record || std::exchange(record->retired, true))
     return decision;
   ++revision_;
-  seat->awaited = false;
-  if (seat->in_generation)
+  record->awaited = false;
+  if (record->in_generation)
     change(true, decision);
-  else if (seat->link)
-    decision.refusals.push_back({*std::exchange(seat->link, {}), taken_out(slot)});
+  else if (record->link)
+    decision.refusals.push_back({*std::exchange(record->link, {}), taken_out(slot)});
   start_if_ready(decision);
   return decision;
 }
@@ -200,9 +200,9 @@ membership_decision membership::nobody_comes() {
 void membership::change(bool removal, membership_decision& decision) {
   ++revision_;
   generation_.change(removal);
-  for (const auto& [slot, seat] : seats_)
-    if (seat.in_generation && seat.link)
-      decision.warnings.push_back({*seat.link, generation_.pending_changes()});
+  for (const auto& [slot, record] : slots_)
+    if (record.in_generation && record.link)
+      decision.warnings.push_back({*record.link, generation_.pending_changes()});
 }
 
 // ---- losses ----------------------------------------------------------------------------------------
@@ -210,17 +210,17 @@ void membership::change(bool removal, membership_decision& decision) {
 membership_decision membership::disconnect(route from, const std::string& reason) {
   membership_decision decision;
   if (const auto slot = slot_of(from)) {
-    auto& seat = seats_.at(*slot);
-    seat.link.reset();
-    if (formation_.rules().elastic && std::exchange(seat.awaited, false))
+    auto& record = slots_.at(*slot);
+    record.link.reset();
+    if (formation_.rules().elastic && std::exchange(record.awaited, false))
       ++revision_;
     lose(*slot, reason, decision);
     start_if_ready(decision);
   }
   // The process had said hello again, but its earlier link ended without a farewell.
-  for (auto& [slot, seat] : seats_)
-    if (seat.earlier == from) {
-      seat.earlier.reset();
+  for (auto& [slot, record] : slots_)
+    if (record.earlier == from) {
+      record.earlier.reset();
       if (running())
         end_generation(slot, reason, decision);
       start_if_ready(decision);
@@ -233,7 +233,7 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   if (!knows(slot))
     return decision;
   ++revision_;
-  seats_.end_process(slot, reason);
+  slots_.end_process(slot, reason);
   lose(slot, reason, decision);
   if (!formation_.rules().elastic)
     refuse_waiting("the job cannot form: slot " + std::to_string(slot) + " " + reason, decision, slot);
@@ -243,7 +243,7 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
 
 membership_decision membership::report(route from, const lost& loss) {
   membership_decision decision;
-  const auto reporter = seats_.reporter_of(from);
+  const auto reporter = slots_.reporter_of(from);
   if (!reporter || loss.generation != generation())
     return decision;
   const auto slot = generation_.slot_of_rank(loss.rank);
@@ -254,9 +254,9 @@ membership_decision membership::report(route from, const lost& loss) {
     return decision;
   }
   // A member that has said hello again meanwhile is alive and keeps its place in the next generation.
-  auto& seat = seats_.at(*slot);
-  if (formation_.rules().elastic && loss.stuck && running() && seat.in_generation)
-    seat.awaited = false;
+  auto& record = slots_.at(*slot);
+  if (formation_.rules().elastic && loss.stuck && running() && record.in_generation)
+    record.awaited = false;
   lose(*slot, loss.reason, decision);
   start_if_ready(decision); // all others may be waiting already
   return decision;
@@ -266,7 +266,7 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
   membership_decision decision;
   if (!formation_.rules().elastic || generation != this->generation())
     return decision;
-  const auto given_up = seats_.give_up_missing(running());
+  const auto given_up = slots_.give_up_missing(running());
   if (running() && given_up.empty())
     return decision;
   ++revision_;
@@ -277,7 +277,7 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
 }
 
 void membership::lose(std::int32_t slot, const std::string& reason, membership_decision& decision) {
-  if (running() && seats_.at(slot).in_generation)
+  if (running() && slots_.at(slot).in_generation)
     end_generation(slot, reason, decision);
 }
 
@@ -287,26 +287,26 @@ void membership::end_generation(std::int32_t culprit, const std::string& reason,
                                 membership_decision& decision) {
   ++revision_;
   generation_.end_by_loss();
-  auto& lost_seat = seats_.at(culprit);
-  const auto rank = lost_seat.last_rank;
-  if (!lost_seat.awaited)
-    lost_seat.last_rank = -1;
-  for (auto& [slot, seat] : seats_) {
-    if (!seat.in_generation)
+  auto& lost_slot = slots_.at(culprit);
+  const auto rank = lost_slot.last_rank;
+  if (!lost_slot.awaited)
+    lost_slot.last_rank = -1;
+  for (auto& [slot, record] : slots_) {
+    if (!record.in_generation)
       continue; // it has left already, and may be waiting for the next generation
-    if (seat.link)
-      decision.notices.push_back({*seat.link, lost{generation(), rank, reason}});
+    if (record.link)
+      decision.notices.push_back({*record.link, lost{generation(), rank, reason}});
     if (slot != culprit)
       decision.consequences.push_back({slot, culprit});
-    seat.in_generation = false;
-    seat.link.reset();
+    record.in_generation = false;
+    record.link.reset();
   }
 }
 
 // ---- the next generation ---------------------------------------------------------------------------
 
 void membership::start_if_ready(membership_decision& decision) {
-  auto formed = formation_.decide(seats_, generation_);
+  auto formed = formation_.decide(slots_, generation_);
   if (!formed.refusal.empty())
     refuse_waiting(formed.refusal, decision);
   if (!formed.start)
@@ -316,10 +316,10 @@ void membership::start_if_ready(membership_decision& decision) {
   std::vector<std::int32_t> slots_by_rank;
   for (const auto& member : next.members) {
     const auto joined_late = next.joined_late[slots_by_rank.size()];
-    decision.admissions.push_back({*seats_.at(member.slot).link, member.rank, joined_late});
+    decision.admissions.push_back({*slots_.at(member.slot).link, member.rank, joined_late});
     slots_by_rank.push_back(member.slot);
   }
-  seats_.start_generation(slots_by_rank, formation_.rules().elastic);
+  slots_.start_generation(slots_by_rank, formation_.rules().elastic);
   generation_.start(std::move(slots_by_rank), next.state_generation);
   decision.roster = roster_of(std::move(next), generation(), epoch_);
 }
@@ -332,16 +332,16 @@ void membership::refuse_waiting(const std::string& reason, membership_decision& 
                                 std::int32_t culprit) {
   if (running())
     return;
-  const auto is_left_alone = [&](const member_seat& seat) {
-    return formation_.rules().elastic && generation() > 0 && seat.last_rank < 0 &&
-           seat.announced.state_generation == 0 && !generation_.has(seat.announced.slot);
+  const auto is_left_alone = [&](const slot_record& record) {
+    return formation_.rules().elastic && generation() > 0 && record.last_rank < 0 &&
+           record.announced.state_generation == 0 && !generation_.has(record.announced.slot);
   };
-  for (auto& [slot, seat] : seats_)
-    if (seat.link && !seat.in_generation && !is_left_alone(seat)) {
-      decision.refusals.push_back({*seat.link, {reason, false, culprit}});
+  for (auto& [slot, record] : slots_)
+    if (record.link && !record.in_generation && !is_left_alone(record)) {
+      decision.refusals.push_back({*record.link, {reason, false, culprit}});
       if (culprit >= 0)
         decision.consequences.push_back({slot, culprit});
-      seat.link.reset();
+      record.link.reset();
     }
 }
 

@@ -24,7 +24,7 @@
 #include "elastic/generation_record.hpp"
 #include "elastic/membership_decision.hpp"
 #include "elastic/membership_rules.hpp"
-#include "elastic/seat_table.hpp"
+#include "elastic/slot_table.hpp"
 #include "messages/wire/job_image.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
@@ -84,19 +84,19 @@ public:
 
   std::uint64_t epoch() const { return epoch_; }
   /// The slot of the member, or waiting process, with this link; empty if there is none.
-  std::optional<std::int32_t> slot_of(route from) const { return seats_.slot_of(from); }
+  std::optional<std::int32_t> slot_of(route from) const { return slots_.slot_of(from); }
   std::uint64_t generation() const { return generation_.number(); }
   bool running() const { return generation_.running(); }
   /// The slots of the running generation, or of the last one, by rank.
   const std::vector<std::int32_t>& slots() const { return generation_.slots(); }
-  bool knows(std::int32_t slot) const { return seats_.find(slot) != nullptr; }
+  bool knows(std::int32_t slot) const { return slots_.find(slot) != nullptr; }
   /// Whether some processes wait for others: no generation runs, and at least one has said hello.
-  bool forming() const { return !running() && seats_.some_present(); }
+  bool forming() const { return !running() && slots_.some_present(); }
   /// The links of the processes that wait, by slot.
   std::map<std::int32_t, route> waiting() const;
   /// The members that the next generation waits for, by slot. `size` also counts members whose slots are not
   /// known yet. The caller sets `waited_seconds` and `report`.
-  awaited missing() const { return formation_.missing(seats_, generation_); }
+  awaited missing() const { return formation_.missing(slots_, generation_); }
 
 private:
   void take_seat(route from, const hello& request, membership_decision& decision);
@@ -109,7 +109,7 @@ private:
   void refuse_waiting(const std::string& reason, membership_decision& decision, std::int32_t culprit = -1);
 
   formation formation_;
-  seat_table seats_;
+  slot_table slots_;
   generation_record generation_; ///< the running one, or else the last one
   std::uint64_t epoch_;
   std::uint64_t revision_ = 1; ///< incremented whenever image() changes

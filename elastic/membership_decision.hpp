@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "elastic/seat_table.hpp"
+#include "elastic/slot_table.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
 

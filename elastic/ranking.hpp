@@ -17,7 +17,8 @@ struct candidate {
 };
 
 /// Returns the members in rank order. Members of the previous generation come first and keep their order, so
-/// the oldest remaining one has rank 0. New members follow: those with the newest training state first,
+/// the one with the lowest previous rank has rank 0. formation.cpp first resets `last_rank` of members without the
+/// newest training state. New members follow: those with the newest training state first,
 /// because rank 0 gives its state to all, then by slot. Candidates beyond `limit` are left out.
 std::vector<member> ranked(std::vector<candidate> candidates, std::size_t limit);
 

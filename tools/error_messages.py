@@ -55,7 +55,8 @@ MAKER = re.compile(
     r"\{\s*return\s*(?:error\s*)?\{\s*error_kind::\w+,[^;]*\b(?P=text)\b"
 )
 TEXT_FUNCTION = re.compile(
-    r"^(?:static )?std::string [\w:]*(?:refusal|objection|complaint|warning|notice)\w*\([^;{]*\{.*?^\}", re.S | re.M
+    r"^(?:static |inline )?std::string [\w:]*(?:refusal|objection|complaint|warning|notice)\w*\([^;{]*\{.*?^\}",
+    re.S | re.M,
 )
 ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t", "\\'": "'"}
 

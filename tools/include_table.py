@@ -172,9 +172,10 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
         "messages/wire",
     ],
-    "bindings/kernels/jax": [],
-    "bindings/kernels/mxnet": [],
-    "bindings/kernels/tensorflow": [],
+    "bindings/kernels": [],
+    "bindings/kernels/jax": ["bindings/kernels"],
+    "bindings/kernels/mxnet": ["bindings/kernels"],
+    "bindings/kernels/tensorflow": ["bindings/kernels"],
     "bindings/python/farandole/xla": [],
     "bindings/cxx": [
         "actors/member",

@@ -31,7 +31,7 @@ struct set_entered {
   std::uint32_t number = 0; ///< the set's number in envelopes; 0 for the global set
   std::vector<std::int32_t> ranks;
   envelope_actor worker;           ///< the set client: receives schedules
-  envelope_actor mover;            ///< the path connector: receives the path addresses of all members
+  envelope_actor connector;        ///< the path connector: receives the path addresses of all members
   envelope_actor negotiator;       ///< receives requests
   envelope_actor address_exchange; ///< receives the path addresses of each member
   envelope_actor relay;            ///< receives requests of the members below it, and schedules

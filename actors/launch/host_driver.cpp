@@ -73,7 +73,7 @@ void host_driver_state::finished(const slot_finished& event) {
   self_->quit();
 }
 
-void host_driver_state::summarise(const root_cause::verdict& cause) {
+void host_driver_state::summarise(const root_cause::conclusion& cause) {
   const auto& slot = spec_.slots.at(static_cast<std::size_t>(cause.slot));
   for (const auto& line :
        failure_summary({std::to_string(cause.slot), cause.code, slot.host, cause.text,

@@ -58,7 +58,7 @@ private:
   void finished(const slot_finished& event);
   void follow(const job_ending::step& step);
   void say(const std::string& line);
-  void summarise(const root_cause::verdict& cause);
+  void summarise(const root_cause::conclusion& cause);
 
   host_driver_actor::pointer self_;
   host_driver_spec spec_;

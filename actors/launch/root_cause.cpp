@@ -98,18 +98,18 @@ std::int32_t root_cause::slot_of(std::int32_t rank) const {
   return rank >= 0 && place < slots_.size() ? slots_[place] : -1;
 }
 
-auto root_cause::judge() const -> std::optional<verdict> {
+auto root_cause::judge() const -> std::optional<conclusion> {
   if (failures_.empty())
     return std::nullopt;
   const auto cause = std::find_if(failures_.begin(), failures_.end(), [this](const failure& failure) {
     return culprit_of(failure.slot) == failure.slot;
   });
   if (cause != failures_.end())
-    return verdict{cause->slot, cause->code, text_of(cause->slot), cause->ran};
+    return conclusion{cause->slot, cause->code, text_of(cause->slot), cause->ran};
   // The process at fault has exited with code 0, or had not ended before the launcher sent signals.
   const auto& first = failures_.front();
   const auto culprit = culprit_of(first.slot);
-  return verdict{culprit, first.code, text_of(culprit)};
+  return conclusion{culprit, first.code, text_of(culprit)};
 }
 
 } // namespace farandole

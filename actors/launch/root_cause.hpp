@@ -22,7 +22,7 @@ namespace farandole {
 
 class root_cause {
 public:
-  struct verdict {
+  struct conclusion {
     std::int32_t slot = 0;
     int code = 0;     ///< the launcher's exit code; not 0
     std::string text; ///< "exited with code 3", to follow the process's name
@@ -47,7 +47,7 @@ public:
   /// Returns the slot whose end made this slot fail, as far as is known now, or the slot itself.
   std::int32_t culprit_of(std::int32_t slot) const;
   /// Returns the cause, or nothing if no process has failed.
-  std::optional<verdict> judge() const;
+  std::optional<conclusion> judge() const;
 
 private:
   struct failure {

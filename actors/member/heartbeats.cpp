@@ -65,7 +65,7 @@ void heartbeats_state::tell(std::int32_t neighbour) {
   else if (!withdraws && shares_memory_with(neighbour))
     return;
   const address from{setup_.shared->generation, 0, setup_.shared->rank};
-  caf::anon_send(setup_.post, neighbour_message{neighbour, encode(from, news)});
+  caf::anon_send(setup_.router, neighbour_message{neighbour, encode(from, news)});
 }
 
 bool heartbeats_state::shares_memory_with(std::int32_t rank) const {

@@ -20,7 +20,7 @@ namespace farandole {
 struct heartbeats_setup {
   std::shared_ptr<shared_member_state> shared; ///< rank, members and tree must be set
   stuck_rules rules;
-  caf::actor post;   ///< the message router; receives neighbour_message
+  caf::actor router; ///< the message router; receives neighbour_message
   caf::actor member; ///< receives processes_silent
 };
 

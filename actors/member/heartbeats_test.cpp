@@ -26,7 +26,7 @@ public:
     layout.chunk_bytes = 4096;
     auto made = shm_segment::create(layout);
     REQUIRE(made);
-    window_ = std::move(*made);
+    segment_ = std::move(*made);
     for (std::int32_t rank = 0; rank < count; ++rank) {
       if (rank != absent)
         start(rank, shares_memory);
@@ -38,7 +38,7 @@ public:
   }
   ~crew() {
     for (auto& member : members_) {
-      for (const auto& actor : {member.post, member.root, member.beats})
+      for (const auto& actor : {member.router, member.root, member.beats})
         if (actor)
           caf::anon_send_exit(actor, caf::exit_reason::kill);
       member = {};
@@ -74,7 +74,7 @@ public:
 private:
   struct member_entry {
     std::shared_ptr<shared_member_state> shared;
-    caf::actor post, root, beats;
+    caf::actor router, root, beats;
     std::vector<std::int32_t> told;
   };
 
@@ -87,8 +87,8 @@ private:
     entry.shared->tree = std::make_shared<relay_tree>(count);
     if (rank < 2 && shares_memory)
       entry.shared->heartbeats.set(std::make_shared<heartbeat_words>(
-          window_, static_cast<std::uint32_t>(rank), std::vector<std::int32_t>{0, 1}));
-    entry.post = world_.system().spawn([this, rank](caf::event_based_actor* self) -> caf::behavior {
+          segment_, static_cast<std::uint32_t>(rank), std::vector<std::int32_t>{0, 1}));
+    entry.router = world_.system().spawn([this, rank](caf::event_based_actor* self) -> caf::behavior {
       return {[this, rank, self](const neighbour_message& event) {
         ++sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(event.rank)];
         if (const auto& to = members_[static_cast<std::size_t>(event.rank)].beats)
@@ -103,11 +103,11 @@ private:
       }};
     });
     entry.beats = caf::actor_cast<caf::actor>(
-        world_.system().spawn(heartbeats, heartbeats_setup{entry.shared, {}, entry.post, entry.root}));
+        world_.system().spawn(heartbeats, heartbeats_setup{entry.shared, {}, entry.router, entry.root}));
   }
 
   simulation world_;
-  std::shared_ptr<shm_segment> window_;
+  std::shared_ptr<shm_segment> segment_;
   std::array<member_entry, count> members_;
   std::array<std::array<std::size_t, count>, count> sent_{};
 };

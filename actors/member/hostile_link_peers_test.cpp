@@ -190,17 +190,17 @@ private:
 // ---- a member's post -----------------------------------------------------------------------------
 
 /// Of rank 0, which ranks 1 and 2 call.
-class attacked_post final : public attacked_links {
+class attacked_router final : public attacked_links {
 public:
-  attacked_post(job_state state, behaviour attack) : attacked_links(state, attack) {
+  attacked_router(job_state state, behaviour attack) : attacked_links(state, attack) {
     lie_ = request_of(1); // without a greeting
     message_router_setup setup;
     setup.member = caf::actor_cast<member_actor>(right.owner());
     setup.links = right.settings;
     setup.log = &right.log;
-    post_ = right.system.get().spawn(message_router, std::move(setup));
+    router_ = right.system.get().spawn(message_router, std::move(setup));
     auto listening =
-        listen(right.system.get(), "127.0.0.1", 0, caf::actor_cast<caf::actor>(post_), right.settings);
+        listen(right.system.get(), "127.0.0.1", 0, caf::actor_cast<caf::actor>(router_), right.settings);
     REQUIRE(listening);
     listener_ = listening->handle;
     port_ = listening->port;
@@ -242,7 +242,7 @@ public:
   }
   void end() override {
     caf::anon_send(listener_, close_atom::value);
-    wait_for_end_of(caf::actor_cast<caf::actor>(post_));
+    wait_for_end_of(caf::actor_cast<caf::actor>(router_));
   }
 
 private:
@@ -265,10 +265,10 @@ private:
     entered.tree = std::make_shared<relay_tree>(hosts, relay_options{2, 8});
     const auto all = caf::actor_cast<envelope_actor>(right.owner());
     entered.global = {0, {}, all, all, all, all, all};
-    caf::anon_send(post_, std::move(entered));
+    caf::anon_send(router_, std::move(entered));
   }
 
-  message_router_actor post_;
+  message_router_actor router_;
   caf::actor listener_;
 };
 
@@ -276,5 +276,5 @@ private:
 
 TEST_CASE("a listener of links withstands every hostile peer in every state, and serves the honest ones",
           "[hostile]") {
-  besiege({row_of<attacked_rendezvous>("the rendezvous"), row_of<attacked_post>("a member's post")});
+  besiege({row_of<attacked_rendezvous>("the rendezvous"), row_of<attacked_router>("a member's post")});
 }

@@ -46,8 +46,8 @@ void member_state::begin(member_setup setup) {
   mail.rendezvous_ip = setup_.rendezvous_ip;
   mail.rendezvous_port = setup_.rendezvous_port;
   mail.log = setup_.log;
-  post_ = self->spawn(message_router, std::move(mail));
-  self->monitor(post_);
+  router_ = self->spawn(message_router, std::move(mail));
+  self->monitor(router_);
   if (setup_.rendezvous_ip.empty()) {
     welcome alone;
     alone.generation = 1;
@@ -58,7 +58,7 @@ void member_state::begin(member_setup setup) {
     return welcomed(alone);
   }
   auto listening =
-      listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(post_), setup_.links);
+      listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(router_), setup_.links);
   if (!listening)
     return fail_start(listening.error());
   listener_ = listening->handle;
@@ -145,7 +145,7 @@ void member_state::start_generation() {
   setup.generation = generation_;
   setup.settings = setup_.settings;
   setup.secret = setup_.secret;
-  setup.post = post_;
+  setup.router = router_;
   setup.member = me;
   setup.log = setup_.log;
   if (setup_.simulate)
@@ -162,9 +162,9 @@ void member_state::start_generation() {
   };
   auto entered = [this](const set_actors& actors) {
     worker_ = actors.worker;
-    mover_ = actors.connector;
+    connector_ = actors.connector;
     auto& shared = *setup_.shared;
-    caf::anon_send(post_,
+    caf::anon_send(router_,
                    generation_entered{generation_, shared.rank, shared.members, shared.tree,
                                       actors.entered(0, {}), caf::actor_cast<envelope_actor>(heartbeats_)});
   };
@@ -272,15 +272,15 @@ void member_state::faulted(const member_fault& event) {
 
 void member_state::report(const lost& loss) {
   address from{generation_, 0, setup_.shared->rank};
-  self->send(post_, rendezvous_message{encode(from, loss)});
+  self->send(router_, rendezvous_message{encode(from, loss)});
 }
 
 void member_state::down(const caf::down_msg& down_message) {
-  if (post_ && down_message.source == post_.address()) {
+  if (router_ && down_message.source == router_.address()) {
     if (!std::exchange(told_.end, true))
       setup_.shared->ended.set_value();
     if (stage_ != stage::out)
-      broke("the post of this member ended: " + to_string(down_message.reason));
+      broke("the message router of this member ended: " + to_string(down_message.reason));
     return;
   }
   auto present =
@@ -307,7 +307,7 @@ void member_state::leave(departure manner) {
 void member_state::withdraw() {
   address from{generation_, 0, setup_.shared->rank};
   if (stage_ == stage::in)
-    self->send(post_, rendezvous_message{encode(from, leaving{generation_})});
+    self->send(router_, rendezvous_message{encode(from, leaving{generation_})});
 }
 
 // Other members may complete the start and leave again before this member's paths are connected. Then connected()
@@ -318,7 +318,7 @@ void member_state::ended_in_order(const generation_ended& event) {
     return;
   stage_ = stage::leaving;
   setup_.shared->alive = false;
-  self->send(mover_, drained_atom::value);
+  self->send(connector_, drained_atom::value);
   self->send(sets_, event);
   auto patience = setup_.settings.duration(setting::shutdown_timeout);
   leave_until_ = now(self) + patience;
@@ -341,7 +341,7 @@ void member_state::say_farewell() {
   if (std::exchange(told_.farewell, true))
     return;
   address from{generation_, 0, setup_.shared->rank};
-  self->send(post_,
+  self->send(router_,
              rendezvous_message{encode(from, farewell{generation_, ended_->departed, ended_->interrupted})});
   over(ended_->reason, true);
 }
@@ -365,19 +365,19 @@ void member_state::over(const error& reason, bool in_order) {
   setup_.shared->alive = false;
   if (worker_)
     self->send(worker_, generation_over{reason});
-  if (mover_)
-    self->send(mover_, generation_over{reason});
+  if (connector_)
+    self->send(connector_, generation_over{reason});
   if (sets_)
     self->send(sets_, generation_over{reason});
   if (listener_)
     caf::anon_send(listener_, close_atom::value);
-  self->send(post_, close_atom::value);
+  self->send(router_, close_atom::value);
 }
 
 // The runtime is being destroyed: ends all actors of this member.
 void member_state::take_down(const caf::error& reason) {
   over(shut_down());
-  self->send_exit(post_, reason);
+  self->send_exit(router_, reason);
   if (sets_)
     self->send_exit(sets_, reason);
   if (tree_)

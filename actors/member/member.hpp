@@ -119,12 +119,12 @@ private:
   int undrained_ = 2;                     ///< leaving: the global set's lane, and all other sets as one
   instant leave_until_{};                 ///< leaving: deadline for waiting for other members
   std::uint64_t generation_ = 0;
-  message_router_actor post_;
+  message_router_actor router_;
   caf::actor listener_;
   caf::actor tree_; ///< the supervisor of the generation's actors
   process_set_manager_actor sets_;
   set_client_actor worker_;
-  path_connector_actor mover_;
+  path_connector_actor connector_;
   std::set<std::int32_t> still_linked_; ///< members below in the relay tree whose links are open
   lost suspect_;                        ///< suspected loss that the rendezvous has not confirmed yet
   stuck_rules stuck_;

@@ -60,11 +60,11 @@ void member_state::call_rendezvous() {
   const auto& me = setup_.introduce;
   if (!tree_) {
     setup_.deadline->pause(now(self));
-    return self->send(post_, rendezvous_call{encode(address{}, me)});
+    return self->send(router_, rendezvous_call{encode(address{}, me)});
   }
   const auto rank = setup_.shared->rank;
   const returning returning{wire_version, generation_, rank, me.slot, me.host, me.process, me.epoch};
-  self->send(post_, rendezvous_call{encode(address{generation_, 0, rank}, returning)});
+  self->send(router_, rendezvous_call{encode(address{generation_, 0, rank}, returning)});
 }
 
 void member_state::resumed_by(const resumed& event) {
@@ -111,7 +111,7 @@ bool member_state::obeys(std::uint64_t epoch) {
       setup_.log->warning("a rendezvous of epoch " + epoch_text(epoch) +
                           " has no say: this process has obeyed one of epoch " +
                           epoch_text(setup_.introduce.epoch));
-    self->send(post_, rendezvous_message{encode(address{}, superseded{setup_.introduce.epoch})});
+    self->send(router_, rendezvous_message{encode(address{}, superseded{setup_.introduce.epoch})});
     return false;
   }
   setup_.introduce.epoch = *setup_.obeyed = epoch;

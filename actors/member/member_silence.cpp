@@ -11,7 +11,7 @@ void member_state::start_heartbeats() {
     return;
   stuck_ = stuck_rules::of(setup_.settings);
   heartbeats_ =
-      self->spawn(heartbeats, heartbeats_setup{setup_.shared, stuck_, caf::actor_cast<caf::actor>(post_),
+      self->spawn(heartbeats, heartbeats_setup{setup_.shared, stuck_, caf::actor_cast<caf::actor>(router_),
                                                caf::actor_cast<caf::actor>(self)});
 }
 
@@ -60,7 +60,7 @@ void member_state::give_up_neighbours(bool in_order) {
     gone.ranks.assign(below.begin(), below.end());
     gone.ranks.push_back(shared.tree->parent(shared.rank));
   }
-  self->send(post_, std::move(gone));
+  self->send(router_, std::move(gone));
 }
 
 } // namespace farandole

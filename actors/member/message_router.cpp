@@ -365,7 +365,7 @@ void message_router_state::route(const envelope& message) {
     return from_leader ? send_down(message) : void();
   case wire::Envelope::Body::INTRODUCTIONS:
     if (from_leader && present)
-      hand(set.mover);
+      hand(set.connector);
     return from_leader ? send_down(message) : void();
   default:
     return; // objection() has refused all other kinds

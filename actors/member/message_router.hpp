@@ -33,7 +33,7 @@ struct message_router_setup {
 };
 
 struct message_router_state {
-  static inline const char* name = "post";
+  static inline const char* name = "message_router";
 
   explicit message_router_state(message_router_actor::pointer owner) : self(owner) {}
   void begin(message_router_setup setup);

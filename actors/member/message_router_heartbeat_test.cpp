@@ -18,7 +18,7 @@ namespace {
 class bench {
 public:
   bench() : world_(1) {
-    post_ = world_.system().spawn(message_router, message_router_setup{});
+    router_ = world_.system().spawn(message_router, message_router_setup{});
     beats_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const envelope& message) { heartbeats_from.push_back(message.source()); }};
     });
@@ -27,7 +27,7 @@ public:
         return {[this, rank](const envelope&) { ++sent[rank]; }, [this, rank](close_atom) { ++closed[rank]; },
                 [this, rank](cut_atom) { ++cut[rank]; }};
       });
-      caf::anon_send(post_, link_opened{number(rank), links_[rank], "10.0.0.1:1", true});
+      caf::anon_send(router_, link_opened{number(rank), links_[rank], "10.0.0.1:1", true});
       hear(rank, encode(address{1, 0, rank}, greeting{wire_version, rank}));
     }
     generation_entered entered;
@@ -35,25 +35,25 @@ public:
     entered.members.resize(3);
     entered.tree = std::make_shared<relay_tree>(3);
     entered.heartbeats = caf::actor_cast<envelope_actor>(beats_);
-    caf::anon_send(post_, entered);
+    caf::anon_send(router_, entered);
     world_.run_until_quiet();
   }
   ~bench() {
-    for (const auto& actor : {caf::actor_cast<caf::actor>(post_), beats_, links_[1], links_[2]})
+    for (const auto& actor : {caf::actor_cast<caf::actor>(router_), beats_, links_[1], links_[2]})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
-    post_ = nullptr;
+    router_ = nullptr;
     beats_ = nullptr;
     links_.clear();
     world_.run_until_idle();
   }
 
   void hear(std::int32_t neighbour, const envelope& message) {
-    caf::anon_send(post_, link_received{number(neighbour), message});
+    caf::anon_send(router_, link_received{number(neighbour), message});
     world_.run_until_quiet();
   }
   template <class Message>
   void say(const Message& value) {
-    caf::anon_send(post_, value);
+    caf::anon_send(router_, value);
     world_.run_until_quiet();
   }
 
@@ -64,7 +64,7 @@ private:
   static link_id number(std::int32_t rank) { return 100 + static_cast<link_id>(rank); }
 
   simulation world_;
-  message_router_actor post_;
+  message_router_actor router_;
   caf::actor beats_;
   std::map<std::int32_t, caf::actor> links_;
 };

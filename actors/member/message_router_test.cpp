@@ -48,15 +48,15 @@ public:
     setup.links.simulated = std::make_shared<no_network>();
     setup.rendezvous_ip = "127.0.0.1";
     setup.log = &log_;
-    post_ = world_.system().spawn(message_router, std::move(setup));
+    router_ = world_.system().spawn(message_router, std::move(setup));
   }
   ~bench() {
-    caf::anon_send_exit(post_, caf::exit_reason::kill);
+    caf::anon_send_exit(router_, caf::exit_reason::kill);
     for (auto& [id, link] : links_)
       caf::anon_send_exit(link, caf::exit_reason::kill);
     caf::anon_send_exit(ear_, caf::exit_reason::kill);
     links_.clear();
-    post_ = nullptr;
+    router_ = nullptr;
     ear_ = nullptr;
     world_.run_until_idle();
   }
@@ -94,7 +94,7 @@ public:
 private:
   template <class Message>
   void tell(const Message& message) {
-    caf::anon_send(post_, message);
+    caf::anon_send(router_, message);
     REQUIRE(world_.run_until_quiet());
   }
 
@@ -103,7 +103,7 @@ private:
   simulation world_;
   const std::int32_t rank_;
   caf::actor ear_;
-  message_router_actor post_;
+  message_router_actor router_;
   std::map<link_id, caf::actor> links_;
 };
 

@@ -26,10 +26,10 @@ void address_exchange_state::take(const envelope& message) {
   if (place == setup_.ranks.end() || addresses->rank != message.source())
     return blame("it introduced itself as rank " + std::to_string(addresses->rank) +
                  " in a process set where that is not its place");
-  auto& seat = gathered_[static_cast<std::size_t>(place - setup_.ranks.begin())];
-  if (seat)
+  auto& taken_slot = gathered_[static_cast<std::size_t>(place - setup_.ranks.begin())];
+  if (taken_slot)
     return blame("it introduced itself twice");
-  seat = std::move(*addresses);
+  taken_slot = std::move(*addresses);
   if (--missing_ == 0)
     tell_all();
 }
@@ -38,7 +38,7 @@ void address_exchange_state::tell_all() {
   member_path_addresses all;
   for (auto& addresses : gathered_)
     all.members.push_back(*addresses);
-  self_->send(setup_.post, encode(setup_.self, all));
+  self_->send(setup_.router, encode(setup_.self, all));
 }
 
 envelope_actor::behavior_type address_exchange(envelope_actor::stateful_pointer<address_exchange_state> self,

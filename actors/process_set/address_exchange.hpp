@@ -15,7 +15,7 @@ namespace farandole {
 struct address_exchange_setup {
   farandole::address self;
   std::vector<std::int32_t> ranks; ///< global, of all members of the set
-  envelope_actor post;
+  envelope_actor router;
   member_watcher_actor watcher; ///< is told of members that break the protocol
 };
 
@@ -24,7 +24,7 @@ public:
   explicit address_exchange_state(envelope_actor::pointer owner) : self_(owner) {}
   envelope_actor::behavior_type start(address_exchange_setup setup);
 
-  static inline const char* name = "introducer";
+  static inline const char* name = "address_exchange";
 
 private:
   void take(const envelope& message);

@@ -6,8 +6,8 @@
 namespace farandole {
 
 void fast_path_watch::drop_finished() {
-  std::erase_if(slow_, [](const fast_path_operation& boarded_operation) {
-    return !boarded_operation.operation->awaited();
+  std::erase_if(slow_, [](const fast_path_operation& watched_operation) {
+    return !watched_operation.operation->awaited();
   });
 }
 
@@ -17,10 +17,10 @@ void fast_path_watch::add_slow(operation_state_ptr operation, time since) {
 }
 
 void fast_path_watch::look(const std::function<void(operation_state_ptr)>& move) {
-  std::erase_if(watched_, [&move](fast_path_operation& boarded_operation) {
-    auto& operation = *boarded_operation.operation;
+  std::erase_if(watched_, [&move](fast_path_operation& watched_operation) {
+    auto& operation = *watched_operation.operation;
     if (move && operation.can_move() && !operation.handed_on.exchange(true, std::memory_order_acq_rel))
-      move(boarded_operation.operation);
+      move(watched_operation.operation);
     return operation.try_settle(operation_state::runner::nobody) || !is_on_fast_path(operation.now());
   });
 }
@@ -30,14 +30,14 @@ std::vector<stall> fast_path_watch::stalled(time current, std::chrono::nanosecon
                                             std::span<const std::int32_t> ranks) {
   drop_finished();
   std::vector<stall> all;
-  const auto add = [&](const fast_path_operation& boarded_operation) {
-    const auto waited = current - boarded_operation.since;
-    const auto need = boarded_operation.operation->awaited();
+  const auto add = [&](const fast_path_operation& watched_operation) {
+    const auto waited = current - watched_operation.since;
+    const auto need = watched_operation.operation->awaited();
     if (waited <= limit || !need)
       return;
-    auto& seat = *boarded_operation.operation->seat;
-    stall found{boarded_operation.operation->name, waited,
-                seat.fast_path().missing(seat.cell(), boarded_operation.operation->round, *need)};
+    auto& taken_slot = *watched_operation.operation->taken_slot;
+    stall found{watched_operation.operation->name, waited,
+                taken_slot.fast_path().missing(taken_slot.cell(), watched_operation.operation->round, *need)};
     if (!ranks.empty())
       for (auto& rank : found.missing)
         rank = ranks[static_cast<std::size_t>(rank)];
@@ -58,9 +58,9 @@ std::vector<stall> fast_path_watch::stalled(time current, std::chrono::nanosecon
 std::chrono::nanoseconds fast_path_watch::longest_wait(time current) const {
   std::chrono::nanoseconds longest{0};
   for (const auto* waiting : {&watched_, &slow_})
-    for (const auto& boarded_operation : *waiting)
-      if (boarded_operation.operation->awaited())
-        longest = std::max<std::chrono::nanoseconds>(longest, current - boarded_operation.since);
+    for (const auto& watched_operation : *waiting)
+      if (watched_operation.operation->awaited())
+        longest = std::max<std::chrono::nanoseconds>(longest, current - watched_operation.since);
   return longest;
 }
 

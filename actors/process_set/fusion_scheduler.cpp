@@ -7,11 +7,12 @@
 
 namespace farandole {
 
-fusion_scheduler_actor::behavior_type
-fusion_scheduler_state::start(const set_place& position, const fusion_options& options, envelope_actor post) {
+fusion_scheduler_actor::behavior_type fusion_scheduler_state::start(const set_place& position,
+                                                                    const fusion_options& options,
+                                                                    envelope_actor router) {
   position_ = position;
   plan_.emplace(options);
-  post_ = std::move(post);
+  router_ = std::move(router);
   return {
       [this](const negotiation_result_message& message) { decided(*message.decided); },
       [this](const bundle_finished& message) { finished(message.sequence); },
@@ -93,7 +94,7 @@ void fusion_scheduler_state::emit_due() {
 void fusion_scheduler_state::tell(std::int32_t rank, schedule schedule) {
   const address from{position_.generation, position_.set, position_.leader, rank};
   for (auto& message : messages_of(from, std::move(schedule)))
-    self_->send(post_, std::move(message));
+    self_->send(router_, std::move(message));
 }
 
 void fusion_scheduler_state::arm() {
@@ -110,8 +111,8 @@ std::chrono::nanoseconds fusion_scheduler_state::now() const {
 
 fusion_scheduler_actor::behavior_type
 fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
-                 fusion_options options, envelope_actor post) {
-  return self->state.start(position, options, std::move(post));
+                 fusion_options options, envelope_actor router) {
+  return self->state.start(position, options, std::move(router));
 }
 
 } // namespace farandole

@@ -15,7 +15,7 @@ class fusion_scheduler_state {
 public:
   fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
   fusion_scheduler_actor::behavior_type start(const set_place& position, const fusion_options& options,
-                                              envelope_actor post);
+                                              envelope_actor router);
 
   static inline const char* name = "fusion_scheduler";
 
@@ -32,13 +32,13 @@ private:
   fusion_scheduler_actor::pointer self_;
   set_place position_;
   std::optional<fusion> plan_;
-  envelope_actor post_;
+  envelope_actor router_;
   std::optional<std::chrono::nanoseconds> armed_; ///< time of the next tick
   bool ended_ = false;
 };
 
 fusion_scheduler_actor::behavior_type
 fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
-                 fusion_options options, envelope_actor post);
+                 fusion_options options, envelope_actor router);
 
 } // namespace farandole

@@ -28,7 +28,7 @@ struct told {
 class bench {
 public:
   explicit bench(const fusion_options& options = {}) : world_(1) {
-    post_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
+    router_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const envelope& message) {
         auto schedule = decode_schedule(message, 4);
         REQUIRE(schedule);
@@ -37,13 +37,13 @@ public:
       }};
     });
     scheduler_ = world_.system().spawn(fusion_scheduler, set_place{3, 0, 0}, options,
-                                       caf::actor_cast<envelope_actor>(post_));
+                                       caf::actor_cast<envelope_actor>(router_));
   }
   ~bench() {
     caf::anon_send_exit(scheduler_, caf::exit_reason::kill);
-    caf::anon_send_exit(post_, caf::exit_reason::kill);
+    caf::anon_send_exit(router_, caf::exit_reason::kill);
     scheduler_ = nullptr;
-    post_ = nullptr;
+    router_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -62,7 +62,7 @@ public:
 
 private:
   simulation world_;
-  caf::actor post_;
+  caf::actor router_;
   fusion_scheduler_actor scheduler_;
 };
 

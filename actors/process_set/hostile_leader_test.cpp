@@ -32,7 +32,7 @@ public:
     pattern.shared = shared;
     pattern.generation = 1;
     pattern.member = caf::actor_cast<member_actor>(ear_);
-    pattern.post = caf::actor_cast<message_router_actor>(ear_);
+    pattern.router = caf::actor_cast<message_router_actor>(ear_);
     keeper_ = world_.system().spawn(process_set_manager, pattern);
   }
   ~keeper_bench() {
@@ -94,14 +94,14 @@ TEST_CASE("a process set that starts by a number that has been used ends the gen
 TEST_CASE("path addresses that come a second time break the set, and the paths stay as they are",
           "[hostile]") {
   loop_system system;
-  caf::scoped_actor post(system.get());
+  caf::scoped_actor router(system.get());
   lane_thread::wiring wiring;
   wiring.name = "lane";
   path_connector_setup setup;
   setup.set.generation = 1;
   setup.set.members.resize(1);
   setup.self = {1, 0, 0};
-  setup.post = caf::actor_cast<message_router_actor>(post);
+  setup.router = caf::actor_cast<message_router_actor>(router);
   setup.connect_timeout = 1min;
   setup.lane = std::make_shared<lane_thread>(std::move(wiring));
   std::promise<void> connected;
@@ -112,7 +112,7 @@ TEST_CASE("path addresses that come a second time break the set, and the paths s
   const auto tested = system.get().spawn(path_connector, std::move(setup));
 
   member_path_addresses all;
-  post->receive([&](const envelope& own) { all.members.push_back(*decode_path_addresses(own)); });
+  router->receive([&](const envelope& own) { all.members.push_back(*decode_path_addresses(own)); });
   caf::anon_send(tested, encode({1, 0, 0}, all));
   REQUIRE(connected.get_future().wait_for(30s) == std::future_status::ready);
   const auto* paths = lane->paths();

@@ -36,7 +36,7 @@ envelope_actor* route_of(const std::string& actor, set_entered& routes) {
     return &routes.relay;
   if (actor == "worker")
     return &routes.worker;
-  return actor == "path_connector" ? &routes.mover : nullptr;
+  return actor == "path_connector" ? &routes.connector : nullptr;
 }
 
 template <class Number>

@@ -23,7 +23,7 @@ void path_connector_state::begin(path_connector_setup setup) {
 }
 
 void path_connector_state::introduce(const path_addresses& addresses) {
-  self->send(setup_.post, encode(setup_.self, addresses));
+  self->send(setup_.router, encode(setup_.self, addresses));
 }
 
 // Paths are connected only once: at the second time they would be connecting, or in use.

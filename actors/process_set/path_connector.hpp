@@ -21,7 +21,7 @@ struct path_connector_setup {
   path_options paths;
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
-  envelope_actor post;
+  envelope_actor router;
   std::function<void(error)> broke;  ///< called when the paths cannot be used; from any thread
   std::function<void()> ready;       ///< called once connected; from the event loop
   std::function<void()> drained;     ///< called from the lane's thread

@@ -101,13 +101,13 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
   entry.again = again;
   entry.ready = !setup.takes_part();
   auto started = [system = &self->home_system(), shared = setup.shared, place = setup.place,
-                  post = setup.post, known = entry.actors,
+                  router = setup.router, known = entry.actors,
                   built = news(set_told::what::built)](const set_actors& actors) {
     *known = actors;
     shared->sets.built(place);
     auto routes = actors.entered(place->number, place->ranks);
     inject(shared->faults, *system, place->id, shared->rank, actors.scheduler.address(), routes);
-    caf::anon_send(post, std::move(routes));
+    caf::anon_send(router, std::move(routes));
     built();
   };
   entry.tree = self->spawn(supervisor, set_tree(setup, started));
@@ -186,7 +186,7 @@ void process_set_manager_state::fail_if_over(std::uint32_t number) {
 void process_set_manager_state::gone(std::uint32_t number) {
   auto ended = running_.extract(number);
   auto& entry = ended.mapped();
-  caf::anon_send(pattern_.post, set_left{number});
+  caf::anon_send(pattern_.router, set_left{number});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
   pattern_.shared->sets.retire(entry.place);
   awaited_.erase(number);

@@ -30,7 +30,7 @@
 namespace farandole {
 
 struct process_set_manager_state {
-  static inline const char* name = "set_keeper";
+  static inline const char* name = "process_set_manager";
 
   explicit process_set_manager_state(process_set_manager_actor::pointer owner) : self(owner) {}
   /// `pattern`: the part of the setup that all sets have in common.

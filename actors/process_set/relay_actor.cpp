@@ -47,7 +47,7 @@ void relay_actor_state::tick(std::chrono::nanoseconds set_for) {
     return;
   armed_.reset();
   if (auto up = plan_->due(now()); !up.empty())
-    self_->send(setup_.post, encode(setup_.self, up));
+    self_->send(setup_.router, encode(setup_.self, up));
   arm();
 }
 

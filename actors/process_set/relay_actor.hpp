@@ -21,7 +21,7 @@ struct relay_actor_setup {
   std::int32_t leader = 0;  ///< global rank
   std::int32_t members = 1; ///< of the whole set
   relay_rules rules;
-  envelope_actor post;
+  envelope_actor router;
   member_watcher_actor watcher;
   /// Called when the set's last schedule has come, if this process is no member of the set.
   std::function<void()> ended = {};

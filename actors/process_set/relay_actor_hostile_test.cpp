@@ -16,7 +16,7 @@ envelope_actor a_relay(caf::actor_system& system, const caf::actor& ear) {
   setup.members = 6;
   setup.rules.ranks = {4, 5, 8, 9};
   setup.rules.branches = {{8, {8, 9}}};
-  setup.post = caf::actor_cast<envelope_actor>(ear);
+  setup.router = caf::actor_cast<envelope_actor>(ear);
   setup.watcher = caf::actor_cast<member_watcher_actor>(ear);
   return caf::actor_cast<envelope_actor>(system.spawn(relay_behaviour, std::move(setup)));
 }

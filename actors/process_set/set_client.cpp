@@ -132,7 +132,7 @@ void set_client_state::send(requests batch) {
   if (batch.must_not_overtake())
     append(batch, accumulator_.let_all_go());
   if (!batch.empty())
-    self->send(setup_.post, encode(setup_.self, batch));
+    self->send(setup_.router, encode(setup_.self, batch));
 }
 
 void set_client_state::tick() {

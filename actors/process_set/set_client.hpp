@@ -36,7 +36,7 @@ struct set_client_setup {
   std::int32_t rank = 0;           ///< own, within the set
   std::int32_t members = 1;        ///< of the set
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
-  envelope_actor post;
+  envelope_actor router;
   path_connector_actor connector;
   /// Takes over the operations of dropped jobs; null for the global set.
   std::shared_ptr<farandole::lane> lane;
@@ -66,7 +66,7 @@ struct set_client_setup {
 };
 
 struct set_client_state {
-  static inline const char* name = "worker";
+  static inline const char* name = "set_client";
 
   explicit set_client_state(set_client_actor::pointer owner) : self(owner) {}
   void begin(set_client_setup setup);

@@ -23,7 +23,7 @@ public:
   /// `setup` has the particular parts of a test; the other actors and the submission queue are made here.
   explicit worker_bench(set_client_setup setup) : world_(1) {
     auto& system = world_.system();
-    post_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
+    router_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const envelope& message) {
         auto said = decode_requests(message);
         REQUIRE(said);
@@ -41,7 +41,7 @@ public:
         static_cast<std::int32_t>(setup.self.set), 2, 65536,
         [this] { caf::anon_send(worker_, doorbell_atom::value); });
     setup.queue = queue_;
-    setup.post = caf::actor_cast<envelope_actor>(post_);
+    setup.router = caf::actor_cast<envelope_actor>(router_);
     setup.connector = caf::actor_cast<path_connector_actor>(lane_);
     setup.member = caf::actor_cast<set_client_watcher_actor>(member_);
     from_leader_ = {setup.self.generation, setup.self.set, 0};
@@ -49,9 +49,9 @@ public:
   }
   ~worker_bench() {
     queue_->close();
-    for (const auto& actor : {post_, lane_, member_, caf::actor_cast<caf::actor>(worker_)})
+    for (const auto& actor : {router_, lane_, member_, caf::actor_cast<caf::actor>(worker_)})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
-    post_ = lane_ = member_ = nullptr;
+    router_ = lane_ = member_ = nullptr;
     worker_ = nullptr;
     world_.run_until_idle();
   }
@@ -95,7 +95,7 @@ public:
 
 private:
   simulation world_;
-  caf::actor post_;
+  caf::actor router_;
   caf::actor lane_;
   caf::actor member_;
   std::shared_ptr<farandole::submission_queue> queue_;

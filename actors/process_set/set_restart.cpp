@@ -39,7 +39,7 @@ void process_set_manager_state::report_fault(running_set& set, const std::string
     return abandon(set.place->number, shut_down());
   requests batch;
   batch.faults.push_back({set.place->number, reason});
-  self->send(pattern_.post, encode(address{pattern_.generation, 0, pattern_.shared->rank}, batch));
+  self->send(pattern_.router, encode(address{pattern_.generation, 0, pattern_.shared->rank}, batch));
 }
 
 void process_set_manager_state::broke(const set_broken& broken_set) {
@@ -103,7 +103,7 @@ void process_set_manager_state::abandon(std::uint32_t number, const error& reaso
   auto& entry = ended.mapped();
   if (entry.place->lane)
     entry.place->lane->abort(reason);
-  caf::anon_send(pattern_.post, set_left{number});
+  caf::anon_send(pattern_.router, set_left{number});
   abandoned_.push_back({entry.place, entry.tree.address(), entry.stopped, reason});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
   fail_queues();
@@ -116,7 +116,7 @@ void process_set_manager_state::say_last(std::uint32_t number) {
     return;
   schedule last;
   last.end = true;
-  self->send(pattern_.post, encode(address{pattern_.generation, number, 0}, last));
+  self->send(pattern_.router, encode(address{pattern_.generation, number, 0}, last));
 }
 
 void process_set_manager_state::retry() {

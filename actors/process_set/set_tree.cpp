@@ -142,7 +142,7 @@ path_options paths_of(const set_setup& setup) {
   options.adasum_message_bytes = static_cast<std::size_t>(setup.settings.integer(setting::adasum_chunk));
   options.wishes.forced = find_forced_path(setup.settings).name;
   options.trusted_network = setup.settings.flag(setting::trusted_network);
-  options.outside_library = setup.settings.text(setting::path_library);
+  options.plugin_library = setup.settings.text(setting::path_library);
   options.mpi = setup.shared->mpi;
   options.wishes.hierarchical_allreduce = setup.settings.flag(setting::hierarchical_allreduce);
   options.wishes.torus_allreduce = setup.settings.flag(setting::torus_allreduce);
@@ -195,7 +195,7 @@ struct growing_tree {
   }
 
   caf::actor start_scheduler(caf::event_based_actor* parent) {
-    actors.scheduler = parent->spawn(fusion_scheduler, location(), fusion_of(settings), settings.post);
+    actors.scheduler = parent->spawn(fusion_scheduler, location(), fusion_of(settings), settings.router);
     return caf::actor_cast<caf::actor>(actors.scheduler);
   }
 
@@ -206,7 +206,7 @@ struct growing_tree {
   }
 
   caf::actor start_address_exchange(caf::event_based_actor* parent) {
-    address_exchange_setup setup{self(), settings.ranks(), settings.post, settings.member};
+    address_exchange_setup setup{self(), settings.ranks(), settings.router, settings.member};
     actors.address_exchange = parent->spawn(address_exchange, std::move(setup));
     return caf::actor_cast<caf::actor>(actors.address_exchange);
   }
@@ -218,7 +218,7 @@ struct growing_tree {
     setup.members = static_cast<std::int32_t>(settings.ranks().size());
     setup.rules.ranks = ranks_below(settings, settings.shared->rank);
     setup.rules.branches = branches_of(settings);
-    setup.post = settings.post;
+    setup.router = settings.router;
     setup.watcher = settings.member;
     if (!settings.takes_part())
       setup.ended = settings.ended;
@@ -281,7 +281,7 @@ struct growing_tree {
       };
     setup.self = self();
     setup.leader = leader;
-    setup.post = settings.post;
+    setup.router = settings.router;
     setup.broke = settings.broke;
     setup.ready = settings.ready;
     setup.drained = settings.drained;
@@ -327,7 +327,7 @@ struct growing_tree {
     setup.rank = view_of(settings).rank;
     setup.members = size;
     setup.ranks = settings.place->ranks;
-    setup.post = settings.post;
+    setup.router = settings.router;
     setup.connector = actors.connector;
     // Jobs that the path connector of the global set drops end with the generation, so they need no lane.
     if (settings.place->number != 0)

@@ -30,7 +30,7 @@ struct set_setup {
   std::uint64_t generation = 0;
   farandole::settings settings = farandole::settings::built_in(); ///< the job's values
   std::string secret;
-  message_router_actor post;
+  message_router_actor router;
   member_actor member;
   process_set_manager_actor sets; ///< of the global set: is told of changes of the process sets
   logger* log = nullptr;

@@ -72,9 +72,9 @@ void rendezvous_state::tell_launcher() {
 void rendezvous_state::tell_all_to_launcher() {
   if (members_.running())
     tell_launcher();
-  for (const auto& seat : members_.image().seats)
-    if (seat.retired && !seat.ended)
-      tell_of_leaving(seat.slot);
+  for (const auto& record : members_.image().slot_images)
+    if (record.retired && !record.ended)
+      tell_of_leaving(record.slot);
 }
 
 // The slot is retired at once, without waiting for the watcher, so that this takes effect before the member's

@@ -17,9 +17,9 @@ namespace farandole {
 class fast_path_slot {
 public:
   /// `results`: memory for outputs whose size is known only once all members have published.
-  fast_path_slot(std::shared_ptr<farandole::shm_fast_path> board, fast_path_cell cell,
+  fast_path_slot(std::shared_ptr<farandole::shm_fast_path> path, fast_path_cell cell,
                  std::shared_ptr<result_memory> results = nullptr)
-      : fast_path_(std::move(board)), cell_(cell), results_(std::move(results)) {}
+      : fast_path_(std::move(path)), cell_(cell), results_(std::move(results)) {}
 
   farandole::shm_fast_path& fast_path() const { return *fast_path_; }
   const fast_path_cell& cell() const { return cell_; }

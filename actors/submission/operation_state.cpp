@@ -9,7 +9,7 @@ void operation_state::renew() {
   id = 0;
   left.clear();
   collective.reset();
-  seat.reset();
+  taken_slot.reset();
   round = 0;
   looked_after.store(false, std::memory_order_relaxed);
   handed_on.store(false, std::memory_order_relaxed);

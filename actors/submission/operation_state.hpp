@@ -62,7 +62,7 @@ struct operation_state : operation_request, phase_word {
   std::vector<fast_path_round> left; ///< fast-path rounds that its request gives up
 
   // Its place on the fast path; valid from phase on_fast_path until phase queued.
-  std::shared_ptr<fast_path_slot> seat;
+  std::shared_ptr<fast_path_slot> taken_slot;
   std::uint64_t round = 0;
   std::unique_ptr<caller_collective> collective; ///< set if the waiting callers run the collective
 
@@ -82,7 +82,7 @@ struct operation_state : operation_request, phase_word {
 
   /// Before the operation is shared: assigns it to this round of the slot. Returns false, and changes nothing, if
   /// there is no memory for it now.
-  bool take_seat(std::shared_ptr<fast_path_slot> slot, std::uint64_t which);
+  bool take_slot(std::shared_ptr<fast_path_slot> slot, std::uint64_t which);
   /// Reverts take_seat().
   void leave_seat();
   /// Publishes this member's cell.

@@ -77,11 +77,11 @@ private:
 
   void write_somewhere(std::mt19937_64& random) {
     constexpr std::size_t header = 24; // of a half; then comes the tensor, or the row descriptor
-    const auto& cell = pair_.seats[0]->cell();
+    const auto& cell = pair_.slots[0]->cell();
     const std::size_t all = shm_fast_path::footprint(cell.task().bytes);
     const std::size_t size = random() % 2 == 0 ? 4 : 8;
     auto* const base =
-        pair_.windows[random() % 2]->fast_path(static_cast<std::uint32_t>(random() % 2)).data();
+        pair_.segments[random() % 2]->fast_path(static_cast<std::uint32_t>(random() % 2)).data();
     auto at = random() % (all - size + 1);
     if (pair_.shape.in_cells) // mostly where the current round stands
       at = (round_ + (random() % 8 == 0)) % 2 * all / 2 + random() % (header - size + 1);

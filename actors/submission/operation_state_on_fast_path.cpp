@@ -11,16 +11,17 @@
 
 namespace farandole {
 
-bool operation_state::take_seat(std::shared_ptr<fast_path_slot> slot, std::uint64_t which) {
-  seat = std::move(slot);
+bool operation_state::take_slot(std::shared_ptr<fast_path_slot> slot, std::uint64_t which) {
+  taken_slot = std::move(slot);
   round = which;
-  if (seat->cell().task().use != fast_path_use::collective)
+  if (taken_slot->cell().task().use != fast_path_use::collective)
     return true;
-  auto& fast_path = seat->fast_path();
+  auto& fast_path = taken_slot->fast_path();
   const auto incoming =
       row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * fast_path.members();
-  collective = std::make_unique<caller_collective>(caller_job{
-      fast_path, seat->cell(), round, seat->steps(), tensor(), seat->results(), seat->expects(incoming)});
+  collective = std::make_unique<caller_collective>(
+      caller_job{fast_path, taken_slot->cell(), round, taken_slot->steps(), tensor(), taken_slot->results(),
+                 taken_slot->expects(incoming)});
   if (collective->prepare())
     return true;
   leave_seat();
@@ -29,7 +30,7 @@ bool operation_state::take_seat(std::shared_ptr<fast_path_slot> slot, std::uint6
 
 void operation_state::leave_seat() {
   collective.reset();
-  seat.reset();
+  taken_slot.reset();
   round = 0;
 }
 
@@ -37,7 +38,7 @@ void operation_state::show() {
   if (collective)
     collective->show();
   else
-    seat->fast_path().publish(seat->cell(), round, input);
+    taken_slot->fast_path().publish(taken_slot->cell(), round, input);
   begin(phase::on_fast_path);
 }
 
@@ -58,7 +59,7 @@ std::optional<round_need> operation_state::awaited() const {
 
 bool operation_state::can_move() const {
   return now() == phase::on_fast_path && collective &&
-         seat->fast_path().ready(seat->cell(), round, collective->need());
+         taken_slot->fast_path().ready(taken_slot->cell(), round, collective->need());
 }
 
 bool operation_state::try_settle(runner runner) {
@@ -68,7 +69,7 @@ bool operation_state::try_settle(runner runner) {
   // This member has published, but another process has overwritten its cell: fails at once, instead of waiting for
   // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
-      seat->fast_path().damaged(seat->cell(), round))
+      taken_slot->fast_path().damaged(taken_slot->cell(), round))
     end_damaged();
   return settled();
 }
@@ -82,7 +83,7 @@ bool operation_state::settle_on_fast_path(runner runner) {
 }
 
 void operation_state::end_damaged() {
-  seat->fast_path().give_up(seat->cell(), round);
+  taken_slot->fast_path().give_up(taken_slot->cell(), round);
   if (!advance(phase::on_fast_path, phase::claimed))
     return;
   end_round({error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
@@ -92,16 +93,16 @@ void operation_state::end_damaged() {
 // If all members have published but another member gave the round up before, the operation failed there and must not
 // succeed here: it waits for the retraction, or the end of the generation, that ends it here as well.
 bool operation_state::settle_shown() {
-  auto& fast_path = seat->fast_path();
-  if (!fast_path.ready(seat->cell(), round))
+  auto& fast_path = taken_slot->fast_path();
+  if (!fast_path.ready(taken_slot->cell(), round))
     return settled();
-  if (fast_path.complete(seat->cell(), round) == round_outcome::given_up) {
+  if (fast_path.complete(taken_slot->cell(), round) == round_outcome::given_up) {
     advance(phase::on_fast_path, phase::stranded);
     return settled();
   }
   if (!advance(phase::on_fast_path, phase::claimed))
     return settled();
-  end_round(fast_path.collect(seat->cell(), round, output));
+  end_round(fast_path.collect(taken_slot->cell(), round, output));
   return true;
 }
 
@@ -110,7 +111,7 @@ bool operation_state::go_on() {
     return settled();
   const auto begun = std::chrono::steady_clock::now();
   const auto state = collective->advance();
-  seat->took(std::chrono::steady_clock::now() - begun);
+  taken_slot->took(std::chrono::steady_clock::now() - begun);
   auto next = phase::claimed;
   if (state == caller_collective::state::waits)
     next = phase::on_fast_path;
@@ -124,7 +125,7 @@ bool operation_state::go_on() {
   if (state == caller_collective::state::done) {
     end_round({});
   } else {
-    seat->fast_path().give_up(seat->cell(), round);
+    taken_slot->fast_path().give_up(taken_slot->cell(), round);
     const auto& reason = collective->problem();
     end_round({reason.kind, printable_name(name) + ": " + reason.text});
   }
@@ -133,8 +134,8 @@ bool operation_state::go_on() {
 
 void operation_state::end_round(error reason) {
   if (collective && !reason) {
-    seat->add_steps(collective->steps());
-    seat->came(collective->result_bytes());
+    taken_slot->add_steps(collective->steps());
+    taken_slot->came(collective->result_bytes());
     if (row_of(signature.operation).has_rows()) {
       owned = collective->take_result();
       outcome.bytes = {owned ? owned.get() : output, collective->result_bytes()};
@@ -153,7 +154,7 @@ operation_state::leaving operation_state::leave_fast_path() {
     return leaving::stays;
   if (now() == phase::moving)
     return leaving::busy;
-  if (!seat->fast_path().retract(seat->cell(), round)) {
+  if (!taken_slot->fast_path().retract(taken_slot->cell(), round)) {
     try_settle(runner::nobody);
     return leaving::stays;
   }
@@ -178,7 +179,7 @@ bool operation_state::end_on_fast_path(const error& reason) {
     return true;
   // The member that found the round complete has seen everything that this member waits for, so try_settle() need not
   // wait.
-  if (seat->fast_path().give_up(seat->cell(), round) == round_outcome::complete && try_settle())
+  if (taken_slot->fast_path().give_up(taken_slot->cell(), round) == round_outcome::complete && try_settle())
     return true;
   // The waiting thread may have changed the phase meanwhile.
   if (!advance(current, phase::claimed))

@@ -116,13 +116,13 @@ TEST_CASE("what a member staged in a round that was left is free for others", "[
 
 TEST_CASE("a member without room to stage a tensor takes no part", "[pending]") {
   pair_of_members both({operation::allreduce, 1000, false, 0, std::size_t{16} << 10});
-  auto& heap = both.seats[0]->fast_path().heap();
+  auto& heap = both.slots[0]->fast_path().heap();
   const auto all = heap.take(std::size_t{16} << 10);
   REQUIRE(all);
   both.begin(0);
   CHECK_FALSE(both.sit_down(0, 0));
   CHECK(both.operations[0]->now() == phase::queued);
-  CHECK_FALSE(both.seats[1]->fast_path().ready(both.seats[1]->cell(), 0));
+  CHECK_FALSE(both.slots[1]->fast_path().ready(both.slots[1]->cell(), 0));
   heap.give_back(*all);
   CHECK(both.sit_down(0, 0));
 }
@@ -205,7 +205,7 @@ TEST_CASE("a place that a member may write to yet is not used again", "[pending]
   CHECK(both.operations[0]->end_on_fast_path(over));
   CHECK(both.operations[0]->problem.text == over.text);
   both.operations[0]->let_go();
-  CHECK(both.seats[0]->results().kept() == 0);
+  CHECK(both.slots[0]->results().kept() == 0);
   // The other finds out only after it has written.
   CHECK_FALSE(both.operations[1]->try_settle());
   CHECK(both.operations[1]->now() == (looked ? phase::stranded : phase::on_fast_path));
@@ -218,10 +218,10 @@ TEST_CASE("a place that cannot be fails the member that was to write there, and 
   auto both = writers();
   both.sit(0);
   both.sit(1);
-  const auto& cell = both.seats[1]->cell();
-  both.seats[1]->fast_path().retract(cell, 0); // shown again, with another place
+  const auto& cell = both.slots[1]->cell();
+  both.slots[1]->fast_path().retract(cell, 0); // shown again, with another place
   const std::vector<std::int64_t> rows = {1, 1};
-  auto& forged = both.seats[1]->fast_path();
+  auto& forged = both.slots[1]->fast_path();
   forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));
   CHECK(both.operations[0]->try_settle());
   CHECK_FALSE(both.operations[0]->problem.text.empty());

@@ -33,13 +33,13 @@ struct pair_of_members {
     layout.chunk_bytes = 4096;
     layout.staging_bytes = shape.staging_bytes;
     layout.heap_bytes = shape.heap_bytes;
-    windows = make_windows(layout);
+    segments = make_segments(layout);
     constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5),
                                  yield_policy(true)};
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       if (shape.heap_bytes > 0)
-        heaps[rank] = *result_heaps::open(*windows[rank], rank);
-      auto fast_path = std::make_shared<farandole::shm_fast_path>(windows[rank], rank, patient, heaps[rank]);
+        heaps[rank] = *result_heaps::open(*segments[rank], rank);
+      auto fast_path = std::make_shared<farandole::shm_fast_path>(segments[rank], rank, patient, heaps[rank]);
       fast_path_task task;
       task.operation = shape.kind;
       task.use = shape.in_cells ? fast_path_use::bytes : fast_path_use::collective;
@@ -47,7 +47,7 @@ struct pair_of_members {
       task.bytes = shape.in_cells ? tensor_bytes() : farandole::shm_fast_path::collective_cell_bytes(2);
       auto cell = fast_path->open(1, 0, farandole::shm_fast_path::footprint(task.bytes), task);
       REQUIRE(cell);
-      seats[rank] = std::make_shared<fast_path_slot>(fast_path, *cell, std::make_shared<result_memory>());
+      slots[rank] = std::make_shared<fast_path_slot>(fast_path, *cell, std::make_shared<result_memory>());
     }
   }
 
@@ -58,7 +58,7 @@ struct pair_of_members {
   }
 
   bool sit_down(std::uint32_t rank, std::uint64_t round) {
-    if (!operations[rank]->take_seat(seats[rank], round))
+    if (!operations[rank]->take_slot(slots[rank], round))
       return false;
     operations[rank]->show();
     return true;
@@ -126,9 +126,9 @@ struct pair_of_members {
   bool allocates() const { return row_of(shape.kind).has_rows(); }
 
   pair_shape shape;
-  std::vector<std::shared_ptr<shm_segment>> windows;
+  std::vector<std::shared_ptr<shm_segment>> segments;
   std::shared_ptr<const result_heaps> heaps[2];
-  std::shared_ptr<fast_path_slot> seats[2];
+  std::shared_ptr<fast_path_slot> slots[2];
   operation_state_ptr operations[2];
   std::vector<float> tensors[2];
   std::vector<float> outputs[2];

@@ -139,7 +139,7 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   operation->splits = splits_of(request, size_);
   operation->group = group;
   operation->group_size = group_size;
-  operation->no_fast_path = wants_no_seat(entry, *operation, request.completion);
+  operation->no_fast_path = refuses_fast_path(entry, *operation, request.completion);
   submitted_.fetch_add(1, std::memory_order_relaxed);
   return {entry, std::move(operation)};
 }
@@ -147,19 +147,19 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
 // Enters one operation, or all of a group: on the fast path together, or all through the leader.
 void submission_queue::enter(std::span<const arrival> together) {
   const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
-    return arrival_state.entry.seat && arrival_state.entry.matches(*arrival_state.operation) &&
+    return arrival_state.entry.slot && arrival_state.entry.matches(*arrival_state.operation) &&
            !arrival_state.operation->no_fast_path;
   });
   if (seated && sit_down(together))
     return;
   for (const auto& [entry, operation] : together) {
-    if (entry.matches(*operation) && !entry.seat)
+    if (entry.matches(*operation) && !entry.slot)
       operation->id = entry.id;
     else if (entry.id != 0)
       stand_up(entry, *operation);
     if (operation->signature.operation == operation::join) {
       joins_.fetch_add(1, std::memory_order_relaxed);
-      leave_all_seats(*operation);
+      leave_all_slots(*operation);
     }
     enqueue(operation);
   }

@@ -97,11 +97,11 @@ private:
                 std::uint32_t group_size);
   void enter(std::span<const arrival> together);
   operation_state_ptr blank(known_tensor& entry, const submission& request);
-  bool wants_no_seat(const known_tensor& entry, const operation_state& operation,
-                     completion_mode completion) const;
+  bool refuses_fast_path(const known_tensor& entry, const operation_state& operation,
+                         completion_mode completion) const;
   bool sit_down(std::span<const arrival> together);
   void stand_up(known_tensor& entry, operation_state& operation);
-  void leave_all_seats(operation_state& join);
+  void leave_all_slots(operation_state& join);
   void tell_of(operation_state& operation, bool slow);
   void enqueue(submission_message message);
   void read_news();

@@ -22,12 +22,12 @@ bool leave_fast_path(operation_state& operation) {
 // Whether to keep the operation off the fast path. Without a waiting caller, the event loop would have to poll the
 // fast path, which takes longer than to ask the leader; and a caller that does not continue its collective at once
 // keeps the other members waiting.
-bool submission_queue::wants_no_seat(const known_tensor& entry, const operation_state& operation,
-                                     completion_mode completion) const {
+bool submission_queue::refuses_fast_path(const known_tensor& entry, const operation_state& operation,
+                                         completion_mode completion) const {
   if (completion == completion_mode::callback)
     return true;
-  const auto use = entry.seat
-                       ? entry.seat->cell().task().use
+  const auto use = entry.slot
+                       ? entry.slot->cell().task().use
                        : use_of_fast_path(operation.signature, operation.bytes, fast_path_limit_bytes_);
   return use == fast_path_use::collective && completion != completion_mode::wait;
 }
@@ -36,7 +36,7 @@ bool submission_queue::wants_no_seat(const known_tensor& entry, const operation_
 // there is no memory for one of them now.
 bool submission_queue::sit_down(std::span<const arrival> together) {
   for (std::size_t taken = 0; taken < together.size(); ++taken)
-    if (!together[taken].operation->take_seat(together[taken].entry.seat, together[taken].entry.next_round)) {
+    if (!together[taken].operation->take_slot(together[taken].entry.slot, together[taken].entry.next_round)) {
       for (const auto& entry : together.first(taken))
         entry.operation->leave_seat();
       return false;
@@ -52,10 +52,10 @@ bool submission_queue::sit_down(std::span<const arrival> together) {
 // A member that has joined publishes nothing any more. It also takes its published cells of incomplete rounds off the
 // fast path, because members that publish later will not do so there. These requests reach the leader before the join
 // does, so the leader counts this member as one that has requested the tensors.
-void submission_queue::leave_all_seats(operation_state& join) {
+void submission_queue::leave_all_slots(operation_state& join) {
   for (auto& [name, entry] : table_) {
     auto& open = entry.last;
-    if (entry.seat && open && leave_fast_path(*open)) {
+    if (entry.slot && open && leave_fast_path(*open)) {
       entry.next_round = open->round;
       stand_up(entry, *open);
       enqueue(open);
@@ -67,7 +67,7 @@ void submission_queue::leave_all_seats(operation_state& join) {
 
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.
 void submission_queue::stand_up(known_tensor& entry, operation_state& operation) {
-  if (entry.seat)
+  if (entry.slot)
     operation.left.push_back({entry.id, entry.next_round});
   else if (operation.signature.operation == operation::join)
     return; // ids without a slot remain valid while a member has joined

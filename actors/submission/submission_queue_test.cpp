@@ -7,7 +7,7 @@ using namespace farandole;
 namespace {
 
 /// A member's door whose other side is the test: what comes out of it, and what ids it learns.
-struct doorway {
+struct queue_of_member {
   std::shared_ptr<farandole::submission_queue> queue =
       std::make_shared<farandole::submission_queue>(0, 1, 64, [] {});
   std::vector<float> tensor = {1, 2, 3};
@@ -46,7 +46,7 @@ struct doorway {
   }
 
   /// A place on the fast path of a host with so many members, of which this one is the first.
-  std::shared_ptr<fast_path_slot> seat(std::uint32_t id, std::uint32_t members = 1) const {
+  std::shared_ptr<fast_path_slot> slot(std::uint32_t id, std::uint32_t members = 1) const {
     segment_layout layout;
     layout.members = members;
     layout.fast_path_bytes = 4096;
@@ -66,7 +66,7 @@ struct doorway {
 } // namespace
 
 TEST_CASE("what is left to a callback asks for no seat, in full and by its id", "[door]") {
-  doorway entry;
+  queue_of_member entry;
   const auto first = entry.moved(completion_mode::callback);
   REQUIRE(first);
   CHECK(first->id == 0);
@@ -80,12 +80,12 @@ TEST_CASE("what is left to a callback asks for no seat, in full and by its id", 
 }
 
 TEST_CASE("what is left to a callback leaves the seat that its name has", "[door]") {
-  doorway entry;
+  queue_of_member entry;
   const auto source = GENERATE(completion_mode::any, completion_mode::wait);
   const auto first = entry.moved(source);
   REQUIRE(first);
   CHECK_FALSE(first->no_fast_path);
-  entry.queue->learn(1, *first, entry.seat(1));
+  entry.queue->learn(1, *first, entry.slot(1));
   for (int round = 0; round < 3; ++round)
     CHECK_FALSE(entry.moved(source));
   CHECK(entry.queue->on_fast_path() == 3);
@@ -106,7 +106,7 @@ TEST_CASE("what is left to a callback leaves the seat that its name has", "[door
 }
 
 TEST_CASE("rows have a seat for who waits for them at once, and for nobody else", "[door]") {
-  doorway entry;
+  queue_of_member entry;
   const auto asked = [&](operation op, completion_mode completion) {
     submission rows;
     rows.name = op == operation::alltoall ? "a" : "g";
@@ -129,10 +129,10 @@ TEST_CASE("rows have a seat for who waits for them at once, and for nobody else"
 }
 
 TEST_CASE("who joins takes an open round with it to the leader, ahead of the join", "[door]") {
-  doorway entry;
+  queue_of_member entry;
   const auto first = entry.moved(completion_mode::any);
   REQUIRE(first);
-  entry.queue->learn(1, *first, entry.seat(1, 2));
+  entry.queue->learn(1, *first, entry.slot(1, 2));
   const auto open = entry.submit(completion_mode::any);
   CHECK(entry.queue->take_queue().empty());
   REQUIRE(open->now() == phase::on_fast_path);
@@ -149,10 +149,10 @@ TEST_CASE("who joins takes an open round with it to the leader, ahead of the joi
 }
 
 TEST_CASE("who joins leaves the next round where the last is complete", "[door]") {
-  doorway entry;
+  queue_of_member entry;
   const auto first = entry.moved(completion_mode::any);
   REQUIRE(first);
-  entry.queue->learn(1, *first, entry.seat(1));
+  entry.queue->learn(1, *first, entry.slot(1));
   const auto complete = entry.submit(completion_mode::any);
   const auto join = entry.join();
   CHECK(complete->settled());

@@ -33,13 +33,13 @@ void tensor_table::apply(assigned_id change) {
   entry.signature = std::move(change.signature);
   entry.group = change.group;
   entry.group_size = change.group_size;
-  entry.seat = std::move(change.seat);
+  entry.slot = std::move(change.slot);
 }
 
 void tensor_table::forget(known_tensor& entry) {
   names_.erase(entry.id);
   entry.id = 0;
-  entry.seat.reset();
+  entry.slot.reset();
 }
 
 void tensor_table::forget(std::uint32_t id) {

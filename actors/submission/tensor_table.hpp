@@ -23,7 +23,7 @@ struct assigned_id {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  std::shared_ptr<fast_path_slot> seat; ///< null: the tensor does not use the fast path
+  std::shared_ptr<fast_path_slot> slot; ///< null: the tensor does not use the fast path
 };
 
 struct known_tensor {
@@ -32,7 +32,7 @@ struct known_tensor {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  std::shared_ptr<fast_path_slot> seat;
+  std::shared_ptr<fast_path_slot> slot;
   std::uint64_t next_round = 0;
 
   /// Whether the id stands for this operation.

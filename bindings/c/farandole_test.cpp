@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/event_loop/loop.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 #include <farandole/farandole.h>
 

@@ -34,9 +34,9 @@ void sleep(const operation_state& operation, clock::time_point deadline) {
   // Watches the other members' cells and the phase word, because the event loop may take the operation off the fast
   // path.
   operation_state::watcher watching(operation);
-  auto& seat = *operation.seat;
-  seat.fast_path().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(current),
-                        deadline, *need, seat.patience());
+  auto& slot = *operation.taken_slot;
+  slot.fast_path().wait(slot.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(current),
+                        deadline, *need, slot.patience());
 }
 
 // The caller stops waiting. Other members may still wait until this member has copied the data that they lent to it,

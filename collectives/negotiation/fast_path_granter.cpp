@@ -17,7 +17,7 @@ std::optional<assignment> fast_path_granter::grant(cached_tensor& tensor) {
     tensor.fast_path_refused = true;
     return std::nullopt;
   }
-  return seat(tensor, *cell);
+  return assign_cell(tensor, *cell);
 }
 
 std::vector<assignment> fast_path_granter::grant_group(std::span<cached_tensor* const> tensors) {
@@ -40,7 +40,7 @@ std::vector<assignment> fast_path_granter::grant_group(std::span<cached_tensor* 
   if (cells.size() == tensors.size()) {
     allocator_ = allocator;
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      assignments.push_back(seat(*tensors[i], cells[i]));
+      assignments.push_back(assign_cell(*tensors[i], cells[i]));
   } else {
     for (auto* tensor : tensors)
       tensor->fast_path_refused = true;
@@ -48,7 +48,7 @@ std::vector<assignment> fast_path_granter::grant_group(std::span<cached_tensor* 
   return assignments;
 }
 
-assignment fast_path_granter::seat(cached_tensor& tensor, const fast_path_grant& cell) {
+assignment fast_path_granter::assign_cell(cached_tensor& tensor, const fast_path_grant& cell) {
   tensor.cell = cell.offset;
   granted_.push_back(tensor.id);
   return {tensor.id, tensor.name, tensor.cell, static_cast<std::uint32_t>(cell.bytes), tensor.signature};

@@ -30,7 +30,7 @@ public:
   std::vector<std::uint32_t> forget_all();
 
 private:
-  assignment seat(cached_tensor& tensor, const fast_path_grant& cell);
+  assignment assign_cell(cached_tensor& tensor, const fast_path_grant& cell);
 
   std::size_t group_bytes_;
   fast_path_allocator allocator_;

@@ -65,7 +65,7 @@ void id_registry::grant(cached_tensor& tensor, request_table& rows, negotiation_
   if (!granted)
     return;
   leave_bucket(tensor, rows, result);
-  cache_.seat(tensor);
+  cache_.keep_for_fast_path(tensor);
   result.assignments.push_back(std::move(*granted));
 }
 
@@ -81,7 +81,7 @@ void id_registry::grant_group(std::span<const ready_tensor> group, request_table
   for (auto& granted : fast_path_.grant_group(tensors)) {
     const auto* tensor = cache_.find(granted.id);
     leave_bucket(*tensor, rows, result);
-    cache_.seat(*tensor);
+    cache_.keep_for_fast_path(*tensor);
     result.assignments.push_back(std::move(granted));
   }
 }

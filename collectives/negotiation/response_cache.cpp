@@ -87,7 +87,7 @@ void response_cache::touch(const cached_tensor& tensor) {
   link(index);
 }
 
-void response_cache::seat(const cached_tensor& tensor) {
+void response_cache::keep_for_fast_path(const cached_tensor& tensor) {
   pin(tensor);
   auto& slot = slots_[pages_[tensor.id / page_ids]->slots[tensor.id % page_ids]];
   seated_ += !std::exchange(slot.seated, true);

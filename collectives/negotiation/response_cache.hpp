@@ -57,7 +57,7 @@ public:
   void touch(const cached_tensor& tensor);
 
   /// The id is on the fast path: it is never evicted, and no longer counts against the capacity.
-  void seat(const cached_tensor& tensor);
+  void keep_for_fast_path(const cached_tensor& tensor);
   /// Prevents the eviction of an id whose tensor is ready and not yet handed on.
   void pin(const cached_tensor& tensor);
   /// The id may be evicted again, and becomes the most recently used. No effect if it is on the fast path.

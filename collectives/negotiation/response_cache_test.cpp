@@ -95,8 +95,8 @@ TEST_CASE("what sits on the fast path stays, and leaves its place to another") {
   std::vector<cached_tensor> evicted;
   for (const auto* name : {"a", "b"})
     cache.insert(named(name), evicted);
-  cache.seat(*cache.find(1));
-  cache.seat(*cache.find(1));
+  cache.keep_for_fast_path(*cache.find(1));
+  cache.keep_for_fast_path(*cache.find(1));
   cache.unpin(*cache.find(1)); // handed on; it still has its seat
   for (const auto* name : {"c", "d", "e"}) {
     cache.mark();
@@ -141,9 +141,9 @@ TEST_CASE("an id is met only by just its signature and group, and by each rank's
 TEST_CASE("a place that is used again is neither pinned nor seated") {
   response_cache cache(1);
   std::vector<cached_tensor> evicted;
-  cache.seat(*cache.insert(named("a"), evicted));
+  cache.keep_for_fast_path(*cache.insert(named("a"), evicted));
   cache.forget(1);
-  cache.seat(*cache.insert(named("b"), evicted));
+  cache.keep_for_fast_path(*cache.insert(named("b"), evicted));
   CHECK(cache.insert(named("c"), evicted));
   CHECK(evicted.empty());
 }

@@ -36,8 +36,8 @@ std::chrono::nanoseconds stall_rules::period(std::chrono::nanoseconds longest) c
   return std::clamp<std::chrono::nanoseconds>(warning / 4, shortest, longest);
 }
 
-stall_rules::verdict stall_rules::judge(std::span<const stall> stalls,
-                                        std::chrono::nanoseconds current_time) {
+stall_rules::findings stall_rules::judge(std::span<const stall> stalls,
+                                         std::chrono::nanoseconds current_time) {
   if (stalls.empty())
     return {};
   const auto longest =

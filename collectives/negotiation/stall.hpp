@@ -25,7 +25,7 @@ std::string describe(std::span<const stall> stalls, std::chrono::nanoseconds bla
 /// Decides how to react to the stalls of one process set.
 class stall_rules {
 public:
-  struct verdict {
+  struct findings {
     std::string warning; ///< for the log; empty: nothing to report
     std::string end;     ///< why the job must end; empty: it continues
   };
@@ -44,7 +44,7 @@ public:
 
   /// `stalls` have waited longer than `warning`. Reports new ones at once, and known ones again each time `warning`
   /// has passed since the last report.
-  verdict judge(std::span<const stall> stalls, std::chrono::nanoseconds current_time);
+  findings judge(std::span<const stall> stalls, std::chrono::nanoseconds current_time);
 
 private:
   std::chrono::nanoseconds spoken_{0};

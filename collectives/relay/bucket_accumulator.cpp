@@ -13,12 +13,12 @@ bucket_accumulator::ids bucket_accumulator::add(const bucket& planned) {
     off.insert(off.end(), more.begin(), more.end());
   }
   // Buckets are optional: at the limit, the ids of a new one are requested one by one.
-  if (standing_.size() == bucket_limit)
+  if (filling_.size() == bucket_limit)
     return off;
   for (std::size_t i = 0; i < planned.ids.size(); ++i)
     place_of_.insert_or_assign(planned.ids[i], place{planned.id, i});
-  standing_.insert_or_assign(
-      planned.id, standing{planned.ids, std::vector<bool>(planned.ids.size()), 0, {}, planned.patience});
+  filling_.insert_or_assign(
+      planned.id, filling{planned.ids, std::vector<bool>(planned.ids.size()), 0, {}, planned.patience});
   return off;
 }
 
@@ -27,19 +27,19 @@ bucket_accumulator::ids bucket_accumulator::dissolve(std::uint32_t bucket) {
 }
 
 const bucket_accumulator::ids* bucket_accumulator::find(std::uint32_t bucket) const {
-  const auto place = standing_.find(bucket);
-  return place == standing_.end() ? memory_.find(bucket) : &place->second.all;
+  const auto place = filling_.find(bucket);
+  return place == filling_.end() ? memory_.find(bucket) : &place->second.all;
 }
 
 bool bucket_accumulator::holds(std::uint32_t id) const {
   const auto place = place_of_.find(id);
-  return place != place_of_.end() && standing_.at(place->second.bucket).ready[place->second.position];
+  return place != place_of_.end() && filling_.at(place->second.bucket).ready[place->second.position];
 }
 
 std::optional<std::uint32_t> bucket_accumulator::put(std::uint32_t id,
                                                      std::chrono::nanoseconds current_time) {
   const auto place = place_of_.at(id);
-  auto& entry = standing_.at(place.bucket);
+  auto& entry = filling_.at(place.bucket);
   assert(!entry.ready[place.position]);
   if (entry.count == 0)
     entry.since = current_time;
@@ -62,8 +62,8 @@ bucket_accumulator::ids bucket_accumulator::let_all_go() {
 
 bucket_accumulator::ids bucket_accumulator::overdue(std::chrono::nanoseconds current_time) {
   std::vector<std::uint32_t> late;
-  for (const auto& [bucket, standing] : standing_)
-    if (standing.count > 0 && standing.since + standing.patience <= current_time)
+  for (const auto& [bucket, filling] : filling_)
+    if (filling.count > 0 && filling.since + filling.patience <= current_time)
       late.push_back(bucket);
   std::sort(late.begin(), late.end());
   ids off;
@@ -76,18 +76,18 @@ bucket_accumulator::ids bucket_accumulator::overdue(std::chrono::nanoseconds cur
 
 std::optional<std::chrono::nanoseconds> bucket_accumulator::wake_at() const {
   std::optional<std::chrono::nanoseconds> wake;
-  for (const auto& [bucket, standing] : standing_)
-    if (standing.count > 0)
-      wake = std::min(wake.value_or(std::chrono::nanoseconds::max()), standing.since + standing.patience);
+  for (const auto& [bucket, filling] : filling_)
+    if (filling.count > 0)
+      wake = std::min(wake.value_or(std::chrono::nanoseconds::max()), filling.since + filling.patience);
   return wake;
 }
 
 bucket_accumulator::ids bucket_accumulator::take_down(std::uint32_t bucket) {
-  const auto place = standing_.find(bucket);
-  if (place == standing_.end())
+  const auto place = filling_.find(bucket);
+  if (place == filling_.end())
     return {};
   auto entry = std::move(place->second);
-  standing_.erase(place);
+  filling_.erase(place);
   ids ready;
   for (std::size_t i = 0; i < entry.all.size(); ++i) {
     place_of_.erase(entry.all[i]);

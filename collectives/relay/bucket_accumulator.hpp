@@ -48,7 +48,7 @@ public:
   std::optional<std::chrono::nanoseconds> wake_at() const;
 
 private:
-  struct standing {
+  struct filling {
     ids all;
     std::vector<bool> ready; ///< by position in `all`
     std::size_t count = 0;   ///< number of ready ids
@@ -62,8 +62,8 @@ private:
   /// Ends the bucket and returns its ready ids.
   ids take_down(std::uint32_t bucket);
 
-  std::unordered_map<std::uint32_t, standing> standing_; ///< by bucket
-  std::unordered_map<std::uint32_t, place> place_of_;    ///< by id
+  std::unordered_map<std::uint32_t, filling> filling_; ///< by bucket
+  std::unordered_map<std::uint32_t, place> place_of_;  ///< by id
   dissolved_buckets memory_;
 };
 

@@ -121,9 +121,9 @@ struct adasum_host {
     layout.members = members;
     layout.chunk_bytes = chunk;
     layout.slots = slots;
-    windows = make_windows(layout);
+    segments = make_segments(layout);
     for (std::uint32_t rank = 0; rank < members; ++rank)
-      paths.push_back(std::make_unique<shm_path>(windows[rank], rank, adasum_waiting));
+      paths.push_back(std::make_unique<shm_path>(segments[rank], rank, adasum_waiting));
   }
 
   /// The outputs by member and part. The member `joined` contributes nothing.
@@ -152,7 +152,7 @@ struct adasum_host {
   }
 
   std::uint32_t members;
-  std::vector<std::shared_ptr<shm_segment>> windows;
+  std::vector<std::shared_ptr<shm_segment>> segments;
   std::vector<std::unique_ptr<shm_path>> paths;
   abort_token abort;
 };

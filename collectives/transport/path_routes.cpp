@@ -17,8 +17,8 @@ bool is_from_library(std::string_view forced) {
 /// Whether the settings select the path for the operation, which the path can move.
 bool is_wanted(const path_row& row, const set_facts& set, operation asked, const path_wishes& wishes) {
   // Operations that the library of a forced path does not move are routed as if no path was forced.
-  const bool unforced = wishes.forced == "auto" ||
-                        (is_from_library(wishes.forced) && !wishes.outside[static_cast<std::size_t>(asked)]);
+  const bool unforced = wishes.forced == "auto" || (is_from_library(wishes.forced) &&
+                                                    !wishes.library_moves[static_cast<std::size_t>(asked)]);
   const bool forced = !unforced && wishes.forced == row.name;
   switch (row.choice) {
   case path_choice::always:

@@ -32,7 +32,8 @@ struct path_wishes {
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool torus_allreduce = false;
-  moved_operations outside{}; ///< if a path from a library is forced (ccl, plugin): what the library moves
+  moved_operations
+      library_moves{}; ///< if a path from a library is forced (ccl, plugin): what the library moves
 };
 
 /// By operation; the entry of join has no meaning.

@@ -40,8 +40,8 @@ TEST_CASE(
 
 TEST_CASE("what levels leave of an allreduce has a path, though a library has all other operations") {
   path_wishes wishes{"plugin", true, false};
-  wishes.outside.fill(true);
-  wishes.outside[static_cast<std::size_t>(operation::allreduce)] = false;
+  wishes.library_moves.fill(true);
+  wishes.library_moves[static_cast<std::size_t>(operation::allreduce)] = false;
   const auto routes = routes_for({4, 2}, wishes);
   REQUIRE(routes);
   for (const char* name : {"plugin", "hierarchical", "tcp"})

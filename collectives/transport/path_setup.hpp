@@ -44,7 +44,7 @@ struct path_options {
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
   bool trusted_network = false;       ///< the user allows paths without authentication
-  std::string outside_library;        ///< full path of a forced plugin path's library; ccl finds its own
+  std::string plugin_library;         ///< full path of a forced plugin path's library; ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
   /// Called on the lane's thread with the member that is not connected yet and the reason; with an empty
   /// string once none is missing. May be null.

@@ -27,7 +27,7 @@ inline steady_clock::time_point far() {
 }
 
 /// One mapping of the same shared segment for each member.
-inline std::vector<std::shared_ptr<shm_segment>> make_windows(const segment_layout& layout) {
+inline std::vector<std::shared_ptr<shm_segment>> make_segments(const segment_layout& layout) {
   auto first = shm_segment::create(layout);
   std::vector<std::shared_ptr<shm_segment>> result{std::move(*first)};
   for (std::uint32_t i = 1; i < layout.members; ++i) {

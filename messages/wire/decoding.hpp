@@ -28,7 +28,7 @@ inline constexpr std::size_t text_limit_bytes = std::size_t{64} << 10;
 
 /// Remembers the first rule that was broken. Rules are literals, so checking costs a branch and no
 /// allocation.
-class verdict {
+class validation {
 public:
   bool require(bool holds, const char* rule) {
     if (!holds && !broken_)
@@ -43,7 +43,8 @@ private:
 };
 
 /// Copies a text of at most `limit` bytes; a longer one breaks `rule` and reads as empty.
-inline std::string read_text(capnp::Text::Reader text, std::size_t limit, const char* rule, verdict& so_far) {
+inline std::string read_text(capnp::Text::Reader text, std::size_t limit, const char* rule,
+                             validation& so_far) {
   if (!so_far.require(text.size() <= limit, rule))
     return {};
   return {text.begin(), text.size()};
@@ -52,7 +53,7 @@ inline std::string read_text(capnp::Text::Reader text, std::size_t limit, const 
 /// Longest host identity, host name, address, window name or setting.
 inline constexpr std::size_t label_limit_bytes = 4096;
 
-inline std::string read_label(capnp::Text::Reader text, verdict& so_far) {
+inline std::string read_label(capnp::Text::Reader text, validation& so_far) {
   return read_text(text, label_limit_bytes, "a host, an address or a setting is too long", so_far);
 }
 
@@ -128,7 +129,7 @@ expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind
                                           bytes.size() / sizeof(capnp::word)};
     capnp::FlatArrayMessageReader reader{words, limits_for(words.size())};
     Value value;
-    verdict so_far;
+    validation so_far;
     read(reader.getRoot<wire::Envelope>().getBody(), value, so_far);
     if (!so_far.good())
       return malformed(text, so_far.broken());
@@ -158,7 +159,7 @@ expected<Value> decode_bytes(std::span<const std::byte> bytes, std::string_view 
     std::memcpy(words.begin(), bytes.data(), bytes.size());
     capnp::FlatArrayMessageReader reader{words, limits_for(words.size())};
     Value value;
-    verdict so_far;
+    validation so_far;
     read(reader.getRoot<Root>(), value, so_far);
     if (!so_far.good())
       return malformed(text, so_far.broken());

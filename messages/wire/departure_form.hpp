@@ -14,7 +14,7 @@ inline void write(wire::Departure::Builder to, const departure& value) {
   to.setCode(value.code);
 }
 
-inline departure read(wire::Departure::Reader from, verdict& so_far) {
+inline departure read(wire::Departure::Reader from, validation& so_far) {
   departure value;
   if (so_far.require(from.getKind() < departure_kind_count, "the kind of a departure is unknown"))
     value.kind = static_cast<departure_kind>(from.getKind());

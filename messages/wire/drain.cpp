@@ -15,7 +15,7 @@ using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
-using wire_form::verdict;
+using wire_form::validation;
 using wire_form::write;
 using wire_form::write_each;
 using wire_form::write_numbers;
@@ -25,7 +25,7 @@ using body_kind = wire::Envelope::Body;
 
 constexpr auto limit = static_cast<std::size_t>(member_limit);
 
-std::string read_host(capnp::Text::Reader text, verdict& so_far) {
+std::string read_host(capnp::Text::Reader text, validation& so_far) {
   return read_text(text, wire_form::label_limit_bytes, "a host is too long", so_far);
 }
 
@@ -75,7 +75,7 @@ envelope encode(const address& from, const draining& value) {
 
 expected<leaving> decode_leaving(const envelope& message) {
   return decode<leaving>(
-      message, body_kind::LEAVING, "wish to leave", [](body_reader body, leaving& value, verdict& so_far) {
+      message, body_kind::LEAVING, "wish to leave", [](body_reader body, leaving& value, validation& so_far) {
         auto from = body.getLeaving();
         value.generation = from.getGeneration();
         value.slot = from.getSlot();
@@ -85,7 +85,7 @@ expected<leaving> decode_leaving(const envelope& message) {
 
 expected<drain> decode_drain(const envelope& message) {
   return decode<drain>(message, body_kind::DRAIN, "drain",
-                       [](body_reader body, drain& value, verdict& so_far) {
+                       [](body_reader body, drain& value, validation& so_far) {
                          auto from = body.getDrain();
                          value.wire_version = from.getWireVersion();
                          // In another version no other field is read; the receiver answers with both
@@ -110,7 +110,7 @@ expected<drain> decode_drain(const envelope& message) {
 expected<draining> decode_draining(const envelope& message) {
   return decode<draining>(
       message, body_kind::DRAINING, "answer to a drain",
-      [](body_reader body, draining& value, verdict& so_far) {
+      [](body_reader body, draining& value, validation& so_far) {
         auto from = body.getDraining();
         value.problem = read_text(from.getProblem(), text_limit_bytes, "its problem is too long", so_far);
         value.all_out = from.getAllOut();

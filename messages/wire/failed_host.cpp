@@ -27,7 +27,7 @@ void write(capnp::List<wire::FailedHost>::Builder to, const std::vector<failed_h
   });
 }
 
-std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, verdict& so_far) {
+std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, validation& so_far) {
   std::vector<failed_host> hosts;
   if (!so_far.require(from.size() <= failed_host_limit, "there are too many hosts"))
     return hosts;

@@ -11,6 +11,6 @@
 namespace farandole::wire_form {
 
 void write(capnp::List<wire::FailedHost>::Builder to, const std::vector<failed_host>& hosts);
-std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, verdict& so_far);
+std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, validation& so_far);
 
 } // namespace farandole::wire_form

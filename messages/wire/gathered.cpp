@@ -45,7 +45,7 @@ void write(wire::Gathered::Builder body, const gathered& value) {
   }
 }
 
-void read_runs(capnp::List<wire::RankRun>::Reader from, rank_runs& runs, verdict& so_far) {
+void read_runs(capnp::List<wire::RankRun>::Reader from, rank_runs& runs, validation& so_far) {
   // The first rank at which the next run may begin; at least one rank lies between two runs.
   std::int64_t free = 0;
   read_list(from, runs, so_far, [&](wire::RankRun::Reader source, rank_run& run) {
@@ -69,7 +69,7 @@ envelope encode(const address& from, const gathered& value) {
 expected<gathered> decode_gathered(const envelope& message) {
   return wire_form::decode<gathered>(
       message, wire::Envelope::Body::GATHERED, "gathered requests",
-      [](wire::Envelope::Body::Reader root, gathered& value, verdict& so_far) {
+      [](wire::Envelope::Body::Reader root, gathered& value, validation& so_far) {
         auto body = root.getGathered();
         read_buckets(body.getBuckets(), value.buckets, so_far);
         read_list(body.getIds(), value.ids, so_far, [&](wire::GatheredIds::Reader source, gathered_ids& ids) {

@@ -35,7 +35,7 @@ envelope encode(const address& from, const heartbeat& value) {
 expected<heartbeat> decode_heartbeat(const envelope& message) {
   return wire_form::decode<heartbeat>(
       message, wire::Envelope::Body::HEARTBEAT, "heartbeat",
-      [](wire::Envelope::Body::Reader body, heartbeat& value, wire_form::verdict& so_far) {
+      [](wire::Envelope::Body::Reader body, heartbeat& value, wire_form::validation& so_far) {
         auto list = body.getHeartbeat().getSilent();
         if (!so_far.require(list.size() <= static_cast<kj::uint>(member_limit),
                             "too many members are listed"))

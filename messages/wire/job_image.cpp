@@ -15,11 +15,11 @@ using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
-using wire_form::verdict;
+using wire_form::validation;
 using wire_form::write_each;
 using wire_form::write_numbers;
 
-void write_seat(wire::Seat::Builder to, const seat_image& value) {
+void write_slot(wire::SlotRecord::Builder to, const slot_image& value) {
   to.setSlot(value.slot);
   to.setInGeneration(value.in_generation);
   to.setAwaited(value.awaited);
@@ -33,11 +33,11 @@ void write_seat(wire::Seat::Builder to, const seat_image& value) {
   to.setProcess(value.process);
 }
 
-seat_image read_seat(wire::Seat::Reader from, verdict& so_far) {
+slot_image read_slot(wire::SlotRecord::Reader from, validation& so_far) {
   const auto text = [&](capnp::Text::Reader content) {
     return read_text(content, text_limit_bytes, "a text is too long", so_far);
   };
-  seat_image value;
+  slot_image value;
   value.slot = from.getSlot();
   value.in_generation = from.getInGeneration();
   value.awaited = from.getAwaited();
@@ -53,7 +53,7 @@ seat_image read_seat(wire::Seat::Reader from, verdict& so_far) {
   return value;
 }
 
-void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
+void read_job(wire::Job::Reader from, job_image& value, validation& so_far) {
   value.epoch = from.getEpoch();
   value.launcher = from.getLauncher();
   value.size = from.getSize();
@@ -74,14 +74,15 @@ void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
     return;
   for (const auto slot : slots)
     value.slots_by_rank.push_back(slot);
-  const auto seats = from.getSeats();
-  value.seats.reserve(seats.size());
-  for (auto entry : seats) {
-    auto seat = read_seat(entry, so_far);
-    const auto minimum = value.seats.empty() ? 0 : value.seats.back().slot + 1;
-    if (!so_far.require(seat.slot >= minimum && seat.slot < INT32_MAX, "seats are not in order of slots"))
+  const auto slot_images = from.getSlots();
+  value.slot_images.reserve(slot_images.size());
+  for (auto entry : slot_images) {
+    auto record = read_slot(entry, so_far);
+    const auto minimum = value.slot_images.empty() ? 0 : value.slot_images.back().slot + 1;
+    if (!so_far.require(record.slot >= minimum && record.slot < INT32_MAX,
+                        "slots are not in ascending order"))
       return;
-    value.seats.push_back(std::move(seat));
+    value.slot_images.push_back(std::move(record));
   }
 }
 
@@ -89,33 +90,33 @@ void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
 
 job_image difference(const job_image& before, const job_image& current) {
   job_image change = current;
-  change.seats.clear();
-  std::set_difference(current.seats.begin(), current.seats.end(), before.seats.begin(), before.seats.end(),
-                      std::back_inserter(change.seats),
-                      [](const seat_image& a, const seat_image& b) { return a.slot < b.slot; });
-  for (auto old = before.seats.begin(); const auto& seat : current.seats) {
-    while (old != before.seats.end() && old->slot < seat.slot)
+  change.slot_images.clear();
+  std::set_difference(current.slot_images.begin(), current.slot_images.end(), before.slot_images.begin(),
+                      before.slot_images.end(), std::back_inserter(change.slot_images),
+                      [](const slot_image& a, const slot_image& b) { return a.slot < b.slot; });
+  for (auto old = before.slot_images.begin(); const auto& record : current.slot_images) {
+    while (old != before.slot_images.end() && old->slot < record.slot)
       ++old;
-    if (old != before.seats.end() && old->slot == seat.slot && *old != seat)
-      change.seats.push_back(seat);
+    if (old != before.slot_images.end() && old->slot == record.slot && *old != record)
+      change.slot_images.push_back(record);
   }
-  std::sort(change.seats.begin(), change.seats.end(),
-            [](const seat_image& a, const seat_image& b) { return a.slot < b.slot; });
+  std::sort(change.slot_images.begin(), change.slot_images.end(),
+            [](const slot_image& a, const slot_image& b) { return a.slot < b.slot; });
   return change;
 }
 
 void apply(const job_image& change, job_image& to) {
-  auto seats = std::move(to.seats);
-  for (const auto& seat : change.seats) {
-    const auto place = std::lower_bound(seats.begin(), seats.end(), seat.slot,
-                                        [](const seat_image& a, std::int32_t slot) { return a.slot < slot; });
-    if (place != seats.end() && place->slot == seat.slot)
-      *place = seat;
+  auto slot_images = std::move(to.slot_images);
+  for (const auto& record : change.slot_images) {
+    const auto place = std::lower_bound(slot_images.begin(), slot_images.end(), record.slot,
+                                        [](const slot_image& a, std::int32_t slot) { return a.slot < slot; });
+    if (place != slot_images.end() && place->slot == record.slot)
+      *place = record;
     else
-      seats.insert(place, seat);
+      slot_images.insert(place, record);
   }
   to = change;
-  to.seats = std::move(seats);
+  to.slot_images = std::move(slot_images);
 }
 
 std::vector<std::byte> encode(const job_image& value) {
@@ -133,7 +134,7 @@ std::vector<std::byte> encode(const job_image& value) {
     to.setGeneration(value.generation);
     to.setChanges(value.changes);
     write_numbers(to.initSlotsByRank(count_of(value.slots_by_rank)), value.slots_by_rank);
-    write_each(to.initSeats(count_of(value.seats)), value.seats, write_seat);
+    write_each(to.initSlots(count_of(value.slot_images)), value.slot_images, write_slot);
   });
 }
 

@@ -13,7 +13,7 @@
 
 namespace farandole {
 
-struct seat_image {
+struct slot_image {
   std::int32_t slot = 0;
   bool in_generation = false;
   bool awaited = false;
@@ -21,13 +21,13 @@ struct seat_image {
   bool ended = false;
   std::int32_t last_rank = -1;
   std::string end_reason;
-  // Only of a seat in the generation; empty otherwise.
+  // Only of a slot in the generation; empty otherwise.
   std::string host;
   std::string host_name;
   std::string address;
   std::int64_t process = 0;
 
-  friend bool operator==(const seat_image&, const seat_image&) = default;
+  friend bool operator==(const slot_image&, const slot_image&) = default;
 };
 
 struct job_image {
@@ -45,12 +45,12 @@ struct job_image {
   std::uint64_t generation = 0;
   std::uint64_t changes = 0;
   std::vector<std::int32_t> slots_by_rank;
-  std::vector<seat_image> seats; ///< by slot, ascending
+  std::vector<slot_image> slot_images; ///< by slot, ascending
 
   friend bool operator==(const job_image&, const job_image&) = default;
 };
 
-/// `current`, but with only those seats that are missing from `before` or differ there.
+/// `current`, but with only those slots that are missing from `before` or differ there.
 job_image difference(const job_image& before, const job_image& current);
 /// The inverse of difference(): applies a change to the earlier image `to`.
 void apply(const job_image& change, job_image& to);

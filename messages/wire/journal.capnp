@@ -1,13 +1,13 @@
 @0xe81d5b0397ac42f6;
 # The records of a rendezvous's journal (elastic/journal_format.hpp defines their layout in the file). A record is a
-# Job. A snapshot contains all of it. A change contains all of the job's own fields, and only those seats that differ
+# Job. A snapshot contains all of it. A change contains all of the job's own fields, and only those slots that differ
 # from the state before it. Ids and their lifetimes are those of envelope.capnp. Fields may be added; the meaning of a
 # field changes only with a new version of the file.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
-struct Seat {
+struct SlotRecord {
   slot @0 :Int32;
   inGeneration @1 :Bool;
   awaited @2 :Bool;
@@ -16,7 +16,7 @@ struct Seat {
   lastRank @5 :Int32 = -1;
   endReason @6 :Text;
   host @7 :Text;
-  # Identity. This field and those below are set only for a seat in the generation, and are empty otherwise.
+  # Identity. This field and those below are set only for a slot in the generation, and are empty otherwise.
   hostName @8 :Text;
   address @9 :Text;
   process @10 :Int64;
@@ -36,7 +36,7 @@ struct Job {
   generation @9 :UInt64;
   changes @10 :UInt64;
   slotsByRank @11 :List(Int32);
-  seats @12 :List(Seat);
+  slots @12 :List(SlotRecord);
   unused13 @13 :Bool;
   stateGeneration @14 :UInt64;
   # The newest training state of a member when the last generation began: the generation in which that member received

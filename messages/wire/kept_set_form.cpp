@@ -7,7 +7,7 @@ namespace farandole::wire_form {
 namespace {
 
 kept_set read(wire::KeptSet::Reader from, capnp::List<std::int32_t>::Reader members, std::int32_t below,
-              verdict& so_far) {
+              validation& so_far) {
   kept_set value;
   value.origin = {from.getBorn(), from.getByRule(), from.getPlace()};
   value.id = from.getId();
@@ -41,7 +41,7 @@ void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& 
   }
 }
 
-std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t below, verdict& so_far) {
+std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t below, validation& so_far) {
   std::vector<kept_set> values;
   if (!so_far.require(from.size() <= set_limit, "there are too many process sets"))
     return values;

@@ -14,6 +14,6 @@ void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& 
 
 /// `below`: exclusive upper bound of the members, which are slots or ranks. Requires that ids and members
 /// ascend, and that the lists are no longer than any job needs.
-std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t below, verdict& so_far);
+std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t below, validation& so_far);
 
 } // namespace farandole::wire_form

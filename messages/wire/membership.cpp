@@ -18,7 +18,7 @@ using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
-using wire_form::verdict;
+using wire_form::validation;
 using wire_form::write;
 
 using body_reader = wire::Envelope::Body::Reader;
@@ -26,13 +26,13 @@ using body_kind = wire::Envelope::Body;
 
 constexpr const char* rank_rule = "a rank is out of range";
 
-std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
+std::string read_address(capnp::Data::Reader bytes, validation& so_far) {
   if (!so_far.require(bytes.size() <= path_address_limit_bytes, "the address of a data path is too long"))
     return {};
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
 }
 
-void read_path_addresses(wire::Introduction::Reader from, path_addresses& value, verdict& so_far) {
+void read_path_addresses(wire::Introduction::Reader from, path_addresses& value, validation& so_far) {
   value.rank = from.getRank();
   so_far.require(is_rank(value.rank), rank_rule);
   if (!so_far.require(from.getPaths().size() <= path_limit, "path addresses names too many data paths"))
@@ -162,7 +162,7 @@ envelope encode(const address& from, const member_path_addresses& value) {
 
 expected<hello> decode_hello(const envelope& message) {
   return decode<hello>(
-      message, body_kind::HELLO, "hello", [](body_reader body, hello& value, verdict& so_far) {
+      message, body_kind::HELLO, "hello", [](body_reader body, hello& value, validation& so_far) {
         auto from = body.getHello();
         value.wire_version = from.getWireVersion();
         // In another version no other field is read; the receiver answers with both version numbers.
@@ -186,7 +186,7 @@ expected<hello> decode_hello(const envelope& message) {
 
 expected<refused> decode_refused(const envelope& message) {
   return decode<refused>(
-      message, body_kind::REFUSED, "refusal", [](body_reader body, refused& value, verdict& so_far) {
+      message, body_kind::REFUSED, "refusal", [](body_reader body, refused& value, validation& so_far) {
         auto from = body.getRefused();
         value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
         value.dismissed = from.getDismissed();
@@ -198,7 +198,7 @@ expected<refused> decode_refused(const envelope& message) {
 expected<awaited> decode_awaited(const envelope& message) {
   return decode<awaited>(
       message, body_kind::AWAITED, "list of missing members",
-      [](body_reader body, awaited& value, verdict& so_far) {
+      [](body_reader body, awaited& value, validation& so_far) {
         auto from = body.getAwaited();
         value.waited_seconds = from.getWaitedSeconds();
         value.arrived = from.getArrived();
@@ -219,19 +219,20 @@ expected<awaited> decode_awaited(const envelope& message) {
 }
 
 expected<lost> decode_lost(const envelope& message) {
-  return decode<lost>(message, body_kind::LOST, "loss", [](body_reader body, lost& value, verdict& so_far) {
-    auto from = body.getLost();
-    value.generation = from.getGeneration();
-    value.rank = from.getRank();
-    value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
-    value.stuck = from.getStuck();
-    so_far.require(value.rank == -1 || is_rank(value.rank), rank_rule);
-  });
+  return decode<lost>(
+      message, body_kind::LOST, "loss", [](body_reader body, lost& value, validation& so_far) {
+        auto from = body.getLost();
+        value.generation = from.getGeneration();
+        value.rank = from.getRank();
+        value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
+        value.stuck = from.getStuck();
+        so_far.require(value.rank == -1 || is_rank(value.rank), rank_rule);
+      });
 }
 
 expected<changed> decode_changed(const envelope& message) {
   return decode<changed>(message, body_kind::CHANGED, "change of the members",
-                         [](body_reader body, changed& value, verdict& so_far) {
+                         [](body_reader body, changed& value, validation& so_far) {
                            auto from = body.getChanged();
                            value.generation = from.getGeneration();
                            value.count = from.getCount();
@@ -242,7 +243,7 @@ expected<changed> decode_changed(const envelope& message) {
 
 expected<farewell> decode_farewell(const envelope& message) {
   return decode<farewell>(
-      message, body_kind::FAREWELL, "farewell", [](body_reader body, farewell& value, verdict& so_far) {
+      message, body_kind::FAREWELL, "farewell", [](body_reader body, farewell& value, validation& so_far) {
         auto from = body.getFarewell();
         value.generation = from.getGeneration();
         value.departed = {from.getDepartedRank(), wire_form::read(from.getDeparture(), so_far)};
@@ -253,7 +254,7 @@ expected<farewell> decode_farewell(const envelope& message) {
 
 expected<greeting> decode_greeting(const envelope& message) {
   return decode<greeting>(message, body_kind::GREETING, "greeting",
-                          [](body_reader body, greeting& value, verdict& so_far) {
+                          [](body_reader body, greeting& value, validation& so_far) {
                             auto from = body.getGreeting();
                             value.wire_version = from.getWireVersion();
                             value.rank = from.getRank();
@@ -263,7 +264,7 @@ expected<greeting> decode_greeting(const envelope& message) {
 
 expected<path_addresses> decode_path_addresses(const envelope& message) {
   return decode<path_addresses>(message, body_kind::INTRODUCTION, "introduction",
-                                [](body_reader body, path_addresses& value, verdict& so_far) {
+                                [](body_reader body, path_addresses& value, validation& so_far) {
                                   read_path_addresses(body.getIntroduction(), value, so_far);
                                 });
 }
@@ -271,7 +272,7 @@ expected<path_addresses> decode_path_addresses(const envelope& message) {
 expected<member_path_addresses> decode_member_path_addresses(const envelope& message) {
   return decode<member_path_addresses>(
       message, body_kind::INTRODUCTIONS, "introductions",
-      [](body_reader body, member_path_addresses& value, verdict& so_far) {
+      [](body_reader body, member_path_addresses& value, validation& so_far) {
         auto list = body.getIntroductions().getMembers();
         if (!so_far.require(list.size() <= static_cast<kj::uint>(member_limit),
                             "the number of members is out of range"))

@@ -47,7 +47,7 @@ bool add(std::int64_t& sum, std::int64_t term, std::int64_t limit) {
   return true;
 }
 
-void read_assignment(wire::Assignment::Reader from, assignment& value, verdict& so_far) {
+void read_assignment(wire::Assignment::Reader from, assignment& value, validation& so_far) {
   value.id = from.getId();
   value.name = read_name(from.getName(), so_far);
   value.cell = from.getCell();
@@ -58,7 +58,7 @@ void read_assignment(wire::Assignment::Reader from, assignment& value, verdict& 
   so_far.require(value.cell >= -1 && value.cell < std::int64_t{1} << 48, "a cell is out of range");
 }
 
-void read_failure(wire::Failure::Reader from, failure& value, verdict& so_far) {
+void read_failure(wire::Failure::Reader from, failure& value, validation& so_far) {
   value.name = read_name(from.getName(), so_far);
   auto kind = from.getKind();
   if (!so_far.require(kind > 0 && kind < error_kind_count, "an error's kind is unknown"))
@@ -69,7 +69,7 @@ void read_failure(wire::Failure::Reader from, failure& value, verdict& so_far) {
 
 // Reads the first extent of every member, in rank order, and adds the elements of all of them to `total`.
 void read_first_dims(wire::Entry::Reader from, bundle_entry& value, std::int32_t members, std::int64_t limit,
-                     std::int64_t& total, verdict& so_far) {
+                     std::int64_t& total, validation& so_far) {
   auto dims = from.getFirstDims();
   value.row_elements = from.getRowElements();
   if (!so_far.require(dims.size() == static_cast<kj::uint>(members),
@@ -88,7 +88,7 @@ void read_first_dims(wire::Entry::Reader from, bundle_entry& value, std::int32_t
                  "a bundle holds more elements than can be counted");
 }
 
-void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members, verdict& so_far) {
+void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members, validation& so_far) {
   value.sequence = from.getSequence();
   if (!read_kind(from, value, so_far))
     return;
@@ -109,7 +109,7 @@ void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members,
 }
 
 // Requires that each id is in one bucket only.
-void read_planned(capnp::List<wire::Bucket>::Reader from, std::vector<bucket>& buckets, verdict& so_far) {
+void read_planned(capnp::List<wire::Bucket>::Reader from, std::vector<bucket>& buckets, validation& so_far) {
   if (!so_far.require(from.size() <= bucket_limit, "too many buckets are planned at once"))
     return;
   std::vector<std::uint32_t> all;
@@ -200,17 +200,18 @@ envelope encode(const address& from, const schedule& value) {
 }
 
 expected<requests> decode_requests(const envelope& message) {
-  return wire_form::decode<requests>(message, wire::Envelope::Body::REQUESTS, "requests",
-                                     [](wire::Envelope::Body::Reader root, requests& value, verdict& so_far) {
-                                       read_requests(root.getRequests(), value, so_far);
-                                     });
+  return wire_form::decode<requests>(
+      message, wire::Envelope::Body::REQUESTS, "requests",
+      [](wire::Envelope::Body::Reader root, requests& value, validation& so_far) {
+        read_requests(root.getRequests(), value, so_far);
+      });
 }
 
 expected<schedule> decode_schedule(const envelope& message, std::int32_t members) {
   assert(members > 0);
   return wire_form::decode<schedule>(
       message, wire::Envelope::Body::SCHEDULE, "schedule",
-      [members](wire::Envelope::Body::Reader root, schedule& value, verdict& so_far) {
+      [members](wire::Envelope::Body::Reader root, schedule& value, validation& so_far) {
         auto body = root.getSchedule();
         read_list(body.getAssignments(), value.assignments, so_far,
                   [&](wire::Assignment::Reader source, assignment& assignment) {

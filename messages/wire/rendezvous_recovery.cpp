@@ -16,7 +16,7 @@ using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
-using wire_form::verdict;
+using wire_form::validation;
 using wire_form::write;
 using wire_form::write_each;
 using wire_form::write_numbers;
@@ -97,7 +97,7 @@ envelope encode(const address& from, const formed& value) {
 
 expected<returning> decode_returning(const envelope& message) {
   return decode<returning>(
-      message, body_kind::RETURNING, "return", [](body_reader body, returning& value, verdict& so_far) {
+      message, body_kind::RETURNING, "return", [](body_reader body, returning& value, validation& so_far) {
         auto from = body.getReturning();
         value.wire_version = from.getWireVersion();
         // In another version no other field is read; the receiver answers with both version numbers.
@@ -117,7 +117,7 @@ expected<returning> decode_returning(const envelope& message) {
 
 expected<resumed> decode_resumed(const envelope& message) {
   return decode<resumed>(message, body_kind::RESUMED, "answer to a return",
-                         [](body_reader body, resumed& value, verdict& so_far) {
+                         [](body_reader body, resumed& value, validation& so_far) {
                            auto from = body.getResumed();
                            value.generation = from.getGeneration();
                            value.epoch = from.getEpoch();
@@ -128,14 +128,15 @@ expected<resumed> decode_resumed(const envelope& message) {
 }
 
 expected<superseded> decode_superseded(const envelope& message) {
-  return decode<superseded>(
-      message, body_kind::SUPERSEDED, "notice of a higher epoch",
-      [](body_reader body, superseded& value, verdict&) { value.epoch = body.getSuperseded().getEpoch(); });
+  return decode<superseded>(message, body_kind::SUPERSEDED, "notice of a higher epoch",
+                            [](body_reader body, superseded& value, validation&) {
+                              value.epoch = body.getSuperseded().getEpoch();
+                            });
 }
 
 expected<slot_report> decode_slot_report(const envelope& message) {
   return decode<slot_report>(message, body_kind::SLOTS, "report on slots",
-                             [](body_reader body, slot_report& value, verdict& so_far) {
+                             [](body_reader body, slot_report& value, validation& so_far) {
                                auto from = body.getSlots();
                                value.wire_version = from.getWireVersion();
                                if (value.wire_version != wire_version)
@@ -163,7 +164,7 @@ expected<slot_report> decode_slot_report(const envelope& message) {
 expected<formed> decode_formed(const envelope& message) {
   return decode<formed>(
       message, body_kind::FORMED, "news of a generation",
-      [](body_reader body, formed& value, verdict& so_far) {
+      [](body_reader body, formed& value, validation& so_far) {
         auto from = body.getFormed();
         value.generation = from.getGeneration();
         value.epoch = from.getEpoch();

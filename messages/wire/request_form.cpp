@@ -87,7 +87,7 @@ void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<fast_p
 
 // ---- decoding -----------------------------------------------------------------------------------
 
-signature read_signature(wire::Signature::Reader from, verdict& so_far) {
+signature read_signature(wire::Signature::Reader from, validation& so_far) {
   signature value;
   if (!read_kind(from, value, so_far))
     return value;
@@ -107,12 +107,12 @@ signature read_signature(wire::Signature::Reader from, verdict& so_far) {
   return value;
 }
 
-std::string read_name(capnp::Text::Reader text, verdict& so_far) {
+std::string read_name(capnp::Text::Reader text, validation& so_far) {
   so_far.require(text.size() > 0, "a name is empty");
   return read_text(text, name_limit_bytes, name_rule, so_far);
 }
 
-void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& ids, verdict& so_far) {
+void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& ids, validation& so_far) {
   if (!so_far.require(from.size() <= list_limit, list_rule))
     return;
   ids.resize(from.size());
@@ -125,13 +125,13 @@ void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t
 }
 
 void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& buckets,
-                  verdict& so_far) {
+                  validation& so_far) {
   if (so_far.require(from.size() <= bucket_limit, "too many buckets come at once"))
     read_ids(from, buckets, so_far);
 }
 
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<fast_path_round>& rounds,
-                 verdict& so_far) {
+                 validation& so_far) {
   read_list(from, rounds, so_far, [&](wire::Round::Reader source, fast_path_round& round) {
     round = {source.getId(), source.getRound()};
     so_far.require(round.id != 0, id_rule);
@@ -139,7 +139,7 @@ void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<fast_path_ro
 }
 
 void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline_value>& values,
-                 verdict& so_far) {
+                 validation& so_far) {
   read_list(from, values, so_far, [&](wire::InlineValue::Reader source, inline_value& value) {
     value.id = source.getId();
     const auto bytes = source.getBytes();
@@ -150,7 +150,7 @@ void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline
   });
 }
 
-void read_request(wire::Request::Reader from, request& value, verdict& so_far) {
+void read_request(wire::Request::Reader from, request& value, validation& so_far) {
   value.name = read_name(from.getName(), so_far);
   value.signature = read_signature(from.getSignature(), so_far);
   value.group = from.getGroup();
@@ -160,7 +160,7 @@ void read_request(wire::Request::Reader from, request& value, verdict& so_far) {
                  "a group's size is out of range");
 }
 
-void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far) {
+void read_requests(wire::Requests::Reader from, requests& value, validation& so_far) {
   read_ids(from.getIds(), value.ids, so_far);
   read_buckets(from.getBuckets(), value.buckets, so_far);
   read_list(from.getFull(), value.full, so_far,

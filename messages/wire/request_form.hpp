@@ -25,19 +25,19 @@ void write(wire::Requests::Builder to, const requests& value);
 void write(capnp::List<wire::InlineValue>::Builder to, const std::vector<inline_value>& values);
 void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<fast_path_round>& rounds);
 
-signature read_signature(wire::Signature::Reader from, verdict& so_far);
-std::string read_name(capnp::Text::Reader text, verdict& so_far);
-void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& ids, verdict& so_far);
+signature read_signature(wire::Signature::Reader from, validation& so_far);
+std::string read_name(capnp::Text::Reader text, validation& so_far);
+void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& ids, validation& so_far);
 /// Numbers of buckets.
 void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& buckets,
-                  verdict& so_far);
+                  validation& so_far);
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<fast_path_round>& rounds,
-                 verdict& so_far);
+                 validation& so_far);
 /// Requires for each value an id other than 0 and at most `inline_limit_bytes`.
 void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline_value>& values,
-                 verdict& so_far);
-void read_request(wire::Request::Reader from, request& value, verdict& so_far);
-void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far);
+                 validation& so_far);
+void read_request(wire::Request::Reader from, request& value, validation& so_far);
+void read_requests(wire::Requests::Reader from, requests& value, validation& so_far);
 
 inline capnp::Text::Reader name_of(const std::string& name) {
   assert(name.size() <= name_limit_bytes); // checked when the caller submits the tensor
@@ -59,7 +59,7 @@ inline bool multiply(std::int64_t& product, std::int64_t factor, std::int64_t li
 
 // Reads the fields that signatures and bundles have in common.
 template <class Reader, class Value>
-bool read_kind(Reader from, Value& value, verdict& so_far) {
+bool read_kind(Reader from, Value& value, validation& so_far) {
   auto type = dtype_from(from.getDtype());
   auto op = reduce_op_from(from.getReduceOp());
   if (!so_far.require(from.getOperation() < operation_count, "an operation's number is unknown") ||
@@ -78,7 +78,7 @@ bool read_kind(Reader from, Value& value, verdict& so_far) {
 
 // Reads a list of structs with `read_one(reader, value)`, up to the first broken rule.
 template <class List, class Value, class ReadOne>
-void read_list(List from, std::vector<Value>& values, verdict& so_far, ReadOne read_one) {
+void read_list(List from, std::vector<Value>& values, validation& so_far, ReadOne read_one) {
   if (!so_far.require(from.size() <= list_limit, list_rule))
     return;
   values.reserve(from.size());

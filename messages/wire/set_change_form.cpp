@@ -14,7 +14,7 @@ void write_ranks(capnp::List<std::int32_t>::Builder to, const std::vector<std::i
 }
 
 // Requires only that the ranks ascend, equal ones included; stricter checks are left to the caller.
-std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, verdict& so_far) {
+std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, validation& so_far) {
   std::vector<std::int32_t> ranks;
   if (!so_far.require(from.size() <= static_cast<kj::uint>(member_limit), "a process set has too many ranks"))
     return ranks;
@@ -34,7 +34,7 @@ void write_event(wire::SetEvent::Builder to, const set_event& value) {
   write_ranks(to.initRanks(static_cast<kj::uint>(value.ranks.size())), value.ranks);
 }
 
-std::string read_reason(capnp::Text::Reader from, verdict& so_far) {
+std::string read_reason(capnp::Text::Reader from, validation& so_far) {
   return read_text(from, text_limit_bytes, "the reason why a process set failed is too long", so_far);
 }
 
@@ -74,7 +74,7 @@ void write(capnp::List<wire::SetRestart>::Builder to, const std::vector<set_rest
   }
 }
 
-set_change read(wire::SetChange::Reader from, verdict& so_far) {
+set_change read(wire::SetChange::Reader from, validation& so_far) {
   set_change value;
   if (!so_far.require(from.getKind() < set_change_kind_count,
                       "the kind of a change of process sets is unknown") ||
@@ -103,7 +103,7 @@ set_change read(wire::SetChange::Reader from, verdict& so_far) {
   return value;
 }
 
-set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_far) {
+set_event read(wire::SetEvent::Reader from, std::int32_t members, validation& so_far) {
   set_event value;
   value.number = from.getNumber();
   value.id = from.getId();
@@ -118,13 +118,13 @@ set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_fa
   return value;
 }
 
-set_fault read(wire::SetFault::Reader from, verdict& so_far) {
+set_fault read(wire::SetFault::Reader from, validation& so_far) {
   set_fault value{from.getNumber(), read_reason(from.getReason(), so_far)};
   so_far.require(value.number != 0, "the global set does not start anew");
   return value;
 }
 
-set_restart read(wire::SetRestart::Reader from, std::int32_t members, verdict& so_far) {
+set_restart read(wire::SetRestart::Reader from, std::int32_t members, validation& so_far) {
   set_restart value;
   value.ended = from.getEnded();
   if (from.hasBegins())

@@ -17,7 +17,7 @@ namespace {
 using wire_form::count_of;
 using wire_form::read_label;
 using wire_form::text_of;
-using wire_form::verdict;
+using wire_form::validation;
 using wire_form::write_each;
 
 /// Members share hosts, so each host is encoded once.
@@ -65,7 +65,7 @@ void write_roster(const roster& value, const host_table& table, wire::Roster::Bu
 /// A message refers to a host in a few bytes, but each decoded member gets a copy of its texts. All copies
 /// together are limited to the size of a message.
 bool read_members(capnp::List<wire::Host>::Reader hosts, capnp::List<wire::Member>::Reader listed,
-                  std::vector<member>& members, verdict& so_far) {
+                  std::vector<member>& members, validation& so_far) {
   std::vector<std::pair<std::string, std::string>> names;
   names.reserve(hosts.size());
   for (auto entry : hosts)
@@ -93,7 +93,7 @@ bool read_members(capnp::List<wire::Host>::Reader hosts, capnp::List<wire::Membe
   return true;
 }
 
-void read_roster(wire::Roster::Reader from, welcome& value, verdict& so_far) {
+void read_roster(wire::Roster::Reader from, welcome& value, validation& so_far) {
   value.generation = from.getGeneration();
   value.epoch = from.getEpoch();
   value.must_sync = from.getMustSync();
@@ -158,7 +158,7 @@ envelope encode(const address& from, const welcome& value) {
 expected<welcome> decode_welcome(const envelope& message) {
   return wire_form::decode<welcome>(
       message, wire::Envelope::Body::WELCOME, "welcome",
-      [](wire::Envelope::Body::Reader body, welcome& value, verdict& so_far) {
+      [](wire::Envelope::Body::Reader body, welcome& value, validation& so_far) {
         auto from = body.getWelcome();
         value.rank = from.getRank();
         value.joined_late = from.getJoinedLate();

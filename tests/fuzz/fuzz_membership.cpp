@@ -219,9 +219,9 @@ private:
               decision.roster.members[static_cast<std::size_t>(entry.rank)].slot);
     }
     // Who waited, and is linked still, is in, unless there are as many as there may be.
-    for (const auto& seat : members_.image().seats)
-      if (const auto waited = waited_.find(seat.slot); waited != waited_.end() && !seat.in_generation)
-        require(count == rules_.limit || seat.retired || members_.slot_of(waited->second) != seat.slot);
+    for (const auto& record : members_.image().slot_images)
+      if (const auto waited = waited_.find(record.slot); waited != waited_.end() && !record.in_generation)
+        require(count == rules_.limit || record.retired || members_.slot_of(waited->second) != record.slot);
   }
 
   void check_state() {
@@ -239,8 +239,8 @@ private:
     require(static_cast<bool>(decode_awaited(encode(address{}, missing))));
     waited_ = members_.waiting();
     require(members_.forming() == !waited_.empty());
-    require(!members_.running() ||
-            std::any_of(now.seats.begin(), now.seats.end(), [](auto& seat) { return seat.in_generation; }));
+    require(!members_.running() || std::any_of(now.slot_images.begin(), now.slot_images.end(),
+                                               [](auto& record) { return record.in_generation; }));
   }
 
   choices& input_;

@@ -21,8 +21,8 @@ std::vector<std::vector<std::byte>> journal_samples() {
   job.elastic = job.running = true;
   job.epoch = job.generation = 3;
   job.slots_by_rank = {0};
-  job.seats = {{0, true, true, false, false, 0, {}, "host", "alpha", "10.0.0.1:99", 77},
-               {1, false, false, true, true, -1, "exited with code 3", {}, {}, {}, 0}};
+  job.slot_images = {{0, true, true, false, false, 0, {}, "host", "alpha", "10.0.0.1:99", 77},
+                     {1, false, false, true, true, -1, "exited with code 3", {}, {}, {}, 0}};
   auto file = journal_header();
   journal_writer writer;
   for (auto type : {journal_record::snapshot, journal_record::change}) {

@@ -54,7 +54,7 @@ public:
         static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), setup.shared->rank) - ranks.begin());
     path_addresses addresses;
     addresses.rank = setup.shared->rank;
-    self->send(setup.post, encode(address{key_.generation, key_.number, addresses.rank}, addresses));
+    self->send(setup.router, encode(address{key_.generation, key_.number, addresses.rank}, addresses));
     self->set_exit_handler([this](const caf::exit_msg& exit_message) {
       give_up({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
       self_->quit(exit_message.reason);
@@ -233,7 +233,7 @@ std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, cons
       ranks.begin(), ranks.end(), [&](std::int32_t rank) { return host_of(rank) == host_of(ranks.front()); });
   if (!setup.settings.flag(setting::fast_path) || ranks.size() < 2 || !one_host)
     return nullptr;
-  auto& shared = windows_[set];
+  auto& shared = segments_[set];
   if (!shared) {
     segment_layout layout;
     layout.generation = set.generation;
@@ -258,8 +258,8 @@ std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, cons
 
 std::shared_ptr<heartbeat_words> data_plane::words_of(const set_key& set, const set_setup& setup,
                                                       std::int32_t place) const {
-  const auto shared = windows_.find(set);
-  if (!heartbeats_ || shared == windows_.end())
+  const auto shared = segments_.find(set);
+  if (!heartbeats_ || shared == segments_.end())
     return nullptr;
   return std::make_shared<heartbeat_words>(shared->second, static_cast<std::uint32_t>(place), setup.ranks());
 }

@@ -107,7 +107,7 @@ private:
   std::map<process_id, std::uint64_t> slow_;
   std::set<process_id> ended_;
   std::map<set_key, path> paths_;
-  std::map<set_key, std::shared_ptr<shm_segment>> windows_;
+  std::map<set_key, std::shared_ptr<shm_segment>> segments_;
   std::map<process_id, std::vector<std::pair<set_key, std::int32_t>>> places_;
 };
 

@@ -197,7 +197,7 @@ private:
 
   void check_who_waits() {
     for (const auto& [slot, worker] : launcher_.workers())
-      if (const auto standing = worker->standing_now())
+      if (const auto standing = worker->waiting_now())
         for (const auto other : worker->slots_with_it())
           if (const auto text = silences_.objection(*standing, other, world_.now()); !text.empty())
             log_.problem(text);

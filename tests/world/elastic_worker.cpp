@@ -325,10 +325,10 @@ void elastic_worker::submit_next() {
     if (--in_flight_ == 0)
       end_round();
   };
-  auto& door = sets ? *set_->queue : *shared_->global->queue;
+  auto& queue = sets ? *set_->queue : *shared_->global->queue;
   const auto number = incarnation_;
-  ask(door, sets ? set_->number : 0, "tensor." + std::to_string(tensor), operation::allreduce, reduce_op::sum,
-      {part_of(slot_, state_.round, tensor)}, told);
+  ask(queue, sets ? set_->number : 0, "tensor." + std::to_string(tensor), operation::allreduce,
+      reduce_op::sum, {part_of(slot_, state_.round, tensor)}, told);
   if (number == incarnation_ && !order_.empty())
     think([this] { submit_next(); });
 }

@@ -73,7 +73,7 @@ public:
   /// Why it failed by itself; kind `none` when it did not.
   const error& failure() const { return failure_; }
   /// None: it is in no generation, or on its way into or out of one.
-  std::optional<silence_watch::standing_member> standing_now() const;
+  std::optional<silence_watch::waiting_member> waiting_now() const;
   /// Of the members of its generation, by rank.
   std::vector<std::int32_t> slots_with_it() const;
   /// No operation is pending, or was settled more than once.
@@ -131,7 +131,7 @@ private:
 
   /// Of the generation that this process is in.
   set_key set(std::uint32_t number) const;
-  void ask(submission_queue& door, std::uint32_t set_number, const std::string& name, operation op,
+  void ask(submission_queue& queue, std::uint32_t set_number, const std::string& name, operation op,
            reduce_op reduction, std::vector<std::int64_t> in, answer told);
   void wait_on_fast_path(const std::shared_ptr<asked>& request, std::uint64_t incarnation,
                          std::chrono::microseconds longest);

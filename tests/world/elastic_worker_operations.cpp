@@ -17,7 +17,7 @@ set_key elastic_worker::set(std::uint32_t number) const {
   return key;
 }
 
-void elastic_worker::ask(submission_queue& door, std::uint32_t set_number, const std::string& name,
+void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, const std::string& name,
                          operation op, reduce_op reduction, std::vector<std::int64_t> in, answer told) {
   auto request = std::make_shared<asked>();
   request->name = name;
@@ -32,13 +32,13 @@ void elastic_worker::ask(submission_queue& door, std::uint32_t set_number, const
   like.reduce_op = reduction;
   like.root = op == operation::broadcast ? 0 : -1;
   like.shape = {static_cast<std::int64_t>(request->in.size())};
-  auto operation = door.submit({request->name,
-                                like,
-                                reinterpret_cast<const std::byte*>(request->in.data()),
-                                reinterpret_cast<std::byte*>(request->output.data()),
-                                0,
-                                {},
-                                completion_mode::wait});
+  auto operation = queue.submit({request->name,
+                                 like,
+                                 reinterpret_cast<const std::byte*>(request->in.data()),
+                                 reinterpret_cast<std::byte*>(request->output.data()),
+                                 0,
+                                 {},
+                                 completion_mode::wait});
   if (!operation)
     return failed(operation.error());
   asked_.push_back(request);
@@ -46,7 +46,7 @@ void elastic_worker::ask(submission_queue& door, std::uint32_t set_number, const
   request->operation->on_settled([this, request, told = std::move(told), mine = incarnation_] {
     ++request->settled;
     const auto problem = request->operation->problem;
-    const bool on_fast_path = request->operation->seat != nullptr;
+    const bool on_fast_path = request->operation->taken_slot != nullptr;
     // The caller's thread wakes some time later.
     after(std::chrono::microseconds(1 + draw_.below(20)), [this, request, told, mine, problem, on_fast_path] {
       request->operation = {};
@@ -59,7 +59,7 @@ void elastic_worker::ask(submission_queue& door, std::uint32_t set_number, const
     });
   });
   if (is_on_fast_path(request->operation->now())) {
-    door.look_after(*request->operation);
+    queue.look_after(*request->operation);
     wait_on_fast_path(request, incarnation_, std::chrono::microseconds(30));
   }
 }
@@ -79,10 +79,10 @@ void elastic_worker::wait_on_fast_path(const std::shared_ptr<asked>& request, st
   });
 }
 
-std::optional<silence_watch::standing_member> elastic_worker::standing_now() const {
+std::optional<silence_watch::waiting_member> elastic_worker::waiting_now() const {
   if (gone_ || !shared_ || !shared_->alive || shared_->generation != last_generation_)
     return std::nullopt;
-  silence_watch::standing_member current{slot_, in_since_, {}};
+  silence_watch::waiting_member current{slot_, in_since_, {}};
   const auto oldest = std::ranges::find_if(
       asked_, [](const std::shared_ptr<asked>& request) { return request->settled == 0; });
   if (oldest != asked_.end())

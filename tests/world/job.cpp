@@ -31,12 +31,12 @@ public:
       : play_(options), log_(options.members), world_(options.seed), tree_(tree_of(options)),
         network_(options, tree_, log_), stage_{play_, log_, fusion_scheduler_actor{}} {
     auto& system = world_.system();
-    post_ = system.spawn([this](caf::event_based_actor* self) { return network_.behavior(self); });
+    router_ = system.spawn([this](caf::event_based_actor* self) { return network_.behavior(self); });
     watcher_ = system.spawn([this](caf::event_based_actor* self) { return watch(self); });
     start_leader();
     line_ends ends{caf::actor_cast<envelope_actor>(negotiator_), {}, {}};
     for (std::int32_t rank = 0; rank < options.members; ++rank) {
-      players_.push_back(std::make_unique<player>(system, stage_, rank, post_, watcher_));
+      players_.push_back(std::make_unique<player>(system, stage_, rank, router_, watcher_));
       ends.workers.push_back(caf::actor_cast<envelope_actor>(players_.back()->worker()));
       ends.relays.push_back(start_relay(rank));
     }
@@ -48,16 +48,16 @@ public:
     for (auto& player : players_)
       player->stop();
     network_.disconnect();
-    for (const auto& actor : {post_, watcher_, caf::actor_cast<caf::actor>(negotiator_),
+    for (const auto& actor : {router_, watcher_, caf::actor_cast<caf::actor>(negotiator_),
                               caf::actor_cast<caf::actor>(stage_.scheduler)})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
-    for (const auto& gatherer : relays_)
-      if (gatherer)
-        caf::anon_send_exit(gatherer, caf::exit_reason::kill);
+    for (const auto& relay : relays_)
+      if (relay)
+        caf::anon_send_exit(relay, caf::exit_reason::kill);
     relays_.clear();
     negotiator_ = nullptr;
     stage_.scheduler = nullptr;
-    post_ = watcher_ = nullptr;
+    router_ = watcher_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -101,7 +101,7 @@ private:
     rules.buckets = options.buckets;
     const set_place place{1, 0, 0};
     stage_.scheduler =
-        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(post_));
+        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(router_));
     negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
     if (options.measured) {
@@ -143,7 +143,7 @@ private:
     setup.members = play_.options().members;
     setup.rules.ranks = tree_.subtree(rank);
     setup.rules.branches = branches_of(rank);
-    setup.post = caf::actor_cast<envelope_actor>(post_);
+    setup.router = caf::actor_cast<envelope_actor>(router_);
     setup.watcher = caf::actor_cast<member_watcher_actor>(watcher_);
     return caf::actor_cast<envelope_actor>(world_.system().spawn(relay_behaviour, std::move(setup)));
   }
@@ -203,7 +203,7 @@ private:
   relay_tree tree_;
   network network_;
   stage stage_;
-  caf::actor post_;
+  caf::actor router_;
   caf::actor watcher_;
   negotiator_actor negotiator_;
   std::vector<std::unique_ptr<player>> players_;

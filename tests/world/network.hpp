@@ -1,4 +1,4 @@
-// The network of a simulated job, in place of links and post. Each member has a link to the member above it
+// The network of a simulated job, in place of links and message routers. Each member has a link to the member above it
 // in the tree of relays, the leader where there are none, and back: messages on one link keep their order and
 // take their time; messages on different links overtake each other. What arrives is parsed anew from its
 // bytes, as it would be in another process.
@@ -60,7 +60,7 @@ public:
   void disconnect();
   const traffic& counted() const { return counted_; }
 
-  /// The post of all members: takes envelopes.
+  /// The message router of all members: takes envelopes.
   caf::behavior behavior(caf::event_based_actor* self);
 
 private:

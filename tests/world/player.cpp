@@ -18,22 +18,22 @@ using left_join_atom = caf::atom_constant<caf::atom("leftjoin")>;
 
 } // namespace
 
-player::player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& post,
+player::player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& router,
                const caf::actor& watcher)
     : stage_(stage), rank_(rank),
       draw_(stage.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
   const auto members = stage.play.options().members;
-  door_ = std::make_shared<submission_queue>(0, members, 65536,
-                                             [this] { caf::anon_send(worker_, doorbell_atom::value); });
+  submissions_ = std::make_shared<submission_queue>(
+      0, members, 65536, [this] { caf::anon_send(worker_, doorbell_atom::value); });
   lane_ = system.spawn([this](caf::event_based_actor* self) { return lane(self); });
   trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
   set_client_setup setup;
-  setup.queue = door_;
+  setup.queue = submissions_;
   setup.self = {1, 0, rank};
   setup.leader = 0;
   setup.rank = rank;
   setup.members = members;
-  setup.post = caf::actor_cast<envelope_actor>(post);
+  setup.router = caf::actor_cast<envelope_actor>(router);
   setup.connector = caf::actor_cast<path_connector_actor>(lane_);
   setup.member = caf::actor_cast<set_client_watcher_actor>(watcher);
   worker_ = system.spawn(farandole::set_client, std::move(setup));
@@ -45,7 +45,7 @@ void player::start() {
 }
 
 void player::stop() {
-  door_->close();
+  submissions_->close();
   for (const auto& actor : {lane_, trainer_, caf::actor_cast<caf::actor>(worker_)})
     caf::anon_send_exit(actor, caf::exit_reason::kill);
   lane_ = trainer_ = nullptr;
@@ -105,7 +105,7 @@ void player::begin_step() {
 
 void player::submit_some(caf::event_based_actor* self) {
   for (auto& operation : std::exchange(regretted_, {}))
-    door_->withdraw(*operation);
+    submissions_->withdraw(*operation);
   if (step_ == stage_.play.steps())
     return;
   const auto& pace = stage_.play.options();
@@ -128,7 +128,7 @@ std::string player::name_of(std::int32_t tensor) {
   if (!stage_.play.options().unnamed)
     return stage_.play.name(tensor);
   const auto kind = row_of(stage_.play.what(step_, tensor, rank_).operation).name;
-  auto name = unnamed_.next_name(0, kind, {0, door_->joins()});
+  auto name = unnamed_.next_name(0, kind, {0, submissions_->joins()});
   unnamed_.accepted(0, kind);
   return name;
 }
@@ -136,7 +136,8 @@ std::string player::name_of(std::int32_t tensor) {
 void player::submit(std::int32_t tensor) {
   const auto name = name_of(tensor);
   const auto splits = stage_.play.splits(step_, tensor, rank_);
-  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, 0, splits});
+  auto operation =
+      submissions_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, 0, splits});
   if (operation)
     watch(tensor, std::move(*operation));
   else
@@ -155,7 +156,7 @@ void player::submit_group(std::int32_t first) {
                            nullptr,
                            0,
                            {}});
-  auto operations = door_->submit_group(submissions);
+  auto operations = submissions_->submit_group(submissions);
   if (!operations)
     return stage_.log.problem("submit_group: " + operations.error().text);
   for (auto& operation : *operations)
@@ -186,7 +187,7 @@ void player::join() {
   joined_ = true;
   signature signature;
   signature.operation = operation::join;
-  auto operation = door_->submit({"join.noname", signature, nullptr, nullptr, 0, {}});
+  auto operation = submissions_->submit({"join.noname", signature, nullptr, nullptr, 0, {}});
   if (!operation)
     return stage_.log.problem("join: " + operation.error().text);
   auto* raw = &**operation;

@@ -35,7 +35,7 @@ struct stage {
 
 class player {
 public:
-  player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& post,
+  player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& router,
          const caf::actor& watcher);
   /// The trainer begins.
   void start();
@@ -67,7 +67,7 @@ private:
   stage& stage_;
   std::int32_t rank_;
   dice draw_;
-  std::shared_ptr<farandole::submission_queue> door_;
+  std::shared_ptr<farandole::submission_queue> submissions_;
   unnamed_calls unnamed_;
   set_client_actor worker_;
 

@@ -22,39 +22,63 @@ namespace {
 
 constexpr const char* conclusion =
     R"(
-Wanted: under 1 ms a step at 4,096 ranks, however tensors are submitted. The work hardly grows with the ranks: at 512 as at
-4,096 the leader hears eight relays and the one that speaks for its own host. Each says a bucket in one word, so over a
-backward pass each sends three messages and gets three schedules. Without buckets each sends about 20 to 30, which is
-how often one of its members submits in these 45 ms, and is answered nearly as often. What is left is mostly that the
-leader turns to something else some 50 times a step: to each of these messages, its own member's, and each bundle that its
-lane has finished; a machine that does something else besides makes that two or three times as long.
+The load hardly grows with the number of ranks. At 512 and at 4,096 ranks the leader receives messages from nine ranks:
+eight relays, and the rank that relays for the leader's own host. A relay requests a whole bucket with one number. In a
+backward pass each relay therefore sends three messages and receives three schedules. Without buckets a relay sends
+about 30 messages, because one of its members submits that often within these 45 ms, and receives about 60.
 
-Steps last as long as without buckets, to a few percent: what is ready first waits for the rest of its bucket, but what is
-ready last, on which the step depends, waits for nothing. (Here data takes no longer to move for being more.)
+Most of the remaining time is the cost of about 50 wake-ups of the leader's actors in each step: for each of these
+messages, for the requests of the leader's own member, and for each bundle that its lane has completed. If the machine
+runs other work at the same time, a wake-up takes two or three times as long.
+
+In the backward rows a step lasts as long as without buckets, to within 10 %. The first tensors that become ready wait
+for the rest of their bucket. The last tensors, which determine the length of the step, do not wait. The simulation does
+not model bandwidth: a larger bundle takes no longer to move.
 )";
 
 constexpr const char* path_addresses =
     R"(# Negotiation at scale
 
-What rank 0 hears, says and does in one training step once all tensors are known: 161 tensors (ResNet-50's), 8 ranks a
-host, in the simulated world (`tests/world`): real workers, relays, negotiator and fusion scheduler, real messages, a
-network with 50 to 150 µs each way and now and then 5 ms more. The relays are those of
-[decision 0012](decisions/0012-relays.md), with the buckets of [decision 0022](decisions/0022-buckets-by-heart.md), which
-have been learnt by then; "no buckets" is what `FARANDOLE_RELAY_BUCKETS=0` does, "none" what `FARANDOLE_RELAY_RANKS=0`
-does.
+This page shows the load of rank 0 in large jobs: the messages that it receives and sends in one training step, and the
+processor time that it spends on them. The target is less than 1 ms per step at 4,096 ranks, in any order of submission.
 
-*At once*: every rank submits all tensors together. *Backward*: one to ten at a time over about 45 ms, in the order of
-the others, each rank at its own pace. *Scattered*: likewise, but each rank in an order of its own, so that nearly all
-tensors are ready at the end alone.
+To measure again and replace this page, run:
 
-A step lasts from the first rank's first tensor to the first rank's first of the next, in virtual time.
+    build/tests/world/world_test --scale > docs/scale.md
 
-Time is the leader's own processor time, on the machine that wrote this page: parsing, decoding, tally, fusion and
-encoding as they ran, on a thread and a core of their own beside the simulated workers', which does not halt in between,
-plus TLS for every message, from the cost of sealing and opening that many records and bytes with the links' own sessions.
-Reading and writing sockets is not in it.
+## Setup
 
-`build/tests/world/world_test --scale > docs/scale.md` writes this page.
+The job runs in the simulated world (`tests/world`): workers, relays, negotiator, fusion scheduler and messages are
+real, and the network is simulated. A message takes 50 to 150 µs each way, and one in 50 takes up to 5 ms longer. A
+step has 161 tensors (those of ResNet-50), which are all in the response cache. There are 8 ranks on each host.
+
+The column *relays* shows the configuration:
+
+- *yes*: relays ([decision 0012](decisions/0012-aggregate-requests-in-a-relay-tree.md)) with buckets
+  ([decision 0022](decisions/0022-request-tensors-in-learned-buckets.md)), which were learnt in earlier steps
+- *no buckets*: relays, with `FARANDOLE_RELAY_BUCKETS=0`
+- *none*: no relays, with `FARANDOLE_RELAY_RANKS=0`
+
+The column *submitted* shows the order in which ranks submit tensors:
+
+- *at once*: every rank submits all tensors together
+- *backward*: one to ten tensors at a time over about 45 ms, in the same order on all ranks, each rank at its own pace
+- *scattered*: likewise, but each rank in its own order, so nearly all tensors become ready only at the end
+
+A step lasts from the first tensor of the first rank to the first tensor of the first rank in the next step, in virtual
+time.
+
+The column *busy* is the processor time of the leader, on the machine that wrote this page. It is the sum of two
+columns:
+
+- *actors*: parsing, decoding, counting requests, fusion and encoding, as measured. They run on a thread and a core of
+  their own, beside the simulated workers. That core does not halt between messages.
+- *TLS*: the computed cost of all messages, from the measured cost of sealing and opening as many records and bytes with
+  the TLS sessions of the links.
+
+Reading from and writing to sockets is not included.
+
+## Results
 
 )";
 
@@ -187,16 +211,17 @@ void write_row(std::ostream& page, std::int32_t ranks, speakers speakers, const 
 constexpr const char* regroup_path_addresses = R"(
 ## A regroup
 
-A member of an elastic job is lost, and all others say hello again: what the rendezvous does until all are welcomed. Each
-welcome names all members. Parsing is in it, as above; each row is the median of five runs. Wanted: 50 ms at 512 ranks.
+This table shows the load of the rendezvous when an elastic job loses a worker. All other workers register again with a
+`hello` message, and the rendezvous answers each of them with a `welcome` message, which lists all members. The time
+includes parsing, as above. Each row is the median of five runs. The target is 50 ms at 512 ranks.
 
 | ranks | hellos, KiB | welcomes, KiB | rendezvous, ms | TLS, ms | busy, ms |
 | ---: | ---: | ---: | ---: | ---: | ---: |
 )";
 
 constexpr const char* regroup_conclusion = R"(
-What all are told alike is made and encoded once, with each host named once; what grows with the square of the ranks is
-copying those bytes into each welcome, and TLS.
+The rendezvous creates and encodes the part that is the same for all members once, and names each host once. Two costs
+grow with the square of the number of ranks: copying these bytes into each `welcome` message, and TLS.
 )";
 
 void write_regroup(std::ostream& page, std::int32_t ranks, const tls_costs& tls) {

@@ -86,10 +86,10 @@ private:
                             [this](std::string text) { stage_.problem(std::move(text)); }));
       return wires_.back();
     };
-    const auto up = entry(above.post(), number, 2 * number);
-    const auto down = entry(below.post(), parent_link, 2 * number + 1);
-    caf::anon_send(above.post(), link_opened{number, down, "rank " + std::to_string(rank), true});
-    caf::anon_send(below.post(), link_opened{parent_link, up, "rank " + std::to_string(parent), false});
+    const auto up = entry(above.router(), number, 2 * number);
+    const auto down = entry(below.router(), parent_link, 2 * number + 1);
+    caf::anon_send(above.router(), link_opened{number, down, "rank " + std::to_string(rank), true});
+    caf::anon_send(below.router(), link_opened{parent_link, up, "rank " + std::to_string(parent), false});
   }
 
   // Everybody must have come to the end; then one member leaves, and all end their sets.

@@ -49,7 +49,7 @@ path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& s
     };
     path_addresses addresses;
     addresses.rank = rank;
-    self->send(setup.post, encode(self_address, addresses));
+    self->send(setup.router, encode(self_address, addresses));
     return caf::behavior{
         [=, &stage](const envelope& message) {
           auto all = decode_member_path_addresses(message);

@@ -56,9 +56,9 @@ set_player::set_player(caf::actor_system& system, set_stage& set_stage, std::int
   shared_->dynamic_sets = true;
   member_ = system.spawn([this](caf::event_based_actor* self) { return member(self); });
   trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
-  message_router_setup post_how;
-  post_how.member = caf::actor_cast<member_actor>(member_);
-  post_ = caf::actor_cast<caf::actor>(system.spawn(farandole::message_router, std::move(post_how)));
+  message_router_setup router_setup;
+  router_setup.member = caf::actor_cast<member_actor>(member_);
+  router_ = caf::actor_cast<caf::actor>(system.spawn(farandole::message_router, std::move(router_setup)));
 }
 
 // As the member does it (member.cpp).
@@ -67,7 +67,7 @@ void set_player::start(std::function<void()> link) {
   setup.shared = shared_;
   setup.generation = 1;
   setup.settings = settings_of(stage_.play.options());
-  setup.post = caf::actor_cast<message_router_actor>(post_);
+  setup.router = caf::actor_cast<message_router_actor>(router_);
   setup.member = caf::actor_cast<member_actor>(member_);
   setup.simulated_connector = [this](caf::event_based_actor* parent, const set_setup& set,
                                      set_setup::bundle_ended ended) {
@@ -81,7 +81,7 @@ void set_player::start(std::function<void()> link) {
   setup.drained = [] {};
   auto entered = [this, link = std::move(link)](const set_actors& actors) {
     worker_ = caf::actor_cast<caf::actor>(actors.worker);
-    caf::anon_send(post_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
+    caf::anon_send(router_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
     link();
   };
   tree_ = system_.spawn(supervisor, set_tree(setup, entered));
@@ -94,11 +94,11 @@ void set_player::leave() {
 void set_player::stop() {
   shared_->sets.shut();
   shared_->global->queue->close();
-  for (const auto& actor : {tree_, sets_, post_, member_, trainer_})
+  for (const auto& actor : {tree_, sets_, router_, member_, trainer_})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   tree_ = member_ = trainer_ = nullptr;
   sets_ = nullptr;
-  post_ = nullptr;
+  router_ = nullptr;
   worker_ = nullptr;
 }
 
@@ -220,7 +220,7 @@ void set_player::submit_some(caf::event_based_actor* self) {
 }
 
 void set_player::submit(const submitted& tensor) {
-  const auto set = standing_of(tensor.set);
+  const auto set = state_of(tensor.set);
   if (!set)
     return stage_.problem(location() + ": a set that was added is not found");
   auto operation = set->queue->submit({set_play::name(tensor.tensor),
@@ -253,7 +253,7 @@ void set_player::settled(const submitted& tensor, const operation_state& operati
     next_action();
 }
 
-std::shared_ptr<shared_set_state> set_player::standing_of(std::size_t set) const {
+std::shared_ptr<shared_set_state> set_player::state_of(std::size_t set) const {
   return set == 0 ? shared_->global : shared_->sets.find(stage_.ids.at(set));
 }
 

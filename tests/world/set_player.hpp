@@ -44,7 +44,7 @@ public:
   /// Asks the leader to end the job.
   void leave();
   void stop();
-  const caf::actor& post() const { return post_; }
+  const caf::actor& router() const { return router_; }
 
 private:
   struct submitted {
@@ -63,7 +63,7 @@ private:
   void submit(const submitted& tensor);
   void settled(const submitted& tensor, const operation_state& operation);
   void next_action();
-  std::shared_ptr<shared_set_state> standing_of(std::size_t set) const;
+  std::shared_ptr<shared_set_state> state_of(std::size_t set) const;
   std::string location() const;
 
   caf::actor_system& system_;
@@ -73,7 +73,7 @@ private:
   std::shared_ptr<shared_member_state> shared_ = std::make_shared<shared_member_state>();
   caf::actor member_;
   caf::actor trainer_;
-  caf::actor post_;
+  caf::actor router_;
   caf::actor sets_;
   caf::actor worker_;
   caf::actor tree_;

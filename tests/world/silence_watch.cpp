@@ -20,7 +20,7 @@ void silence_watch::continued(std::int32_t slot, time_point current_time) {
     continued_[slot] = current_time;
 }
 
-std::string silence_watch::objection(const standing_member& waiting, std::int32_t other,
+std::string silence_watch::objection(const waiting_member& waiting, std::int32_t other,
                                      time_point current_time) const {
   const auto stop = stopped_.find(other);
   if (stop == stopped_.end() || stopped_.contains(waiting.slot))

@@ -30,13 +30,13 @@ public:
   void links_disturbed() { links_disturbed_ = true; }
 
   /// How far a member is whose process runs.
-  struct standing_member {
+  struct waiting_member {
     std::int32_t slot = 0;
     time_point in_since;                   ///< in its generation
     std::optional<time_point> waits_since; ///< for its oldest operation
   };
   /// Why `waiting` may not be in a generation with `other` any more, or not wait any more; empty: it may.
-  std::string objection(const standing_member& waiting, std::int32_t other, time_point current_time) const;
+  std::string objection(const waiting_member& waiting, std::int32_t other, time_point current_time) const;
   /// Why nobody may say now that this process makes no progress; empty: somebody may.
   std::string false_alarm(std::int32_t slot, time_point current_time) const;
 

@@ -3,7 +3,8 @@
 Scripts and libraries ask for the distribution ``horovod`` by name (``importlib.metadata.version("horovod")``), and pip
 cannot be told to install two distributions from one folder. So the wheel of ``farandole`` also carries the metadata of
 ``horovod``, with the version of the interface. pip refuses a second ``.dist-info`` folder at the root of a wheel; in
-the wheel's folder for purelib it is one of the files to install. docs/decisions/0024-one-wheel.md has the reasons.
+the wheel's folder for purelib it is one of the files to install.
+docs/decisions/0024-one-wheel-for-farandole-and-horovod.md has the reasons.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ expected<std::string> find_ccl_module() {
       "oneCCL, and this installation has no " +
           std::string(file_name) +
           ": run tools/setup --with-ccl, or build with the CMake variable FARANDOLE_CCL_ROOT, a folder "
-          "with what the wheels oneccl-devel and intel-cmplr-lib-rt hold; see docs/decisions/0011-ccl.md"};
+          "with what the wheels oneccl-devel and intel-cmplr-lib-rt hold; see "
+          "docs/decisions/0011-oneccl-as-a-plugin.md"};
 }
 
 bool ccl_works() {

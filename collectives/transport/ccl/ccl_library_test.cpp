@@ -27,8 +27,8 @@ TEST_CASE("ccl: the module gives a path, and where there is none the refusal say
 TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if nothing was forced") {
   path_wishes wishes;
   wishes.forced = "ccl";
-  wishes.outside.fill(true);
-  wishes.outside[static_cast<std::size_t>(operation::reducescatter)] = false;
+  wishes.library_moves.fill(true);
+  wishes.library_moves[static_cast<std::size_t>(operation::reducescatter)] = false;
   const auto route = [&](const set_facts& set, operation op) {
     const auto routes = routes_for(set, wishes);
     REQUIRE(routes);
@@ -39,7 +39,7 @@ TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if n
   CHECK(route({1, 1}, operation::allreduce) == "solo");
   CHECK(route({4, 1}, operation::reducescatter) == "local");
   CHECK(route({4, 2}, operation::reducescatter) == "tcp");
-  wishes.outside = {}; // of another set nothing
+  wishes.library_moves = {}; // of another set nothing
   CHECK(route({4, 2, true, false}, operation::allreduce) == "tcp");
   CHECK(route({4, 1, true, false}, operation::allreduce) == "local");
 }

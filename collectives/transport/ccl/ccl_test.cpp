@@ -16,7 +16,7 @@ namespace {
 path_options oneccl() {
   path_options how;
   how.wishes.forced = "plugin";
-  how.outside_library = *find_ccl_module();
+  how.plugin_library = *find_ccl_module();
   return how;
 }
 

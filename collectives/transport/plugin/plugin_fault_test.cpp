@@ -144,7 +144,7 @@ TEST_CASE("outside: a fault of one member's library fails that member's operatio
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   path_options options;
   options.wishes.forced = "plugin";
-  options.outside_library = FARANDOLE_FAULTY_PATH;
+  options.plugin_library = FARANDOLE_FAULTY_PATH;
   forked_members members({"a", "a"}, options, [op](forked_member& self) -> std::string {
     auto& plan = plan_anew();
     plan.text = "hit";

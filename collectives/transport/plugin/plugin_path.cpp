@@ -181,7 +181,7 @@ error plugin_path::ended(farandole_path_status status, const char* reason,
 
 expected<std::unique_ptr<path>> open_plugin(const path_setup& setup) {
   plugin_options options;
-  options.library = setup.options.outside_library;
+  options.library = setup.options.plugin_library;
   options.generation = setup.set.generation;
   options.set = setup.set.set;
   options.rank = setup.set.rank;

@@ -21,7 +21,7 @@ namespace {
 path_options star_forced() {
   path_options options;
   options.wishes.forced = "plugin";
-  options.outside_library = FARANDOLE_STAR_PATH;
+  options.plugin_library = FARANDOLE_STAR_PATH;
   return options;
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("outside: a library that holds no path is refused with the reason") {
 TEST_CASE("outside: what its library moves goes there, the rest as if nothing was forced") {
   path_wishes wishes;
   wishes.forced = "plugin";
-  wishes.outside[static_cast<std::size_t>(operation::allgather)] = true;
+  wishes.library_moves[static_cast<std::size_t>(operation::allgather)] = true;
   wishes.hierarchical_allreduce = wishes.hierarchical_allgather = true;
   const auto routes = routes_for({4, 2}, wishes);
   REQUIRE(routes);

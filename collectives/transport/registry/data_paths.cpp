@@ -16,12 +16,12 @@ error look_into_library(const path_row& forced, const set_facts& set, path_optio
   auto file = forced.library(options);
   if (!file)
     return file.error();
-  options.outside_library = std::move(*file);
-  auto library = load_plugin_path(options.outside_library);
+  options.plugin_library = std::move(*file);
+  auto library = load_plugin_path(options.plugin_library);
   if (!library)
     return library.error();
   if (forced.serves(set))
-    options.wishes.outside = operations_of(**library);
+    options.wishes.library_moves = operations_of(**library);
   return {};
 }
 
@@ -60,8 +60,7 @@ error data_paths::open_all() {
 std::string data_paths::remark() const {
   for (const auto& [row, path] : paths_)
     if (row->library != nullptr) {
-      const auto text =
-          what_falls_back(**load_plugin_path(options_.outside_library), options_.outside_library);
+      const auto text = what_falls_back(**load_plugin_path(options_.plugin_library), options_.plugin_library);
       return row->also_leaves.empty() ? text : text + ", and " + std::string(row->also_leaves);
     }
   return {};

@@ -95,7 +95,7 @@ constexpr path_row rows[] = {
      .needs = "a library in FARANDOLE_PATH_LIBRARY",
      .serves = [](const set_facts& set) { return set.members > 1; },
      .protection = path_protection::unknown,
-     .library = [](const path_options& options) { return expected<std::string>(options.outside_library); },
+     .library = [](const path_options& options) { return expected<std::string>(options.plugin_library); },
      .open = open_plugin},
 };
 

@@ -131,7 +131,7 @@ TEST_CASE(
   adasum_host local_host(members);
   std::promise<void> stopped, go_on;
   local_host.paths[stopped_rank] =
-      std::make_unique<shm_path>(local_host.windows[stopped_rank], stopped_rank, adasum_waiting,
+      std::make_unique<shm_path>(local_host.segments[stopped_rank], stopped_rank, adasum_waiting,
                                  [&](local_phase at, std::uint64_t step) {
                                    if (at == phase && step == stopped_step) {
                                      stopped.set_value();

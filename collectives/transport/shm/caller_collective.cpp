@@ -79,7 +79,7 @@ void caller_collective::show() {
     collective_ = make_collective({bundle_, streams_, *this, job_.first_step, false});
     collective_->run(); // stages the first chunks; the later stages wait until all members have published
   }
-  job_.fast_path.show(job_.cell, job_.round, own_notice());
+  job_.fast_path.show(job_.cell, job_.round, own_descriptor());
 }
 
 void caller_collective::describe() {
@@ -137,7 +137,7 @@ void caller_collective::take_place() {
   shown_place_ = result_ != nullptr;
 }
 
-row_descriptor caller_collective::own_notice() const {
+row_descriptor caller_collective::own_descriptor() const {
   row_destination place{job_.fast_path.heaps() ? 0 : row_destination::no_heap, 0};
   if (shown_place_)
     place = {job_.fast_path.heaps()->own->offset_of(result_.get()), result_.get_deleter().bytes};
@@ -168,7 +168,7 @@ caller_collective::state caller_collective::advance() {
 }
 
 error caller_collective::open() {
-  auto all = job_.fast_path.notices(job_.cell, job_.round, own_notice());
+  auto all = job_.fast_path.descriptors(job_.cell, job_.round, own_descriptor());
   if (!all)
     return all.error();
   for (std::uint32_t member = 0; member < members(); ++member) {

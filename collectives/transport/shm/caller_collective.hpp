@@ -100,7 +100,7 @@ private:
   error lay_out_rows(std::span<const row_descriptor> all);
   bool own_segment();
   bool own_result(std::size_t bytes);
-  row_descriptor own_notice() const;
+  row_descriptor own_descriptor() const;
   void wait_for(const round_need& need) { need_.store(need.packed_word(), std::memory_order_release); }
   std::size_t most_staged() const;
 

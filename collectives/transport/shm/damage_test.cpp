@@ -102,7 +102,7 @@ struct trial {
     layout.members = members;
     layout.chunk_bytes = 16 << 10;
     layout.slots = 3;
-    segments = make_windows(layout);
+    segments = make_segments(layout);
     for (std::uint32_t rank = 0; rank < members; ++rank)
       sides.push_back(std::make_unique<side>(scenario, rank));
     together(members, [&](std::uint32_t rank) {

@@ -42,7 +42,7 @@ struct two_participants {
     layout.members = 2;
     layout.fast_path_bytes = 4096;
     layout.chunk_bytes = 4096;
-    const auto segments = make_windows(layout);
+    const auto segments = make_segments(layout);
     fast_path_task task;
     task.bytes = 4;
     members.push_back({std::make_unique<shm_fast_path>(segments[0], 0, patient), first_leaves});

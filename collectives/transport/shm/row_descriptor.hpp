@@ -18,7 +18,7 @@
 namespace farandole {
 
 /// Number of words of a row descriptor among `members` members.
-constexpr std::size_t notice_words(std::size_t members) {
+constexpr std::size_t descriptor_words(std::size_t members) {
   return 3 + members;
 }
 
@@ -36,7 +36,7 @@ struct row_destination {
 /// - the number of rows for each member, in rank order.
 class row_descriptor {
 public:
-  explicit row_descriptor(std::size_t members) : words_(notice_words(members)) {}
+  explicit row_descriptor(std::size_t members) : words_(descriptor_words(members)) {}
   /// `staged_at`: offset in the member's staging memory. `rows`: for alltoall the number of rows for each
   /// member; for allgather the number of all its rows, for every member; for other operations empty.
   row_descriptor(std::uint64_t staged_at, const row_destination& place, std::span<const std::int64_t> rows,

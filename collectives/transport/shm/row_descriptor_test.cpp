@@ -40,7 +40,7 @@ TEST_CASE("a row descriptor tells what is staged, the place of its member, then 
   CHECK(told.staged_at() == 128);
   CHECK(told.place().at == 4096);
   CHECK(told.rows_for(2) == 5);
-  CHECK(notice_words(3) == told.words().size());
+  CHECK(descriptor_words(3) == told.words().size());
   const row_descriptor without_rows(64, {}, {}, 3);
   CHECK(without_rows.rows_for(1) == 0);
 }

@@ -28,9 +28,9 @@ struct whole_object {
   }
   shared_result_heap* operator->() const { return own.get(); }
   result_heap_view view() const {
-    auto arena_view_result = result_heap_view::open(shared.get(), 0, own->size());
-    REQUIRE(arena_view_result);
-    return std::move(*arena_view_result);
+    auto opened = result_heap_view::open(shared.get(), 0, own->size());
+    REQUIRE(opened);
+    return std::move(*opened);
   }
 };
 
@@ -66,7 +66,7 @@ TEST_CASE("members have result heaps of their own in the memory of their segment
   layout.fast_path_bytes = 4096;
   layout.chunk_bytes = 4096;
   layout.heap_bytes = 2 * mib;
-  const auto segments = make_windows(layout);
+  const auto segments = make_segments(layout);
   std::vector<std::shared_ptr<const result_heaps>> heaps;
   for (std::uint32_t rank = 0; rank < layout.members; ++rank) {
     auto opened = result_heaps::open(*segments[rank], rank);

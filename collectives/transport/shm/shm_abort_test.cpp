@@ -56,7 +56,7 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
   const auto stopped_rank = GENERATE(0u, 1u);
   const auto stopped_step = GENERATE(0u, 1u, 5u);
 
-  auto segments = make_windows(small_layout());
+  auto segments = make_segments(small_layout());
   abort_token abort;
   std::promise<void> stopped;
   std::promise<void> go_on;
@@ -108,7 +108,7 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
 }
 
 TEST_CASE("a deadline that passes names its setting, the member waited for and the bundle") {
-  auto segments = make_windows(small_layout());
+  auto segments = make_segments(small_layout());
   abort_token abort;
   shm_path path(segments[0], 0, patient);
   load tensor(operation::allreduce, 100, 0);
@@ -126,7 +126,7 @@ TEST_CASE("a deadline that passes names its setting, the member waited for and t
 }
 
 TEST_CASE("a token that was raised before ends the next operation at once") {
-  auto segments = make_windows(small_layout());
+  auto segments = make_segments(small_layout());
   abort_token abort;
   abort.raise();
   shm_path path(segments[0], 0, patient);

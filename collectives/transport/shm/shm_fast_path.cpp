@@ -52,7 +52,8 @@ shm_fast_path::shm_fast_path(std::shared_ptr<shm_segment> shared, std::uint32_t 
     : segment_(std::move(shared)), rank_(rank), members_(segment_->layout().members), waiting_(policy),
       heaps_(std::move(heaps)), placement_(members_, rank_, usable_cores()), heap_(segment_->staging(rank_)) {
   static_assert(sizeof(header) == header_bytes);
-  static_assert(footprint(collective_cell_bytes(5)) >= 2 * notice_half_bytes(5) + sizeof(member_progress));
+  static_assert(footprint(collective_cell_bytes(5)) >=
+                2 * descriptor_half_bytes(5) + sizeof(member_progress));
   assert(rank_ < members_);
 }
 
@@ -86,7 +87,7 @@ expected<fast_path_cell> shm_fast_path::open(std::uint32_t id, std::int64_t offs
     return wrong(std::to_string(cell_bytes) + " bytes do not hold two rounds of " +
                  std::to_string(task.bytes));
   return fast_path_cell(id, static_cast<std::size_t>(offset),
-                        runs ? notice_half_bytes(members_) : half_bytes(task.bytes), task);
+                        runs ? descriptor_half_bytes(members_) : half_bytes(task.bytes), task);
 }
 
 template <class Write>
@@ -142,25 +143,25 @@ bool shm_fast_path::damaged(const fast_path_cell& cell, std::uint64_t round) con
 }
 
 wait_end shm_fast_path::wait(const fast_path_cell& cell, std::uint64_t round,
-                             const std::atomic<std::uint32_t>& notice, std::uint32_t observed,
+                             const std::atomic<std::uint32_t>& descriptor, std::uint32_t observed,
                              std::chrono::steady_clock::time_point deadline, const round_need& need,
                              std::chrono::nanoseconds patience) const {
   if (need.kind == round_need::event::shown)
-    return wait_shown(cell, round, notice, observed, deadline, patience);
+    return wait_shown(cell, round, descriptor, observed, deadline, patience);
   auto& counter = counter_of(cell, need);
-  const watched watched_process{&counter.value, counter.waiters, notice, observed, deadline, true};
+  const watched watched_process{&counter.value, counter.waiters, descriptor, observed, deadline, true};
   return waiting_.until(
       watched_process, [&] { return counter.has_reached(need.reached); }, patience);
 }
 
 wait_end shm_fast_path::wait_shown(const fast_path_cell& cell, std::uint64_t round,
-                                   const std::atomic<std::uint32_t>& notice, std::uint32_t observed,
+                                   const std::atomic<std::uint32_t>& descriptor, std::uint32_t observed,
                                    std::chrono::steady_clock::time_point deadline,
                                    std::chrono::nanoseconds patience) const {
   for (std::uint32_t i = 1; i < members_; ++i) {
     const std::uint32_t member = (rank_ + i) % members_;
     mark& theirs = mark_of(cell, member, round);
-    const watched watched_process{&theirs.word, theirs.waiters, notice, observed, deadline, true};
+    const watched watched_process{&theirs.word, theirs.waiters, descriptor, observed, deadline, true};
     const auto end = waiting_.until(
         watched_process, [&] { return has_come(cell, member, round); }, patience);
     if (end != wait_end::reached)
@@ -277,8 +278,8 @@ std::byte* shm_fast_path::bytes_of(const fast_path_cell& cell, std::uint32_t mem
 
 // ---- collectives that callers run ----------------------------------------------------------------
 
-expected<std::vector<row_descriptor>> shm_fast_path::notices(const fast_path_cell& cell, std::uint64_t round,
-                                                             const row_descriptor& own) const {
+expected<std::vector<row_descriptor>>
+shm_fast_path::descriptors(const fast_path_cell& cell, std::uint64_t round, const row_descriptor& own) const {
   std::vector<row_descriptor> all(members_, row_descriptor(members_));
   for (std::uint32_t member = 0; member < members_; ++member)
     if (member == rank_)

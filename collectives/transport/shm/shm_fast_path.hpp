@@ -82,7 +82,7 @@ public:
   static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
   /// Value of fast_path_task::bytes for fast_path_use::collective.
   static constexpr std::size_t collective_cell_bytes(std::size_t members) {
-    return notice_half_bytes(members) - header_bytes + (sizeof(member_progress) + 1) / 2;
+    return descriptor_half_bytes(members) - header_bytes + (sizeof(member_progress) + 1) / 2;
   }
 
   /// Opens the cell that the leader granted. Returns `invalid_argument` if the cell is outside the area,
@@ -110,7 +110,7 @@ public:
   /// - `expired`: the deadline has passed;
   /// - `interrupted`: the caller should check for signals.
   /// `patience`: see futex_wait::until().
-  wait_end wait(const fast_path_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
+  wait_end wait(const fast_path_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& descriptor,
                 std::uint32_t observed, std::chrono::steady_clock::time_point deadline,
                 const round_need& need = {}, std::chrono::nanoseconds patience = {}) const;
 
@@ -130,8 +130,8 @@ public:
   /// Copies the row descriptors of all members, by rank. Call it once all members have published. `own` is
   /// this member's descriptor; its copy in shared memory is not read. Returns `unknown` if the descriptor
   /// of another member is damaged.
-  expected<std::vector<row_descriptor>> notices(const fast_path_cell& cell, std::uint64_t round,
-                                                const row_descriptor& own) const;
+  expected<std::vector<row_descriptor>> descriptors(const fast_path_cell& cell, std::uint64_t round,
+                                                    const row_descriptor& own) const;
   /// The progress counters of a member. Only that member writes them, and only while it takes part in a
   /// round.
   member_progress& progress(const fast_path_cell& cell, std::uint32_t member) const;
@@ -171,8 +171,8 @@ private:
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
   /// Size of a half that holds the header, the decision of begin_output(), and a row descriptor.
-  static constexpr std::size_t notice_half_bytes(std::size_t members) {
-    return half_bytes(sizeof(round_decision) + checked_bytes(notice_words(members)));
+  static constexpr std::size_t descriptor_half_bytes(std::size_t members) {
+    return half_bytes(sizeof(round_decision) + checked_bytes(descriptor_words(members)));
   }
   bool has_come(const fast_path_cell& cell, std::uint32_t member, std::uint64_t round) const;
   /// Whether the bytes that were just read from that member's cell belong to this round.
@@ -185,7 +185,7 @@ private:
   template <class Write>
   void show_after(const fast_path_cell& cell, std::uint64_t round, const Write& write);
   wait_end wait_shown(const fast_path_cell& cell, std::uint64_t round,
-                      const std::atomic<std::uint32_t>& notice, std::uint32_t observed,
+                      const std::atomic<std::uint32_t>& descriptor, std::uint32_t observed,
                       std::chrono::steady_clock::time_point deadline,
                       std::chrono::nanoseconds patience) const;
   shared_counter& counter_of(const fast_path_cell& cell, const round_need& need) const;

@@ -28,7 +28,7 @@ segment_layout fast_path_layout(std::uint32_t members) {
 
 struct host {
   explicit host(std::uint32_t members) : members(members) {
-    for (auto& shared : make_windows(fast_path_layout(members)))
+    for (auto& shared : make_segments(fast_path_layout(members)))
       fast_paths.push_back(
           std::make_unique<shm_fast_path>(shared, static_cast<std::uint32_t>(fast_paths.size()), patient));
   }
@@ -267,8 +267,8 @@ TEST_CASE("what a forgotten id left in a place is never taken for another id's")
   const bytes old_bytes = filled(1, 100), part = filled(1, 1);
   const auto old_cell = local_host.cell(floats(1), 5);
   for (std::uint64_t round : {0u, 1u})
-    for (auto& board : local_host.fast_paths)
-      board->publish(old_cell, round, old_bytes.data());
+    for (auto& fast_path : local_host.fast_paths)
+      fast_path->publish(old_cell, round, old_bytes.data());
   const auto cell = local_host.cell(floats(1), 6);
   for (std::uint64_t round : {0u, 1u}) {
     CHECK_FALSE(local_host.fast_paths[0]->ready(cell, round));
@@ -286,8 +286,8 @@ TEST_CASE("a cell that was written again before it was read is reported, not bel
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
-  for (auto& board : local_host.fast_paths)
-    board->publish(cell, 0, part.data());
+  for (auto& fast_path : local_host.fast_paths)
+    fast_path->publish(cell, 0, part.data());
   local_host.fast_paths[1]->publish(cell, 2,
                                     part.data()); // against the rule: member 0 has not collected round 0
   bytes sum(4);

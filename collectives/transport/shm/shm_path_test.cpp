@@ -24,7 +24,7 @@ struct host {
     layout.members = members;
     layout.chunk_bytes = chunk;
     layout.slots = slots;
-    segments = make_windows(layout);
+    segments = make_segments(layout);
     for (std::uint32_t rank = 0; rank < members; ++rank)
       paths.push_back(std::make_unique<shm_path>(segments[rank], rank, patient));
   }

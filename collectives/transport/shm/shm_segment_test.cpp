@@ -41,7 +41,7 @@ descriptor forged(std::size_t size, const void* content, std::size_t bytes) {
 } // namespace
 
 TEST_CASE("what one member writes the others read, each area apart from every other") {
-  auto segments = make_windows(some_layout());
+  auto segments = make_segments(some_layout());
   std::byte mark{1};
   for (std::uint32_t member = 0; member < 3; ++member) {
     segments[0]->counters(member).packed.publish(member + 10);
@@ -144,9 +144,9 @@ TEST_CASE("a layout out of range makes no window") {
 
 TEST_CASE("a forked child does not have its parent's segment and cannot disturb it") {
   auto made = shm_segment::create(some_layout());
-  auto& window = **made;
-  window.counters(0).packed.publish(5);
-  void* const page = window.slot(0, 0) - reinterpret_cast<std::uintptr_t>(window.slot(0, 0)) % 4096;
+  auto& segment = **made;
+  segment.counters(0).packed.publish(5);
+  void* const page = segment.slot(0, 0) - reinterpret_cast<std::uintptr_t>(segment.slot(0, 0)) % 4096;
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -163,7 +163,7 @@ TEST_CASE("a forked child does not have its parent's segment and cannot disturb 
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
-  CHECK(window.counters(0).packed.value.load() == 5);
+  CHECK(segment.counters(0).packed.value.load() == 5);
 }
 
 TEST_CASE("prefaulting keeps what is there") {

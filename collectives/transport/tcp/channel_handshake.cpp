@@ -25,7 +25,7 @@ struct hello {
   std::array<char, 16> format{};
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
-  std::uint32_t column = 0;
+  std::uint32_t cross_host_group = 0;
   std::int32_t members = 0;
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -115,7 +115,7 @@ error channel_handshake::feed_record(std::vector<std::byte>& wire) {
 
 error channel_handshake::say_hello(std::vector<std::byte>& wire) {
   const auto suite = static_cast<std::uint32_t>(suite_) | (only_aes_ ? only_aes : 0);
-  const hello greeting{format,         group_.generation, group_.set, group_.column,
+  const hello greeting{format,         group_.generation, group_.set, group_.cross_host_group,
                        group_.members, group_.rank,       peer_,      suite};
   const auto bytes = std::as_bytes(std::span{&greeting, 1});
   spoken_.assign(bytes.begin(), bytes.end());
@@ -132,7 +132,8 @@ error channel_handshake::hear_hello() {
   if (theirs.generation != group_.generation)
     return refused("the peer is in generation " + std::to_string(theirs.generation) + ", this member in " +
                    std::to_string(group_.generation));
-  if (theirs.set != group_.set || theirs.column != group_.column || theirs.members != group_.members)
+  if (theirs.set != group_.set || theirs.cross_host_group != group_.cross_host_group ||
+      theirs.members != group_.members)
     return refused("the peer's connection is for another process set");
   // Only higher ranks connect, so this check refuses a member's own connection that is reflected to it.
   const bool expected_rank = calls_ ? theirs.from == peer_ : theirs.from > group_.rank;

@@ -29,7 +29,7 @@ inline constexpr std::string_view data_purpose = "farandole data pre-shared key"
 struct channel_group {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
-  std::uint32_t column = 0; ///< 0: the whole process set; else a cross-host group, numbered from 1
+  std::uint32_t cross_host_group = 0; ///< 0: the whole process set; else a cross-host group, numbered from 1
   std::int32_t members = 0;
   std::int32_t rank = 0; ///< within the path
 };

@@ -57,7 +57,7 @@ error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_
   members_ = static_cast<std::int32_t>(addresses.size());
   channels_.resize(addresses.size());
   departure_.meet(rank_, members_);
-  const channel_group group{options_.generation, options_.set, options_.column, members_, rank_};
+  const channel_group group{options_.generation, options_.set, options_.cross_host_group, members_, rank_};
   meeting_ = std::make_unique<tcp_meeting>(
       std::move(listener_), std::make_shared<const tls_credentials>(options_.secret, data_purpose), group,
       faster_suite());

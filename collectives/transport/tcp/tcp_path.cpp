@@ -12,11 +12,12 @@ expected<std::unique_ptr<p2p_path>> open_tcp_path(const tcp_options& options) {
   return std::make_unique<p2p_path>("tcp", std::move(*messenger), options);
 }
 
-expected<std::unique_ptr<p2p_path>>
-open_tcp_between(const path_setup& setup, std::span<const std::int32_t> ranks, std::uint32_t column) {
+expected<std::unique_ptr<p2p_path>> open_tcp_between(const path_setup& setup,
+                                                     std::span<const std::int32_t> ranks,
+                                                     std::uint32_t cross_host_group) {
   auto options = setup.between<tcp_options>(ranks);
   options.secret = setup.options.secret;
-  options.column = column;
+  options.cross_host_group = cross_host_group;
   options.listens = ranks.back() != setup.set.rank;
   options.meeting_news = setup.options.meeting_news;
   if (auto ip = setup.ip(); !ip.empty())

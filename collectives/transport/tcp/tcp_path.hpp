@@ -1,5 +1,5 @@
 // The path between hosts that needs nothing but TCP and the job's secret. Every connection is authenticated
-// and encrypted (docs/decisions/0025-tcp-path.md). p2p_path.hpp moves the bundles.
+// and encrypted (docs/decisions/0025-authenticated-encrypted-tcp-between-hosts.md). p2p_path.hpp moves the bundles.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct tcp_options : p2p_options {
   std::string secret; ///< the job's secret
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
-  std::uint32_t column = 0; ///< 0: all members of the process set; else a cross-host group, numbered from 1
+  std::uint32_t cross_host_group =
+      0; ///< 0: all members of the process set; else a cross-host group, numbered from 1
   /// Address of this member's network interface. The listener is bound to it, so other interfaces cannot
   /// reach it.
   std::string ip = "127.0.0.1";
@@ -40,8 +41,9 @@ expected<std::unique_ptr<p2p_path>> open_tcp_path(const tcp_options& options);
 
 /// Opens a path between the members with these ranks in the process set: all of them (column 0), or a
 /// cross-host group.
-expected<std::unique_ptr<p2p_path>>
-open_tcp_between(const path_setup& setup, std::span<const std::int32_t> ranks, std::uint32_t column);
+expected<std::unique_ptr<p2p_path>> open_tcp_between(const path_setup& setup,
+                                                     std::span<const std::int32_t> ranks,
+                                                     std::uint32_t cross_host_group);
 
 expected<std::unique_ptr<path>> open_tcp(const path_setup& setup);
 

@@ -125,12 +125,12 @@ void spread(double steps, double from_ms, double to_ms, double part_ms, std::vec
 } // namespace
 
 std::vector<double> step_rates(const timeline& history, double begin_ms, double part_ms, std::size_t parts) {
-  struct standing {
+  struct progress_of_member {
     double since_ms = 0;                  ///< time of the last commit, or of the beginning of the training
     std::optional<std::int64_t> progress; ///< steps at the last commit; a new member has none before it
     std::vector<double> rates;
   };
-  std::map<std::int32_t, standing> members;
+  std::map<std::int32_t, progress_of_member> members;
   for (const auto& event : history.events()) {
     auto& entry = members[event.slot];
     entry.rates.resize(parts);

@@ -1,0 +1,66 @@
+// Any words where members show what they have for each other, in memory that every one of them can write: a
+// plan comes out that writes to within the places that are announced and nowhere else, or an error. The first
+// bytes say which operation, how many members, whose plan, and how long a row is; of each word one byte says
+// what kind of number it is.
+#include <limits>
+
+#include "collectives/transport/shm/row_descriptor.hpp"
+#include "tests/fuzz/choices.hpp"
+
+using namespace farandole;
+
+namespace {
+
+std::uint64_t word_of(choices& input) {
+  const auto kind = input.byte();
+  if (kind < 160)
+    return kind;
+  std::uint64_t word = 0;
+  for (int i = 0; i < 8; ++i)
+    word = word << 8 | (i < 8 - kind % 9 ? 0 : input.byte());
+  return kind % 2 == 0 ? word : ~word;
+}
+
+void check(const row_plan& plan, std::span<const row_descriptor> descriptors, std::size_t row_bytes) {
+  const auto members = descriptors.size();
+  require(plan.rows.size() == members && plan.received.size() == members && plan.sent.size() == members);
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  std::size_t total = 0, bytes = 0;
+  for (std::size_t member = 0; member < members; ++member) {
+    require(plan.rows[member] >= 0 && total <= most);
+    total += static_cast<std::size_t>(plan.rows[member]);
+    bytes += plan.received[member];
+    require(plan.received[member] <= plan.longest && plan.sent[member] <= plan.longest);
+  }
+  // All of them together are a count that an extent can hold.
+  require(total <= most);
+  require(plan.bytes == total * row_bytes && plan.bytes == bytes);
+  require(plan.peer_writes.size() <= (plan.placed ? members : 0));
+  // A place is where its owner says, wherever that is: the result heap looks whether it has it.
+  for (const auto& gift : plan.peer_writes) {
+    require(gift.member < members && gift.bytes > 0);
+    const auto place = descriptors[gift.member].place();
+    require(gift.bytes <= place.bytes && gift.at - place.at <= place.bytes - gift.bytes);
+  }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  choices input{{data, size}};
+  const auto what = input.byte() % 2 == 0 ? operation::alltoall : operation::allgather;
+  const auto members = static_cast<std::uint32_t>(1 + input.below(5));
+  const auto rank = static_cast<std::uint32_t>(input.below(static_cast<std::int32_t>(members)));
+  constexpr std::size_t lengths[] = {0, 1, 4, 4096, std::size_t{1} << 40, std::size_t{1} << 62};
+  const auto row_bytes = input.among(lengths);
+  std::vector<row_descriptor> descriptors(members, row_descriptor(members));
+  for (auto& each : descriptors)
+    for (auto& word : each.words())
+      word = word_of(input);
+  const auto plan = plan_rows(what, descriptors, rank, row_bytes);
+  if (plan)
+    check(*plan, descriptors, row_bytes);
+  else
+    require(!plan.error().text.empty());
+  return 0;
+}
