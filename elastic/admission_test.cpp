@@ -18,7 +18,7 @@ hello from_slot(std::int32_t slot) {
   return request;
 }
 
-/// Slots 0, 1 and 2 run as generation 1, by links 100 + slot.
+/// A job whose slots 0, 1 and 2 run as generation 1, by links 100 + slot.
 struct running_job {
   slot_table table;
   generation_record current;
@@ -50,7 +50,7 @@ returning from_member(std::int32_t slot) {
 
 } // namespace
 
-TEST_CASE("a hello must name a slot of the job, and the job's size where it is fixed", "[admission]") {
+TEST_CASE("a hello must name a slot of the job, and the job's size if the size is fixed", "[admission]") {
   running_job job;
   job.table.at(1).link.reset();
   job.table.at(1).in_generation = false;
@@ -66,7 +66,8 @@ TEST_CASE("a hello must name a slot of the job, and the job's size where it is f
   CHECK_THAT(job.reason(foreign, elastic), Catch::StartsWith("wire version "));
 }
 
-TEST_CASE("a seat that is taken, or whose member has not come back yet, is no other's", "[admission]") {
+TEST_CASE("a slot that is taken, or whose member has not come back yet, is refused to another process",
+          "[admission]") {
   running_job job;
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 is taken by process 701 on a");
   job.table.at(1).link.reset();
@@ -75,7 +76,7 @@ TEST_CASE("a seat that is taken, or whose member has not come back yet, is no ot
   CHECK(job.reason(from_slot(1), elastic).empty());
 }
 
-TEST_CASE("a slot that was taken out by plan is told so, even when its process has ended", "[admission]") {
+TEST_CASE("a slot that was retired is told so, even after its process has ended", "[admission]") {
   running_job job;
   job.table.end_process(1, "exited with code 1");
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 exited with code 1 and cannot come again");
@@ -86,7 +87,7 @@ TEST_CASE("a slot that was taken out by plan is told so, even when its process h
   CHECK(refusal->dismissed);
 }
 
-TEST_CASE("where members are fixed, the first that ended keeps all others out", "[admission]") {
+TEST_CASE("in a fixed job the first member that ended keeps all others out", "[admission]") {
   running_job job;
   job.table.end_process(2, "exited with code 1");
   job.table.end_process(0, "was killed by signal 9");
@@ -96,7 +97,7 @@ TEST_CASE("where members are fixed, the first that ended keeps all others out", 
   CHECK(job.reason(from_slot(1), elastic) == "slot 1 is taken by process 701 on a");
 }
 
-TEST_CASE("a member resumes in its own seat, with its own rank", "[admission]") {
+TEST_CASE("a member resumes only in its own slot, with its own rank, process and host", "[admission]") {
   using kind = return_decision::kind;
   running_job job;
   CHECK(check_return(200, from_member(1), job.table, job.current).result == kind::resumes);
@@ -112,7 +113,8 @@ TEST_CASE("a member resumes in its own seat, with its own rank", "[admission]") 
   }
 }
 
-TEST_CASE("who comes back to a generation that has ended, or that it has left, is told so", "[admission]") {
+TEST_CASE("a member that returns to a generation that has ended, or that it left, is told so",
+          "[admission]") {
   using kind = return_decision::kind;
   running_job job;
   auto older = from_member(1);
@@ -124,7 +126,8 @@ TEST_CASE("who comes back to a generation that has ended, or that it has left, i
   CHECK(check_return(200, from_member(2), job.table, job.current).result == kind::generation_ended);
 }
 
-TEST_CASE("who comes back to another job, by another's link or after its end is turned away", "[admission]") {
+TEST_CASE("a member is refused if the job, the link or the generation is not its own, or its slot ended",
+          "[admission]") {
   running_job job;
   job.table.end_process(2, "exited with code 1");
   const auto reason = [&](route from, const returning& request) {

@@ -21,7 +21,7 @@ TEST_CASE("without a cooldown a host stays on the list for good") {
   CHECK_FALSE(list.holds("b", start));
 }
 
-TEST_CASE("the cooldown starts at the lowest and doubles with each blacklisting, up to the highest") {
+TEST_CASE("the cooldown starts at the lowest time and doubles with each blacklisting, up to the highest") {
   blacklist list({{10s, 60s}});
   auto current_time = start;
   for (const auto wanted : {10s, 20s, 40s, 60s, 60s}) {
@@ -34,7 +34,7 @@ TEST_CASE("the cooldown starts at the lowest and doubles with each blacklisting,
   }
 }
 
-TEST_CASE("chance adds less than the lowest, within the range") {
+TEST_CASE("the random part of a cooldown is less than the lowest time and stays within the range") {
   blacklist list({{10s, 25s}});
   list.add("a", start, 0.5);
   CHECK(list.returns_at("a", start) == start + 15s);
@@ -51,7 +51,7 @@ TEST_CASE("a host that is on the list is not blacklisted again") {
   CHECK(list.returns_at("a", start + 10s) == start + 30s);
 }
 
-TEST_CASE("hosts are counted apart, and the next one to return is known") {
+TEST_CASE("hosts are counted separately, and the next one to return is known") {
   blacklist list({{10s, 60s}});
   list.add("a", start, 0.9);
   list.add("b", start, 0.1);
@@ -60,7 +60,7 @@ TEST_CASE("hosts are counted apart, and the next one to return is known") {
   CHECK_FALSE(list.next_return(start + 19s));
 }
 
-TEST_CASE("a host that fails for the thousandth time waits as long as the range allows") {
+TEST_CASE("a host that fails a thousand times waits no longer than the range allows") {
   blacklist list({{1s, 3600s}});
   auto current_time = start;
   for (int time = 0; time < 2000; ++time) {
@@ -75,7 +75,8 @@ namespace {
 
 const wall_time morning{std::chrono::seconds{1'800'000'000}};
 
-/// What a process knows that goes on from `list`, its steady clock at `now` where the wall's is at `wall`.
+/// The list of a process that takes over from `list`, when its steady clock is at `current_time` and the wall
+/// clock at `wall`.
 blacklist taken_over(const blacklist& list, blacklist::time_point current_time, wall_time wall,
                      std::optional<blacklist::cooldown> range) {
   blacklist next{range};
@@ -85,7 +86,7 @@ blacklist taken_over(const blacklist& list, blacklist::time_point current_time, 
 
 } // namespace
 
-TEST_CASE("another process knows who is on the list and for how long yet, by the clock on the wall") {
+TEST_CASE("a restored blacklist keeps its hosts and their remaining time by the wall clock") {
   const std::optional<blacklist::cooldown> range{{10s, 60s}};
   blacklist list(range);
   list.add("a", start, 0);
@@ -95,13 +96,13 @@ TEST_CASE("another process knows who is on the list and for how long yet, by the
   CHECK(next.next_return(current_time) == current_time + 3s);
   CHECK_FALSE(next.holds("a", current_time + 3s));
   CHECK_FALSE(next.holds("b", current_time));
-  // It goes on counting.
+  // The restored list goes on counting.
   CHECK(next.add("a", current_time + 3s, 0));
   CHECK(next.returns_at("a", current_time + 3s) == current_time + 23s);
   CHECK_FALSE(taken_over(list, current_time, morning + 60s, range).holds("a", current_time));
 }
 
-TEST_CASE("a wall's clock that was set back keeps no host longer than the cooldown lets any") {
+TEST_CASE("a wall clock that was set back holds no host longer than the highest cooldown") {
   const std::optional<blacklist::cooldown> range{{10s, 60s}};
   blacklist list(range);
   list.add("a", start, 0);
@@ -109,7 +110,7 @@ TEST_CASE("a wall's clock that was set back keeps no host longer than the cooldo
   CHECK(next.returns_at("a", start) == start + 60s);
 }
 
-TEST_CASE("who was on the list for good stays so, unless there is a cooldown now") {
+TEST_CASE("a host that was blacklisted for good stays so unless the restored list has a cooldown") {
   blacklist list;
   list.add("a", start, 0);
   const auto same = taken_over(list, start, morning, {});
@@ -119,7 +120,7 @@ TEST_CASE("who was on the list for good stays so, unless there is a cooldown now
   CHECK(kinder.returns_at("a", start) == start + 60s);
 }
 
-TEST_CASE("who was on the list for a while comes back where there is no cooldown any more") {
+TEST_CASE("a host that was blacklisted for a time returns even if there is no cooldown any more") {
   blacklist list({{10s, 60s}});
   list.add("a", start, 0);
   const auto next = taken_over(list, start, morning, {});
@@ -127,7 +128,7 @@ TEST_CASE("who was on the list for a while comes back where there is no cooldown
   CHECK_FALSE(next.holds("a", start + 5s));
 }
 
-TEST_CASE("the next to come back is the earliest, wherever it stands in the list") {
+TEST_CASE("the next host to return is the earliest, at any place in the list") {
   blacklist list({{10s, 60s}});
   list.add("a", start, 0.1);
   list.add("b", start, 0.9);
@@ -136,7 +137,7 @@ TEST_CASE("the next to come back is the earliest, wherever it stands in the list
   CHECK(list.next_return(start + 11s) == start + 15s);
 }
 
-TEST_CASE("a host of a launcher before is held no longer than the range allows now") {
+TEST_CASE("a host of an earlier launcher is held no longer than the current range allows") {
   const wall_time wall{std::chrono::seconds{1'800'000'000}};
   blacklist list({{10s, 60s}});
   list.restore({{"a", 1, wall + 1000s, false}, {"b", 1, wall - 5s, false}}, start, wall);

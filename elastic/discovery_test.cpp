@@ -31,7 +31,7 @@ TEST_CASE("discovered hosts keep the order of their lines, and empty lines are s
   CHECK(hosts_of("\n \n").empty());
 }
 
-TEST_CASE("a host without slots has as many as were said for all") {
+TEST_CASE("a host without slots gets the number given for all hosts") {
   CHECK(hosts_of("a\n[::1]\nb:1\n", 3) == std::vector<host_slots>{{"a", 3}, {"::1", 3}, {"b", 1}});
   CHECK_THAT(refusal("a:1\nb\n"), Catch::StartsWith("line 2 of the discovered hosts, 'b', tells no slots"));
   CHECK_THAT(refusal("b"), Catch::Contains("--slots-per-host"));
@@ -46,7 +46,7 @@ TEST_CASE("a host that is printed twice gets the slots of both lines, with a not
              Catch::Contains("line 3") && Catch::Contains("'a:3'") && Catch::Contains("5 slots altogether"));
 }
 
-TEST_CASE("what is no host is refused with its line") {
+TEST_CASE("an invalid host is refused with its line") {
   for (const char* line : {"a b", "a:", "a:x", "a:-1", "a:0", ":2", "a:2:3", "[x]:2", "[::1]2", "[::1",
                            "a:99999999999", "Traceback (most recent call last):", "a,b"}) {
     INFO(line);
@@ -55,7 +55,7 @@ TEST_CASE("what is no host is refused with its line") {
   }
 }
 
-TEST_CASE("control characters are not repeated to the terminal, and long lines are cut") {
+TEST_CASE("control characters of a refused line are replaced, and long lines are cut") {
   CHECK_THAT(refusal("\x1b[31mred\n"), Catch::Contains("'?[31mred'"));
   CHECK(refusal(std::string(5000, '!')).size() < 300);
 }
@@ -68,7 +68,7 @@ TEST_CASE("too many lines, or too many slots, are refused") {
   CHECK_THAT(refusal("a:65536\na:1\n"), Catch::Contains("more than 65536"));
 }
 
-TEST_CASE("a line is quoted up to its 120th letter, and what cannot be printed as a question mark") {
+TEST_CASE("a line is quoted up to its 120th character, and unprintable characters as question marks") {
   const std::string as_long_as_fits(119, 'x');
   CHECK(refusal(as_long_as_fits + "!").find("'" + as_long_as_fits + "!',") != std::string::npos);
   CHECK(refusal(as_long_as_fits + "!!").find("'" + as_long_as_fits + "!…',") != std::string::npos);
@@ -77,7 +77,7 @@ TEST_CASE("a line is quoted up to its 120th letter, and what cannot be printed a
             .find("'a?b?c!'") != std::string::npos);
 }
 
-TEST_CASE("a host may have as many slots as there can be, on one line or on two") {
+TEST_CASE("the limit of slots for a host holds on one line and on two") {
   const auto limit = std::to_string(most_slots);
   CHECK(hosts_of("a:" + limit) == std::vector<host_slots>{{"a", most_slots}});
   CHECK(refusal("a:1\na:" + limit).find("more than " + limit + " slots") != std::string::npos);

@@ -44,7 +44,7 @@ draining plan_drain(const drain& asked, const std::vector<drain_candidate>& work
   const auto is_member = [](const drain_candidate& candidate) { return candidate.departing.rank >= 0; };
   const auto members = static_cast<std::int32_t>(std::count_if(workers.begin(), workers.end(), is_member));
   if (members == 0) {
-    plan.problem = "the job's members have not come together yet, so that nobody can leave in order";
+    plan.problem = "the members of the job are not connected yet, so none can leave in order";
     return plan;
   }
   if (plan.problem = unknown(asked, workers, members); !plan.problem.empty())

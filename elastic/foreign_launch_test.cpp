@@ -23,7 +23,7 @@ settings settings_in(const variables& set) {
   return *values;
 }
 
-/// "mpirun of Open MPI 1/3", or "none".
+/// The launcher with rank and size, such as "mpirun of Open MPI 1/3", or "none".
 std::string launch_in(const variables& set) {
   const auto found = find_foreign_launch(lookup_in(set));
   if (!found)
@@ -44,7 +44,7 @@ variables operator+(variables a, const variables& b) {
 
 } // namespace
 
-TEST_CASE("every launcher's variables say which rank of how many a process is", "[foreign_launch]") {
+TEST_CASE("the variables of every launcher give a process's rank and size", "[foreign_launch]") {
   CHECK(launch_in({}) == "none");
   CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "1"}}) ==
         "mpirun of Open MPI 1/3");
@@ -58,12 +58,12 @@ TEST_CASE("every launcher's variables say which rank of how many a process is", 
   CHECK(launch_in({{"HOROVOD_SIZE", "2"}}) == "the environment -1/2");
 }
 
-TEST_CASE("what describes no place in a job is ignored", "[foreign_launch]") {
+TEST_CASE("variables that describe no place in a job are ignored", "[foreign_launch]") {
   CHECK(launch_in({{"PMI_SIZE", "many"}, {"PMI_RANK", "1"}}) == "none");
   CHECK(launch_in({{"PMI_SIZE", "0"}}) == "none");
   CHECK(launch_in({{"WORLD_SIZE", "2"}}) == "none"); // RANK is not set
   CHECK(launch_in({{"SLURM_NTASKS", "2"}}) == "none");
-  // A script that imports mpi4py and that no launcher started.
+  // A script that imports mpi4py and was started without a launcher.
   CHECK(launch_in({{"PMIX_RANK", "0"}, {"OMPI_MCA_ess", "singleton"}}) == "none");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[fo
     CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", pseudo}}) == "none");
 }
 
-TEST_CASE("the innermost launcher of several processes counts", "[foreign_launch]") {
+TEST_CASE("the innermost of several launchers counts", "[foreign_launch]") {
   const variables step = {{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
   const variables open_mpi = {
       {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
@@ -89,14 +89,13 @@ TEST_CASE("the innermost launcher of several processes counts", "[foreign_launch
   CHECK(launch_in(alone) == "mpirun of Open MPI 0/1");
   CHECK(launch_in(alone + step) == "srun --mpi=pmix 0/2");
   CHECK(launch_in(alone + variables{{"HOROVOD_SIZE", "2"}}) == "the environment -1/2");
-  // A script under mpirun that sets torch's variables itself is still mpirun's.
+  // A script under mpirun that sets torch's variables itself still counts as started by mpirun.
   auto by_hand = torchrun;
   by_hand.erase("TORCHELASTIC_RUN_ID");
   CHECK(launch_in(by_hand + open_mpi) == "mpirun of Open MPI 0/2");
 }
 
-TEST_CASE("a job is joined at torch's store unless it has a rendezvous or is meant to be alone",
-          "[foreign_launch]") {
+TEST_CASE("a job joins at torch's store unless it has a rendezvous or HOROVOD_SIZE=1", "[foreign_launch]") {
   const auto joins = [](const variables& set) {
     return torch_store_launch(lookup_in(set), settings_in(set)).has_value();
   };
@@ -128,14 +127,13 @@ TEST_CASE("a job of another size than the launcher's is refused with both sizes"
   CHECK_THAT(objection(pmix, 0, 1), Catch::Contains("rank 0 of a job of unknown size"));
 }
 
-TEST_CASE("HOROVOD_SIZE=1 says that a process is meant to be alone", "[foreign_launch]") {
+TEST_CASE("HOROVOD_SIZE=1 marks a process as meant to be alone", "[foreign_launch]") {
   CHECK(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "1"}})));
   CHECK_FALSE(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "2"}})));
   CHECK_FALSE(is_meant_to_be_alone(settings::built_in()));
 }
 
-TEST_CASE("a process with another place than its parent is told apart by what launchers say alone",
-          "[foreign launch]") {
+TEST_CASE("the place of a process depends only on variables that launchers set", "[foreign_launch]") {
   const auto place = [](const variables& set) { return place_in_environment(lookup_in(set)); };
   CHECK(place(torchrun) == place(torchrun + variables{{"OMP_NUM_THREADS", "1"}, {"HOME", "/"}}));
   for (const auto* name : {"RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
@@ -147,15 +145,14 @@ TEST_CASE("a process with another place than its parent is told apart by what la
   }
 }
 
-TEST_CASE("a rank or a size that no job has is not cut to one that a job has", "[foreign_launch]") {
-  // 2^32 + 1 and 2^32 + 2.
+TEST_CASE("a rank or size beyond 32 bits is not truncated to a valid one", "[foreign_launch]") {
+  // The values are 2^32 + 1 and 2^32 + 2.
   CHECK(launch_in({{"OMPI_COMM_WORLD_RANK", "4294967297"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) ==
         "mpirun of Open MPI -1/4");
   CHECK(launch_in({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4294967298"}}) == "none");
 }
 
-TEST_CASE("without a rank, the size alone tells of a launcher only where no other sets it",
-          "[foreign_launch]") {
+TEST_CASE("without a rank, a size counts only if no other program sets that variable", "[foreign_launch]") {
   CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}}) == "mpirun of Open MPI -1/3");
   CHECK(launch_in({{"MV2_COMM_WORLD_SIZE", "3"}}) == "mpirun of MVAPICH -1/3");
   CHECK(launch_in({{"JSM_NAMESPACE_SIZE", "3"}}) == "jsrun -1/3");
@@ -163,14 +160,13 @@ TEST_CASE("without a rank, the size alone tells of a launcher only where no othe
   CHECK(launch_in({{"WORLD_SIZE", "3"}}) == "none");
 }
 
-TEST_CASE("a rank is a whole number that is not negative", "[foreign_launch]") {
+TEST_CASE("a rank must be a whole number that is not negative", "[foreign_launch]") {
   for (const auto* text : {"1x", "-1", "x", "", "99999999999999999999"})
     CHECK(launch_in({{"PMIX_RANK", text}}) == "none");
   CHECK(launch_in({{"PMIX_RANK", "0"}}) == "a launcher that speaks PMIx 0/0");
 }
 
-TEST_CASE("variables that are set to nothing, and Slurm's pseudo-steps, tell of no launcher",
-          "[foreign_launch]") {
+TEST_CASE("empty variables, and Slurm's pseudo-steps, do not count as a launcher", "[foreign_launch]") {
   CHECK(launch_in({{"SLURM_STEP_ID", ""}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}) == "none");
   CHECK(launch_in({{"SLURM_STEP_ID", "4294967279"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}) ==
         "srun 0/2");

@@ -146,8 +146,8 @@ std::string formation::shortage_refusal(const slot_table& table) const {
       std::count_if(table.begin(), table.end(), [](const auto& entry) { return entry.second.is_usable(); });
   if (left >= rules_.minimum)
     return {};
-  return "there will be no other generation: the training of other members has come to its end, so nobody is "
-         "started any more, and of the " +
+  return "there will be no other generation: other members have finished training, so no worker "
+         "is started any more, and of the " +
          std::to_string(rules_.minimum) + " members that a generation needs (--min-np) " +
          std::to_string(left) + (left == 1 ? " is left" : " are left");
 }

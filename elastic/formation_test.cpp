@@ -21,7 +21,7 @@ void arrive(slot_table& table, const slots& arrivals, std::uint64_t state = 0) {
   }
 }
 
-/// Slots were the members of generation 1, and one was lost; nobody has said hello again.
+/// The slots were the members of generation 1, and one was lost; no slot has said hello again.
 struct ended_job {
   slot_table table;
   generation_record last;
@@ -47,7 +47,7 @@ slots slots_of(const formation_decision& decision) {
 
 } // namespace
 
-TEST_CASE("the first generation waits for as many as were asked for", "[formation]") {
+TEST_CASE("the first generation waits for as many members as the job has", "[formation]") {
   const formation rules{two_to_three};
   slot_table table;
   generation_record last;
@@ -61,7 +61,7 @@ TEST_CASE("the first generation waits for as many as were asked for", "[formatio
   CHECK(decision.refusal.empty());
 }
 
-TEST_CASE("the first generation has fewer only when another process has ended and none may come",
+TEST_CASE("the first generation is smaller only if a process has ended and no other may come",
           "[formation]") {
   const formation rules{{.size = 3, .elastic = true, .minimum = 2, .limit = 3}};
   slot_table table;
@@ -75,13 +75,13 @@ TEST_CASE("the first generation has fewer only when another process has ended an
   CHECK_FALSE(rules.decide(table, last).start);
 }
 
-TEST_CASE("a job that is not elastic never has fewer or more than its size", "[formation]") {
+TEST_CASE("a job that is not elastic always has exactly its size", "[formation]") {
   const formation rules{{.size = 3, .minimum = 1, .limit = 9}};
   CHECK(rules.rules().minimum == 3);
   CHECK(rules.rules().limit == 3);
 }
 
-TEST_CASE("nothing is decided while a generation runs", "[formation]") {
+TEST_CASE("no generation forms while one runs", "[formation]") {
   const formation rules{two_to_three};
   slot_table table;
   generation_record last;
@@ -91,7 +91,7 @@ TEST_CASE("nothing is decided while a generation runs", "[formation]") {
   CHECK(rules.missing(table, last).arrived == 0);
 }
 
-TEST_CASE("a member that was lost is waited for until it is given up", "[formation]") {
+TEST_CASE("a lost member is waited for until it is given up", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
   arrive(job.table, {0, 2}, 1);
@@ -101,7 +101,7 @@ TEST_CASE("a member that was lost is waited for until it is given up", "[formati
   CHECK(slots_of(rules.decide(job.table, job.last)) == slots{0, 2});
 }
 
-TEST_CASE("where too few have come, every process that may come is missing", "[formation]") {
+TEST_CASE("if too few members have come, every process that may come is missing", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
   job.table.give_up_missing(false);
@@ -114,7 +114,7 @@ TEST_CASE("where too few have come, every process that may come is missing", "[f
   CHECK(rules.missing(job.table, job.last) == awaited{0, 2, 2, false, {}});
 }
 
-TEST_CASE("who has the newest state ranks before those who have not, who join late", "[formation]") {
+TEST_CASE("members with the newest state rank first, and the others join late", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
   arrive(job.table, {0});
@@ -125,7 +125,7 @@ TEST_CASE("who has the newest state ranks before those who have not, who join la
   CHECK(decision.start->state_generation == 1);
 }
 
-TEST_CASE("who begins anew is new where others go on with their process sets", "[formation]") {
+TEST_CASE("a member that begins anew ranks after members that keep their process sets", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
   arrive(job.table, {0, 1}, 1);
@@ -135,7 +135,7 @@ TEST_CASE("who begins anew is new where others go on with their process sets", "
   CHECK(decision.start->sets.kept);
 }
 
-TEST_CASE("no more than the most are in, and the oldest are", "[formation]") {
+TEST_CASE("a generation has at most the limit of members, and prefers the oldest", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{7, 8}};
   arrive(job.table, {7, 8}, 1);
@@ -143,7 +143,7 @@ TEST_CASE("no more than the most are in, and the oldest are", "[formation]") {
   CHECK(slots_of(rules.decide(job.table, job.last)) == slots{7, 8, 0});
 }
 
-TEST_CASE("members sync unless some only left, and all that are left stand at the same step", "[formation]") {
+TEST_CASE("members sync unless some only left and the rest are at the same step", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
   job.last.start({0, 1, 2}, 1);
@@ -161,7 +161,8 @@ TEST_CASE("members sync unless some only left, and all that are left stand at th
   CHECK(rules.decide(job.table, job.last).start->must_sync);
 }
 
-TEST_CASE("who has no state waits for those who have, and is turned away when none returns", "[formation]") {
+TEST_CASE("members without state wait for members that have it, and are refused when none can return",
+          "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}, 1};
   job.table.give_up_missing(false);
@@ -176,8 +177,7 @@ TEST_CASE("who has no state waits for those who have, and is turned away when no
   CHECK_THAT(rules.decide(job.table, job.last).refusal, Catch::StartsWith("all members that knew how far"));
 }
 
-TEST_CASE("members that were to get a state that is lost now are turned away, but not if there was none",
-          "[formation]") {
+TEST_CASE("members are refused if the job's state is lost, but not if there was none", "[formation]") {
   const formation rules{two_to_three};
   ended_job stateless{{0, 1}};
   arrive(stateless.table, {0, 1});
@@ -188,7 +188,7 @@ TEST_CASE("members that were to get a state that is lost now are turned away, bu
   CHECK_FALSE(rules.decide(job.table, job.last).refusal.empty());
 }
 
-TEST_CASE("a lost member that has no state shows that nobody has trained", "[formation]") {
+TEST_CASE("a lost member that returns without state shows that no member has trained", "[formation]") {
   const formation rules{two_to_three};
   ended_job job{{0, 1}};
   job.table.give_up_missing(false);
@@ -199,7 +199,7 @@ TEST_CASE("a lost member that has no state shows that nobody has trained", "[for
   CHECK(slots_of(rules.decide(job.table, job.last)) == slots{1, 4, 5});
 }
 
-TEST_CASE("once nobody is started, too few that are left are turned away", "[formation]") {
+TEST_CASE("once no process is started any more, too few remaining members are refused", "[formation]") {
   formation rules{two_to_three};
   ended_job job{{0, 1, 2}};
   arrive(job.table, {0}, 1);

@@ -19,7 +19,8 @@ TEST_CASE("a generation has the slots that it started with, by rank", "[generati
   CHECK_FALSE(record.has(1));
 }
 
-TEST_CASE("changes are counted in a generation, and are removals until one is not", "[generation_record]") {
+TEST_CASE("changes are counted for each generation, and are removals until one is not",
+          "[generation_record]") {
   generation_record record;
   record.start({0, 1}, 0);
   CHECK_FALSE(record.only_removals()); // nothing has changed
@@ -36,7 +37,7 @@ TEST_CASE("changes are counted in a generation, and are removals until one is no
 
 TEST_CASE("a generation that ends by a loss leaves its members at different steps", "[generation_record]") {
   generation_record record;
-  CHECK(record.lost_somebody()); // nobody stands anywhere yet
+  CHECK(record.lost_somebody()); // no member has a step yet
   record.start({0, 1}, 0);
   CHECK_FALSE(record.lost_somebody());
   record.change(true);
@@ -51,24 +52,23 @@ TEST_CASE("a generation that ends by a loss leaves its members at different step
   CHECK_FALSE(record.only_removals());
 }
 
-TEST_CASE("the newest state is that of the last generation's members, from it or from before it",
-          "[generation_record]") {
+TEST_CASE("the newest state is one that a member of the last generation had or got", "[generation_record]") {
   generation_record record;
-  CHECK(record.is_newest(0, 3)); // from a job before this one
+  CHECK(record.is_newest(0, 3)); // the state is from an earlier job
   CHECK_FALSE(record.is_newest(0, 0));
   record.start({0, 1}, 0);
   CHECK_FALSE(record.had_state());
   record.start({0, 1}, 0);
   record.start({0, 1}, 1);
   CHECK(record.had_state());
-  CHECK(record.is_newest(1, 3)); // was brought to it in this one
-  CHECK(record.is_newest(1, 1)); // had it when this one began
+  CHECK(record.is_newest(1, 3)); // the member got the state in this generation
+  CHECK(record.is_newest(1, 1)); // the member had the state when this generation began
   CHECK_FALSE(record.is_newest(1, 2));
   CHECK_FALSE(record.is_newest(1, 0));
-  CHECK_FALSE(record.is_newest(2, 3)); // was not in it
+  CHECK_FALSE(record.is_newest(2, 3)); // the member was not in this generation
 }
 
-TEST_CASE("a record that was stored is restored as it was", "[generation_record]") {
+TEST_CASE("a record that was stored is restored unchanged", "[generation_record]") {
   generation_record record;
   record.start({1, 0}, 0);
   record.start({3, 1}, 1);

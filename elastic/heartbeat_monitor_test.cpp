@@ -12,7 +12,7 @@ using silences = std::vector<silence>;
 
 constexpr auto period = 100ms;
 
-/// Looks once a period, for so long, and observes these words before each look.
+/// Looks once a period for the given time.
 void look_for(heartbeat_monitor& monitor, instant& current_time, std::chrono::nanoseconds time) {
   for (auto end = current_time + time; current_time < end;)
     monitor.look(current_time += period);
@@ -20,7 +20,7 @@ void look_for(heartbeat_monitor& monitor, instant& current_time, std::chrono::na
 
 } // namespace
 
-TEST_CASE("a member is silent for as long as its word has stood still, by this process' own looks") {
+TEST_CASE("a member is silent for as long as its counter has not changed, counted by this process's looks") {
   heartbeat_monitor monitor(period);
   instant current_time{};
   monitor.look(current_time);
@@ -33,11 +33,11 @@ TEST_CASE("a member is silent for as long as its word has stood still, by this p
   CHECK(monitor.silent(501ms).empty());
   look_for(monitor, current_time, 200ms);
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {2, 700ms}});
-  monitor.observe(2, 6); // any other number will do
+  monitor.observe(2, 6); // any other number counts as a sign of life
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}});
 }
 
-TEST_CASE("a member that has never given a sign of life is silent from when it is watched") {
+TEST_CASE("a member without any sign of life is silent from when it is first watched") {
   heartbeat_monitor monitor(period);
   instant current_time{};
   monitor.look(current_time);
@@ -50,7 +50,7 @@ TEST_CASE("a member that has never given a sign of life is silent from when it i
   CHECK(monitor.silent(1ms).empty());
 }
 
-TEST_CASE("a process that was stopped itself does not take the others for stopped") {
+TEST_CASE("a process that was stopped itself does not count the others as silent") {
   heartbeat_monitor monitor(period);
   instant current_time{};
   monitor.watch(1);
@@ -59,7 +59,7 @@ TEST_CASE("a process that was stopped itself does not take the others for stoppe
   CHECK(monitor.silent(1ms) == silences{{1, 2 * period}});
 }
 
-TEST_CASE("what this process sees itself counts for more than what it is told") {
+TEST_CASE("what this process observes itself counts before what it is told") {
   heartbeat_monitor monitor(period);
   instant current_time{};
   monitor.watch(1);
@@ -69,11 +69,11 @@ TEST_CASE("what this process sees itself counts for more than what it is told") 
   monitor.told(2, {{4, 2s}, {5, 1s}});
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 3s}, {5, 1s}});
   CHECK(monitor.silent(2s) == silences{{4, 3s}});
-  monitor.told(0, {}); // it has heard of them since
+  monitor.told(0, {}); // member 0 has heard of both since
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 2s}, {5, 1s}});
 }
 
-TEST_CASE("nobody is told what it said itself, nor that it is silent") {
+TEST_CASE("a member is not told its own reports, nor that it is silent itself") {
   heartbeat_monitor monitor(period);
   instant current_time{};
   monitor.watch(1);

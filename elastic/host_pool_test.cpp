@@ -12,14 +12,14 @@ const host_pool::time_point start{};
 
 } // namespace
 
-TEST_CASE("hosts that stay keep their order, and new ones follow in the order in which they were printed") {
+TEST_CASE("known hosts keep their order, and new ones follow in the order of the listing") {
   host_pool book;
   CHECK(book.update({{"c", 2}, {"a", 1}}).added == list{{"c", 2}, {"a", 1}});
   book.update({{"z", 1}, {"a", 1}, {"b", 1}, {"c", 2}});
   CHECK(book.hosts() == list{{"c", 2}, {"a", 1}, {"z", 1}, {"b", 1}});
 }
 
-TEST_CASE("a result tells what came and what went") {
+TEST_CASE("an update returns the added and the removed slots") {
   host_pool book;
   book.update({{"a", 2}, {"b", 2}, {"c", 2}});
   const auto change = book.update({{"a", 1}, {"c", 5}, {"d", 1}});
@@ -30,7 +30,7 @@ TEST_CASE("a result tells what came and what went") {
   CHECK(same.removed.empty());
 }
 
-TEST_CASE("a host that went and comes again is a new one") {
+TEST_CASE("a host that was removed and comes again is a new one") {
   host_pool book;
   book.update({{"a", 1}, {"b", 1}});
   book.update({{"b", 1}});
@@ -39,7 +39,7 @@ TEST_CASE("a host that went and comes again is a new one") {
   CHECK(book.hosts() == list{{"b", 1}, {"a", 1}});
 }
 
-TEST_CASE("a host that failed keeps its slots but gets no new workers until its time is over") {
+TEST_CASE("a host that failed keeps its slots but is not usable until its cooldown is over") {
   host_pool book({{10s, 60s}});
   book.update({{"a", 1}, {"b", 2}});
   CHECK(book.fail("a", start, 0));
@@ -49,7 +49,7 @@ TEST_CASE("a host that failed keeps its slots but gets no new workers until its 
   CHECK(book.usable(start + 10s) == list{{"a", 1}, {"b", 2}});
 }
 
-TEST_CASE("a host cannot leave the blacklist by leaving discovery for a moment") {
+TEST_CASE("a host stays blacklisted when it disappears from discovery for a time") {
   host_pool book;
   book.update({{"a", 1}, {"b", 1}});
   book.fail("a", start, 0);

@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("a number of slots is digits alone, from nothing to the most") {
+TEST_CASE("a number of slots consists of digits alone, from 0 to the limit") {
   CHECK(parse_slots("0") == 0);
   CHECK(parse_slots("7") == 7);
   CHECK(parse_slots(std::to_string(most_slots)) == most_slots);
@@ -13,7 +13,7 @@ TEST_CASE("a number of slots is digits alone, from nothing to the most") {
   CHECK_FALSE(parse_slots(std::to_string(most_slots + 1)));
 }
 
-TEST_CASE("what stands in brackets is an IPv6 address, with a colon and without other letters") {
+TEST_CASE("a name in brackets must be an IPv6 address") {
   const auto entry = parse_host_entry("[fe80::1%25]:2");
   REQUIRE(entry);
   CHECK(entry->name == "fe80::1%25");

@@ -11,14 +11,14 @@ const join_deadline::time_point t0{std::chrono::hours(1)};
 
 } // namespace
 
-TEST_CASE("the deadline of init() counts from the start on") {
+TEST_CASE("the deadline of init() counts from its start") {
   const join_deadline wait(true, 600s, t0);
   CHECK(wait.deadline(t0 + 100s) == t0 + 600s);
   CHECK_FALSE(wait.over(t0 + 600s - 1ns));
   CHECK(wait.over(t0 + 600s));
 }
 
-TEST_CASE("the time in which the others train does not count") {
+TEST_CASE("the time in which the other members train does not count") {
   join_deadline wait(true, 600s, t0);
   wait.pause(t0 + 10s);
   CHECK_FALSE(wait.over(t0 + 5000s));
@@ -28,7 +28,7 @@ TEST_CASE("the time in which the others train does not count") {
   CHECK(wait.over(t0 + 5600s));
 }
 
-TEST_CASE("pauses add up, and a second word of the same kind changes nothing") {
+TEST_CASE("pauses add up, and a repeated pause or resume changes nothing") {
   join_deadline wait(true, 600s, t0);
   wait.pause(t0 + 10s);
   wait.pause(t0 + 20s);
@@ -40,26 +40,26 @@ TEST_CASE("pauses add up, and a second word of the same kind changes nothing") {
   CHECK(wait.deadline(t0) == t0 + 625s);
 }
 
-TEST_CASE("where members came together before this process asked, all of its time counts") {
+TEST_CASE("a resume from before the pause makes all of the time count") {
   join_deadline wait(true, 600s, t0);
   wait.pause(t0 + 10s);
   wait.resume(t0 - 50s);
   CHECK(wait.deadline(t0 + 20s) == t0 + 600s);
 }
 
-TEST_CASE("where members do not change, nobody trains without this process") {
+TEST_CASE("in a job that is not elastic pauses do not count") {
   join_deadline wait(false, 30s, t0);
   wait.pause(t0);
   CHECK(wait.deadline(t0 + 20s) == t0 + 30s);
   CHECK(wait.over(t0 + 30s));
 }
 
-TEST_CASE("a member that nobody waits for has all the time") {
+TEST_CASE("a default deadline is never over") {
   const join_deadline wait;
   CHECK_FALSE(wait.over(t0 + std::chrono::hours(1000)));
 }
 
-TEST_CASE("where members come and go, the elastic timeout says how long, else the start timeout") {
+TEST_CASE("the join timeout is the elastic timeout in an elastic job, else the start timeout") {
   auto values = settings::built_in();
   CHECK(join_timeout(values) == setting::start_timeout);
   CHECK_FALSE(values.assign(setting::elastic, "1", setting_source::environment));

@@ -16,19 +16,19 @@ join_retry tries(bool elastic = true) {
 
 } // namespace
 
-TEST_CASE("a member that is lost while others connect means another try, in an elastic job only") {
+TEST_CASE("a loss while members connect is tried again, in an elastic job only") {
   CHECK_FALSE(tries().after(loss, t0 + 599s));
   CHECK(tries(false).after(loss, t0).text == loss.text);
 }
 
-TEST_CASE("a member whose process is stopped while others connect means another try, while there is time") {
+TEST_CASE("a timeout while members connect is tried again until the deadline, in an elastic job only") {
   const error held_up{error_kind::timed_out, "operations wait for rank 2"};
   CHECK_FALSE(tries().after(held_up, t0 + 599s));
   CHECK(tries().after(held_up, t0 + 600s).text == held_up.text);
   CHECK(tries(false).after(held_up, t0).text == held_up.text);
 }
 
-TEST_CASE("what is no loss is not tried again") {
+TEST_CASE("an error that is no loss is not tried again") {
   for (const auto kind :
        {error_kind::unknown, error_kind::precondition, error_kind::dismissed, error_kind::invalid_argument}) {
     const auto told = tries().after({kind, "why"}, t0);
@@ -37,7 +37,7 @@ TEST_CASE("what is no loss is not tried again") {
   }
 }
 
-TEST_CASE("who never gets in gives up, and says how the last try ended") {
+TEST_CASE("a member that never joins gives up, and the error names the last try's error") {
   auto late = tries().after(loss, t0 + 600s);
   CHECK(late.kind == error_kind::timed_out);
   CHECK_THAT(late.text, Catch::Contains("within elastic timeout = 600 s") && Catch::Contains(loss.text));
@@ -48,7 +48,7 @@ TEST_CASE("who never gets in gives up, and says how the last try ended") {
   CHECK_THAT(often.after(loss, t0).text, Catch::Contains("100 times in a row"));
 }
 
-TEST_CASE("tries that fail one after the other wait longer and longer, and not beyond the deadline") {
+TEST_CASE("the delay grows with each failed try, and ends at the deadline") {
   auto often = tries();
   REQUIRE_FALSE(often.after(loss, t0));
   CHECK(often.delay(t0, 0.5) == 0ns);
@@ -59,7 +59,7 @@ TEST_CASE("tries that fail one after the other wait longer and longer, and not b
   CHECK(often.delay(t0 + 600s - 20ms, 0.5) == 20ms);
 }
 
-TEST_CASE("where members may change, nobody gives up the founding of sets before the whole start") {
+TEST_CASE("in an elastic job sets may be founded until the join deadline, else for a fixed time") {
   const join_retry::time_point current_time{std::chrono::hours(5)};
   const auto deadline = std::make_shared<join_deadline>(true, 600s, current_time);
   const join_retry elastic(true, deadline, "elastic timeout"), fixed(false, deadline, "start timeout");

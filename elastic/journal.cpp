@@ -81,10 +81,10 @@ error journal::read(damaged rule) {
       return set_aside(bytes, *content->damage);
     return refused(
         path_, text_of(*content->damage) +
-                   ", and what is behind it cannot be believed. Put a sound copy of the file in its place, "
+                   ", and the records after it cannot be trusted. Replace the file by an intact copy, "
                    "or end the job and begin with a new journal; farandole rendezvous "
-                   "--ignore-journal-damage goes on with what "
-                   "is before the damage, and forgets what came later");
+                   "--ignore-journal-damage continues from the records "
+                   "before the damage, and discards the later ones");
   }
   repaired_ = "the journal " + path_ + " ends in a record that was not written to its end (byte " +
               std::to_string(bytes_) + " of " + std::to_string(bytes.size()) + "); it is cut off there";
@@ -100,7 +100,7 @@ error journal::set_aside(std::span<const std::byte> bytes, const journal_damage&
   if (!file || !file->append(bytes) || !file->sync())
     return refused(path_, text_of(found) + ", and it cannot be copied to " + copy + ": " + reason());
   repaired_ = "the journal " + path_ + ": " + text_of(found) +
-              "; the job goes on with what is before it, as --ignore-journal-damage asks, and " + copy +
+              "; the job continues from the records before it, because of --ignore-journal-damage, and " + copy +
               " is a copy of the whole";
   file_.reset();
   return {};
@@ -204,7 +204,7 @@ void journal::mark_synced() {
 error journal::cannot_write(const std::string& text) const {
   return {error_kind::unknown, "the journal cannot be written (" + text + ": " + reason() +
                                    "); the job goes on without it, and should this rendezvous be lost, "
-                                   "another one would not know what has changed since"};
+                                   "a new one would not know of later changes"};
 }
 
 } // namespace farandole

@@ -80,7 +80,7 @@ next_record read_record(std::span<const std::byte> bytes, const journal_link& be
   const auto torn = [](std::string reason) { return next_record{{}, {}, {}, std::move(reason), true}; };
   const auto bad = [](std::string reason) { return next_record{{}, {}, {}, std::move(reason), false}; };
   if (!has_head(bytes))
-    return torn("what should be the head of a record is none");
+    return torn("the head of a record is malformed");
   next_record record;
   record.type = static_cast<journal_record>(get<std::uint32_t>(bytes, 4));
   record.link = {get<std::uint32_t>(bytes, 8), get<std::uint64_t>(bytes, body_at)};
@@ -123,7 +123,7 @@ std::string take(const next_record& record, journal_content& content) {
     return {};
   }
   case journal_record::synced:
-    return record.payload.empty() ? "" : "a mark of what was synced has a payload";
+    return record.payload.empty() ? "" : "a sync mark has a payload";
   default:
     return "records of type " + std::to_string(static_cast<std::uint32_t>(record.type)) +
            " are not known here";

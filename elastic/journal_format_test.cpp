@@ -12,7 +12,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-constexpr std::size_t head_bytes = 40; // of a record
+constexpr std::size_t head_bytes = 40; // bytes of a record's head
 
 hello from_slot(std::int32_t slot, std::int32_t size) {
   hello value;
@@ -25,7 +25,7 @@ hello from_slot(std::int32_t slot, std::int32_t size) {
   return value;
 }
 
-/// A job to which anything may happen that a rendezvous hears of.
+/// A job that goes through random events of a rendezvous.
 class history {
 public:
   explicit history(unsigned seed) : chance_(seed), job_({3, true, 1, 5}, 7) {}
@@ -69,13 +69,13 @@ void append(bytes& file, const bytes& more) {
   file.insert(file.end(), more.begin(), more.end());
 }
 
-/// A snapshot and two changes, each with the mark that it was synced; where each record begins and, last,
-/// where the file ends.
+/// A snapshot and two changes, each followed by a synced mark; `offsets` has the start of each record and,
+/// last, the end of the file.
 struct sample {
   bytes file = journal_header();
   journal_writer writer;
   std::vector<std::size_t> offsets;
-  std::vector<job_image> images; ///< after so many records
+  std::vector<job_image> images; ///< the image after each record
 
   sample() {
     history past(1);
@@ -111,7 +111,7 @@ private:
 
 } // namespace
 
-TEST_CASE("what a journal gives back is what was written, whatever happened to the job") {
+TEST_CASE("a journal gives back the job that was written, after any events") {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
     history past(seed);
@@ -135,7 +135,7 @@ TEST_CASE("what a journal gives back is what was written, whatever happened to t
   }
 }
 
-TEST_CASE("a journal that is cut anywhere gives back what was whole") {
+TEST_CASE("a journal that is cut anywhere gives back its whole records") {
   const sample made;
   for (std::size_t size = 0; size <= made.file.size(); ++size) {
     INFO("cut to " << size << " bytes");
@@ -152,7 +152,7 @@ TEST_CASE("a journal that is cut anywhere gives back what was whole") {
   }
 }
 
-TEST_CASE("blocks that never reached the disk are a torn end") {
+TEST_CASE("blocks that never reached the disk count as a torn end") {
   const sample made;
   std::vector<std::size_t> all{0};
   for (std::size_t record = 1; record < made.count(); ++record)
@@ -171,10 +171,10 @@ TEST_CASE("blocks that never reached the disk are a torn end") {
   }
 }
 
-TEST_CASE("of a last record whose first block alone never reached the disk, nothing counts") {
+TEST_CASE("a last record whose first block never reached the disk is dropped") {
   const sample made;
   auto file = made.file;
-  const auto last = made.offsets[made.count() - 2]; // nothing was synced behind it yet
+  const auto last = made.offsets[made.count() - 2]; // no synced mark follows it yet
   file.resize(made.offsets[made.count() - 1]);
   std::fill_n(file.begin() + static_cast<std::ptrdiff_t>(last), 20, std::byte{0});
   const auto content = replay(file);
@@ -183,7 +183,7 @@ TEST_CASE("of a last record whose first block alone never reached the disk, noth
   CHECK(content->sound_bytes == last);
 }
 
-TEST_CASE("one wrong byte is reported with its record's offset and number, or costs no more than a mark") {
+TEST_CASE("a wrong byte is reported with its record's offset and number, unless it is in the last mark") {
   const sample made;
   for (std::size_t at = 0; at < made.file.size(); ++at)
     for (const auto flip : {std::byte{0x01}, std::byte{0x10}, std::byte{0xff}}) {
@@ -200,7 +200,7 @@ TEST_CASE("one wrong byte is reported with its record's offset and number, or co
       CHECK(content->sound_bytes == made.offsets[record]);
       CHECK(content->job == (record == 0 ? std::nullopt : std::optional(made.images[record - 1])));
       if (record + 1 == made.count()) {
-        CHECK_FALSE(content->damage); // what it says was synced is there
+        CHECK_FALSE(content->damage); // the record that the mark confirms is there
         continue;
       }
       REQUIRE(content->damage);
@@ -238,7 +238,7 @@ TEST_CASE("a record that is missing, comes twice, or comes from another file is 
   CHECK_FALSE(replay(header_and({snapshot, first, second}))->damage);
 }
 
-TEST_CASE("what is no journal, or one of another version, is refused") {
+TEST_CASE("a file that is no journal, or has another version, is refused") {
   const std::string text = "#!/bin/sh\n";
   const auto other = replay(std::as_bytes(std::span(text)));
   REQUIRE_FALSE(other);
@@ -252,7 +252,7 @@ TEST_CASE("what is no journal, or one of another version, is refused") {
                                        Catch::Contains("give this one a new journal"));
 }
 
-TEST_CASE("records of a type that is not known, and a change of nothing, are damage") {
+TEST_CASE("records of an unknown type, and a change without a snapshot, are damage") {
   for (auto type : {journal_record::sets, journal_record::change, journal_record::synced}) {
     auto file = journal_header();
     append(file, journal_writer().entry(type, job_image{}));
@@ -263,7 +263,7 @@ TEST_CASE("records of a type that is not known, and a change of nothing, are dam
   }
 }
 
-TEST_CASE("of several blacklists the last counts, and one that promises what cannot be is refused") {
+TEST_CASE("the last of several blacklists counts, and an invalid one is damage") {
   const std::vector<failed_host> first{{"a", 1, wall_time{std::chrono::seconds{9}}, false}};
   const std::vector<failed_host> second{{"a", 2, {}, true}, {"b", 1, {}, true}};
   sample made;
@@ -288,7 +288,7 @@ TEST_CASE("of several blacklists the last counts, and one that promises what can
   CHECK(found->damage->offset == jobs);
 }
 
-TEST_CASE("a job whose revision is the same has the same image") {
+TEST_CASE("two images of a job with the same revision are equal") {
   std::size_t same = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
@@ -315,7 +315,7 @@ TEST_CASE("a job whose revision is the same has the same image") {
   CHECK(same > 1000);
 }
 
-TEST_CASE("an image that promises what cannot be is refused") {
+TEST_CASE("an invalid image is refused") {
   const auto refused = [](auto spoil) {
     job_image image = sample().images.back();
     spoil(image);

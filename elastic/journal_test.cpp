@@ -30,7 +30,7 @@ private:
   std::filesystem::path path_;
 };
 
-/// The new name of a file is there, but may not outlast the machine's end.
+/// A disk on which a renamed file is there, although its rename is reported as not synced.
 class forgetful_disk final : public disk {
 public:
   std::unique_ptr<disk_file> open(const std::string& path) override { return local_->open(path); }
@@ -72,7 +72,7 @@ job_image image_of(std::uint64_t generation) {
 
 } // namespace
 
-TEST_CASE("a journal that is opened again knows the last of what it was told") {
+TEST_CASE("a reopened journal has the last image that was remembered") {
   const folder place;
   CHECK_FALSE(opened(place.file())->found());
   CHECK_FALSE(std::filesystem::exists(place.file()));
@@ -87,7 +87,7 @@ TEST_CASE("a journal that is opened again knows the last of what it was told") {
   CHECK(*book->found() == image_of(4));
 }
 
-TEST_CASE("what is the same as before is not written") {
+TEST_CASE("an unchanged image is not written again") {
   const folder place;
   const auto book = opened(place.file());
   REQUIRE_FALSE(book->remember(image_of(1)));
@@ -96,7 +96,7 @@ TEST_CASE("what is the same as before is not written") {
   CHECK(std::filesystem::file_size(place.file()) == size);
 }
 
-TEST_CASE("hosts that failed are known to whoever opens the journal again, until others are told") {
+TEST_CASE("failed hosts are kept across reopening until other hosts are remembered") {
   const folder place;
   const std::vector<failed_host> two{{"a", 2, {}, true}, {"b", 1, wall_time{std::chrono::seconds{9}}, false}};
   {
@@ -111,7 +111,7 @@ TEST_CASE("hosts that failed are known to whoever opens the journal again, until
   for (std::uint64_t life = 2; life <= 3; ++life) {
     const auto book = opened(place.file());
     CHECK(book->failed() == two);
-    REQUIRE_FALSE(book->remember(image_of(life))); // writes the file anew
+    REQUIRE_FALSE(book->remember(image_of(life))); // writes a new file
   }
   const auto book = opened(place.file());
   CHECK(book->failed() == two);
@@ -123,7 +123,7 @@ TEST_CASE("hosts that failed are known to whoever opens the journal again, until
   CHECK(replay(std::as_bytes(std::span(text)))->failed.empty());
 }
 
-TEST_CASE("a blacklist that can be written does not hide that the job could not") {
+TEST_CASE("a blacklist that can be written does not hide that the job could not be written") {
   const folder place;
   const auto book = opened(place.file());
   REQUIRE_FALSE(book->remember(image_of(1)));
@@ -141,7 +141,7 @@ TEST_CASE("a blacklist that can be written does not hide that the job could not"
   CHECK_FALSE(book->behind());
 }
 
-TEST_CASE("a torn end is cut off, and said") {
+TEST_CASE("a torn end is cut off, and reported") {
   const folder place;
   REQUIRE_FALSE(opened(place.file())->remember(image_of(1)));
   const auto whole = std::filesystem::file_size(place.file());
@@ -152,7 +152,7 @@ TEST_CASE("a torn end is cut off, and said") {
   CHECK(*book->found() == image_of(1));
 }
 
-TEST_CASE("a damaged journal is refused, and left as it is") {
+TEST_CASE("a damaged journal is refused and left unchanged") {
   const folder place;
   {
     const auto book = opened(place.file());
@@ -167,7 +167,7 @@ TEST_CASE("a damaged journal is refused, and left as it is") {
   CHECK(std::filesystem::file_size(place.file()) == size);
 }
 
-TEST_CASE("the last record counts as synced, and is not taken for torn where it is damaged") {
+TEST_CASE("a damaged last record is refused, and not taken for a torn end") {
   const folder place;
   std::uintmax_t before_last = 0;
   {
@@ -182,7 +182,7 @@ TEST_CASE("the last record counts as synced, and is not taken for torn where it 
   CHECK_THAT(refusal(place.file()), Catch::Contains("damaged at byte " + std::to_string(before_last)));
 }
 
-TEST_CASE("whoever takes the risk goes on before the damage, and a copy of the whole stays") {
+TEST_CASE("with go_on_before_it a damaged journal continues before the damage and keeps a copy") {
   const folder place;
   std::uintmax_t before_last = 0;
   {
@@ -205,14 +205,14 @@ TEST_CASE("whoever takes the risk goes on before the damage, and a copy of the w
     CHECK((*book)->found() == image_of(1));
     CHECK_THAT((*book)->repaired(), Catch::Contains("damaged at byte " + std::to_string(before_last)) &&
                                         Catch::Contains(place.file() + ".damaged"));
-    CHECK(content_of(place.file()) == spoilt); // until there is something to write
+    CHECK(content_of(place.file()) == spoilt); // the file is unchanged until there is an image to write
     CHECK(content_of(place.file() + ".damaged") == spoilt);
     REQUIRE_FALSE((*book)->remember(image_of(3)));
   }
   CHECK(opened(place.file())->found() == image_of(3));
 }
 
-TEST_CASE("links that somebody has put beside a journal are not followed") {
+TEST_CASE("symbolic links beside a journal are not followed") {
   const folder place;
   const auto elsewhere = place.file() + ".elsewhere";
   std::ofstream(elsewhere) << "of somebody else";
@@ -229,13 +229,13 @@ TEST_CASE("links that somebody has put beside a journal are not followed") {
   CHECK(std::filesystem::file_size(elsewhere) == 16);
 }
 
-TEST_CASE("what is no file is refused") {
+TEST_CASE("a path that is no regular file is refused") {
   const folder place;
   std::filesystem::create_symlink("/dev/full", place.file());
   CHECK_THAT(refusal(place.file()), Catch::Contains("no regular file"));
 }
 
-TEST_CASE("a journal has one owner, whom others are told") {
+TEST_CASE("a journal that is in use is refused with the process that has it") {
   const folder place;
   const auto book = opened(place.file());
   const auto reason = refusal(place.file());
@@ -243,7 +243,7 @@ TEST_CASE("a journal has one owner, whom others are told") {
                          Catch::Contains("process " + std::to_string(::getpid()) + " on "));
 }
 
-TEST_CASE("a journal stays as long as some of its snapshots") {
+TEST_CASE("a journal's size is bounded by a few snapshots") {
   const folder place;
   const auto book = opened(place.file());
   auto image = image_of(1);
@@ -268,7 +268,7 @@ TEST_CASE("a journal stays as long as some of its snapshots") {
   CHECK(*content->job == image);
 }
 
-TEST_CASE("what is remembered after a new file could not be kept is in the file of that name") {
+TEST_CASE("after a new file could not be synced, writes go to the file of the journal's name") {
   const folder place;
   const auto disk = std::make_shared<forgetful_disk>();
   auto made = journal::open(place.file(), disk);
@@ -277,7 +277,7 @@ TEST_CASE("what is remembered after a new file could not be kept is in the file 
   auto image = image_of(1);
   REQUIRE_FALSE(book->remember(image));
   disk->fails = true;
-  while (!book->behind()) { // until the file has grown enough to be written anew
+  while (!book->behind()) { // until the file is large enough to be replaced
     ++image.changes;
     image.slot_images.front().last_rank = static_cast<std::int32_t>(image.changes % 7);
     static_cast<void>(book->remember(image));
@@ -290,12 +290,12 @@ TEST_CASE("what is remembered after a new file could not be kept is in the file 
   CHECK(opened(place.file())->failed() == failed);
 }
 
-TEST_CASE("a journal that cannot be written is said once, and goes on when it can be") {
+TEST_CASE("a journal that cannot be written is reported once, and continues when it can be") {
   const folder place;
   const auto book = opened(place.file());
   REQUIRE_FALSE(book->remember(image_of(1)));
   const auto size = std::filesystem::file_size(place.file());
-  // A full disk, as far as this process can tell.
+  // For this process the disk is full.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -314,7 +314,7 @@ TEST_CASE("a journal that cannot be written is said once, and goes on when it ca
   CHECK(book->behind());
   CHECK_THAT(first.text, Catch::Contains(place.file()) && Catch::Contains("File too large"));
   CHECK_FALSE(second);
-  CHECK(std::filesystem::file_size(place.file()) == size); // no half a record
+  CHECK(std::filesystem::file_size(place.file()) == size); // no partial record remains
   CHECK_FALSE(book->remember(image_of(4)));
   std::ifstream file(place.file(), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -25,7 +25,7 @@ std::vector<std::uint32_t> ids(const std::vector<kept_set>& sets) {
 
 } // namespace
 
-TEST_CASE("sets outlive their generation by slots, in ascending order") {
+TEST_CASE("sets are kept by slots, in ascending order") {
   known_sets sets;
   sets.begin({{{1, false, 1}, 1, {0, 2}}});
   const auto kept = sets.to_keep(members_in_slots({7, 5, 3}));
@@ -33,7 +33,7 @@ TEST_CASE("sets outlive their generation by slots, in ascending order") {
   CHECK(kept[0].members == std::vector<std::int32_t>{3, 7});
 }
 
-TEST_CASE("of a set by rule no members are kept, for the next generation chooses them") {
+TEST_CASE("no members are kept of a set by rule, as the next generation chooses them") {
   known_sets sets;
   sets.begin({{{1, true, 1}, 1, {0, 1}}});
   const auto kept = sets.to_keep(members_in_slots({0, 1}));
@@ -41,7 +41,7 @@ TEST_CASE("of a set by rule no members are kept, for the next generation chooses
   CHECK(kept[0].members.empty());
 }
 
-TEST_CASE("sets are kept by id, and every change counts") {
+TEST_CASE("sets are kept in the order of their ids, and each origin counts all earlier changes") {
   known_sets sets;
   sets.begin({{{1, false, 1}, 2, {0}}});
   sets.added(4, 3, {0, 1});

@@ -1,11 +1,11 @@
-// Members that begin anew or wait in vain: where a generation does not become what it was to be.
+// Members that begin anew or wait in vain: cases in which a generation does not form as planned.
 #include "elastic/membership_testing.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace farandole;
 
-TEST_CASE("who was lost with its first generation begins anew, and takes no sets from those who go on") {
+TEST_CASE("a member lost with its first generation begins anew, and takes no sets from the others") {
   auto job = elastic_running(2, 4);
   for (const std::int32_t slot : {2, 3}) {
     job.expect(slot);
@@ -15,7 +15,7 @@ TEST_CASE("who was lost with its first generation begins anew, and takes no sets
   job.join(201, with_set_of_one(1));
   job.leave(100, 1);
   REQUIRE(job.join(200, with_set_of_one(0)).admissions.size() == 4);
-  job.exit(2, "was killed by signal 9"); // before 3 was connected
+  job.exit(2, "was killed by signal 9"); // slot 2 ends before slot 3 was connected
   job.join(303, from_slot(3, 1));
   job.join(301, with_set_of_one(1));
   const auto formed = job.join(300, with_set_of_one(0));
@@ -26,7 +26,7 @@ TEST_CASE("who was lost with its first generation begins anew, and takes no sets
     CHECK(formed.admissions[rank].joined_late == (rank == 2));
 }
 
-TEST_CASE("a member is lost by the report of one that has come again before it was heard") {
+TEST_CASE("a report counts although its sender has said hello again before it arrived") {
   auto job = elastic_running(3, 3, 1, true);
   for (const std::int32_t slot : {0, 2})
     job.join(static_cast<route>(200 + slot), from_process(slot));
@@ -34,19 +34,19 @@ TEST_CASE("a member is lost by the report of one that has come again before it w
   REQUIRE(told.notices.size() == 1);
   CHECK(told.notices[0].to == 101);
   CHECK(told.notices[0].lost == lost{1, 1, "has made no progress"});
-  // Who reported it is not to blame.
+  // The member that reported the loss is not counted as lost.
   CHECK(job.disconnect(100, "closed its connection").notices.empty());
   CHECK(slots_of(job.join(201, from_process(1))) == std::vector{0, 1, 2});
 }
 
-TEST_CASE("one that is stuck is not waited for, though who reports it has come again before it was heard") {
+TEST_CASE(
+    "a stuck member is not waited for, although the reporter said hello again before its report arrived") {
   auto job = elastic_running(2, 2, 1, true);
   job.join(200, from_process(0));
   CHECK(slots_of(job.report(100, lost{1, 1, "has made no progress", true})) == std::vector{0});
 }
 
-TEST_CASE(
-    "who comes after several have ended is told of the first, for the others may have ended because of it") {
+TEST_CASE("a member that comes after several have ended is told of the first one") {
   membership job{{3}, 1};
   job.exit(2, "exited with code 1");
   job.exit(0, "exited with code 1");
@@ -55,7 +55,7 @@ TEST_CASE(
   CHECK(told.refusals[0].reason.reason == "the job cannot form again: slot 2 exited with code 1");
 }
 
-TEST_CASE("where all begin anew after a loss, nobody is late") {
+TEST_CASE("if all members begin anew after a loss, none joins late") {
   auto job = elastic_running(3, 3);
   job.exit(2, "was killed by signal 9");
   job.join(200, from_slot(0, 1));
@@ -65,14 +65,14 @@ TEST_CASE("where all begin anew after a loss, nobody is late") {
   CHECK_FALSE(formed.admissions[1].joined_late);
 }
 
-TEST_CASE("one that was lost before anybody trained begins, where nobody else is left") {
+TEST_CASE("a stuck member that was lost before any training begins, if it is the only one left") {
   auto job = elastic_running(2, 2);
   job.report(101, lost{1, 0, "has made no progress", true});
   job.retire(1);
   CHECK(slots_of(job.join(200, from_slot(0, 1))) == std::vector{0});
 }
 
-TEST_CASE("one that was lost before it had the state waits for those who have it") {
+TEST_CASE("a member lost before it had the state waits for the member that has it") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   job.join(301, from_slot(1, 1));
@@ -86,7 +86,7 @@ TEST_CASE("one that was lost before it had the state waits for those who have it
   CHECK(slots_of(job.join(300, knows)).size() == 2);
 }
 
-TEST_CASE("who has joined nobody yet does not begin the training anew where others have trained") {
+TEST_CASE("a member that never joined a generation does not begin anew if the others have trained") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   job.join(301, from_slot(1, 1));
@@ -95,7 +95,7 @@ TEST_CASE("who has joined nobody yet does not begin the training anew where othe
   again.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, again).admissions.size() == 2);
-  job.exit(0, "was killed by signal 9"); // before 1 was connected
+  job.exit(0, "was killed by signal 9"); // slot 0 ends before slot 1 was connected
   const auto told = job.join(302, from_slot(1, 1));
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
@@ -111,7 +111,7 @@ TEST_CASE("a sole survivor that was in its elastic loop but never had the state 
   again.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, again).admissions.size() == 2);
-  job.exit(0, "was killed by signal 9"); // while 1 waited for the state
+  job.exit(0, "was killed by signal 9"); // slot 0 ends while slot 1 waits for the state
   auto survivor = from_slot(1, 1);
   survivor.keeps_sets = true;
   const auto told = job.join(302, survivor);
@@ -120,7 +120,7 @@ TEST_CASE("a sole survivor that was in its elastic loop but never had the state 
   CHECK(told.refusals[0].reason.reason.find("all members that knew how far the training is were lost") == 0);
 }
 
-TEST_CASE("who holds the state leads the others to it, even if it was cut off and they were not") {
+TEST_CASE("a member that has the state gets rank 0, even if it was disconnected and the others were not") {
   auto job = elastic_running(1, 3);
   for (const std::int32_t slot : {1, 2}) {
     job.expect(slot);
@@ -144,13 +144,13 @@ TEST_CASE("who holds the state leads the others to it, even if it was cut off an
 namespace {
 
 hello with_state(std::int32_t slot, std::uint64_t generation) {
-  auto said = from_slot(slot, 1);
-  said.keeps_sets = true;
-  said.state_generation = generation;
-  return said;
+  auto value = from_slot(slot, 1);
+  value.keeps_sets = true;
+  value.state_generation = generation;
+  return value;
 }
 
-/// Of two members that have trained, slot 1 was stuck, and slot 0 trains on alone in generation 2.
+/// Two members have trained; slot 1 was stuck, and slot 0 trains on alone in generation 2.
 membership alone_after_a_stuck_one() {
   auto job = elastic_running(2, 3);
   job.report(100, lost{1, 1, "has made no progress", true});
@@ -161,18 +161,17 @@ membership alone_after_a_stuck_one() {
 
 } // namespace
 
-TEST_CASE(
-    "one with an older state does not take the training back when the last with the newer one is gone") {
+TEST_CASE("a member with an older state is refused when the last member with the newer state is gone") {
   auto job = alone_after_a_stuck_one();
   job.join(201, with_state(1, 1));
-  SECTION("while it waits") {
+  SECTION("the older member waits") {
     const auto told = job.exit(0, "was killed by signal 9");
     CHECK(told.admissions.empty());
     REQUIRE(told.refusals.size() == 1);
     CHECK_THAT(told.refusals[0].reason.reason,
                Catch::Contains("all members that knew how far the training is"));
   }
-  SECTION("before it was brought to the newer one") {
+  SECTION("the older member was about to get the newer state") {
     job.leave(200, 2);
     REQUIRE(slots_of(job.join(300, with_state(0, 2))) == std::vector{0, 1});
     job.exit(0, "was killed by signal 9");
@@ -182,14 +181,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("one with an older state waits for the last with the newer one, while that may come back") {
+TEST_CASE("a member with an older state waits while the last member with the newer state may come back") {
   auto job = alone_after_a_stuck_one();
   job.join(201, with_state(1, 1));
   job.disconnect(200, "closed its connection");
   CHECK(slots_of(job.join(300, with_state(0, 2))) == std::vector{0, 1});
 }
 
-TEST_CASE("one that was brought to the newer state goes on alone") {
+TEST_CASE("a member that was brought to the newer state goes on alone") {
   auto job = alone_after_a_stuck_one();
   job.join(201, with_state(1, 1));
   job.leave(200, 2);
@@ -198,21 +197,21 @@ TEST_CASE("one that was brought to the newer state goes on alone") {
   CHECK(slots_of(job.join(301, with_state(1, 3))) == std::vector{1});
 }
 
-TEST_CASE("where nobody had the state yet, those who are left of the first generation begin") {
+TEST_CASE("if no member had the state yet, the survivors of the first generation begin") {
   auto job = elastic_running(2, 2);
   job.exit(0, "was killed by signal 9");
   auto survivor = from_slot(1, 1);
-  survivor.keeps_sets = true; // it was in its elastic loop, and the state was not given to anybody
+  survivor.keeps_sets = true; // it was in its elastic loop, and no member had got the state
   CHECK(slots_of(job.join(201, survivor)) == std::vector<std::int32_t>{1});
 }
 
-TEST_CASE("who has never been in does not begin the training anew when the last member is gone") {
+TEST_CASE("a member that was never in a generation does not begin anew when the last member is gone") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   job.join(301, from_slot(1, 1));
   const auto told = job.exit(0, "was killed by signal 9");
   CHECK(told.admissions.empty());
-  CHECK(told.refusals.empty()); // the launcher ends it
+  CHECK(told.refusals.empty()); // the launcher ends the process
 }
 
 TEST_CASE("members that have all left may begin anew") {
@@ -230,13 +229,13 @@ TEST_CASE("members that have all left may begin anew") {
   CHECK(job.join(301, from_slot(1, 1)).admissions.size() == 2);
 }
 
-TEST_CASE("who waits for a generation that can never come is told so, as soon as that is certain") {
+TEST_CASE("a member that waits for an impossible generation is refused as soon as that is certain") {
   auto job = elastic_running(3, 3, 2);
   for (const route route : {100, 101, 102})
     job.leave(route, 1);
   job.join(202, from_slot(2, 1));
   job.exit(0, "exited with code 0");
-  CHECK(job.nobody_comes().refusals.empty()); // 1 has left, lives, and may come again
+  CHECK(job.nobody_comes().refusals.empty()); // slot 1 has left but lives, and may come again
   const auto told = job.exit(1, "exited with code 0");
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 202);
@@ -247,7 +246,7 @@ TEST_CASE("who waits for a generation that can never come is told so, as soon as
   CHECK(job.join(203, from_slot(2, 1)).refusals.size() == 1);
 }
 
-TEST_CASE("who has never been in waits for the launcher's word when nobody is started any more") {
+TEST_CASE("a new member is not refused when no process is started any more, but waits for the launcher") {
   auto job = elastic_running(2, 3, 2);
   job.expect(2);
   job.join(302, from_slot(2, 1));
@@ -258,7 +257,7 @@ TEST_CASE("who has never been in waits for the launcher's word when nobody is st
   CHECK(job.exit(1, "exited with code 0").refusals.empty());
 }
 
-TEST_CASE("who waits for a first generation that can never come is told so") {
+TEST_CASE("a member that waits for an impossible first generation is refused") {
   membership job{{.size = 2, .elastic = true, .minimum = 2, .limit = 2}, 1};
   job.expect(0);
   job.expect(1);
@@ -267,7 +266,7 @@ TEST_CASE("who waits for a first generation that can never come is told so") {
   CHECK(job.nobody_comes().refusals.size() == 1);
 }
 
-TEST_CASE("when nobody is started any more, a job that runs is left alone, and those who are enough go on") {
+TEST_CASE("when no process is started any more, a running job goes on, also with enough survivors") {
   auto job = elastic_running(3, 3, 2);
   CHECK(job.nobody_comes().refusals.empty());
   CHECK(job.exit(0, "exited with code 0").refusals.empty());
@@ -275,19 +274,19 @@ TEST_CASE("when nobody is started any more, a job that runs is left alone, and t
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{1, 2});
 }
 
-TEST_CASE("a first generation does not wait for a slot that has ended, if those who are left are enough") {
+TEST_CASE("the first generation does not wait for an ended slot if the remaining members are enough") {
   for (const std::int32_t minimum : {2, 3}) {
     membership job{{.size = 3, .elastic = true, .minimum = minimum, .limit = 3}, 1};
     for (std::int32_t slot = 0; slot < 3; ++slot)
       job.expect(slot);
     job.join(100, from_slot(0, 3));
-    CHECK(job.exit(1, "exited with code 3").admissions.empty()); // 2 may still come
+    CHECK(job.exit(1, "exited with code 3").admissions.empty()); // slot 2 may still come
     const auto last = job.join(102, from_slot(2, 3));
     CHECK(slots_of(last) == (minimum == 2 ? std::vector{0, 2} : std::vector<int>{}));
   }
 }
 
-TEST_CASE("all that lose a member are consequences of its end, and it is not one itself") {
+TEST_CASE("all members that lose a member are consequences of its end, and it is not one itself") {
   membership job{{.size = 3}, 1};
   for (const std::int32_t slot : {0, 1, 2})
     job.join(static_cast<route>(100 + slot), from_slot(slot, 3));
@@ -297,7 +296,7 @@ TEST_CASE("all that lose a member are consequences of its end, and it is not one
   CHECK(job.exit(0, "exited with code 1").consequences.empty());
 }
 
-TEST_CASE("who waits for a process that has ended, or comes after it, is refused because of it") {
+TEST_CASE("a member that waits for an ended process, or comes after it, is refused because of it") {
   membership job{{.size = 3}, 1};
   job.join(100, from_slot(0, 3));
   const auto told = job.exit(1, "exited with code 3");

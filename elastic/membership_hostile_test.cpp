@@ -1,5 +1,5 @@
-// Members that have the job's secret and say what no member says. Whatever it is, the rendezvous goes on: it
-// refuses what was said, or ends the generation and names the member that said it.
+// Members that have the job's secret and send what no correct member sends. In every case the rendezvous goes
+// on: it refuses the message, or ends the generation and names the sender.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace {
 membership running() {
   return elastic_running(3, 3);
 }
-constexpr route hostile = 101;  ///< of slot 1, which is rank 1
-constexpr route stranger = 200; ///< has the secret, and no slot
+constexpr route hostile = 101;  ///< the link of slot 1, which is rank 1
+constexpr route stranger = 200; ///< a link with the secret, and without a slot
 
 hello hello_of(std::int32_t slot) {
   return from_slot(slot, 1);
@@ -115,7 +115,7 @@ TEST_CASE("membership: a hostile member is refused, or ends its generation and i
         CHECK_THAT(notice.lost.reason, Catch::Contains(attack.reason));
       }
       CHECK(job.running() == (attack.expected != outcome::ended));
-      // What follows is as if nothing had been: a member that is lost ends the generation.
+      // The job goes on as before: a member that is lost ends the generation.
       if (job.running()) {
         const auto lost = job.disconnect(hostile, "closed its connection");
         REQUIRE(lost.notices.size() >= 2);
@@ -125,7 +125,7 @@ TEST_CASE("membership: a hostile member is refused, or ends its generation and i
   }
 }
 
-TEST_CASE("membership: nobody holds two places in the job that forms") {
+TEST_CASE("membership: a link cannot take two slots of a job that is forming") {
   membership job{{.size = 2, .elastic = true, .minimum = 2, .limit = 2}, 1};
   job.expect(0);
   job.expect(1);
@@ -135,7 +135,7 @@ TEST_CASE("membership: nobody holds two places in the job that forms") {
   CHECK(slots_of(job.join(100, hello_of(0))) == std::vector<std::int32_t>{0, 1});
 }
 
-TEST_CASE("membership: process sets that cannot be are survived by none") {
+TEST_CASE("membership: invalid process sets in a hello are not kept") {
   const std::vector<std::vector<std::int32_t>> slot_lists{
       {}, {-1}, {INT32_MAX}, {INT32_MIN, 5}, {1, 1, 1}, {2, 1, 0}, std::vector<std::int32_t>(100'000, 7)};
   for (const auto& slots : slot_lists)

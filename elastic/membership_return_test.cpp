@@ -39,14 +39,14 @@ membership three_running() {
   return job;
 }
 
-/// Of three that were in.
+/// The restored membership of three running members.
 membership started_again() {
   return membership::restored(three_running().image(), new_epoch);
 }
 
 } // namespace
 
-TEST_CASE("a generation that was written down and told to nobody has made nobody a member") {
+TEST_CASE("a generation that was journalled but announced to no member has made no process a member") {
   auto two = membership{{2, true, 1, 3}, old_epoch};
   for (std::int32_t slot = 0; slot < 3; ++slot)
     two.expect(slot);
@@ -55,7 +55,8 @@ TEST_CASE("a generation that was written down and told to nobody has made nobody
   two.report(100, {1, 0, "lost a link"});
   two.join(200, hello_of(0, old_epoch));
   two.join(202, hello_of(2));
-  REQUIRE(two.join(201, hello_of(1, old_epoch)).admissions.size() == 3); // lost with the rendezvous
+  // the admissions are lost with the rendezvous
+  REQUIRE(two.join(201, hello_of(1, old_epoch)).admissions.size() == 3);
   auto job = membership::restored(two.image(), new_epoch);
   job.join(300, hello_of(0, old_epoch));
   job.join(302, hello_of(2));
@@ -68,7 +69,7 @@ TEST_CASE("a generation that was written down and told to nobody has made nobody
     CHECK(admission.joined_late == (admission.to == 302));
 }
 
-TEST_CASE("of a first generation that was told to nobody, no member comes late to the second") {
+TEST_CASE("after an unannounced first generation, no member joins the second one late") {
   auto job = started_again();
   job.join(300, hello_of(0));
   job.join(301, hello_of(1));
@@ -92,14 +93,14 @@ TEST_CASE("members come back into the generation that they were in") {
   CHECK(job.give_up_waiting(1).notices.empty());
 }
 
-TEST_CASE("who comes back is told what it may have missed") {
+TEST_CASE("a member that comes back is told of changes that it may have missed") {
   auto before = three_running();
   before.retire(1);
   auto job = membership::restored(before.image(), new_epoch);
   CHECK(job.come_back(200, return_of(0)).resumptions.at(0).event == resumed{1, new_epoch, 1, true});
 }
 
-TEST_CASE("after the return changes of members work as ever") {
+TEST_CASE("after all have come back, losses and new generations work as before") {
   auto job = started_again();
   for (std::int32_t slot = 0; slot < 3; ++slot)
     job.come_back(static_cast<route>(200 + slot), return_of(slot));
@@ -114,7 +115,7 @@ TEST_CASE("after the return changes of members work as ever") {
   CHECK(next.admissions[1].rank == 1);
 }
 
-TEST_CASE("who does not come back is lost, and the others go on without it") {
+TEST_CASE("a member that does not come back is lost, and the others go on without it") {
   auto job = started_again();
   job.come_back(200, return_of(0));
   job.come_back(202, return_of(2));
@@ -126,7 +127,7 @@ TEST_CASE("who does not come back is lost, and the others go on without it") {
   CHECK(job.join(302, hello_of(2, new_epoch)).admissions.size() == 2);
 }
 
-TEST_CASE("a survivor's hello after the return of the rendezvous ends the generation that lost somebody") {
+TEST_CASE("a survivor's hello after the restart of the rendezvous ends the generation that lost a member") {
   auto job = started_again();
   CHECK(job.join(300, hello_of(0, old_epoch)).admissions.empty());
   CHECK_FALSE(job.running());
@@ -136,25 +137,26 @@ TEST_CASE("a survivor's hello after the return of the rendezvous ends the genera
   CHECK(next.roster.must_sync);
 }
 
-TEST_CASE("who came again before its farewell is still taken for a member by the next rendezvous") {
+TEST_CASE("a member that said hello again before its farewell is still a member after the restart") {
   auto before = three_running();
-  before.join(200, hello_of(0, old_epoch)); // its first link is still open: did it leave, or lose somebody?
+  // its first link is still open, so that it may have left or lost another member
+  before.join(200, hello_of(0, old_epoch));
   auto job = membership::restored(before.image(), new_epoch);
   job.come_back(301, return_of(1));
   job.come_back(302, return_of(2));
   const auto loss = job.join(300, hello_of(0, old_epoch));
-  REQUIRE(loss.notices.size() == 2); // or the others would wait for it, and it for them
+  REQUIRE(loss.notices.size() == 2); // otherwise the others would wait for it, and it for them
   CHECK(loss.notices[0].lost.rank == 0);
   job.join(401, hello_of(1, new_epoch));
   CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
 }
 
-TEST_CASE("once its farewell has come, who came again is no member for the next rendezvous") {
+TEST_CASE("a member that said hello again is no member after the restart once its farewell has come") {
   auto before = three_running();
   before.join(200, hello_of(0, old_epoch));
   const auto number = before.revision();
   before.leave(100, 1);
-  CHECK(before.revision() != number); // the journal must learn of it
+  CHECK(before.revision() != number); // the journal must record the farewell
   auto job = membership::restored(before.image(), new_epoch);
   job.come_back(301, return_of(1));
   job.come_back(302, return_of(2));
@@ -165,7 +167,7 @@ TEST_CASE("once its farewell has come, who came again is no member for the next 
   CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
 }
 
-TEST_CASE("one that never heard of the last generation is refused where its other members are gone") {
+TEST_CASE("a member that never heard of the last generation is refused if its other members are gone") {
   auto before = membership{{1, true, 1, 2}, old_epoch};
   before.expect(0);
   auto holder = hello_of(0);
@@ -175,7 +177,7 @@ TEST_CASE("one that never heard of the last generation is refused where its othe
   before.leave(100, 1);
   holder.state_generation = 1;
   REQUIRE(before.join(200, holder).admissions.size() == 2);
-  auto job = membership::restored(before.image(), new_epoch); // before anybody was told
+  auto job = membership::restored(before.image(), new_epoch); // before the admissions were sent
   job.exit(0, "was killed by signal 9");
   const auto told = job.join(201, hello_of(1));
   CHECK(told.admissions.empty());
@@ -184,7 +186,7 @@ TEST_CASE("one that never heard of the last generation is refused where its othe
              Catch::Contains("all members that knew how far the training is"));
 }
 
-TEST_CASE("the next rendezvous still knows that the state of the training was lost with its holders") {
+TEST_CASE("the restarted rendezvous knows that the training state was lost with its holders") {
   auto before = membership{{2, true, 1, 2}, old_epoch};
   before.expect(0);
   before.expect(1);
@@ -201,7 +203,7 @@ TEST_CASE("the next rendezvous still knows that the state of the training was lo
              Catch::Contains("all members that knew how far the training is"));
 }
 
-TEST_CASE("a seat is not given to another process while its own may come back") {
+TEST_CASE("a slot is not given to another process while its own process may come back") {
   auto job = started_again();
   auto other = hello_of(1);
   other.process = 4711;
@@ -215,7 +217,7 @@ TEST_CASE("a seat is not given to another process while its own may come back") 
   CHECK(job.running());
 }
 
-TEST_CASE("a member of a generation that has ended is told so, and says hello again") {
+TEST_CASE("a member of a generation that has ended is told so when it comes back") {
   auto before = three_running();
   before.exit(2, "was killed by signal 9");
   auto job = membership::restored(before.image(), new_epoch);
@@ -228,7 +230,7 @@ TEST_CASE("a member of a generation that has ended is told so, and says hello ag
   CHECK(job.join(301, hello_of(1)).admissions.size() == 2);
 }
 
-TEST_CASE("a rendezvous that has lost its memory takes nobody back") {
+TEST_CASE("a rendezvous without its journal, or with an older one, takes no member back") {
   membership empty{{3, true, 1, 4}, new_epoch};
   CHECK_THAT(empty.come_back(200, return_of(0)).refusals.at(0).reason.reason, Catch::Contains("journal"));
   auto older = started_again();
@@ -236,7 +238,7 @@ TEST_CASE("a rendezvous that has lost its memory takes nobody back") {
              Catch::Contains("generations up to 1") && Catch::Contains("journal"));
 }
 
-TEST_CASE("a rendezvous of a lower epoch than a member has obeyed has no say") {
+TEST_CASE("a rendezvous of a lower epoch than a member has seen is superseded") {
   auto job = started_again();
   auto far = return_of(0);
   far.epoch = new_epoch + 1;
@@ -244,7 +246,7 @@ TEST_CASE("a rendezvous of a lower epoch than a member has obeyed has no say") {
   CHECK(job.join(300, hello_of(1, new_epoch + 2)).superseded_by == new_epoch + 2);
 }
 
-TEST_CASE("a link that is replaced before its end is explained is no loss") {
+TEST_CASE("replacing a link before it is closed is no loss") {
   auto job = three_running();
   CHECK(job.come_back(201, return_of(1)).resumptions.size() == 1);
   CHECK(job.disconnect(101, "closed its connection").notices.empty());
@@ -252,7 +254,8 @@ TEST_CASE("a link that is replaced before its end is explained is no loss") {
   CHECK(job.disconnect(201, "closed its connection").notices.size() == 2);
 }
 
-TEST_CASE("another process in a slot whose farewell is awaited is a change of the image", "[membership]") {
+TEST_CASE("another process in a slot whose farewell is awaited changes the image and the revision",
+          "[membership]") {
   membership job{{.size = 2}, 1};
   const auto process = [](std::int64_t number) {
     auto value = from_slot(0, 2);
@@ -261,7 +264,7 @@ TEST_CASE("another process in a slot whose farewell is awaited is a change of th
   };
   job.join(100, process(200));
   job.join(101, from_slot(1, 2));
-  job.join(102, process(200)); // comes again before its farewell
+  job.join(102, process(200)); // the process says hello again before its farewell
   job.leave(102, 0);
   const auto before = job.image();
   const auto revision = job.revision();

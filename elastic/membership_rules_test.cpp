@@ -1,4 +1,4 @@
-// The rules of membership at their edges: what each condition of a rule is there for.
+// The boundary cases of the membership rules: one test for each condition.
 #include "elastic/membership_testing.hpp"
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ hello of_process(hello value, std::int64_t process) {
   return value;
 }
 
-/// Whom it warns of a change, and in which words.
+/// Checks the content of the warnings that members get of a change.
 void check_warning(const membership_decision& decision, std::uint64_t generation, std::uint64_t changes,
                    bool removals_only) {
   REQUIRE_FALSE(decision.warnings.empty());
@@ -26,8 +26,8 @@ void check_warning(const membership_decision& decision, std::uint64_t generation
   }
 }
 
-/// All members of an elastic job of slots 0.. leave, and come again by routes 200 + slot; what the last one
-/// brings.
+/// All members of an elastic job, from slot 0 on, leave and come again by routes 200 + slot; returns the last
+/// decision.
 membership_decision start_again(membership& job, std::int32_t size) {
   membership_decision last;
   for (std::int32_t slot = 0; slot < size; ++slot)
@@ -39,7 +39,7 @@ membership_decision start_again(membership& job, std::int32_t size) {
 
 } // namespace
 
-TEST_CASE("whoever is refused because another slot has ended ends by that one, even by slot 0") {
+TEST_CASE("a member refused because another slot has ended names that slot as the cause, even slot 0") {
   membership job{{.size = 3}, 1};
   job.join(101, from_slot(1, 3));
   CHECK(job.exit(0, "exited with code 1").consequences == consequences{{1, 0}});
@@ -48,16 +48,17 @@ TEST_CASE("whoever is refused because another slot has ended ends by that one, e
   CHECK(other.refusals[0].reason.culprit == 0);
   CHECK_FALSE(other.refusals[0].reason.dismissed);
   CHECK(other.consequences == consequences{{2, 0}});
-  CHECK(job.join(100, from_slot(0, 3)).consequences.empty()); // its own end
+  CHECK(job.join(100, from_slot(0, 3)).consequences.empty()); // the slot's own end
   auto foreign = from_slot(2, 3);
   foreign.wire_version = wire_version + 1;
   CHECK(job.join(103, foreign).consequences.empty());
 }
 
-TEST_CASE("only the same process on the same host can come again while it is in, and only if it was in") {
+TEST_CASE(
+    "only the same process on the same host may say hello again, and only if it was in the generation") {
   membership job{{.size = 2}, 1};
   job.join(100, of_process(from_slot(0, 2), 700));
-  CHECK(job.join(200, of_process(from_slot(0, 2), 700)).refusals.size() == 1); // it waits already
+  CHECK(job.join(200, of_process(from_slot(0, 2), 700)).refusals.size() == 1); // the process waits already
   job.join(101, of_process(from_slot(1, 2), 701));
   REQUIRE(job.running());
   CHECK(job.join(201, of_process(from_slot(1, 2, "b"), 701)).refusals.size() == 1);
@@ -65,7 +66,7 @@ TEST_CASE("only the same process on the same host can come again while it is in,
   CHECK(job.join(203, of_process(from_slot(1, 2), 701)).refusals.empty());
 }
 
-TEST_CASE("a generation starts as soon as the last one that it waited for has left, is retired, or is lost") {
+TEST_CASE("a generation starts once the last slot that it waits for has left, is retired, or is lost") {
   auto left = elastic_running(2, 2);
   left.retire(1);
   left.leave(100, 1);
@@ -82,7 +83,7 @@ TEST_CASE("a generation starts as soon as the last one that it waited for has le
   CHECK(slots_of(lost.disconnect(101, "closed")) == slots{0});
 }
 
-TEST_CASE("a slot that was never in is not waited for by the generations to come") {
+TEST_CASE("a slot that never said hello is not waited for by later generations") {
   auto job = elastic_running(2, 3);
   CHECK_FALSE(job.knows(2));
   job.expect(2);
@@ -96,21 +97,21 @@ TEST_CASE("a slot that was never in is not waited for by the generations to come
   CHECK(slots_of(job.join(301, from_slot(1, 1))) == slots{0, 1});
 }
 
-TEST_CASE("members that start again without any change must agree on the state anew") {
+TEST_CASE("members that start again without a change must sync") {
   auto job = elastic_running(2, 2);
   const auto again = start_again(job, 2);
   REQUIRE(again.admissions.size() == 2);
   CHECK(again.roster.must_sync);
 }
 
-TEST_CASE("nobody is late in the first generation") {
+TEST_CASE("no member joins the first generation late") {
   membership job{{.size = 2}, 1};
   job.join(100, from_slot(0, 2));
   for (const auto& admission : job.join(101, from_slot(1, 2)).admissions)
     CHECK_FALSE(admission.joined_late);
 }
 
-TEST_CASE("changes are counted anew in each generation, and so is whether all were removals") {
+TEST_CASE("changes, and whether all were removals, are counted anew in each generation") {
   auto job = elastic_running(2, 4);
   job.expect(2);
   check_warning(job.join(102, from_slot(2, 1)), 1, 1, false);
@@ -122,17 +123,17 @@ TEST_CASE("changes are counted anew in each generation, and so is whether all we
   check_warning(grown.retire(1), 2, 1, true);
 }
 
-TEST_CASE("the member of rank 0 can be reported as lost, and no rank below it") {
+TEST_CASE("rank 0 can be reported as lost, and a negative rank cannot") {
   auto job = elastic_running(3, 3);
   CHECK(job.report(101, {1, 0, "unreachable"}).notices.size() == 3);
   CHECK_FALSE(job.running());
   auto misled = elastic_running(3, 3);
   const auto told = misled.report(101, {1, -1, "unreachable"}).notices;
   REQUIRE(told.size() == 3);
-  CHECK(told.front().lost.rank == 1); // the rank that reported it
+  CHECK(told.front().lost.rank == 1); // the rank that sent the report
 }
 
-TEST_CASE("whoever was rank 0 is turned away too when no generation can come") {
+TEST_CASE("the former rank 0 is refused too when no generation can form") {
   auto job = elastic_running(2, 2, 2);
   job.exit(1, "exited with code 1");
   CHECK(job.join(200, from_slot(0, 1)).refusals.empty());
@@ -141,7 +142,7 @@ TEST_CASE("whoever was rank 0 is turned away too when no generation can come") {
   CHECK(told.refusals[0].to == 200);
 }
 
-TEST_CASE("a member that was lost and lives comes behind all that stayed") {
+TEST_CASE("a member that was lost but lives ranks after all that stayed") {
   auto job = elastic_running(3, 3);
   job.disconnect(101, "closed");
   job.join(201, from_slot(1, 1));
@@ -149,7 +150,7 @@ TEST_CASE("a member that was lost and lives comes behind all that stayed") {
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == slots{0, 2, 1});
 }
 
-TEST_CASE("a job with too few members misses those who may come, not those who ended or are retired") {
+TEST_CASE("only slots that may still come are missing, not ended or retired ones") {
   membership job{{.size = 2, .elastic = true, .minimum = 1, .limit = 4}, 1};
   for (std::int32_t slot = 0; slot < 4; ++slot)
     job.expect(slot);

@@ -31,7 +31,7 @@ TEST_CASE("a generation starts when the last slot has said hello, and not before
   CHECK(second.roster.members[1].address == "127.0.0.1:5001");
 }
 
-TEST_CASE("who is missing is told with the host, as long as others wait") {
+TEST_CASE("missing members are listed with their hosts while others wait") {
   membership job{{.size = 3}, 1};
   CHECK_FALSE(job.forming());
   job.expect(1, "node1");
@@ -42,7 +42,7 @@ TEST_CASE("who is missing is told with the host, as long as others wait") {
   job.join(11, from_slot(1, 3));
   job.join(10, from_slot(0, 3));
   CHECK_FALSE(job.forming());
-  // One that has been in is known by the host that it named itself.
+  // A slot that has been in a generation is listed with the host from its hello.
   job.leave(10, 1);
   job.leave(11, 1);
   job.leave(12, 1);
@@ -74,7 +74,7 @@ TEST_CASE("local and cross ranks follow the hosts") {
   CHECK(members[4].cross_size == 1);
 }
 
-TEST_CASE("a lost member ends the generation for all others once") {
+TEST_CASE("a lost member ends the generation for all others, and is reported once") {
   auto job = three_running();
   auto told = job.exit(1, "was killed by signal 9");
   REQUIRE(told.notices.size() == 2);
@@ -102,7 +102,7 @@ TEST_CASE("a process may say hello again before its farewell has arrived") {
     job.join(static_cast<route>(100 + slot), again[slot]);
   }
   CHECK(job.join(201, again[1]).refusals.empty());
-  job.leave(101, 1); // late, by a link that counts no more
+  job.leave(101, 1); // the farewell is late, and comes by the replaced link
   CHECK(job.disconnect(101, "closed").notices.empty());
   job.leave(100, 1);
   auto formed = job.join(200, again[0]);
@@ -111,7 +111,7 @@ TEST_CASE("a process may say hello again before its farewell has arrived") {
   CHECK(job.generation() == 2);
 }
 
-TEST_CASE("another process is refused while a slot is taken, whatever its number") {
+TEST_CASE("another process is refused while a slot is taken, even with the same process number") {
   membership job{{.size = 2}, 1};
   auto first = from_slot(1, 2);
   first.process = 700;
@@ -121,7 +121,7 @@ TEST_CASE("another process is refused while a slot is taken, whatever its number
   CHECK(job.join(102, other).refusals.size() == 1);
 }
 
-TEST_CASE("a link is its slot's until the member has left") {
+TEST_CASE("a link belongs to its slot until the member has left") {
   auto job = three_running();
   CHECK(job.slot_of(101) == 1);
   CHECK_FALSE(job.slot_of(7));
@@ -140,7 +140,7 @@ TEST_CASE("after all have left, the same slots form the next generation") {
   CHECK(last.roster.generation == 2);
 }
 
-TEST_CASE("one that left and says hello again waits until the others have left too") {
+TEST_CASE("a member that left and says hello again waits until the others have left too") {
   auto job = three_running();
   job.leave(100, 1);
   CHECK(job.join(200, from_slot(0, 3)).admissions.empty());
@@ -150,7 +150,7 @@ TEST_CASE("one that left and says hello again waits until the others have left t
   CHECK(job.join(202, from_slot(2, 3)).admissions.size() == 3);
 }
 
-TEST_CASE("hellos that cannot be part of the job are refused with the reason") {
+TEST_CASE("invalid hellos are refused with the reason") {
   auto job = three_running();
   auto refusal = [&](hello request) { return job.join(999, request).refusals.at(0).reason.reason; };
   auto other_version = from_slot(0, 3);
@@ -161,7 +161,7 @@ TEST_CASE("hellos that cannot be part of the job are refused with the reason") {
   CHECK_THAT(refusal(from_slot(1, 3)), Catch::Contains("slot 1 is taken"));
 }
 
-TEST_CASE("once a process has ended, those who wait for the next generation are refused") {
+TEST_CASE("once a process has ended, members that wait for the next generation are refused") {
   auto job = three_running();
   for (route r : {100, 101, 102})
     job.leave(r, 1);
@@ -174,7 +174,7 @@ TEST_CASE("once a process has ended, those who wait for the next generation are 
              Catch::Contains("slot 2 exited with code 3"));
 }
 
-TEST_CASE("a member that reports a broken generation ends it for the others") {
+TEST_CASE("a member that reports a broken generation ends it for all") {
   auto job = three_running();
   auto told = job.report(102, lost{1, 2, "its lane failed"});
   CHECK(told.notices.size() == 3);
@@ -183,7 +183,7 @@ TEST_CASE("a member that reports a broken generation ends it for the others") {
 
 // ---- elastic jobs ----------------------------------------------------------------------------------
 
-TEST_CASE("survivors form the next generation as soon as the last of them has come, in their old order") {
+TEST_CASE("survivors form the next generation in their old order once the last of them has come") {
   auto job = elastic_running(4, 4);
   auto told = job.exit(1, "was killed by signal 9");
   CHECK(told.notices.size() == 3);
@@ -205,7 +205,7 @@ TEST_CASE("elastic: members that the launcher has not started yet are counted as
   CHECK(job.missing() == awaited{0, 1, 3, false, {{1, "node1"}}});
 }
 
-TEST_CASE("elastic: a new worker is not missing where enough members have come") {
+TEST_CASE("elastic: a new worker is not missing if enough members have come") {
   auto job = elastic_running(3, 4);
   job.expect(3);
   job.exit(1, "was killed by signal 9");
@@ -227,7 +227,7 @@ TEST_CASE("a survivor that ends before it comes again is not waited for") {
   CHECK(slots_of(job.exit(2, "exited with code 1")) == std::vector{1});
 }
 
-TEST_CASE("fewer members than allowed wait for others, who may be new") {
+TEST_CASE("too few members wait for others, which may be new but must have been started") {
   auto job = elastic_running(2, 3, 2);
   job.exit(1, "was killed by signal 9");
   CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
@@ -241,7 +241,7 @@ TEST_CASE("fewer members than allowed wait for others, who may be new") {
   CHECK_FALSE(formed.admissions[0].joined_late);
 }
 
-TEST_CASE("somebody new waits until the members leave together, and they are told so") {
+TEST_CASE("a new member waits until the members leave together, and they are warned") {
   auto job = elastic_running(2, 3);
   job.expect(2);
   auto told = job.join(302, from_slot(2, 1));
@@ -256,7 +256,7 @@ TEST_CASE("somebody new waits until the members leave together, and they are tol
   CHECK(formed.admissions.at(2).joined_late);
 }
 
-TEST_CASE("a member that comes again before the last farewell is nobody new: nobody must sync") {
+TEST_CASE("a member that says hello again before the last farewell is not new, and no sync is needed") {
   auto job = elastic_running(3, 3);
   job.retire(1);
   job.leave(100, 1);
@@ -268,7 +268,7 @@ TEST_CASE("a member that comes again before the last farewell is nobody new: nob
   CHECK_FALSE(formed.roster.must_sync);
 }
 
-TEST_CASE("nobody is told of one for whom there is no room") {
+TEST_CASE("no warning is sent for a new member that has no room") {
   auto job = elastic_running(2, 2);
   job.expect(2);
   CHECK(job.join(302, from_slot(2, 1)).warnings.empty());
@@ -276,7 +276,7 @@ TEST_CASE("nobody is told of one for whom there is no room") {
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
 }
 
-TEST_CASE("a slot that is taken out leaves with the others, is dismissed, and nobody must sync") {
+TEST_CASE("a retired slot leaves with the others and is dismissed, and no sync is needed") {
   auto job = elastic_running(3, 3);
   auto told = job.retire(1);
   REQUIRE(told.warnings.size() == 3);
@@ -293,7 +293,7 @@ TEST_CASE("a slot that is taken out leaves with the others, is dismissed, and no
   CHECK_FALSE(formed.roster.must_sync);
 }
 
-TEST_CASE("members that do not stand at the same step must sync, whatever they were told") {
+TEST_CASE("members at different steps must sync, even after removals alone") {
   auto job = elastic_running(3, 3);
   job.retire(2);
   for (route r : {100, 101, 102})
@@ -304,7 +304,7 @@ TEST_CASE("members that do not stand at the same step must sync, whatever they w
   CHECK(job.join(200, from_slot(0, 1)).roster.must_sync);
 }
 
-TEST_CASE("a removal and a loss at the same time: all must sync") {
+TEST_CASE("after a removal and a loss at the same time all must sync") {
   auto job = elastic_running(3, 3);
   job.retire(2);
   job.exit(0, "was killed by signal 9");
@@ -314,14 +314,14 @@ TEST_CASE("a removal and a loss at the same time: all must sync") {
   CHECK(job.join(202, from_slot(2, 1)).refusals.at(0).reason.dismissed);
 }
 
-TEST_CASE("one that waits and is taken out is dismissed at once") {
+TEST_CASE("a waiting member that is retired is dismissed at once") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   job.join(301, from_slot(1, 1));
   CHECK(job.retire(1).refusals.at(0).reason.dismissed);
 }
 
-TEST_CASE("a member that was reported but lives is waited for; one whose link ended is not") {
+TEST_CASE("a reported member that lives is waited for, and one whose link ended is not") {
   auto job = elastic_running(3, 3);
   CHECK(job.report(101, lost{1, 2, "closed its connection"}).notices.size() == 3);
   job.join(200, from_slot(0, 1));
@@ -333,13 +333,13 @@ TEST_CASE("a member that was reported but lives is waited for; one whose link en
   CHECK(slots_of(job.join(301, from_slot(1, 1))) == std::vector{0, 1});
 }
 
-TEST_CASE("a member that is stuck is not waited for, and comes later as a new one") {
+TEST_CASE("a stuck member is not waited for, and comes later as a new one") {
   auto job = elastic_running(3, 3);
   CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
   CHECK(job.join(202, from_slot(2, 1)).admissions.empty());
   CHECK(missing_slots(job) == std::vector<std::int32_t>{1});
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
-  // It continues, learns that it is out, and comes again.
+  // The member continues, learns that it is out, and comes again.
   CHECK(job.disconnect(100, "closed its connection").notices.empty());
   CHECK(job.join(300, from_slot(0, 1)).warnings.size() == 2);
   job.leave(201, 2);
@@ -348,8 +348,7 @@ TEST_CASE("a member that is stuck is not waited for, and comes later as a new on
   CHECK(slots_of(job.join(302, from_slot(2, 1))) == std::vector{1, 2, 0});
 }
 
-TEST_CASE(
-    "one that was taken for stuck, but answers before the others have come, is in the next generation") {
+TEST_CASE("a member reported as stuck that says hello before the others is in the next generation, last") {
   auto job = elastic_running(3, 3);
   job.report(101, lost{1, 0, "has made no progress", true});
   CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
@@ -357,7 +356,7 @@ TEST_CASE(
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{1, 2, 0});
 }
 
-TEST_CASE("one that has left and said hello again is not taken for stuck by a late report") {
+TEST_CASE("a late report does not make a member stuck that has left and said hello again") {
   auto job = elastic_running(2, 2);
   auto again = from_slot(0, 1);
   job.leave(100, 1);
@@ -367,7 +366,7 @@ TEST_CASE("one that has left and said hello again is not taken for stuck by a la
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{0, 1});
 }
 
-TEST_CASE("a job that is not elastic ends with a member that is stuck") {
+TEST_CASE("a job that is not elastic waits for its stuck member") {
   auto job = three_running();
   CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
   job.join(201, from_slot(1, 3));
@@ -375,7 +374,7 @@ TEST_CASE("a job that is not elastic ends with a member that is stuck") {
   CHECK(missing_slots(job) == std::vector<std::int32_t>{0});
 }
 
-TEST_CASE("who does not come again in time is not waited for any more, and comes later as a new one") {
+TEST_CASE("a member given up for its absence is not waited for, and comes later as a new one") {
   auto job = elastic_running(3, 3);
   job.exit(0, "was killed by signal 9");
   CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
@@ -385,7 +384,7 @@ TEST_CASE("who does not come again in time is not waited for any more, and comes
   CHECK(job.give_up_waiting(1).admissions.empty());
 }
 
-TEST_CASE("a second loss before the survivors of the first have come again") {
+TEST_CASE("a survivor that is lost before the next generation forms is not waited for") {
   auto job = elastic_running(4, 4);
   job.exit(3, "was killed by signal 9");
   job.join(200, from_slot(0, 1));
@@ -394,7 +393,7 @@ TEST_CASE("a second loss before the survivors of the first have come again") {
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 2});
 }
 
-TEST_CASE("survivors' process sets are in the welcome, for who is new as well") {
+TEST_CASE("the welcome has the survivors' process sets, also for new members") {
   auto job = elastic_running(2, 3);
   job.expect(2);
   job.join(302, from_slot(2, 1));
@@ -407,7 +406,7 @@ TEST_CASE("survivors' process sets are in the welcome, for who is new as well") 
   CHECK(formed.roster.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
 }
 
-TEST_CASE("what a new process says of process sets does not count") {
+TEST_CASE("process sets in the hello of a new process are ignored") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   auto stranger = from_slot(1, 1);
@@ -421,7 +420,7 @@ TEST_CASE("what a new process says of process sets does not count") {
   CHECK(formed.roster.sets.empty());
 }
 
-TEST_CASE("a process that lost its link and comes again at once ends the generation for those that it left") {
+TEST_CASE("a member that comes again after its link was lost ends the generation for the others") {
   membership job{{.size = 3, .elastic = true, .minimum = 1, .limit = 3}, 1};
   std::vector<hello> again;
   for (std::int32_t slot = 0; slot < 3; ++slot) {
@@ -430,7 +429,7 @@ TEST_CASE("a process that lost its link and comes again at once ends the generat
     again.back().process = 700 + slot;
     job.join(static_cast<route>(100 + slot), again.back());
   }
-  CHECK(job.join(202, again[2]).notices.empty()); // it may have left: its farewell may still come
+  CHECK(job.join(202, again[2]).notices.empty()); // the member may have left: its farewell may still come
   const auto told = job.disconnect(102, "closed its connection");
   REQUIRE(told.notices.size() == 2);
   CHECK(told.notices[0].lost.rank == 2);
@@ -443,7 +442,7 @@ TEST_CASE("a process that lost its link and comes again at once ends the generat
   CHECK(job.disconnect(102, "closed").notices.empty());
 }
 
-TEST_CASE("a report about a generation that has ended ends no other") {
+TEST_CASE("a report about an ended generation does not end a later one") {
   auto job = elastic_running(2, 2);
   for (const route route : {100, 101})
     job.leave(route, 1);

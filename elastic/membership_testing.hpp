@@ -1,4 +1,4 @@
-// For tests of membership: hellos, and elastic jobs that run already.
+// Helpers for tests of membership: hellos, and elastic jobs that run already.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ inline std::vector<std::int32_t> missing_slots(const membership& job) {
   return slots;
 }
 
-/// Slots 0.. with routes 100 + slot; the job may have `minimum` to `limit` members.
+/// A job of slots from 0 on, with routes 100 + slot; it may have `minimum` to `limit` members.
 inline membership elastic_running(std::int32_t size, std::int32_t limit, std::int32_t minimum = 1,
                                   bool known_again = false) {
   membership job{{.size = size, .elastic = true, .minimum = minimum, .limit = limit}, 1};

@@ -12,9 +12,10 @@ namespace {
 
 constexpr time_point start{100h};
 
-/// Calls due() whenever it is asked for until `end`; the seconds of the updates, or of the reports alone.
-std::vector<std::int64_t> seconds_told(missing_reports& reports, std::optional<time_point> call,
-                                       std::chrono::seconds end, bool reports_only) {
+/// Calls due() at each requested time until `end`; returns the seconds of the updates, or of the reports
+/// alone.
+std::vector<std::int64_t> report_seconds(missing_reports& reports, std::optional<time_point> call,
+                                         std::chrono::seconds end, bool reports_only) {
   std::vector<std::int64_t> seconds;
   while (call && *call <= start + end) {
     const auto step = reports.due(*call);
@@ -31,15 +32,17 @@ TEST_CASE("missing members are reported after 5 s, then at intervals that double
   missing_reports reports;
   const auto first = reports.changed(true, start);
   CHECK_FALSE(first.update);
-  CHECK(seconds_told(reports, first.call_next, 200s, true) == std::vector<std::int64_t>{5, 15, 35, 75, 155});
+  CHECK(report_seconds(reports, first.call_next, 200s, true) ==
+        std::vector<std::int64_t>{5, 15, 35, 75, 155});
 }
 
-TEST_CASE("those who wait hear of a change within a second, however many there are", "[missing_reports]") {
+TEST_CASE("waiting members get an update within a second of a change, with any number of changes",
+          "[missing_reports]") {
   missing_reports reports;
   const auto first = reports.changed(true, start);
   REQUIRE(first.call_next == start + 1s);
   for (int other = 0; other < 100; ++other)
-    CHECK_FALSE(reports.changed(true, start + 100ms).call_next); // a call has been asked for already
+    CHECK_FALSE(reports.changed(true, start + 100ms).call_next); // a call has been requested already
   CHECK(reports.due(start + 1s).update);
   const auto later = reports.changed(true, start + 1500ms);
   CHECK(later.call_next == start + 2s);
@@ -47,10 +50,10 @@ TEST_CASE("those who wait hear of a change within a second, however many there a
   CHECK(told.update);
   CHECK_FALSE(told.report);
   CHECK(told.waited == 2s);
-  CHECK(seconds_told(reports, told.call_next, 16s, false) == std::vector<std::int64_t>{5, 15});
+  CHECK(report_seconds(reports, told.call_next, 16s, false) == std::vector<std::int64_t>{5, 15});
 }
 
-TEST_CASE("once a generation has started nothing is reported, and the next wait counts from its beginning",
+TEST_CASE("once a generation has started nothing is reported, and the next wait has its own times",
           "[missing_reports]") {
   missing_reports reports;
   reports.changed(true, start);
@@ -60,10 +63,10 @@ TEST_CASE("once a generation has started nothing is reported, and the next wait 
   CHECK_FALSE(idle.call_next);
   const auto again = reports.changed(true, start + 100s);
   CHECK(again.call_next == start + 101s);
-  CHECK(seconds_told(reports, again.call_next, 116s, true) == std::vector<std::int64_t>{105, 115});
+  CHECK(report_seconds(reports, again.call_next, 116s, true) == std::vector<std::int64_t>{105, 115});
 }
 
-TEST_CASE("a call that comes early or twice tells nobody anything", "[missing_reports]") {
+TEST_CASE("an early or repeated call sends no update", "[missing_reports]") {
   missing_reports reports;
   reports.changed(true, start);
   CHECK_FALSE(reports.due(start + 500ms).update);

@@ -8,9 +8,9 @@ using namespace farandole;
 
 namespace {
 
-/// Candidates, and what they have said.
-struct field {
-  std::deque<hello> said; ///< addresses stay
+/// Candidates with their hellos.
+struct candidates {
+  std::deque<hello> hellos; ///< a deque keeps the addresses of its elements
   std::vector<candidate> all;
 
   void add(std::int32_t slot, std::int32_t last_rank, std::uint64_t state_generation = 0,
@@ -21,8 +21,8 @@ struct field {
     value.host = host;
     value.host_name = "name of " + host;
     value.address = "10.0.0.1:" + std::to_string(slot);
-    said.push_back(value);
-    all.push_back({slot, last_rank, &said.back()});
+    hellos.push_back(value);
+    all.push_back({slot, last_rank, &hellos.back()});
   }
   std::vector<std::int32_t> slots(std::size_t limit = 100) const {
     std::vector<std::int32_t> found;
@@ -36,54 +36,54 @@ using slots = std::vector<std::int32_t>;
 
 } // namespace
 
-TEST_CASE("members of the generation before keep their order, whatever their slots") {
-  field of;
-  of.add(1, 2);
-  of.add(7, 0);
-  of.add(4, 1);
-  CHECK(of.slots() == slots{7, 4, 1});
+TEST_CASE("members of the previous generation keep their order, independent of their slots") {
+  candidates members;
+  members.add(1, 2);
+  members.add(7, 0);
+  members.add(4, 1);
+  CHECK(members.slots() == slots{7, 4, 1});
 }
 
-TEST_CASE("who is new comes behind all who were in, by slot, whatever came first") {
-  field of;
-  of.add(9, -1);
-  of.add(0, -1);
-  of.add(5, 3);
-  of.add(3, -1);
-  CHECK(of.slots() == slots{5, 0, 3, 9});
+TEST_CASE("new members rank after all former members, by slot") {
+  candidates members;
+  members.add(9, -1);
+  members.add(0, -1);
+  members.add(5, 3);
+  members.add(3, -1);
+  CHECK(members.slots() == slots{5, 0, 3, 9});
 }
 
-TEST_CASE("of those who are new, whoever has the training state comes first") {
-  field of;
-  of.add(0, -1);
-  of.add(8, -1, 1);
-  of.add(6, -1, 1);
-  CHECK(of.slots() == slots{6, 8, 0});
+TEST_CASE("among new members, those with the training state rank first") {
+  candidates members;
+  members.add(0, -1);
+  members.add(8, -1, 1);
+  members.add(6, -1, 1);
+  CHECK(members.slots() == slots{6, 8, 0});
 }
 
-TEST_CASE("that a member has the state moves it before nobody that was in") {
-  field of;
-  of.add(2, 1, 1);
-  of.add(3, 0, 0);
-  CHECK(of.slots() == slots{3, 2});
+TEST_CASE("having the state does not move a member before former members") {
+  candidates members;
+  members.add(2, 1, 1);
+  members.add(3, 0, 0);
+  CHECK(members.slots() == slots{3, 2});
 }
 
-TEST_CASE("whoever is beyond the most is left out, the youngest first") {
-  field of;
-  of.add(1, -1);
-  of.add(5, 1);
-  of.add(0, -1);
-  of.add(8, 0);
-  CHECK(of.slots(3) == slots{8, 5, 0});
-  CHECK(of.slots(1) == slots{8});
+TEST_CASE("members beyond the limit are left out, the newest first") {
+  candidates members;
+  members.add(1, -1);
+  members.add(5, 1);
+  members.add(0, -1);
+  members.add(8, 0);
+  CHECK(members.slots(3) == slots{8, 5, 0});
+  CHECK(members.slots(1) == slots{8});
 }
 
-TEST_CASE("a member is told with its rank, what it said of itself, and its places") {
-  field of;
-  of.add(3, 0, 0, "a");
-  of.add(1, 1, 0, "b");
-  of.add(2, -1, 0, "a");
-  const auto all = ranked(of.all, 100);
+TEST_CASE("a ranked member has its rank, its own data, and its local and cross ranks") {
+  candidates members;
+  members.add(3, 0, 0, "a");
+  members.add(1, 1, 0, "b");
+  members.add(2, -1, 0, "a");
+  const auto all = ranked(members.all, 100);
   REQUIRE(all.size() == 3);
   for (std::int32_t rank = 0; rank < 3; ++rank)
     CHECK(all[static_cast<std::size_t>(rank)].rank == rank);

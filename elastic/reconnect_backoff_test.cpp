@@ -5,7 +5,7 @@
 using namespace farandole;
 using namespace std::chrono_literals;
 
-TEST_CASE("who went away is called soon, then more seldom, and at last not any more") {
+TEST_CASE("calls to a lost peer get rarer, and stop after the time limit") {
   reconnect_backoff calls(10s);
   reconnect_backoff::time_point current_time{};
   CHECK_FALSE(calls.searching());
@@ -19,7 +19,7 @@ TEST_CASE("who went away is called soon, then more seldom, and at last not any m
   CHECK_FALSE(calls.next(current_time += 1s, 0));
 }
 
-TEST_CASE("a stranger in the place of whoever is called ends the search before the first contact only") {
+TEST_CASE("an unknown process in the peer's place ends the search before the first contact only") {
   reconnect_backoff calls(10s);
   CHECK(calls.in_vain(true));
   CHECK_FALSE(calls.in_vain(false));
@@ -28,10 +28,10 @@ TEST_CASE("a stranger in the place of whoever is called ends the search before t
   reconnect_backoff::time_point current_time{};
   CHECK(calls.next(current_time, 0) == 50ms);
   calls.met();
-  CHECK(calls.next(current_time, 0) == 100ms); // met is not found: the backoff goes on
+  CHECK(calls.next(current_time, 0) == 100ms); // met() is not found(): the backoff goes on
 }
 
-TEST_CASE("who was found and goes away again is called soon again") {
+TEST_CASE("a peer that was found and lost again is called soon again") {
   reconnect_backoff calls(10s);
   reconnect_backoff::time_point current_time{};
   calls.next(current_time, 0);

@@ -23,12 +23,12 @@ welcome of_size(std::int32_t size) {
 
 const set_rule first_on_host = [](const member_facts& facts) { return facts.local_rank == 0; };
 const set_rule on_b = [](const member_facts& facts) { return facts.host == "b"; };
-const set_rule nobody = [](const member_facts&) { return false; };
-const set_rule everybody = [](const member_facts& facts) { return facts.size > 0; };
+const set_rule no_member = [](const member_facts&) { return false; };
+const set_rule every_member = [](const member_facts& facts) { return facts.size > 0; };
 
 } // namespace
 
-TEST_CASE("at first the sets are those of init(), the ones by rule after the others") {
+TEST_CASE("the first generation founds the sets of init(), with the sets by rule last") {
   const auto begun = found_sets(of_size(4), {{{0, 2}, {1}}, {first_on_host, on_b}});
   REQUIRE(begun);
   CHECK(begun->change.kind == set_change_kind::found);
@@ -37,15 +37,15 @@ TEST_CASE("at first the sets are those of init(), the ones by rule after the oth
   CHECK(begun->sets[2] == kept_set{{0, true, 0}, 3, {0, 1}});
 }
 
-TEST_CASE("equal lists are one set, a list of all ranks is the global one, but a rule is its own") {
-  const auto begun = found_sets(of_size(2), {{{0}, {0}, {0, 1}, {1}}, {everybody, everybody}});
+TEST_CASE("equal lists are one set and a list of all ranks is the global set, but each rule is a set") {
+  const auto begun = found_sets(of_size(2), {{{0}, {0}, {0, 1}, {1}}, {every_member, every_member}});
   REQUIRE(begun);
   CHECK(begun->change.ids == ids{1, 1, 0, 2, 3, 4});
   CHECK(begun->sets.size() == 4);
   CHECK(begun->sets[1].origin == set_origin{0, false, 3});
 }
 
-TEST_CASE("what is wrong with a list is for all to hear") {
+TEST_CASE("invalid lists are passed on, so that all ranks get the error") {
   const auto begun = found_sets(of_size(2), {{{}, {5}}, {}});
   REQUIRE(begun);
   CHECK(begun->change.sets == std::vector<numbers>{{}, {5}});
@@ -53,14 +53,14 @@ TEST_CASE("what is wrong with a list is for all to hear") {
 
 TEST_CASE("a set by rule without members waits for a generation in which it has some") {
   auto told = of_size(2);
-  const auto begun = found_sets(told, {{}, {nobody, on_b}});
+  const auto begun = found_sets(told, {{}, {no_member, on_b}});
   REQUIRE(begun);
   CHECK(begun->change.sets == std::vector<numbers>{{1}});
   CHECK(begun->change.ids == ids{2});
   CHECK(begun->sets.size() == 2);
 }
 
-TEST_CASE("later the sets are those that go on, whatever lists a new member gives") {
+TEST_CASE("later generations found the sets that were kept, and ignore a new member's lists") {
   auto told = of_size(3);
   told.sets_kept = true;
   told.sets = {{{0, false, 0}, 1, {1, 2}}, {{0, true, 0}, 2, {}}, {{2, false, 1}, 5, {1, 2}}};
@@ -71,16 +71,16 @@ TEST_CASE("later the sets are those that go on, whatever lists a new member give
   CHECK(next->sets[1].members == numbers{1});
 }
 
-TEST_CASE("a new member that lacks a rule is told which") {
+TEST_CASE("a new member that lacks a rule gets an error that names the set") {
   auto told = of_size(1);
   told.sets_kept = true;
   told.sets = {{{0, true, 1}, 4, {}}};
-  const auto next = found_sets(told, {{}, {everybody}});
+  const auto next = found_sets(told, {{}, {every_member}});
   REQUIRE_FALSE(next);
   CHECK_THAT(next.error().text, Catch::Contains("process set 4") && Catch::Contains("gives 1"));
 }
 
-TEST_CASE("a rule that fails is not asked on") {
+TEST_CASE("the error of a rule is returned") {
   const set_rule fails = [](const member_facts&) { return error{error_kind::aborted, "no"}; };
   const auto begun = found_sets(of_size(2), {{}, {fails}});
   REQUIRE_FALSE(begun);

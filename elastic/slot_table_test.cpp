@@ -16,7 +16,7 @@ hello from_process(std::int32_t slot, std::int64_t process, const std::string& h
   return request;
 }
 
-/// Slots 0.. in a running generation, by links 100 + slot, as processes 700 + slot on host "a".
+/// Slots from 0 on in a running generation, by links 100 + slot, as processes 700 + slot on host "a".
 slot_table running_slots(std::int32_t size) {
   slot_table table;
   slots all;
@@ -33,7 +33,7 @@ slot_table running_slots(std::int32_t size) {
 
 } // namespace
 
-TEST_CASE("a slot gets one seat, whose host is the last that was named", "[seat_table]") {
+TEST_CASE("a slot has one entry, with the host that was named last", "[slot_table]") {
   slot_table table;
   CHECK(table.expect(3, "node1"));
   CHECK_FALSE(table.expect(3, ""));
@@ -44,7 +44,7 @@ TEST_CASE("a slot gets one seat, whose host is the last that was named", "[seat_
   CHECK(table.find(2) == nullptr);
 }
 
-TEST_CASE("the link from before a process came again still reports for its slot", "[seat_table]") {
+TEST_CASE("the link from before a process came again still reports for its slot", "[slot_table]") {
   auto table = running_slots(2);
   CHECK(table.slot_of(101) == 1);
   CHECK_FALSE(table.slot_of(102));
@@ -56,8 +56,7 @@ TEST_CASE("the link from before a process came again still reports for its slot"
   CHECK_FALSE(table.reporter_of(102));
 }
 
-TEST_CASE("the same process is known by its number, its host and its seat in the generation",
-          "[seat_table]") {
+TEST_CASE("a process is recognised by its number, its host and its slot in the generation", "[slot_table]") {
   auto table = running_slots(2);
   CHECK(table.link_of_same_process(from_process(1, 701)) == 101);
   CHECK_FALSE(table.link_of_same_process(from_process(1, 702)));
@@ -65,11 +64,11 @@ TEST_CASE("the same process is known by its number, its host and its seat in the
   CHECK_FALSE(table.link_of_same_process(from_process(2, 701)));
   table.at(1).in_generation = false;
   CHECK_FALSE(table.link_of_same_process(from_process(1, 701)));
-  table.at(0).announced.process = 0; // it did not say
+  table.at(0).announced.process = 0; // the process sent no number
   CHECK_FALSE(table.link_of_same_process(from_process(0, 0)));
 }
 
-TEST_CASE("who is present has a link and is not to leave", "[seat_table]") {
+TEST_CASE("a slot is present if it has a link and is not retired", "[slot_table]") {
   auto table = running_slots(3);
   table.at(0).retired = true;
   table.at(1).link.reset();
@@ -79,7 +78,7 @@ TEST_CASE("who is present has a link and is not to leave", "[seat_table]") {
   CHECK_FALSE(table.some_present());
 }
 
-TEST_CASE("a seat is usable until its process has ended or it is to leave", "[seat_table]") {
+TEST_CASE("a slot is usable until its process has ended or it is retired", "[slot_table]") {
   auto table = running_slots(2);
   CHECK(table.at(0).is_usable());
   table.end_process(0, "exited with code 1");
@@ -88,7 +87,7 @@ TEST_CASE("a seat is usable until its process has ended or it is to leave", "[se
   CHECK_FALSE(table.at(1).is_usable());
 }
 
-TEST_CASE("the first process that ended is remembered, and is not waited for", "[seat_table]") {
+TEST_CASE("the first process that ended is remembered, and is not waited for", "[slot_table]") {
   auto table = running_slots(3);
   CHECK_FALSE(table.first_ended());
   table.end_process(2, "exited with code 1");
@@ -100,7 +99,7 @@ TEST_CASE("the first process that ended is remembered, and is not waited for", "
   CHECK_FALSE(table.at(2).link);
 }
 
-TEST_CASE("a generation has left when its last member has", "[seat_table]") {
+TEST_CASE("a generation has left when its last member has left", "[slot_table]") {
   auto table = running_slots(2);
   table.at(0).in_generation = false;
   CHECK_FALSE(table.all_left());
@@ -108,7 +107,7 @@ TEST_CASE("a generation has left when its last member has", "[seat_table]") {
   CHECK(table.all_left());
 }
 
-TEST_CASE("a generation gives its members ranks and takes those of all others", "[seat_table]") {
+TEST_CASE("a generation gives its members ranks and clears those of all others", "[slot_table]") {
   auto table = running_slots(3);
   table.at(2).earlier = 90;
   table.start_generation({2, 0}, true);
@@ -122,7 +121,7 @@ TEST_CASE("a generation gives its members ranks and takes those of all others", 
   CHECK_FALSE(table.at(1).awaited);
 }
 
-TEST_CASE("a job that is not elastic waits for every slot whose process lives", "[seat_table]") {
+TEST_CASE("a job that is not elastic waits for every slot whose process lives", "[slot_table]") {
   auto table = running_slots(3);
   table.end_process(1, "exited with code 1");
   table.start_generation({0}, false);
@@ -130,7 +129,7 @@ TEST_CASE("a job that is not elastic waits for every slot whose process lives", 
   CHECK_FALSE(table.at(1).awaited);
 }
 
-TEST_CASE("those without a link are given up, of all or of the generation", "[seat_table]") {
+TEST_CASE("absent slots are given up, all of them or those of the generation", "[slot_table]") {
   auto table = running_slots(4);
   table.at(1).link.reset();
   table.at(2).link.reset();
@@ -145,7 +144,7 @@ TEST_CASE("those without a link are given up, of all or of the generation", "[se
   CHECK(table.at(3).awaited);
 }
 
-TEST_CASE("seats that were kept are the same but for their links", "[seat_table]") {
+TEST_CASE("restored slots equal the stored ones except for their links", "[slot_table]") {
   auto table = running_slots(4);
   table.at(0).retired = true;
   table.end_process(1, "exited with code 1");
@@ -154,7 +153,7 @@ TEST_CASE("seats that were kept are the same but for their links", "[seat_table]
   const auto images = table.image(true);
   REQUIRE(images.size() == 4);
   CHECK(images[2].process == 702);
-  CHECK(images[1].process == 0); // only of a seat that is in
+  CHECK(images[1].process == 0); // the process number is stored only for members of the generation
   slot_table kept;
   kept.restore(images);
   CHECK(kept.image(true) == images);
@@ -165,8 +164,8 @@ TEST_CASE("seats that were kept are the same but for their links", "[seat_table]
   CHECK(kept.first_ended() == 1);
 }
 
-TEST_CASE("who came again before its farewell is kept as a member while the generation runs",
-          "[seat_table]") {
+TEST_CASE("a member that came again before its farewell is stored as a member while the generation runs",
+          "[slot_table]") {
   auto table = running_slots(1);
   table.at(0).in_generation = false;
   table.at(0).earlier = 90;

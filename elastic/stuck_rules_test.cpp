@@ -22,7 +22,7 @@ using silences = std::vector<silence>;
 
 } // namespace
 
-TEST_CASE("an operation is held up once both it and the silence have lasted for the operation timeout") {
+TEST_CASE("an operation is held up when it and a silence have lasted for the operation timeout") {
   const auto rules = rules_of(30s, 0s);
   CHECK_FALSE(rules.holds_up(silences{}, 1h));
   CHECK_FALSE(rules.holds_up(silences{{1, 29s}}, 1h));
@@ -31,14 +31,14 @@ TEST_CASE("an operation is held up once both it and the silence have lasted for 
   CHECK(rules.holds_up(silences{{1, 30s}, {4, 31s}, {5, 3s}}, 1min) == silence{4, 31s});
 }
 
-TEST_CASE("nobody is lost for being silent unless the job says after how long") {
+TEST_CASE("a silent member is lost only with a stuck timeout, once it has passed") {
   CHECK_FALSE(rules_of(30s, 0s).lost(silences{{1, 1h}}));
   CHECK_FALSE(rules_of(30s, 5s).lost(silences{{1, 4s}}));
   CHECK_FALSE(rules_of(30s, 5s).lost(silences{}));
   CHECK(rules_of(30s, 5s).lost(silences{{1, 5s}, {2, 6s}}) == silence{2, 6s});
 }
 
-TEST_CASE("who is late by less than three heartbeats is never taken for stuck") {
+TEST_CASE("a member that is late by less than three heartbeats never counts as stuck") {
   const auto rules = rules_of(1ms, 1ms);
   CHECK(rules.minimum() == 3 * rules.period());
   CHECK_FALSE(rules.lost(silences{{1, rules.minimum() - 1ns}}));
@@ -47,7 +47,7 @@ TEST_CASE("who is late by less than three heartbeats is never taken for stuck") 
   CHECK(rules.holds_up(silences{{1, rules.minimum()}}, 1h));
 }
 
-TEST_CASE("behind a failed path is the longest silent member, soon or after half of the timeout") {
+TEST_CASE("a failed path is blamed on the longest silent member, soon or after half of the timeout") {
   const auto rules = rules_of(10s, 0s);
   const silences both{{1, 2s}, {2, 5s}, {3, 1s}};
   CHECK(rules.behind_failure(both, true)->rank == 2);
@@ -58,7 +58,7 @@ TEST_CASE("behind a failed path is the longest silent member, soon or after half
   CHECK_FALSE(rules.behind_failure(silences{}, true));
 }
 
-TEST_CASE("nobody is behind the failure of a path whose silence a jump of the clock explains") {
+TEST_CASE("a failed path is not blamed on a silence that a jump of the clock explains") {
   const auto rules = rules_of(10s, 0s);
   const auto explained = rules.minimum() + 2 * rules.period();
   CHECK_FALSE(rules.behind_failure(silences{{1, explained - 1ns}}, true));
@@ -72,7 +72,7 @@ TEST_CASE("heartbeats come eight times within the shorter timeout, at most every
   CHECK(rules_of(1ms, 1ms).period() == 50ms);
 }
 
-TEST_CASE("the stuck timeout counts in elastic jobs alone") {
+TEST_CASE("the stuck timeout has an effect in elastic jobs alone") {
   auto values = settings::built_in();
   REQUIRE_FALSE(values.assign(setting::stuck_timeout, "5", setting_source::environment));
   CHECK(stuck_rules::of(values).stuck_timeout == 0s);

@@ -18,7 +18,7 @@ worker_scheduler two_running(worker_scheduler_options options = between(1, 2, 2)
 
 } // namespace
 
-TEST_CASE("the first start waits for as many slots as were asked for, and then takes up to the most") {
+TEST_CASE("the first start waits for the job's number of slots, and then takes up to the limit") {
   worker_scheduler job(between(1, 3, 4));
   const auto waiting = job.hosts_found({{"a", 2}}, t0);
   CHECK(waiting.starts.empty());
@@ -29,7 +29,7 @@ TEST_CASE("the first start waits for as many slots as were asked for, and then t
   CHECK_FALSE(job.due(t0 + 600s).over);
 }
 
-TEST_CASE("a job whose workers all end well ends with 0") {
+TEST_CASE("a job whose workers all succeed ends with code 0") {
   auto job = two_running();
   const auto first = job.ended(1, 0, t0, 0);
   CHECK_FALSE(first.over);
@@ -37,12 +37,12 @@ TEST_CASE("a job whose workers all end well ends with 0") {
   CHECK(first.lines.empty());
   const auto last = job.ended(0, 0, t0, 0);
   CHECK(last.over);
-  CHECK_FALSE(last.complete); // said once
+  CHECK_FALSE(last.complete); // reported once
   CHECK(job.code() == 0);
   CHECK_FALSE(job.first_failure());
 }
 
-TEST_CASE("new hosts get workers with new numbers, as long as there are fewer than the most") {
+TEST_CASE("new hosts get workers with new numbers, up to the limit") {
   auto job = two_running(between(1, 2, 3));
   const auto step = job.hosts_found({{"a", 1}, {"c", 2}, {"b", 1}}, t0);
   CHECK(step.starts == starts{{2, "c", 0}});
@@ -50,7 +50,8 @@ TEST_CASE("new hosts get workers with new numbers, as long as there are fewer th
   CHECK(step.retire.empty());
 }
 
-TEST_CASE("a failed worker's host gets no new ones, others take its place, and its living ones stay") {
+TEST_CASE(
+    "a failed worker's host gets no new workers and keeps its living ones, and another host replaces it") {
   worker_scheduler job(between(1, 3, 3));
   job.hosts_found({{"a", 2}, {"b", 1}, {"c", 1}}, t0);
   job.generation_formed(1, {0, 1, 2}, t0);
@@ -63,7 +64,7 @@ TEST_CASE("a failed worker's host gets no new ones, others take its place, and i
   CHECK(job.hosts_found({{"a", 4}, {"b", 1}, {"c", 1}}, t0).starts.empty());
 }
 
-TEST_CASE("after its cooldown a failed host gets workers again") {
+TEST_CASE("a failed host gets workers again after its cooldown") {
   auto options = between(1, 2, 2);
   options.cooldown = {10s, 60s};
   auto job = two_running(options);
@@ -74,7 +75,7 @@ TEST_CASE("after its cooldown a failed host gets workers again") {
   CHECK(job.due(t0 + 15s).starts == starts{{2, "b", 0}});
 }
 
-TEST_CASE("a failure that others outlive is forgiven once they are a generation") {
+TEST_CASE("a failure is cleared once the survivors have formed a generation") {
   auto job = two_running();
   job.ended(1, 9, t0, 0);
   REQUIRE(job.first_failure());
@@ -84,7 +85,7 @@ TEST_CASE("a failure that others outlive is forgiven once they are a generation"
   CHECK(job.code() == 0);
 }
 
-TEST_CASE("a failure that is told only after the others have become a generation is forgiven too") {
+TEST_CASE("a failure reported after the survivors have formed a generation does not count") {
   auto job = two_running();
   job.generation_formed(2, {1}, t0);
   CHECK_FALSE(job.ended(0, 137, t0, 0).over);
@@ -93,7 +94,7 @@ TEST_CASE("a failure that is told only after the others have become a generation
   CHECK(job.code() == 0);
 }
 
-TEST_CASE("a failure that no generation came after is the job's") {
+TEST_CASE("a failure without a later generation is the job's failure") {
   auto job = two_running();
   job.ended(1, 9, t0, 0);
   CHECK(job.ended(0, 0, t0, 0).over);
@@ -102,7 +103,7 @@ TEST_CASE("a failure that no generation came after is the job's") {
   CHECK(job.first_failure()->worker == "b[0]");
 }
 
-TEST_CASE("when all members have failed the job is over, even while a new worker starts") {
+TEST_CASE("a job whose members have all failed is over, even while a new worker starts") {
   auto job = two_running();
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0).starts.empty());
   CHECK(job.ended(0, 4, t0, 0).starts == starts{{2, "c", 0}});
@@ -114,7 +115,7 @@ TEST_CASE("when all members have failed the job is over, even while a new worker
   CHECK(job.ended(2, 143, t0, 0).lines.empty());
 }
 
-TEST_CASE("once a worker has ended well nothing is started, and a failure after it ends the others") {
+TEST_CASE("once a worker has succeeded no worker is started, and a later failure ends the others") {
   worker_scheduler job(between(1, 3, 4));
   job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0);
   job.generation_formed(1, {0, 1, 2}, t0);
@@ -125,7 +126,7 @@ TEST_CASE("once a worker has ended well nothing is started, and a failure after 
   CHECK(job.code() == 7);
 }
 
-TEST_CASE("when the last member has ended well, a worker that had not got in is ended") {
+TEST_CASE("when the last member has succeeded, a worker that had not joined is ended") {
   worker_scheduler job(between(1, 2, 3));
   job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0);
   job.generation_formed(1, {0, 1}, t0);
@@ -136,7 +137,7 @@ TEST_CASE("when the last member has ended well, a worker that had not got in is 
   CHECK(says(step, "ending 1 that had not joined it yet"));
 }
 
-TEST_CASE("workers of hosts that discovery took out leave, and how they end does not matter") {
+TEST_CASE("workers of removed hosts leave, and how they end does not matter") {
   auto job = two_running();
   const auto step = job.hosts_found({{"a", 1}}, t0);
   CHECK(step.retire == slots{1});
@@ -148,7 +149,7 @@ TEST_CASE("workers of hosts that discovery took out leave, and how they end does
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts == starts{{2, "b", 0}});
 }
 
-TEST_CASE("a host with fewer slots loses its last ones, and a place is free once its worker has ended") {
+TEST_CASE("a host with fewer slots loses its last workers, and a place is free once its worker has ended") {
   worker_scheduler job(between(1, 3, 3));
   job.hosts_found({{"a", 3}}, t0);
   job.generation_formed(1, {0, 1, 2}, t0);
@@ -157,14 +158,14 @@ TEST_CASE("a host with fewer slots loses its last ones, and a place is free once
   CHECK(job.ended(1, 0, t0, 0).starts == starts{{3, "a", 1}});
 }
 
-TEST_CASE("a retired worker that ends well does not end the job, and the job does not wait for it") {
+TEST_CASE("a retired worker does not end the job, and the job does not wait for it") {
   auto job = two_running();
   job.hosts_found({{"a", 1}}, t0);
   CHECK(job.ended(0, 0, t0, 0).over);
   CHECK(job.code() == 0);
 }
 
-TEST_CASE("discovery that takes out all members ends the job and says why; no host at all is not believed") {
+TEST_CASE("discovery that removes all members ends the job with the reason, and an empty list is ignored") {
   auto job = two_running();
   const auto none = job.hosts_found({}, t0);
   CHECK_FALSE(none.over);
@@ -177,7 +178,7 @@ TEST_CASE("discovery that takes out all members ends the job and says why; no ho
   CHECK(says(others, "at least one of the old hosts"));
 }
 
-TEST_CASE("before there was a generation all hosts may change") {
+TEST_CASE("before the first generation all hosts may change") {
   worker_scheduler job(between(1, 1, 1));
   job.hosts_found({{"a", 1}}, t0);
   const auto step = job.hosts_found({{"b", 1}}, t0);
@@ -200,7 +201,7 @@ TEST_CASE("a job that has too few workers for too long ends and says what to do"
   CHECK(says(late, "b:1 (failed)"));
 }
 
-TEST_CASE("a host that comes in time stops the wait") {
+TEST_CASE("a host that comes in time ends the wait for workers") {
   auto options = between(2, 2, 2);
   options.timeout = 30s;
   auto job = two_running(options);
@@ -209,7 +210,7 @@ TEST_CASE("a host that comes in time stops the wait") {
   CHECK_FALSE(job.due(t0 + 30s).over);
 }
 
-TEST_CASE("a job of fixed hosts does not wait for what cannot come") {
+TEST_CASE("a job of fixed hosts does not wait for workers that cannot come") {
   auto options = between(2, 2, 2);
   options.hosts_may_come = false;
   auto job = two_running(options);
@@ -219,12 +220,12 @@ TEST_CASE("a job of fixed hosts does not wait for what cannot come") {
   CHECK(says(step, "no other hosts can come"));
 }
 
-TEST_CASE("every generation after the first is a reset, and one too many ends the job") {
+TEST_CASE("every generation after the first is a reset, and too many resets end the job") {
   auto options = between(1, 2, 3);
   options.reset_limit = 1;
   auto job = two_running(options);
   CHECK_FALSE(job.generation_formed(2, {0, 1}, t0).over);
-  CHECK_FALSE(job.generation_formed(2, {0, 1}, t0).over); // no news
+  CHECK_FALSE(job.generation_formed(2, {0, 1}, t0).over); // the generation is known already
   const auto step = job.generation_formed(3, {0, 1}, t0);
   CHECK(step.over);
   CHECK(job.code() == 1);
@@ -240,7 +241,7 @@ TEST_CASE("a failure at the reset limit ends the job at once") {
   CHECK(says(step, "reset limit is exceeded"));
 }
 
-TEST_CASE("a newcomer that fails before it is a member costs no reset") {
+TEST_CASE("a new worker that fails before it is a member costs no reset") {
   auto options = between(1, 2, 3);
   options.reset_limit = 0;
   auto job = two_running(options);
@@ -248,14 +249,14 @@ TEST_CASE("a newcomer that fails before it is a member costs no reset") {
   CHECK_FALSE(job.ended(2, 1, t0, 0).over);
 }
 
-TEST_CASE("a job that was told to stop starts nothing more") {
+TEST_CASE("a job that was told to stop starts no more workers") {
   auto job = two_running(between(1, 2, 3));
   job.stop();
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0).starts.empty());
   CHECK(job.ended(0, 143, t0, 0).lines.empty());
 }
 
-TEST_CASE("a worker that was told to end leaves by plan: no failure, and nobody new on its host") {
+TEST_CASE("a worker that was told to end is no failure, and its host gets no new worker") {
   worker_scheduler job(between(1, 3, 3));
   job.hosts_found({{"a", 3}, {"b", 1}}, t0);
   job.generation_formed(1, {0, 1, 2}, t0);
@@ -270,7 +271,7 @@ TEST_CASE("a worker that was told to end leaves by plan: no failure, and nobody 
   CHECK_FALSE(ended.over);
 }
 
-TEST_CASE("a host that was drained gets workers again once discovery names more slots for it") {
+TEST_CASE("a drained host gets workers again once discovery lists more slots for it") {
   worker_scheduler job(between(1, 2, 2));
   job.hosts_found({{"a", 1}, {"b", 2}}, t0);
   job.generation_formed(1, {0, 1}, t0);
@@ -279,12 +280,12 @@ TEST_CASE("a host that was drained gets workers again once discovery names more 
   CHECK(step.retire == slots{1});
   CHECK(step.starts.empty());
   CHECK(job.ended(1, 0, t0, 0).starts.empty());
-  CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts.empty()); // it catches up
+  CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts.empty()); // discovery catches up with the drain
   CHECK(job.hosts_found({{"a", 1}}, t0).starts.empty());
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts == starts{{2, "b", 0}});
 }
 
-TEST_CASE("ranks of a drain are those of the last generation, and the refused leave nothing behind") {
+TEST_CASE("the ranks of a drain are those of the last generation, and a refused drain changes nothing") {
   worker_scheduler job(between(2, 3, 3));
   job.hosts_found({{"a", 2}, {"b", 1}}, t0);
   job.generation_formed(1, {2, 0, 1}, t0);
@@ -305,14 +306,14 @@ TEST_CASE("when the last member is told to end the job is over") {
   CHECK_FALSE(job.drain_workers({wire_version, {0}, {}}, t0).first.problem.empty());
 }
 
-TEST_CASE("once a worker has ended well, another that was told to end changes nothing") {
+TEST_CASE("once a worker has succeeded, another worker that was told to end changes nothing") {
   auto job = two_running();
   job.ended(0, 0, t0, 0);
   CHECK_FALSE(job.leaving(1, t0).over);
   CHECK(job.ended(1, 0, t0, 0).lines.empty());
 }
 
-TEST_CASE("a launcher that is started again gives no work to hosts on the blacklist of the one before") {
+TEST_CASE("a restarted launcher starts no workers on blacklisted hosts of the earlier launcher") {
   const wall_time wall{std::chrono::seconds{1'800'000'000}};
   auto options = between(1, 1, 3);
   options.cooldown = {{10s, 60s}};
@@ -330,7 +331,7 @@ TEST_CASE("a launcher that is started again gives no work to hosts on the blackl
   CHECK(job.due(t0 + 96s).starts == starts{{1, "b", 0}});
 }
 
-TEST_CASE("fixed hosts that are all on the blacklist of before are waited for only if one comes back") {
+TEST_CASE("fixed hosts that are all blacklisted are waited for only if one of them returns") {
   const wall_time wall{std::chrono::seconds{1'800'000'000}};
   auto options = between(1, 1, 1);
   options.hosts_may_come = false;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints docs/operations.md: what the core says of its operations, and the forms in which Python offers them.
+"""Prints docs/operations.md: the operations of the core, and the forms in which Python offers them.
 
 Called with the path of the command ``farandole``.
 """
@@ -70,7 +70,7 @@ def page(command: str) -> str:
         rows = [row for row in rows if row[0].strip("`") in vars(package) or any(cell != "–" for cell in row[1:])]
         text += f"\n## Forms in `{package.__name__}`\n\n" + table(["waits", *list(FORMS)[1:]], rows)
     text += (
-        "\nAll take `process_set`, except `join`, which concerns everybody. PyTorch differentiates the forms that wait"
+        "\nAll forms take `process_set`, except `join`, which runs on all ranks. PyTorch differentiates the forms that wait"
         "\nand are not in place:\n\n"
     )
     kinds = [kind for kind in KINDS if differentiable(kind) != "–"]

@@ -24,7 +24,7 @@ std::vector<bytes> taken(frame_reader& reader) {
   return result;
 }
 
-TEST_CASE("messages come out whole and in order, however the stream is cut") {
+TEST_CASE("messages are read whole and in order from a stream in pieces of any size") {
   std::vector<bytes> sent;
   bytes stream;
   for (unsigned i = 0; i < 40; ++i) {
@@ -47,7 +47,7 @@ TEST_CASE("messages come out whole and in order, however the stream is cut") {
   }
 }
 
-TEST_CASE("a truncated message is never handed out") {
+TEST_CASE("a truncated message is never returned") {
   bytes stream;
   append_frame(stream, message(4, 1));
   for (std::size_t n = 0; n < stream.size(); ++n) {
@@ -58,7 +58,7 @@ TEST_CASE("a truncated message is never handed out") {
   }
 }
 
-TEST_CASE("an oversized message is refused by its header, before its bytes come") {
+TEST_CASE("an oversized message is refused by its header, before its bytes arrive") {
   bytes stream;
   append_frame(stream, message(9, 1));
   frame_reader reader{64};
@@ -70,7 +70,7 @@ TEST_CASE("an oversized message is refused by its header, before its bytes come"
   CHECK_FALSE(reader.next());
 }
 
-TEST_CASE("a message of exactly the limit passes") {
+TEST_CASE("a message of exactly the size limit is accepted") {
   bytes stream;
   append_frame(stream, message(8, 1));
   frame_reader reader{64};
@@ -78,8 +78,8 @@ TEST_CASE("a message of exactly the limit passes") {
   CHECK(reader.next().has_value());
 }
 
-TEST_CASE("garbage is refused: an empty message, a header whose zero is not zero") {
-  SECTION("empty") {
+TEST_CASE("an empty message, or a header whose zero field is not zero, is refused") {
+  SECTION("an empty message") {
     frame_reader reader{1 << 20};
     CHECK(reader.push(bytes(8)));
   }
@@ -88,7 +88,7 @@ TEST_CASE("garbage is refused: an empty message, a header whose zero is not zero
     frame_reader reader{std::size_t{1} << 40};
     CHECK(reader.push(std::as_bytes(std::span{text})));
   }
-  SECTION("behind a good message, which is lost with it") {
+  SECTION("after a valid message, which is lost with it") {
     bytes stream;
     append_frame(stream, message(1, 1));
     stream.insert(stream.end(), 8, std::byte{0xff});
@@ -98,7 +98,7 @@ TEST_CASE("garbage is refused: an empty message, a header whose zero is not zero
   }
 }
 
-TEST_CASE("what the reader keeps is bounded by one message and one push") {
+TEST_CASE("the bytes that a frame reader holds are bounded by the size limit of a message") {
   constexpr std::size_t limit = 1 << 16;
   frame_reader reader{limit};
   bytes stream;

@@ -169,7 +169,7 @@ public:
       end(reason);
   }
 
-  void close_overdue() { end("the peer did not take what was queued in time to close", shut_); }
+  void close_overdue() { end("the peer did not accept the queued data in time to close", shut_); }
 
   /// The peer's process ended or cannot be reached. The owner is notified and decides whether that matters, so the
   /// log line has level INFO. An accepted connection whose peer never proved the secret has no owner to notify; its

@@ -61,8 +61,8 @@ private:
 
 /// One of the two parties of a test: a loop, a log, and the test's thread as the owner of the links.
 struct party {
-  lines said;
-  logger log{{.level = log_level::trace}, [this](log_level l, std::string_view t) { said.add(l, t); }};
+  lines log_lines;
+  logger log{{.level = log_level::trace}, [this](log_level l, std::string_view t) { log_lines.add(l, t); }};
   loop_system system;
   caf::scoped_actor self{system.get()};
   link_settings settings;
@@ -77,7 +77,7 @@ struct party {
   T next() {
     std::optional<T> got;
     self->receive([&](const T& message) { got = message; },
-                  caf::after(patience) >> [] { FAIL("nothing came"); });
+                  caf::after(patience) >> [] { FAIL("no message arrived"); });
     return std::move(*got);
   }
   template <class T>
@@ -97,7 +97,7 @@ inline envelope numbered(std::uint64_t number, std::size_t extra = 0) {
 
 struct connected {
   party left, right;
-  listening queue;
+  listening listener;
   link_opened at_left, at_right;
 
   explicit connected(const std::function<void(connected&)>& prepare = {}) {
@@ -105,8 +105,8 @@ struct connected {
       prepare(*this);
     auto made = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
     REQUIRE(made);
-    queue = *made;
-    dial(left.system.get(), "127.0.0.1", queue.port, left.owner(), 7, left.settings);
+    listener = *made;
+    dial(left.system.get(), "127.0.0.1", listener.port, left.owner(), 7, left.settings);
     at_left = left.next<link_opened>();
     at_right = right.next<link_opened>();
   }

@@ -1,4 +1,4 @@
-// A listener among strangers, and among those that have the secret and misuse it.
+// A listener, strangers without the secret, and peers that have the secret and misuse it.
 #include <malloc.h>
 
 #include <deque>
@@ -13,20 +13,20 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a peer with the wrong secret gets no link") {
   party right{"right"}, wrong{"wrong"};
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  dial(wrong.system.get(), "127.0.0.1", queue->port, wrong.owner(), 1, wrong.settings);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  dial(wrong.system.get(), "127.0.0.1", listener->port, wrong.owner(), 1, wrong.settings);
   CHECK(wrong.next<link_closed>().link == 1);
-  CHECK(right.said.wait_for("secret"));
-  CHECK(right.said.warnings() == 1);
+  CHECK(right.log_lines.wait_for("secret"));
+  CHECK(right.log_lines.warnings() == 1);
   CHECK(right.has_none<link_opened>());
 }
 
-TEST_CASE("a peer without TLS is shut out, whatever it says") {
+TEST_CASE("a peer that does not speak TLS gets no link") {
   party right;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  stranger peer{queue->port};
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  stranger peer{listener->port};
   SECTION("a message in the clear") {
     std::vector<std::byte> bytes;
     append_frame(bytes, numbered(1).bytes());
@@ -40,39 +40,39 @@ TEST_CASE("a peer without TLS is shut out, whatever it says") {
     peer.say(std::as_bytes(std::span{text}));
   }
   peer.rest();
-  CHECK(right.said.wait_for("does not speak TLS 1.3"));
-  CHECK(right.said.warnings() == 1);
+  CHECK(right.log_lines.wait_for("does not speak TLS 1.3"));
+  CHECK(right.log_lines.warnings() == 1);
   CHECK(right.has_none<link_opened>());
 }
 
-TEST_CASE("however many strangers call, few warnings are logged, and the last states their number") {
-  lines said;
+TEST_CASE("many strangers cause few warnings, and the last warning states their number") {
+  lines log_lines;
   {
-    logger log{{.level = log_level::warning}, [&](log_level l, std::string_view t) { said.add(l, t); }};
+    logger log{{.level = log_level::warning}, [&](log_level l, std::string_view t) { log_lines.add(l, t); }};
     party right;
     right.settings.log = &log;
-    auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-    REQUIRE(queue);
+    auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+    REQUIRE(listener);
     for (int i = 0; i < 40; ++i) {
-      stranger peer{queue->port};
+      stranger peer{listener->port};
       peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
       peer.rest();
     }
-    right.self->monitor(queue->handle);
-    caf::anon_send(queue->handle, close_atom::value);
+    right.self->monitor(listener->handle);
+    caf::anon_send(listener->handle, close_atom::value);
     right.next<caf::down_msg>();
-    CHECK(said.warnings() == 3);
+    CHECK(log_lines.warnings() == 3);
   }
-  CHECK(said.wait_for("37 more like this"));
-  CHECK(said.warnings() == 4);
+  CHECK(log_lines.wait_for("37 more like this"));
+  CHECK(log_lines.warnings() == 4);
 }
 
-TEST_CASE("a peer that says nothing, or half a hello, is shut out at the deadline, which is named") {
+TEST_CASE("a peer without a complete hello is closed at the deadline, and the log names the deadline") {
   party right;
   right.settings.handshakes.hello = 20ms;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  stranger peer{queue->port};
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  stranger peer{listener->port};
   SECTION("nothing") {}
   SECTION("one byte") {
     const auto hello = hello_of(right.settings);
@@ -83,30 +83,30 @@ TEST_CASE("a peer that says nothing, or half a hello, is shut out at the deadlin
     peer.say(std::span{hello}.first(hello.size() - 1));
   }
   CHECK(peer.rest().empty());
-  CHECK(right.said.wait_for("closed: it did not send a TLS hello within 20 ms"));
-  CHECK(right.said.warnings() == 1);
+  CHECK(right.log_lines.wait_for("closed: it did not send a TLS hello within 20 ms"));
+  CHECK(right.log_lines.warnings() == 1);
 }
 
-TEST_CASE("a peer that ends its hello in the middle is dropped at once, and does not keep the loop awake") {
+TEST_CASE("a peer that hangs up in the middle of its hello is closed at once") {
   party right;
   right.settings.handshakes.hello = 10s;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
   const auto hello = hello_of(right.settings);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4}, hello.size() - 1}) {
-    stranger peer{queue->port};
+    stranger peer{listener->port};
     peer.say(std::span{hello}.first(bytes));
     ::shutdown(peer.socket.get(), SHUT_WR);
     CHECK(peer.rest().empty()); // closed by the listener, long before the deadline
   }
-  CHECK(right.said.wait_for("closed: the peer hung up before the link was open"));
+  CHECK(right.log_lines.wait_for("closed: the peer hung up before the link was open"));
 }
 
-TEST_CASE("a hello that comes in pieces is as good as one that comes at once") {
+TEST_CASE("a hello that arrives byte by byte is accepted") {
   party right;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  stranger peer{queue->port};
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  stranger peer{listener->port};
   tls_session tls{right.settings.credentials, tls_side::client};
   std::vector<std::byte> wire, plain;
   REQUIRE(!tls.feed({}, plain, wire));
@@ -116,97 +116,99 @@ TEST_CASE("a hello that comes in pieces is as good as one that comes at once") {
   CHECK(right.next<link_opened>().accepted);
 }
 
-TEST_CASE("half a handshake ends at its deadline, or sooner if its place is wanted") {
+TEST_CASE("an incomplete handshake ends at its deadline, or sooner if another connection waits") {
   party right;
   right.settings.handshakes.shaking = 1;
   std::string expected;
-  SECTION("its own") {
+  SECTION("at its own deadline") {
     right.settings.handshakes.handshake = 20ms;
     expected = "no proof of the secret within 20 ms";
   }
-  SECTION("wanted") {
+  SECTION("while another connection waits") {
     right.settings.handshakes.contended = 20ms;
     expected = "no proof of the secret within 20 ms, and others waited";
   }
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  stranger peer{queue->port};
-  peer.say(hello_of(right.settings)); // as somebody has recorded it
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  stranger peer{listener->port};
+  peer.say(hello_of(right.settings)); // as an attacker could have recorded it
   REQUIRE(peer.ready(POLLIN));
   party left;
-  dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), 1, left.settings);
+  dial(left.system.get(), "127.0.0.1", listener->port, left.owner(), 1, left.settings);
   CHECK(left.next<link_opened>().link == 1);
   peer.rest();
-  CHECK(right.said.wait_for(expected));
+  CHECK(right.log_lines.wait_for(expected));
   CHECK(right.next<link_opened>().accepted);
 }
 
-TEST_CASE("thousands of silent strangers keep nobody out, and cost descriptors for a few only") {
+TEST_CASE("thousands of silent strangers keep no member out and take few descriptors") {
   party right;
-  right.settings.handshakes.hello = 10min; // they go because they are too many, not by their time
+  right.settings.handshakes.hello =
+      10min; // the listener closes them because of their number, not at their deadline
   right.settings.handshakes.connections = 32;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
   const auto before = open_descriptors();
   std::deque<stranger> silent;
   party left;
   for (int i = 1; i <= 4096; ++i) {
-    silent.emplace_back(queue->port);
+    silent.emplace_back(listener->port);
     if (silent.size() > 200)
       silent.pop_front();
     if (i % 1024 == 0) {
-      dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), static_cast<link_id>(i), left.settings);
+      dial(left.system.get(), "127.0.0.1", listener->port, left.owner(), static_cast<link_id>(i),
+           left.settings);
       CHECK(left.next<link_opened>().link == static_cast<link_id>(i));
       CHECK(right.next<link_opened>().accepted);
     }
   }
   CHECK(open_descriptors() < before + 200 + 32 + 2 * 4 + 16);
-  CHECK(right.said.wait_for("it was silent, and more than 16 connections from its address were"));
+  CHECK(right.log_lines.wait_for("it was silent, and more than 16 connections from its address were"));
 }
 
-TEST_CASE("an owner of a listener keeps nothing of those that were refused") {
+TEST_CASE("refused connections leave no memory behind in the owner of a listener") {
   party right;
-  lines* said = &right.said;
+  lines* log_lines = &right.log_lines;
   right.settings.log = nullptr;
   const auto owner = right.system.get().spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](const link_opened&) {}, [](const link_received&) {}, [](const link_closed&) {}};
   });
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, owner, right.settings);
-  REQUIRE(queue);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, owner, right.settings);
+  REQUIRE(listener);
   const auto refuse = [&](int count) {
     for (int i = 0; i < count; ++i) {
-      stranger peer{queue->port};
+      stranger peer{listener->port};
       peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
       peer.rest();
     }
   };
-  refuse(500); // what grows once and is used again has grown
+  refuse(500); // memory that is allocated once and reused is allocated by now
   const auto before = ::mallinfo2().uordblks;
   refuse(3000);
   CHECK(::mallinfo2().uordblks < before + 3000 * 100);
-  CHECK(said->warnings() == 0);
+  CHECK(log_lines->warnings() == 0);
   caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
 }
 
-TEST_CASE("a listener that shakes as many hands as it may lets the others wait, then takes them") {
+TEST_CASE("a listener at its limit of handshakes lets other connections wait, then serves them") {
   party right;
   right.settings.handshakes.shaking = 2;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
-  auto first = std::make_unique<stranger>(queue->port);
-  auto second = std::make_unique<stranger>(queue->port);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
+  auto first = std::make_unique<stranger>(listener->port);
+  auto second = std::make_unique<stranger>(listener->port);
   party left;
-  dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), 1, left.settings);
+  dial(left.system.get(), "127.0.0.1", listener->port, left.owner(), 1, left.settings);
   first.reset();
   CHECK(left.next<link_opened>().link == 1);
 }
 
-TEST_CASE("a peer that knows the secret and sends nonsense is shut out") {
+TEST_CASE("a peer that knows the secret and sends malformed data loses its link") {
   party right;
-  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
-  REQUIRE(queue);
+  auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(listener);
   tls_session tls{right.settings.credentials, tls_side::client};
-  stranger peer = call_as_member(queue->port, tls);
+  stranger peer = call_as_member(listener->port, tls);
   std::vector<std::byte> nonsense;
   SECTION("where a frame should begin") {
     nonsense.assign(64, std::byte{0xab});
@@ -221,10 +223,10 @@ TEST_CASE("a peer that knows the secret and sends nonsense is shut out") {
   right.next<link_opened>();
   CHECK_FALSE(right.next<link_closed>().reason.empty());
   CHECK(right.has_none<link_received>());
-  CHECK(right.said.warnings() == 1);
+  CHECK(right.log_lines.warnings() == 1);
 }
 
-TEST_CASE("a port that is taken is refused with its address") {
+TEST_CASE("listening on a port in use fails with an error that names the address") {
   party right;
   auto first = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
   REQUIRE(first);
@@ -233,10 +235,10 @@ TEST_CASE("a port that is taken is refused with its address") {
   CHECK_THAT(second.error().text, Catch::Contains("127.0.0.1:" + std::to_string(first->port)));
 }
 
-TEST_CASE("a closed listener takes no more, and its links live on") {
+TEST_CASE("the links of a closed listener stay open") {
   connected pair;
-  pair.right.self->monitor(pair.queue.handle);
-  caf::anon_send(pair.queue.handle, close_atom::value);
+  pair.right.self->monitor(pair.listener.handle);
+  caf::anon_send(pair.listener.handle, close_atom::value);
   pair.right.next<caf::down_msg>();
   caf::anon_send(pair.at_left.handle, numbered(9));
   CHECK(pair.right.next<link_received>().message.generation() == 9);

@@ -16,7 +16,7 @@ struct captured {
       : log(options, [this](log_level level, std::string_view line) { lines.emplace_back(level, line); }) {}
 };
 
-TEST_CASE("a line carries time, level, place, rank and text") {
+TEST_CASE("a log line has the time, level, source location, rank and text") {
   captured capture{{.level = log_level::trace}};
   capture.log.rank(3);
   capture.log.warning("stalled: {not a format} %v");
@@ -26,7 +26,7 @@ TEST_CASE("a line carries time, level, place, rank and text") {
   CHECK(std::regex_match(capture.lines[0].second, shape));
 }
 
-TEST_CASE("what a name holds cannot control a terminal") {
+TEST_CASE("control characters in a log text are escaped") {
   captured capture{{.level = log_level::trace, .hide_time = true}};
   capture.log.info("tensor a\x1b[2J\r is late");
   REQUIRE(capture.lines.size() == 1);
@@ -40,7 +40,7 @@ TEST_CASE("the time can be hidden, and an unknown rank is left out") {
   CHECK(std::regex_match(capture.lines[0].second, std::regex{R"(\[I log_test\.cpp:\d+\]: hello)"}));
 }
 
-TEST_CASE("every level has its letter, and what is below the chosen one is dropped") {
+TEST_CASE("every level has its letter, and lines below the chosen level are dropped") {
   captured capture{{.level = log_level::debug, .hide_time = true}};
   capture.log.trace("x");
   capture.log.debug("x");
@@ -56,7 +56,7 @@ TEST_CASE("every level has its letter, and what is below the chosen one is dropp
   CHECK(capture.log.enabled(log_level::debug));
 }
 
-TEST_CASE("level names are read in any case, and unknown ones are refused") {
+TEST_CASE("level names are read in upper or lower case, and unknown names are refused") {
   CHECK(log_level_from("TRACE") == log_level::trace);
   CHECK(log_level_from("Warning") == log_level::warning);
   CHECK(log_level_from("fatal") == log_level::fatal);
@@ -64,7 +64,7 @@ TEST_CASE("level names are read in any case, and unknown ones are refused") {
   CHECK_FALSE(log_level_from(""));
 }
 
-TEST_CASE("threads may write at once, and no line is torn") {
+TEST_CASE("lines that several threads write at once stay whole") {
   captured capture{{.level = log_level::info, .hide_time = true}};
   std::vector<std::thread> writers;
   for (int i = 0; i < 4; ++i)
@@ -104,7 +104,7 @@ TEST_CASE("repeated warnings are counted; the count is logged after a minute, or
   CHECK_THAT(lines[8], Catch::EndsWith(": 8 more like this within 1 s; the last: a stranger at port 3000"));
 }
 
-TEST_CASE("what is logged for information is never counted") {
+TEST_CASE("repeated lines at level info are all logged") {
   captured capture{{.level = log_level::trace, .hide_time = true}};
   for (int i = 0; i < 10; ++i)
     capture.log.info("rank " + std::to_string(i) + " started");

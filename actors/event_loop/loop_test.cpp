@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto patience = 30s; // nothing here takes that long; a hang fails instead of hanging
+constexpr auto patience = 30s; // no test takes that long; a test that hangs fails after this time
 
 std::string line_of(const std::filesystem::path& file, const std::string& key) {
   std::ifstream in{file};
@@ -56,7 +56,7 @@ struct pipe_ends {
   }
 };
 
-TEST_CASE("a foreign thread asks an actor on the loop and gets its answer") {
+TEST_CASE("a thread outside the loop gets an answer to its request from an actor on the loop") {
   loop_system system;
   auto doubler = system.get().spawn(
       [](caf::event_based_actor*) -> caf::behavior { return {[](int x) { return 2 * x; }}; });
@@ -69,7 +69,7 @@ TEST_CASE("a foreign thread asks an actor on the loop and gets its answer") {
   caf::anon_send_exit(doubler, caf::exit_reason::user_shutdown);
 }
 
-TEST_CASE("a system costs one thread, which blocks every signal") {
+TEST_CASE("a loop system starts one thread, which blocks every signal") {
   auto before = threads();
   loop_system system;
   auto after = threads();
@@ -80,7 +80,7 @@ TEST_CASE("a system costs one thread, which blocks every signal") {
   REQUIRE(added.size() == 1);
   on_loop(system.loop(), [] {});
   CHECK(line_of(added[0] + "/comm", "") == "farandole-loop");
-  // All but SIGKILL, SIGSTOP and the two that the C library keeps for itself.
+  // All signals but SIGKILL, SIGSTOP and the two that the C library reserves.
   CHECK(line_of(added[0] + "/status", "SigBlk:\t") == "fffffffe7ffbfeff");
 }
 
@@ -90,12 +90,11 @@ TEST_CASE("an idle loop sleeps until the next timer") {
   auto quiet = system.loop().wakeups();
   self->delayed_send(self, 100ms, 1);
   self->receive([](int) {});
-  // The doorbell may ring once for the timer's first setting; a loop that polls would have turned thousands
-  // of times.
+  // Setting the timer may wake the loop once; a loop that polls would have woken thousands of times.
   CHECK(system.loop().wakeups() - quiet <= 4);
 }
 
-TEST_CASE("delayed messages arrive in the order of their times, from whichever thread they were set") {
+TEST_CASE("delayed messages arrive in the order of their times") {
   loop_system system;
   caf::scoped_actor self{system.get()};
   self->delayed_send(self, 30ms, 3);
@@ -106,30 +105,30 @@ TEST_CASE("delayed messages arrive in the order of their times, from whichever t
   std::vector<int> numbers;
   for (int i = 0; i < 3; ++i)
     self->receive([&](int x) { numbers.push_back(x); });
-  // 3 was set first from here, but the others may be set late on a busy machine, so only theirs are compared.
+  // On a busy machine, the other actor may set its timers late, so the test compares only those two.
   numbers.erase(std::remove(numbers.begin(), numbers.end(), 3), numbers.end());
   CHECK(numbers == std::vector{1, 2});
 }
 
-TEST_CASE("a request that nobody answers ends at its deadline") {
+TEST_CASE("a request without an answer fails at its deadline") {
   loop_system system;
-  auto mute = system.get().spawn([](caf::event_based_actor* self) -> caf::behavior {
+  auto silent_actor = system.get().spawn([](caf::event_based_actor* self) -> caf::behavior {
     self->set_default_handler(caf::skip);
     return {[](double) {}};
   });
   std::promise<std::string> ended;
   system.get().spawn([&](caf::event_based_actor* self) {
-    self->request(mute, 5ms, 1)
+    self->request(silent_actor, 5ms, 1)
         .then([&](int) { ended.set_value("answered"); },
               [&, self](const caf::error& reason) { ended.set_value(self->system().render(reason)); });
   });
   auto future = ended.get_future();
   REQUIRE(future.wait_for(patience) == std::future_status::ready);
   CHECK_THAT(future.get(), Catch::Contains("timeout"));
-  caf::anon_send_exit(mute, caf::exit_reason::kill);
+  caf::anon_send_exit(silent_actor, caf::exit_reason::kill);
 }
 
-TEST_CASE("a watch hears bytes and then the hang-up, and may end itself") {
+TEST_CASE("a watch reports readable bytes and then the hang-up, and may stop itself") {
   loop_system system;
   auto& loop = system.loop();
   pipe_ends pipe;
@@ -156,17 +155,17 @@ TEST_CASE("a watch hears bytes and then the hang-up, and may end itself") {
   CHECK(future.get() == "one two");
 }
 
-TEST_CASE("a watch that is taken away hears nothing, and its descriptor is closed") {
+TEST_CASE("a watch that is removed reports nothing, and its descriptor is closed") {
   loop_system system;
   auto& loop = system.loop();
-  pipe_ends pipe, later; // both at once, so that no number is used again
+  pipe_ends pipe, later; // both are open at once, so that no descriptor number is reused
   int number = pipe.read.get();
   bool heard = false;
   on_loop(loop, [&] {
     auto watch = loop.watch(std::move(pipe.read), [&](watch_event) { heard = true; });
     REQUIRE(::write(pipe.write.get(), "x", 1) == 1);
   });
-  // What a second watch hears comes from a later turn, and a turn lets go of what it stopped.
+  // The second watch reports in a later turn of the loop; the earlier turn has closed the stopped watch.
   std::promise<void> next_turn;
   descriptor_watch second;
   on_loop(loop, [&] {
@@ -181,7 +180,7 @@ TEST_CASE("a watch that is taken away hears nothing, and its descriptor is close
   CHECK(::fcntl(number, F_GETFD) == -1);
 }
 
-TEST_CASE("a watch asks for writing only when told to") {
+TEST_CASE("a watch reports a writable descriptor only when asked to") {
   loop_system system;
   auto& loop = system.loop();
   pipe_ends pipe;
@@ -213,7 +212,7 @@ TEST_CASE("a watch may outlive its loop") {
   CHECK(::fcntl(number, F_GETFD) == -1);
 }
 
-TEST_CASE("a forked child can let go of everything watched, and then the peer notices its parent's end") {
+TEST_CASE("a forked child can close the watched descriptors, so that the peer notices the parent's close") {
   loop_system system;
   pipe_ends pipe, hold;
   descriptor_watch watch;
@@ -223,7 +222,7 @@ TEST_CASE("a forked child can let go of everything watched, and then the peer no
   });
   auto child = ::fork();
   REQUIRE(child >= 0);
-  if (child == 0) { // lives until its parent lets go of it
+  if (child == 0) { // the child lives until its parent closes the `hold` pipe
     system.loop().close_in_child();
     hold.write.close();
     char byte = 0;
@@ -238,7 +237,7 @@ TEST_CASE("a forked child can let go of everything watched, and then the peer no
   CHECK(status == 0);
 }
 
-TEST_CASE("what waits for the turn's end runs once, after the actors of that turn") {
+TEST_CASE("a turn-end callback runs once, after the actors of that turn") {
   loop_system system;
   auto& loop = system.loop();
   std::vector<std::string> order;
@@ -261,14 +260,14 @@ TEST_CASE("what waits for the turn's end runs once, after the actors of that tur
   CHECK(order == std::vector<std::string>{"1", "2", "3", "end"});
 }
 
-TEST_CASE("two systems live side by side and know their own loops") {
+TEST_CASE("two loop systems in one process each know their own loop") {
   loop_system first, second;
   CHECK(&first.loop() != &second.loop());
   on_loop(first.loop(), [&] { CHECK((first.loop().is_local() && !second.loop().is_local())); });
   on_loop(second.loop(), [&] { CHECK((second.loop().is_local() && !first.loop().is_local())); });
 }
 
-TEST_CASE("many threads may send to one actor at once, and nothing is lost") {
+TEST_CASE("no message is lost when many threads send to one actor at once") {
   loop_system system;
   constexpr int senders = 4, number = 5000;
   std::promise<int> all;

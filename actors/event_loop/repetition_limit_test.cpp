@@ -34,7 +34,7 @@ TEST_CASE("of 420 lines in a minute, the first three are logged, and one line st
         "know the secret");
 }
 
-TEST_CASE("lines that differ in an IPv6 address are of one kind") {
+TEST_CASE("lines that differ only in an IPv6 address are of one kind") {
   limited log;
   for (const std::string address : {"2001:db8::a", "2001:db8::b:c", "fe80::d%0", "::1", "abcd:ef::"})
     log.log("link from [" + address + "]:4711 closed: it did not send a TLS hello");
@@ -43,14 +43,14 @@ TEST_CASE("lines that differ in an IPv6 address are of one kind") {
   CHECK(log.logged.size() == 4);
 }
 
-TEST_CASE("a stream of lines that goes on is summarized once a minute") {
+TEST_CASE("a continuous stream of lines is summarized once a minute") {
   limited log;
   for (int second = 0; second < 600; ++second, log.current_time += 1s)
     log.log("peer " + std::to_string(second));
   CHECK(log.logged.size() == 3 + 9);
 }
 
-TEST_CASE("a kind that was quiet for a minute starts over") {
+TEST_CASE("a kind of line that was absent for a minute is logged again") {
   limited log;
   for (int i = 0; i < 3; ++i)
     log.log("peer 1");
@@ -59,7 +59,7 @@ TEST_CASE("a kind that was quiet for a minute starts over") {
   CHECK(log.logged.size() == 4);
 }
 
-TEST_CASE("what was counted before a long silence is stated, then the kind starts over") {
+TEST_CASE("after a long silence, the count from before it is logged, and the kind starts over") {
   limited log;
   for (int i = 0; i < 5; ++i)
     log.log("peer 1");
@@ -70,7 +70,7 @@ TEST_CASE("what was counted before a long silence is stated, then the kind start
   CHECK(log.logged[4] == "peer 2");
 }
 
-TEST_CASE("other texts and other statements are other kinds") {
+TEST_CASE("lines of other texts or other log statements are other kinds") {
   limited log;
   for (int i = 0; i < 4; ++i) {
     log.log("rank 1 waits");
@@ -80,7 +80,7 @@ TEST_CASE("other texts and other statements are other kinds") {
   CHECK(log.logged.size() == 9);
 }
 
-TEST_CASE("at the end what was counted is stated, however short ago") {
+TEST_CASE("the end of the log states the counts that are left, even recent ones") {
   limited log;
   for (int i = 0; i < 5; ++i)
     log.log("peer 1");
@@ -91,7 +91,7 @@ TEST_CASE("at the end what was counted is stated, however short ago") {
   CHECK(log.limit.rest().empty());
 }
 
-TEST_CASE("the number of kinds that are remembered is bounded") {
+TEST_CASE("the number of kinds that the limit remembers is bounded") {
   limited log;
   const auto name = [](std::size_t number) {
     std::string text;
@@ -101,7 +101,7 @@ TEST_CASE("the number of kinds that are remembered is bounded") {
   };
   for (std::size_t i = 1; i <= 2 * repetition_limit::kind_limit; ++i, log.current_time += 1ms)
     log.log(name(i) + "!");
-  for (int i = 0; i < 3; ++i) // the first has been forgotten: it begins anew
+  for (int i = 0; i < 3; ++i) // the limit has forgotten the first kind, so its lines are logged again
     log.log(name(1) + "!");
   CHECK(log.logged.size() == 2 * repetition_limit::kind_limit + 3);
 }

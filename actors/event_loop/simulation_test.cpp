@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ten actors send one number each to one that writes down in which order they came.
+/// Ten actors send one number each to an actor that records their order of arrival. Returns that order.
 std::vector<int> order_of(simulation& world) {
   std::vector<int> order;
   auto sink = world.system().spawn(
@@ -22,7 +22,7 @@ std::vector<int> order_of(simulation& world) {
   return order;
 }
 
-TEST_CASE("one seed gives one order and one trace; another seed gives another") {
+TEST_CASE("a simulation with the same seed repeats its order and trace; another seed changes both") {
   simulation first{1}, again{1}, other{2};
   auto order = order_of(first);
   CHECK(order == order_of(again));
@@ -46,7 +46,7 @@ TEST_CASE("an hour of virtual time passes at once, and actors see it on their cl
   CHECK(instant - start == 1h);
 }
 
-TEST_CASE("running for a while moves the clock by exactly that and fires what is due") {
+TEST_CASE("run_for moves the clock by exactly its argument and fires the timers that are due") {
   simulation world{7};
   auto start = world.now();
   int ticks = 0;

@@ -30,7 +30,7 @@ TEST_CASE("children start in order and stop in reverse order, one after the othe
   CHECK(last.start.empty());
 }
 
-TEST_CASE("one for one restarts the dead child and leaves the others alone") {
+TEST_CASE("one-for-one restarts the child that ended and no other child") {
   auto subject = rules(restart_strategy::one_for_one);
   subject.begin();
   auto next = subject.ended(1, "boom", at(1s));
@@ -39,7 +39,7 @@ TEST_CASE("one for one restarts the dead child and leaves the others alone") {
   CHECK_FALSE(next.done);
 }
 
-TEST_CASE("all for one stops the others in reverse order, then starts all in order") {
+TEST_CASE("all-for-one stops the other children in reverse order, then starts all in order") {
   auto subject = rules(restart_strategy::all_for_one);
   subject.begin();
   auto next = subject.ended(1, "boom", at(1s));
@@ -51,15 +51,15 @@ TEST_CASE("all for one stops the others in reverse order, then starts all in ord
   CHECK(next.start == indexes{0, 1, 2});
 }
 
-TEST_CASE("a child that dies while others are stopped is not waited for again") {
+TEST_CASE("a child that ends while others are being stopped is not stopped again") {
   auto subject = rules(restart_strategy::all_for_one);
   subject.begin();
   CHECK(subject.ended(1, "boom", at(1s)).stop == indexes{2});
-  CHECK(subject.ended(0, "boom too", at(1s)).stop == indexes{2}); // still to come
+  CHECK(subject.ended(0, "boom too", at(1s)).stop == indexes{2}); // the end of child 2 is still to come
   CHECK(subject.ended(2, "", at(1s)).start == indexes{0, 1, 2});
 }
 
-TEST_CASE("one failure counts once against the intensity, however many end with it") {
+TEST_CASE("one failure counts once against the restart intensity, even if several children end with it") {
   auto subject = rules(restart_strategy::all_for_one, {.limit = 1, .period = 10s});
   subject.begin();
   subject.ended(1, "boom", at(1s));
@@ -68,7 +68,7 @@ TEST_CASE("one failure counts once against the intensity, however many end with 
   CHECK_FALSE(subject.ended(0, "boom", at(2s)).give_up.empty());
 }
 
-TEST_CASE("too many deaths within the period: the supervisor stops the rest and gives up, with the reason") {
+TEST_CASE("after too many failures in the period, the supervisor stops the rest and gives up with a reason") {
   auto subject = rules(restart_strategy::one_for_one, {.limit = 2, .period = 10s});
   subject.begin();
   CHECK(subject.ended(0, "x", at(1s)).start == indexes{0});
@@ -83,14 +83,14 @@ TEST_CASE("too many deaths within the period: the supervisor stops the rest and 
   CHECK_THAT(next.give_up, Catch::Contains("'a' ended (it fell)") && Catch::Contains("10 s"));
 }
 
-TEST_CASE("deaths that are far enough apart never add up") {
+TEST_CASE("failures farther apart than the period never add up") {
   auto subject = rules(restart_strategy::one_for_one, {.limit = 1, .period = 10s});
   subject.begin();
   for (int i = 0; i < 20; ++i)
     REQUIRE(subject.ended(0, "x", at(10s * i)).start == indexes{0});
 }
 
-TEST_CASE("stopping in the middle of a restart goes on with stopping and starts nothing") {
+TEST_CASE("a stop in the middle of a restart stops the remaining children and starts none") {
   auto subject = rules(restart_strategy::all_for_one);
   subject.begin();
   CHECK(subject.ended(1, "boom", at(1s)).stop == indexes{2});
@@ -111,19 +111,19 @@ TEST_CASE("a supervisor without children stops at once") {
 
 using fall_atom = caf::atom_constant<caf::atom("fall")>;
 
-/// A supervisor of children that write down when they start and when they end.
-struct family {
+/// A supervisor of children that record when they start and when they end.
+struct supervised_children {
   testing::simulation world;
   std::vector<std::string> told;
   caf::actor top, watcher;
   std::optional<caf::error> ended;
 
-  explicit family(supervisor_spec spec, std::uint64_t seed = 1) : world(seed) {
+  explicit supervised_children(supervisor_spec spec, std::uint64_t seed = 1) : world(seed) {
     for (const char* name : {"a", "b", "c"})
       spec.children.push_back(
           {name, [this, name](caf::event_based_actor* self) { return child(self, name); }});
     top = world.system().spawn(supervisor, spec);
-    // Kept: CAF ends an actor that nobody can reach any more.
+    // The test keeps this handle, because CAF ends an actor without references.
     watcher = world.system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
       self->monitor(top);
       self->set_down_handler([this, self](const caf::down_msg& message) {
@@ -134,7 +134,7 @@ struct family {
     });
     REQUIRE(world.run_until_quiet());
   }
-  ~family() {
+  ~supervised_children() {
     caf::anon_send_exit(top, caf::exit_reason::user_shutdown);
     top = nullptr;
     CHECK(world.run_until_idle());
@@ -165,8 +165,8 @@ struct family {
 
 using story = std::vector<std::string>;
 
-TEST_CASE("a supervised child that dies is there again, as a new actor") {
-  family subject{{.name = "top", .strategy = restart_strategy::one_for_one}};
+TEST_CASE("a supervised child that fails is restarted as a new actor") {
+  supervised_children subject{{.name = "top", .strategy = restart_strategy::one_for_one}};
   auto before = subject.named("b");
   subject.fall("b");
   CHECK(subject.told == story{"+a", "+b", "+c", "-b", "+b"});
@@ -175,9 +175,9 @@ TEST_CASE("a supervised child that dies is there again, as a new actor") {
   CHECK_FALSE(subject.named("nobody"));
 }
 
-TEST_CASE("all for one, whatever the order of mail: stopped in reverse, started in order") {
+TEST_CASE("all-for-one stops in reverse and starts in order, for any delivery order of messages") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    family subject{{.name = "top", .strategy = restart_strategy::all_for_one}, seed};
+    supervised_children subject{{.name = "top", .strategy = restart_strategy::all_for_one}, seed};
     subject.fall("b");
     CHECK(subject.told == story{"+a", "+b", "+c", "-b", "-c", "-a", "+a", "+b", "+c"});
   }
@@ -186,7 +186,7 @@ TEST_CASE("all for one, whatever the order of mail: stopped in reverse, started 
 TEST_CASE(
     "a supervisor that is told to end stops its children in reverse order, then ends with that reason") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    family subject{{.name = "top"}, seed};
+    supervised_children subject{{.name = "top"}, seed};
     caf::anon_send_exit(subject.top, caf::exit_reason::user_shutdown);
     REQUIRE(subject.world.run_until_quiet());
     CHECK(subject.told == story{"+a", "+b", "+c", "-c", "-b", "-a"});
@@ -195,8 +195,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a supervisor gives up on a child that keeps falling and tells its parent why") {
-  family subject{{.name = "top", .intensity = {.limit = 2, .period = 10s}}};
+TEST_CASE("a supervisor gives up on a child that keeps failing and tells its parent the reason") {
+  supervised_children subject{{.name = "top", .intensity = {.limit = 2, .period = 10s}}};
   subject.fall("a");
   REQUIRE(subject.world.run_for(11s));
   subject.fall("a");
@@ -208,7 +208,7 @@ TEST_CASE("a supervisor gives up on a child that keeps falling and tells its par
              Catch::Contains("'a' ended") && Catch::Contains("it fell"));
 }
 
-TEST_CASE("a child that does not end when told to is killed at the deadline") {
+TEST_CASE("a child that ignores the order to end is killed at the deadline") {
   testing::simulation world{1};
   bool killed = false;
   supervisor_spec spec{.name = "top", .stop_timeout = 3s};

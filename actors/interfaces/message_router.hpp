@@ -30,7 +30,7 @@ struct rendezvous_message {
 struct set_entered {
   std::uint32_t number = 0; ///< the set's number in envelopes; 0 for the global set
   std::vector<std::int32_t> ranks;
-  envelope_actor worker;           ///< the set client: receives schedules
+  envelope_actor set_client;       ///< the set client: receives schedules
   envelope_actor connector;        ///< the path connector: receives the path addresses of all members
   envelope_actor negotiator;       ///< receives requests
   envelope_actor address_exchange; ///< receives the path addresses of each member

@@ -80,7 +80,7 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", cons
     auto started = launcher::open(options);
     REQUIRE(started);
     result.code = (*started)->run(job);
-  } // what was written is out
+  } // all output has been written
   ::dup2(before.get(), STDERR_FILENO);
   result.err.resize(1 << 20);
   const auto count = ::pread(file.get(), result.err.data(), result.err.size(), 0);
@@ -128,7 +128,7 @@ TEST_CASE("a worker that fails does not end an elastic job, and a spare host tak
   CHECK_THAT(got.err, Contains("Process name: 127.0.0.1[0]") && Contains("Exit code: 5"));
 }
 
-TEST_CASE("a host that the script prints later gets a worker, and one that it leaves out loses its own",
+TEST_CASE("a host that the script adds later gets a worker, and a host that it omits loses its worker",
           "[elastic]") {
   const folder place;
   auto job = job_of(place,
@@ -143,7 +143,7 @@ TEST_CASE("a host that the script prints later gets a worker, and one that it le
   CHECK_THAT(got.err, Contains("more slots: 127.0.0.2:1; fewer slots: 127.0.0.1:1"));
 }
 
-TEST_CASE("a script that fails at its first call ends the job with what it printed", "[elastic]") {
+TEST_CASE("a script that fails at its first call ends the job, and the error has its output", "[elastic]") {
   const folder place;
   auto job = job_of(place, "touch started", 1, 1, 1);
   job.script = place.script("echo no service >&2; exit 4");
@@ -163,7 +163,7 @@ TEST_CASE("a script that does not end is killed and counts as failed", "[elastic
   CHECK_THAT(got.err, Contains("FARANDOLE_DISCOVERY_TIMEOUT"));
 }
 
-TEST_CASE("later nonsense of a script is told once with its line, and the job goes on", "[elastic]") {
+TEST_CASE("a malformed line in later output of a script is reported once, and the job goes on", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "touch $SLOT; await thrice", 1, 1, 1);
   job.script = place.script("cd " + place.path +
@@ -187,7 +187,7 @@ TEST_CASE("a discovered host that cannot be used is refused with the reason", "[
   CHECK_THAT(got.err, Contains("host 'elsewhere' is not this machine"));
 }
 
-TEST_CASE("a script that prints for ever does not fill the memory", "[elastic]") {
+TEST_CASE("a script that prints too much ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, "true", 1, 1, 1);
   job.script = place.script("head -c 3000000 /dev/zero");
@@ -196,7 +196,7 @@ TEST_CASE("a script that prints for ever does not fill the memory", "[elastic]")
   CHECK_THAT(got.err, Contains("printed more than"));
 }
 
-TEST_CASE("SIGTERM to the launcher of an elastic job that waits for hosts ends it", "[elastic]") {
+TEST_CASE("SIGTERM to the launcher of an elastic job that waits for hosts ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, "true", 1, 2, 2);
   job.script = place.script("kill -TERM $PPID; echo localhost:1");
@@ -220,7 +220,7 @@ TEST_CASE("a command that cannot be found ends an elastic job with 127 and its n
 
 namespace {
 
-/// A driver on a loop of its own, with what it is given by others: the rendezvous is the test.
+/// An elastic driver on its own loop; the test plays the rendezvous.
 struct driven {
   std::promise<int> code;
   std::promise<std::int32_t> exited, retired;
@@ -249,7 +249,7 @@ struct driven {
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
     spec.nobody_comes = [this] { complete.set_value(true); };
     spec.answer_drain = [this](const drain_answered& answer) {
-      // On the loop's thread, where nothing may be checked.
+      // This runs on the loop's thread, where Catch's assertions are not allowed.
       (answer.value.all_out ? output : planned).set_value(answer.link == 7 ? answer.value : draining{});
     };
     spec.finished = [this](int result) { code.set_value(result); };
@@ -267,7 +267,8 @@ struct driven {
 
 } // namespace
 
-TEST_CASE("a worker that is to leave is told to the rendezvous, and its code does not matter", "[elastic]") {
+TEST_CASE("a worker whose host is removed is reported to the rendezvous, and its exit code is ignored",
+          "[elastic]") {
   const folder place;
   auto job = job_of(
       place, await_file + "touch $SLOT; case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
@@ -281,7 +282,8 @@ TEST_CASE("a worker that is to leave is told to the rendezvous, and its code doe
   CHECK(driven::soon(driver.code) == 0);
 }
 
-TEST_CASE("a drain is answered at once with who leaves, and when their processes have ended", "[elastic]") {
+TEST_CASE("the driver answers a drain at once with the leaving ranks, and again when they have ended",
+          "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
   job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
@@ -297,7 +299,7 @@ TEST_CASE("a drain is answered at once with who leaves, and when their processes
   CHECK(driven::soon(driver.code) == 0);
 }
 
-TEST_CASE("a worker that was told to end is let go, and its code does not matter", "[elastic]") {
+TEST_CASE("a worker that was told to leave is retired, and its exit code is ignored", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
   job.hosts = {{"localhost", 2}};
@@ -311,7 +313,7 @@ TEST_CASE("a worker that was told to end is let go, and its code does not matter
   CHECK(driven::soon(driver.code) == 0);
 }
 
-TEST_CASE("when a worker has ended well, the rendezvous hears that nobody comes any more", "[elastic]") {
+TEST_CASE("once a worker has succeeded, the rendezvous learns that no new members come", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go;; *) await done;; esac", 1, 2, 2);
   job.hosts = {{"localhost", 2}};
@@ -325,7 +327,7 @@ TEST_CASE("when a worker has ended well, the rendezvous hears that nobody comes 
   CHECK(driven::soon(driver.code) == 0);
 }
 
-TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]") {
+TEST_CASE("each generation counts as a reset, and the reset limit ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "await never", 1, 2, 2);
   job.hosts = {{"localhost", 2}};
@@ -336,7 +338,7 @@ TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]"
   CHECK(driven::soon(driver.code) == 1);
 }
 
-TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic]") {
+TEST_CASE("a failure that a later generation has survived does not fail the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) exit 3;; *) await done;; esac", 1, 2, 2);
   job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
@@ -347,10 +349,11 @@ TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic
   CHECK(driven::soon(driver.code) == 0);
 }
 
-TEST_CASE("a host that fails is in the journal while the job runs, and not once it has ended", "[elastic]") {
+TEST_CASE("a failed host is in the journal while the job runs, and no longer once the job has ended",
+          "[elastic]") {
   const folder place;
   const auto journal = place.path + "/journal";
-  // The last one keeps the file as a launcher that is killed would leave it.
+  // The last worker copies the journal as a killed launcher would leave it.
   auto job = job_of(place,
                     await_file + "touch $SLOT; case $SLOT in 0) await 0.end;; 1) exit 5;; *) n=0; " +
                         "until grep -q 127.0.0.1 journal; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; " +
@@ -363,8 +366,7 @@ TEST_CASE("a host that fails is in the journal while the job runs, and not once 
   CHECK(opened(journal)->failed().empty());
 }
 
-TEST_CASE("a launcher with the journal of one that was killed leaves out the hosts that had failed",
-          "[elastic]") {
+TEST_CASE("a launcher with the journal of a killed launcher leaves out the failed hosts", "[elastic]") {
   const folder place;
   const auto path = place.path + "/journal";
   {

@@ -19,7 +19,7 @@ constexpr process_end killed{128 + SIGKILL, SIGKILL};
 
 } // namespace
 
-TEST_CASE("a job whose processes all end well ends with 0 and says nothing", "[ending]") {
+TEST_CASE("a job whose processes all succeed ends with 0 and prints nothing", "[ending]") {
   auto job = three();
   for (int process : {2, 0}) {
     const auto step = job.ended(process, well, start, process);
@@ -32,7 +32,8 @@ TEST_CASE("a job whose processes all end well ends with 0 and says nothing", "[e
   CHECK_FALSE(job.failed());
 }
 
-TEST_CASE("the first failure gives the code, and the others are given time before any signal", "[ending]") {
+TEST_CASE("the first failure gives the exit code, and the other processes get time before any signal",
+          "[ending]") {
   auto job = three();
   const auto step = job.ended(1, badly, start, 1);
   CHECK(step.signal == 0);
@@ -46,7 +47,7 @@ TEST_CASE("the first failure gives the code, and the others are given time befor
   CHECK(job.failed());
 }
 
-TEST_CASE("who does not end by itself gets SIGTERM, and five seconds later SIGKILL", "[ending]") {
+TEST_CASE("a process that does not end by itself gets SIGTERM, and five seconds later SIGKILL", "[ending]") {
   auto job = three();
   job.ended(1, badly, start, 1);
   CHECK(job.due(start + 1s).signal == 0);
@@ -58,7 +59,7 @@ TEST_CASE("who does not end by itself gets SIGTERM, and five seconds later SIGKI
   CHECK(job.due(start + 8s).signal == 0);
 }
 
-TEST_CASE("what ends after the launcher's signal is no failure worth a line", "[ending]") {
+TEST_CASE("the end of a process after the launcher's signal prints no line", "[ending]") {
   auto job = three();
   job.ended(1, badly, start, 1);
   job.due(start + 2s);
@@ -67,7 +68,7 @@ TEST_CASE("what ends after the launcher's signal is no failure worth a line", "[
   CHECK(job.code() == 3);
 }
 
-TEST_CASE("a process killed by a signal fails with 128 and the signal", "[ending]") {
+TEST_CASE("a process killed by a signal fails with 128 plus the signal", "[ending]") {
   job_ending job{1, {.grace = 2s}};
   const auto step = job.ended(0, killed, start, 0);
   CHECK(step.done);
@@ -75,7 +76,7 @@ TEST_CASE("a process killed by a signal fails with 128 and the signal", "[ending
   CHECK(job.code() == 137);
 }
 
-TEST_CASE("an interrupt sends SIGTERM at once, a second one SIGKILL", "[ending]") {
+TEST_CASE("an interrupt sends SIGTERM at once, a second interrupt SIGKILL", "[ending]") {
   auto job = three();
   const auto step = job.interrupted(SIGINT, start);
   CHECK(step.signal == SIGTERM);
@@ -88,7 +89,7 @@ TEST_CASE("an interrupt sends SIGTERM at once, a second one SIGKILL", "[ending]"
   CHECK_FALSE(job.failed());
 }
 
-TEST_CASE("an interrupt that comes twice at once counts once", "[ending]") {
+TEST_CASE("two interrupts within a millisecond count once", "[ending]") {
   auto job = three();
   CHECK(job.interrupted(SIGINT, start).signal == SIGTERM);
   const auto step = job.interrupted(SIGINT, start + 1ms);
@@ -110,13 +111,13 @@ TEST_CASE("a process that cannot be started ends the others without delay", "[en
   CHECK(step.signal == SIGTERM);
   CHECK(step.lines.front() == "Process 0 could not be started: x: command not found");
   CHECK(job.code() == 127);
-  // The others fail for the same reason: once is enough. Another reason is told.
+  // A second failure for the same reason is not printed again; another reason is printed.
   CHECK(job.could_not_start(1, "x: command not found", 127, start).lines.empty());
   CHECK(job.could_not_start(2, "fork: no memory", 127, start).lines ==
         std::vector<std::string>{"Process 2 could not be started: fork: no memory"});
 }
 
-TEST_CASE("an early or late call of due does nothing", "[ending]") {
+TEST_CASE("a call of due while nothing is due sends no signal", "[ending]") {
   auto job = three();
   CHECK(job.due(start + 100s).signal == 0);
   for (int process : {0, 1, 2})
@@ -124,7 +125,7 @@ TEST_CASE("an early or late call of due does nothing", "[ending]") {
   CHECK(job.due(start + 100s).signal == 0);
 }
 
-TEST_CASE("a job that others have judged gives who still runs time, then SIGTERM, then SIGKILL", "[ending]") {
+TEST_CASE("a job that winds up gives running processes time, then sends SIGTERM, then SIGKILL", "[ending]") {
   job_ending job{0, {.grace = 2s, .kill_after = 5s}};
   for (int process = 0; process < 3; ++process)
     job.started();
@@ -139,20 +140,22 @@ TEST_CASE("a job that others have judged gives who still runs time, then SIGTERM
   CHECK(job.code() == 3);
 }
 
-TEST_CASE("an interrupt while no process runs needs no signal", "[ending]") {
+TEST_CASE("an interrupt while no process runs sends no signal", "[ending]") {
   job_ending job{0, {.grace = 2s}};
   CHECK(job.interrupted(SIGINT, start).signal == 0);
   CHECK(job.code() == 128 + SIGINT);
 }
 
-TEST_CASE("where another process is at fault, that one is named for the end of the others", "[ending]") {
+TEST_CASE("if another process is at fault, the line about terminating the workers names that process",
+          "[ending]") {
   auto job = three();
   CHECK(job.ended(2, {1, 0}, start, 1).lines ==
         std::vector<std::string>{"Process 2 exit with status code 1.",
                                  "Terminating remaining workers after failure of Process 1."});
 }
 
-TEST_CASE("the report of a failure names the cause, its last lines and where all its output is", "[ending]") {
+TEST_CASE("the report of a failure names the cause, its last lines and the place of its full output",
+          "[ending]") {
   failure_report cause{"1", 3, "alpha", "exited with code 3", "1", "", {"Traceback", "KeyError"}};
   CHECK(failure_summary(cause) ==
         std::vector<std::string>{"Horovod detected that one or more processes exited with non-zero status. "
@@ -168,6 +171,6 @@ TEST_CASE("the report of a failure names the cause, its last lines and where all
   const auto lines = failure_summary(cause);
   REQUIRE(lines.size() == 5);
   CHECK(lines.back() == "Full output: logs/rank.1/stdout and logs/rank.1/stderr");
-  cause.label.clear(); // it never ran
+  cause.label.clear(); // a process that never ran
   CHECK(failure_summary(cause).size() == 4);
 }

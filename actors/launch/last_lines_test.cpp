@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("the last lines of a stream are kept, however it is cut into pieces", "[lines]") {
+TEST_CASE("the last lines of a stream are kept, even if its pieces cut lines", "[lines]") {
   last_lines kept;
   std::string stream;
   for (int number = 0; number < 100; ++number)

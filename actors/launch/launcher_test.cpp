@@ -16,7 +16,7 @@ using namespace farandole;
 
 namespace {
 
-/// Standard output and errors go to files as long as it lives.
+/// Redirects standard output and standard error to files during its lifetime.
 class captured {
 public:
   captured() {
@@ -74,11 +74,11 @@ result run(std::vector<slot_spec> slots, const char* grace_s = "0") {
     REQUIRE(job);
     CHECK((*job)->port() != 0);
     code = (*job)->run(std::move(slots));
-  } // what was written is out
+  } // all output has been written
   return {code, output.text(0), output.text(1)};
 }
 
-/// Waits until a process has ended, whoever its parent is.
+/// Waits until a process has ended; the process need not be a child of this one.
 bool ends(pid_t id) {
   const descriptor watched{static_cast<int>(::syscall(SYS_pidfd_open, id, 0))};
   if (!watched)
@@ -89,14 +89,14 @@ bool ends(pid_t id) {
 
 } // namespace
 
-TEST_CASE("a job whose processes end well ends with 0, and every line has its rank", "[launcher]") {
+TEST_CASE("a job whose processes succeed ends with 0, and every line has its rank", "[launcher]") {
   const auto got = run(shells({"echo a; echo b >&2", "printf c"}));
   CHECK(got.code == 0);
   CHECK((got.text == "[0]<stdout>:a\n[1]<stdout>:c\n" || got.text == "[1]<stdout>:c\n[0]<stdout>:a\n"));
   CHECK(got.err == "[0]<stderr>:b\n");
 }
 
-TEST_CASE("the first failure is named and its code is the launcher's", "[launcher]") {
+TEST_CASE("the launcher names the first failure and exits with its code", "[launcher]") {
   const auto got = run(shells({"sleep 1000", "exit 3"}));
   CHECK(got.code == 3);
   CHECK(
@@ -109,7 +109,7 @@ TEST_CASE("the first failure is named and its code is the launcher's", "[launche
       "output\n");
 }
 
-TEST_CASE("a process that is killed gives 128 and the signal", "[launcher]") {
+TEST_CASE("a killed process gives exit code 128 plus the signal", "[launcher]") {
   CHECK(run(shells({"kill -KILL $$"})).code == 137);
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a command that cannot be found ends the job with 127 and its name", "
   CHECK(got.err.find("no-such-program-anywhere: command not found") != std::string::npos);
 }
 
-TEST_CASE("after a failure the others get SIGTERM and may still speak", "[launcher]") {
+TEST_CASE("after a failure, the other processes get SIGTERM and may still print", "[launcher]") {
   // The second waits for the first to be ready; a fifo would be one more file.
   const auto got =
       run(shells({"trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done", "kill -USR1 $$"}),
@@ -137,14 +137,14 @@ TEST_CASE("SIGTERM to the launcher ends the job in order", "[launcher]") {
   CHECK(got.err == "farandole: Terminated; ending the workers\n");
 }
 
-TEST_CASE("what a process leaves behind in its group ends with it", "[launcher]") {
+TEST_CASE("processes that a worker leaves behind in its group end with the worker", "[launcher]") {
   const auto got = run(shells({"sleep 1000 & echo $!"}));
   CHECK(got.code == 0);
   REQUIRE(got.text.starts_with("[0]<stdout>:"));
   CHECK(ends(std::stoi(got.text.substr(12))));
 }
 
-TEST_CASE("much output arrives whole", "[launcher]") {
+TEST_CASE("large output arrives whole", "[launcher]") {
   const auto got = run(shells({"seq 1 20000", "seq 1 20000 >&2"}));
   std::string wanted;
   for (int number = 1; number <= 20000; ++number)
@@ -177,7 +177,7 @@ TEST_CASE("copies of the output hold the same lines", "[launcher]") {
     ::rmdir((folder + text).c_str());
 }
 
-TEST_CASE("no process outlives a launcher that is killed, and no child of one either", "[launcher]") {
+TEST_CASE("no worker, and no child of a worker, outlives a killed launcher", "[launcher]") {
   int ends_of_pipe[2];
   REQUIRE(::pipe2(ends_of_pipe, O_CLOEXEC) == 0);
   descriptor told{ends_of_pipe[0]}, tell{ends_of_pipe[1]};

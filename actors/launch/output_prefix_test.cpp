@@ -4,12 +4,12 @@
 
 using farandole::output_prefix;
 
-TEST_CASE("every line gets the prefix, empty ones too", "[output]") {
+TEST_CASE("every line gets the prefix, also an empty line", "[output]") {
   output_prefix prefix("[0]<stdout>:");
   CHECK(prefix.take("a\n\nb\n", "") == "[0]<stdout>:a\n[0]<stdout>:\n[0]<stdout>:b\n");
 }
 
-TEST_CASE("a line goes out when it is whole", "[output]") {
+TEST_CASE("a line is written once it is complete", "[output]") {
   output_prefix prefix("[1]<stderr>:");
   CHECK(prefix.take("hel", "").empty());
   CHECK(prefix.take("lo", "").empty());
@@ -47,7 +47,7 @@ TEST_CASE("the time stands directly before the prefix", "[output]") {
   CHECK(prefix.take("hi\n", "Mon Jan  5 09:00:00 2026") == "Mon Jan  5 09:00:00 2026[0]<stdout>:hi\n");
 }
 
-TEST_CASE("a line without end is held up to a bound, then goes out in whole characters with one prefix",
+TEST_CASE("an endless line is held up to a limit, then written in whole characters with one prefix",
           "[output]") {
   output_prefix prefix("p:");
   const std::string euro = "\xe2\x82\xac";

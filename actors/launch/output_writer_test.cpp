@@ -32,7 +32,7 @@ std::string all_of(int fd) {
 
 } // namespace
 
-TEST_CASE("what was queued is written before the writer ends, in order", "[output]") {
+TEST_CASE("queued output is written in order before the writer ends", "[output]") {
   pipe_ends pipe;
   {
     output_writer writer;
@@ -46,7 +46,7 @@ TEST_CASE("what was queued is written before the writer ends, in order", "[outpu
   CHECK(all_of(pipe.read.get()) == wanted);
 }
 
-TEST_CASE("a reader that does not read fills the queue, and reading again makes room", "[output]") {
+TEST_CASE("the queue fills while its reader does not read, and has room once the reader reads", "[output]") {
   pipe_ends pipe;
   auto writer = std::make_unique<output_writer>();
   const std::string piece(1 << 16, 'x');
@@ -65,14 +65,15 @@ TEST_CASE("a reader that does not read fills the queue, and reading again makes 
   CHECK(reading.get() == written);
 }
 
-TEST_CASE("room that is there is told at once", "[output]") {
+TEST_CASE("when_there_is_room calls back at once if there is room", "[output]") {
   output_writer writer;
   bool told = false;
   writer.when_there_is_room([&] { told = true; });
   CHECK(told);
 }
 
-TEST_CASE("a file is made with its folders, and one that cannot be made is named", "[output]") {
+TEST_CASE("a file is created with its folders, and the error names a file that cannot be created",
+          "[output]") {
   char name[] = "/tmp/farandole-test-XXXXXX";
   REQUIRE(::mkdtemp(name));
   const std::string folder = name;

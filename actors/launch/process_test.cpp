@@ -13,7 +13,7 @@ using namespace farandole;
 
 namespace {
 
-constexpr int patience_ms = 30000; // nothing here takes that long; a hang fails instead of hanging
+constexpr int patience_ms = 30000; // no test takes that long; a test that hangs fails after this time
 
 process_spec shell(const std::string& script) {
   process_spec spec;
@@ -65,7 +65,7 @@ TEST_CASE("a process runs in its own group, with its environment and an empty in
   CHECK(exit_status.text() == "exited with code 3");
 }
 
-TEST_CASE("a process that a signal ends has 128 and the signal as its code", "[process]") {
+TEST_CASE("a process that a signal ends has 128 plus the signal as its exit code", "[process]") {
   auto child = started(shell("sleep 1000"));
   child.signal(SIGKILL);
   const auto exit_status = finished(child);
@@ -74,7 +74,7 @@ TEST_CASE("a process that a signal ends has 128 and the signal as its code", "[p
   CHECK(exit_status.text() == "was killed by signal 9 (Killed)");
 }
 
-TEST_CASE("a program that is not there, or is none, is refused with its name", "[process]") {
+TEST_CASE("a missing or non-executable program is refused, and the error names it", "[process]") {
   for (const char* name : {"no-such-program-anywhere", "/etc/passwd", "/nonexistent/x"}) {
     auto spec = shell("");
     spec.arguments = {name};
@@ -84,7 +84,7 @@ TEST_CASE("a program that is not there, or is none, is refused with its name", "
   }
 }
 
-TEST_CASE("only the descriptors that were named are inherited", "[process]") {
+TEST_CASE("a process inherits only the listed descriptors", "[process]") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const descriptor read_end{ends[0]}, write_end{ends[1]};
@@ -97,7 +97,7 @@ TEST_CASE("only the descriptors that were named are inherited", "[process]") {
   CHECK(finished(child).code == 0);
 }
 
-TEST_CASE("signals that the launcher has blocked or ignored are the program's again", "[process]") {
+TEST_CASE("signals that the launcher blocks or ignores are reset for the program", "[process]") {
   sigset_t set, before;
   sigfillset(&set);
   ::pthread_sigmask(SIG_SETMASK, &set, &before);
@@ -109,7 +109,7 @@ TEST_CASE("signals that the launcher has blocked or ignored are the program's ag
   CHECK(finished(child).code == 0);
 }
 
-TEST_CASE("the keeper kills the groups that are still entered, and no others, when its pipe closes",
+TEST_CASE("when its pipe closes, the process keeper kills the groups still registered, and no others",
           "[process]") {
   auto keeper = process_keeper::start();
   REQUIRE(keeper);

@@ -42,7 +42,7 @@ std::string refusal(const std::string& command, int code, const std::string& pat
 
 } // namespace
 
-TEST_CASE("a command is looked up as a shell does", "[program]") {
+TEST_CASE("a command is looked up in the same places as by a shell", "[program]") {
   const working_folder folder;
   folder.write("tool", 0755);
   CHECK(*find_program("./tool", "") == "./tool");
@@ -50,7 +50,7 @@ TEST_CASE("a command is looked up as a shell does", "[program]") {
   CHECK(*find_program("tool", "") == "./tool"); // an empty folder is the working directory
 }
 
-TEST_CASE("a script that is no command is answered by how to run it", "[program]") {
+TEST_CASE("the error for a script that is no command says how to run it", "[program]") {
   const working_folder folder;
   folder.write("hello.py", 0644);
   folder.write("tool", 0755);
@@ -60,7 +60,7 @@ TEST_CASE("a script that is no command is answered by how to run it", "[program]
   CHECK(refusal("./absent.py", 127) == "./absent.py: No such file or directory");
 }
 
-TEST_CASE("a file that is not executable gives 126 and a remedy", "[program]") {
+TEST_CASE("a file that is not executable gives code 126 and a remedy", "[program]") {
   const working_folder folder;
   folder.write("hello.py", 0644);
   folder.write("tool", 0644);
@@ -72,7 +72,8 @@ TEST_CASE("a file that is not executable gives 126 and a remedy", "[program]") {
   CHECK(refusal("./", 126) == "./ is a directory");
 }
 
-TEST_CASE("a script whose interpreter does not exist is not said to be missing", "[program]") {
+TEST_CASE("the error for a script without its interpreter blames the interpreter, not the script",
+          "[program]") {
   const working_folder folder;
   folder.write("tool", 0755);
   const auto problem = start_failure("./tool", ENOENT);

@@ -14,7 +14,7 @@ constexpr process_end killed{128 + SIGKILL, SIGKILL};
 const departure raised{departure_kind::uncaught_exception, "KeyError: 'labels'", 4};
 const departure returned{departure_kind::script_ended, "", 4};
 
-/// Rank 1 left first, in order; whether rank 0 and 2 had something pending.
+/// Rank 1 left first, in order. `interrupted`: ranks 0 and 2 had operations pending.
 root_cause left_by_1(const departure& manner, bool interrupted) {
   root_cause judge;
   judge.learn({1, 1, false, manner, false});
@@ -25,7 +25,7 @@ root_cause left_by_1(const departure& manner, bool interrupted) {
 
 } // namespace
 
-TEST_CASE("a rank that raised is the cause, though others ended before it", "[cause]") {
+TEST_CASE("a rank that raised is the cause, even if others ended before it", "[cause]") {
   auto judge = left_by_1(raised, true);
   judge.ended(2, failed, false);
   CHECK(judge.culprit_of(2) == 1);
@@ -38,7 +38,7 @@ TEST_CASE("a rank that raised is the cause, though others ended before it", "[ca
   CHECK(cause->text == "ended with an uncaught exception (KeyError: 'labels')");
 }
 
-TEST_CASE("a rank that raised is the cause though only the launcher's signal ended it", "[cause]") {
+TEST_CASE("a rank that raised is the cause, even if the launcher's signal ended it", "[cause]") {
   auto judge = left_by_1(raised, false);
   judge.ended(2, failed, false);
   judge.ended(1, {128 + SIGTERM, SIGTERM}, true);
@@ -47,7 +47,7 @@ TEST_CASE("a rank that raised is the cause though only the launcher's signal end
   CHECK(judge.judge()->code == 1);
 }
 
-TEST_CASE("a rank that ended well while others waited for it is the cause, and a victim gives the code",
+TEST_CASE("a rank that ended well while others waited for it is the cause; a waiting rank gives the code",
           "[cause]") {
   auto judge = left_by_1(returned, true);
   judge.ended(1, well, false);
@@ -71,7 +71,7 @@ TEST_CASE("a rank that fails on its own after others have ended well is the caus
   CHECK(judge.judge()->text == "exited with code 5");
 }
 
-TEST_CASE("a rank that exited with a status is the cause, though it left in order", "[cause]") {
+TEST_CASE("a rank that exited with a non-zero status is the cause, even if it left in order", "[cause]") {
   auto judge = left_by_1(returned, false);
   judge.ended(0, failed, false);
   judge.ended(1, {5, 0}, false);
@@ -80,7 +80,7 @@ TEST_CASE("a rank that exited with a status is the cause, though it left in orde
   CHECK(judge.judge()->text == "exited with code 5");
 }
 
-TEST_CASE("a rank that was killed is the cause of all that lost it", "[cause]") {
+TEST_CASE("a rank that was killed is the cause of the failures of the ranks that lost it", "[cause]") {
   root_cause judge;
   for (const std::int32_t slot : {0, 2})
     judge.learn({slot, 1, true, std::nullopt, true});
@@ -93,7 +93,7 @@ TEST_CASE("a rank that was killed is the cause of all that lost it", "[cause]") 
   CHECK_THAT(judge.judge()->text, Catch::Contains("killed by signal 9"));
 }
 
-TEST_CASE("of failures that nothing connects the earliest is the cause", "[cause]") {
+TEST_CASE("the earliest of several unconnected failures is the cause", "[cause]") {
   root_cause judge;
   CHECK_FALSE(judge.judge());
   judge.ended(0, well, false);
@@ -105,13 +105,13 @@ TEST_CASE("of failures that nothing connects the earliest is the cause", "[cause
   CHECK(judge.judge()->code == 127);
 }
 
-TEST_CASE("what a process ends with after the launcher's signal is no failure", "[cause]") {
+TEST_CASE("an exit after the launcher's signal is no failure", "[cause]") {
   root_cause judge;
   judge.ended(0, {128 + SIGTERM, SIGTERM}, true);
   CHECK_FALSE(judge.judge());
 }
 
-TEST_CASE("a generation that others outlived does not count", "[cause]") {
+TEST_CASE("failures before a new generation do not count", "[cause]") {
   root_cause judge;
   judge.learn({0, 1, true, std::nullopt, true});
   judge.ended(1, killed, false);
@@ -130,8 +130,7 @@ const std::deque<std::string> consequence_of_1{"a line of its own",
 
 } // namespace
 
-TEST_CASE("a rank that ended well before the others is the cause where they say that they fail because of it",
-          "[cause]") {
+TEST_CASE("a rank that ended well is the cause if the last lines of other ranks blame it", "[cause]") {
   auto judge = left_by_1(returned, false);
   judge.ended(1, well, false);
   judge.ended(0, {9, 0}, false);
@@ -143,7 +142,7 @@ TEST_CASE("a rank that ended well before the others is the cause where they say 
   CHECK(judge.judge()->text == "ended its script while others still had operations to complete");
 }
 
-TEST_CASE("where the rendezvous tells nothing, what a process says of its end names the cause", "[cause]") {
+TEST_CASE("without reports of the rendezvous, the last lines of a process name the cause", "[cause]") {
   root_cause judge;
   judge.ended(0, failed, false);
   judge.ended(1, {5, 0}, false);
@@ -155,7 +154,7 @@ TEST_CASE("where the rendezvous tells nothing, what a process says of its end na
   CHECK(judge.judge()->text == "exited with code 5");
 }
 
-TEST_CASE("a rank that is blamed is looked up among the slots of its generation", "[cause]") {
+TEST_CASE("a blamed rank is looked up among the slots of its generation", "[cause]") {
   root_cause judge;
   judge.begin_generation({4, 7});
   judge.ended(4, failed, false);
@@ -166,7 +165,7 @@ TEST_CASE("a rank that is blamed is looked up among the slots of its generation"
   CHECK(judge.judge()->code == 5);
 }
 
-TEST_CASE("a rank that is blamed is the cause though only the launcher's signal ended it", "[cause]") {
+TEST_CASE("a blamed rank is the cause, even if the launcher's signal ended it", "[cause]") {
   root_cause judge;
   judge.ended(0, failed, false);
   judge.ended(1, {128 + SIGTERM, SIGTERM}, true);
@@ -177,7 +176,7 @@ TEST_CASE("a rank that is blamed is the cause though only the launcher's signal 
   CHECK(judge.judge()->text == "left the job, and others failed because of it");
 }
 
-TEST_CASE("a rank that is blamed but was never started here is not the cause", "[cause]") {
+TEST_CASE("a blamed rank that was never started here is not the cause", "[cause]") {
   root_cause judge;
   judge.ended(0, failed, false);
   judge.wrote(0, consequence_of_1);

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A rendezvous on a loop of its own, and what a tool needs to find it.
+/// A rendezvous on its own loop, and the target by which a tool finds it.
 struct job {
   loop_system system;
   rendezvous_service service;
@@ -30,10 +30,10 @@ struct job {
   ~job() { caf::anon_send(service.actor, close_atom::value); }
 };
 
-/// Plays the elastic driver: everybody that is named leaves, and is out after this time.
-generation_watcher_actor::behavior_type obliging(generation_watcher_actor::pointer self,
-                                                 const rendezvous_actor& rendezvous,
-                                                 std::chrono::nanoseconds out_after) {
+/// Plays the elastic driver: every rank that is named leaves, and its process has ended after `out_after`.
+generation_watcher_actor::behavior_type agreeing_driver(generation_watcher_actor::pointer self,
+                                                        const rendezvous_actor& rendezvous,
+                                                        std::chrono::nanoseconds out_after) {
   return {
       [](const generation_formed&) {},
       [](const slot_leaving&) {},
@@ -50,10 +50,11 @@ generation_watcher_actor::behavior_type obliging(generation_watcher_actor::point
 
 } // namespace
 
-TEST_CASE("a drain is answered by who leaves, and again when they are out", "[drain]") {
+TEST_CASE("a drain is answered with the ranks that leave, and again once their processes have ended",
+          "[drain]") {
   job running;
   caf::anon_send(running.service.actor,
-                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 0ns)});
+                 watch_generations{running.system.get().spawn(agreeing_driver, running.service.actor, 0ns)});
   drain_call call(running.target, {wire_version, {1}, {}});
   const auto first = call.next(30s);
   REQUIRE(first);
@@ -64,11 +65,11 @@ TEST_CASE("a drain is answered by who leaves, and again when they are out", "[dr
   CHECK(call.next(0s).error().kind == error_kind::timed_out);
 }
 
-TEST_CASE("who leaves may take longer than the link took to open", "[drain]") {
+TEST_CASE("ranks that leave may take longer than the connect timeout of the drain's link", "[drain]") {
   job running;
   running.target.connect_timeout = 2s;
-  caf::anon_send(running.service.actor,
-                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 2500ms)});
+  caf::anon_send(running.service.actor, watch_generations{running.system.get().spawn(
+                                            agreeing_driver, running.service.actor, 2500ms)});
   drain_call call(running.target, {wire_version, {1}, {}});
   REQUIRE(call.next(30s));
   const auto second = call.next(30s);
@@ -76,7 +77,8 @@ TEST_CASE("who leaves may take longer than the link took to open", "[drain]") {
   CHECK(second->all_out);
 }
 
-TEST_CASE("a job that nobody watches is not elastic, and says so", "[drain]") {
+TEST_CASE("a drain of a job without a generation watcher is refused because the job is not elastic",
+          "[drain]") {
   job running;
   drain_call call(running.target, {wire_version, {0}, {}});
   const auto answer = call.next(30s);
@@ -84,7 +86,7 @@ TEST_CASE("a job that nobody watches is not elastic, and says so", "[drain]") {
   CHECK_THAT(answer->problem, Catch::Contains("not elastic"));
 }
 
-TEST_CASE("a drain of another wire version is refused with both numbers", "[drain]") {
+TEST_CASE("a drain of another wire version is refused, and the error names that version", "[drain]") {
   job running;
   drain_call call(running.target, {wire_version + 1, {0}, {}});
   const auto answer = call.next(30s);
@@ -92,19 +94,19 @@ TEST_CASE("a drain of another wire version is refused with both numbers", "[drai
   CHECK_THAT(answer.error().text, Catch::Contains("wire version " + std::to_string(wire_version + 1)));
 }
 
-TEST_CASE("who does not know the job's secret gets no answer", "[drain]") {
+TEST_CASE("a drain call with a wrong secret fails as disconnected", "[drain]") {
   job running;
   running.target.secret = "another one";
   drain_call call(running.target, {wire_version, {0}, {}});
   const auto answer = call.next(30s);
   REQUIRE_FALSE(answer);
   CHECK(answer.error().kind == error_kind::disconnected);
-  CHECK(call.next(0s).error().kind == error_kind::disconnected); // and nothing more
+  CHECK(call.next(0s).error().kind == error_kind::disconnected); // and no further answer
 }
 
 namespace {
 
-/// Somebody at the address of the rendezvous.
+/// An impostor that listens at the address of the rendezvous.
 struct impostor {
   descriptor listener = std::move(*open_listener("127.0.0.1", 0));
   drain_call::target target{"127.0.0.1", port_of(listener), "a secret of a test", 500ms};
@@ -118,13 +120,13 @@ struct impostor {
 
 struct hostile_answer {
   const char* name;
-  /// What the impostor does with the connection, which it keeps.
+  /// The impostor's action on the connection, which stays open.
   std::function<void(const impostor&, const stranger&)> act;
   error_kind heard;
   const char* text;
 };
 
-/// It has the job's secret, takes the question, and says this.
+/// Completes the handshake with the job's secret and sends these answers.
 void answer(const impostor& attacker, const stranger& caller, const std::vector<envelope>& answers) {
   tls_session tls{std::make_shared<const tls_credentials>(attacker.target.secret), tls_side::server};
   shake_hands(caller, tls);
@@ -134,7 +136,7 @@ void answer(const impostor& attacker, const stranger& caller, const std::vector<
   REQUIRE(!tls.seal(framed, wire));
   for (std::span rest{wire}; !rest.empty(); rest = rest.subspan(std::min<std::size_t>(rest.size(), 65536)))
     if (!caller.try_to_say(rest.first(std::min<std::size_t>(rest.size(), 65536))))
-      return; // it has hung up
+      return; // the caller has hung up
 }
 
 envelope draining_of(const std::string& problem, bool all_out) {
@@ -167,7 +169,7 @@ const std::vector<hostile_answer> hostile_answers{
        caller.say(wire);
      },
      error_kind::disconnected, "secret"},
-    {"what is no answer",
+    {"a message that is no answer",
      [](auto& entry, auto& caller) { answer(entry, caller, {encode(address{}, hello{})}); },
      error_kind::precondition, "holds something else"},
     {"a refusal",
@@ -177,7 +179,8 @@ const std::vector<hostile_answer> hostile_answers{
 
 } // namespace
 
-TEST_CASE("a drain ends with the reason, whatever it is answered with", "[drain][hostile]") {
+TEST_CASE("every hostile answer to a drain ends the call with an error that states the reason",
+          "[drain][hostile]") {
   for (const hostile_answer& hostile_answer : hostile_answers) {
     DYNAMIC_SECTION(hostile_answer.name) {
       const auto before = open_descriptors();
@@ -190,7 +193,7 @@ TEST_CASE("a drain ends with the reason, whatever it is answered with", "[drain]
         REQUIRE_FALSE(heard);
         CHECK(heard.error().kind == hostile_answer.heard);
         CHECK_THAT(heard.error().text, Catch::Contains(hostile_answer.text));
-        CHECK(call.next(0s).error().kind == hostile_answer.heard); // and nothing more
+        CHECK(call.next(0s).error().kind == hostile_answer.heard); // and no further answer
         CHECK_THAT(call.next(0s).error().text, Catch::Contains(hostile_answer.text));
       }
       CHECK(open_descriptors() == before);
@@ -198,12 +201,12 @@ TEST_CASE("a drain ends with the reason, whatever it is answered with", "[drain]
   }
 }
 
-TEST_CASE("of a flood of answers to a drain two are kept, and the second must say that all are out",
+TEST_CASE("a drain call keeps two answers of a flood, and fails unless the second says that all are out",
           "[drain][hostile]") {
   const impostor attacker;
   drain_call call(attacker.target, {wire_version, {1}, {}});
   const auto caller = attacker.accept();
-  SECTION("it does not") {
+  SECTION("the second answer does not say so") {
     answer(attacker, caller, std::vector<envelope>(20'000, draining_of("", false)));
     REQUIRE(call.next(30s));
     const auto second = call.next(30s);
@@ -211,7 +214,7 @@ TEST_CASE("of a flood of answers to a drain two are kept, and the second must sa
     CHECK(second.error().kind == error_kind::precondition);
     CHECK_THAT(second.error().text, Catch::Contains("answered twice"));
   }
-  SECTION("it does") {
+  SECTION("the second answer says so") {
     answer(attacker, caller, std::vector<envelope>(20'000, draining_of("", true)));
     REQUIRE(call.next(30s));
     const auto second = call.next(30s);
@@ -219,12 +222,12 @@ TEST_CASE("of a flood of answers to a drain two are kept, and the second must sa
     CHECK(second->all_out);
     CHECK(call.next(0s).error().kind == error_kind::timed_out);
   }
-  SECTION("nobody leaves") {
+  SECTION("the first answer is a refusal") {
     answer(attacker, caller, std::vector<envelope>(20'000, draining_of("not now", false)));
     const auto first = call.next(30s);
     REQUIRE(first);
     CHECK(first->problem == "not now");
     CHECK(call.next(0s).error().kind == error_kind::timed_out);
   }
-  caller.rest(); // closed by the one that asked
+  caller.rest(); // the drain call closes the connection
 }

@@ -1,4 +1,4 @@
-// Members that give signs of life to each other, by links and in shared memory, on virtual time.
+// Heartbeats between members, over links and in shared memory, on virtual time.
 #include "actors/member/heartbeats.hpp"
 
 #include <catch2/catch.hpp>
@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::int32_t count = 4;
 
-/// Ranks 0 to 3, of which 0 and 1 are on one host, and 2 and 3 on hosts of their own. All speak with rank 0.
-class crew {
+/// Ranks 0 to 3, of which 0 and 1 are on one host, and 2 and 3 on hosts of their own. All ranks have
+/// a link to rank 0.
+class four_members {
 public:
-  /// `absent`: this rank's link has not opened yet, and so not all are connected.
-  explicit crew(bool shares_memory = true, std::int32_t absent = -1) : world_(1) {
+  /// `absent`: a rank whose link has not opened yet, so that the members are not all connected.
+  explicit four_members(bool shares_memory = true, std::int32_t absent = -1) : world_(1) {
     segment_layout layout;
     layout.members = 2;
     layout.chunk_bytes = 4096;
@@ -33,10 +34,10 @@ public:
       if (absent < 0)
         connected(rank);
     }
-    // Rank 0 took its first look before the others were there.
+    // Rank 0 made its first check before the other ranks had started.
     run(period());
   }
-  ~crew() {
+  ~four_members() {
     for (auto& member : members_) {
       for (const auto& actor : {member.router, member.root, member.beats})
         if (actor)
@@ -48,16 +49,16 @@ public:
 
   static std::chrono::nanoseconds period() { return stuck_rules{}.period(); }
   void run(std::chrono::nanoseconds time) { REQUIRE(world_.run_for(time)); }
-  /// It hears that all are connected.
+  /// Tells the rank that all members are connected.
   void connected(std::int32_t rank) {
     caf::anon_send(members_[static_cast<std::size_t>(rank)].beats, ready_atom::value);
   }
-  /// Its process makes no progress any more.
+  /// Ends the heartbeats of the rank, as if its process made no progress any more.
   void stop(std::int32_t rank) {
     caf::anon_send_exit(members_[static_cast<std::size_t>(rank)].beats, caf::exit_reason::kill);
     run(0s);
   }
-  /// As the member was told last, and as it stands for other threads.
+  /// The silent ranks that the member shows to other threads. Checks that the member's root was told the same.
   std::vector<std::int32_t> silent(std::int32_t rank) {
     auto& entry = members_[static_cast<std::size_t>(rank)];
     std::vector<std::int32_t> silent_ranks;
@@ -116,16 +117,16 @@ using ranks = std::vector<std::int32_t>;
 
 } // namespace
 
-TEST_CASE("nobody is silent while all processes make progress") {
-  crew job;
+TEST_CASE("no rank is reported silent while all processes make progress") {
+  four_members job;
   job.run(60s);
   for (std::int32_t rank = 0; rank < count; ++rank)
     CHECK(job.silent(rank).empty());
 }
 
-TEST_CASE("all members learn of a member that makes no progress, whatever host it is on") {
+TEST_CASE("all members learn of a member that makes no progress, on any host") {
   const auto stopped = GENERATE(0, 1, 2);
-  crew job;
+  four_members job;
   job.run(10s);
   job.stop(stopped);
   job.run(stuck_rules{}.minimum() - job.period());
@@ -134,14 +135,14 @@ TEST_CASE("all members learn of a member that makes no progress, whatever host i
   job.run(4 * job.period());
   for (std::int32_t rank = 0; rank < count; ++rank)
     if (rank != stopped) {
-      // Rank 0 stands between hosts: without it the others hear nothing of each other.
+      // Heartbeats between hosts pass through rank 0: without it, the other ranks hear nothing of each other.
       CAPTURE(stopped, rank);
       CHECK(job.silent(rank) == ranks{stopped});
     }
 }
 
-TEST_CASE("members that share memory say nothing to each other over links unless there is news") {
-  crew job;
+TEST_CASE("members that share memory send each other no heartbeats over links until a rank is silent") {
+  four_members job;
   job.run(1s);
   job.sent(0, 1), job.sent(1, 0), job.sent(0, 2), job.sent(2, 0);
   job.run(10s);
@@ -155,8 +156,8 @@ TEST_CASE("members that share memory say nothing to each other over links unless
   CHECK(job.sent(1, 0) == 0);
 }
 
-TEST_CASE("where members on one host share no memory, their links carry the heartbeats") {
-  crew job(false);
+TEST_CASE("links carry the heartbeats of members on one host that share no memory") {
+  four_members job(false);
   job.run(10s);
   CHECK(job.silent(0).empty());
   CHECK(job.silent(1).empty());
@@ -165,8 +166,8 @@ TEST_CASE("where members on one host share no memory, their links carry the hear
   CHECK(job.silent(0) == ranks{1});
 }
 
-TEST_CASE("who is heard for the first time long after the start has not been silent") {
-  crew job(true, 2);
+TEST_CASE("the silence of a rank is counted from the time all members are connected, not from the start") {
+  four_members job(true, 2);
   job.run(60s);
   CHECK(job.silent(0).empty());
   CHECK(job.silent(3).empty());

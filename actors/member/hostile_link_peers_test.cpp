@@ -1,4 +1,4 @@
-// The listeners of links, of a rendezvous and of a member's post, in the suite of hostile peers.
+// The link listeners of a rendezvous and of a member's message router, in the suite of hostile peers.
 #include "actors/event_loop/link_testing.hpp"
 #include "actors/member/message_router.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What is over soon is what the attack is to end by; nothing else is.
+/// Shortens only the time limit by which the attack must end; the other limits are long.
 link_settings limited(link_settings settings, job_state state, behaviour attack) {
-  // Who is in a handshake by hand is not dialled again when it was too slow.
+  // A handshake that the test carries out by hand is not dialled again if it is too slow, so its limit is longer.
   const auto soon = state == job_state::in_handshake ? 1s : 50ms;
   const bool no_hello = attack == behaviour::silence || attack == behaviour::half_a_hello;
   settings.handshakes.hello = no_hello ? std::chrono::nanoseconds(soon) : 10min;
@@ -25,16 +25,16 @@ link_settings limited(link_settings settings, job_state state, behaviour attack)
   return settings;
 }
 
-/// A listener of links: `right` listens, and `left` is the process of honest peers.
+/// An attacked listener of links: `right` listens, and `left` is the process of honest peers.
 class attacked_links : public attacked_listener {
 public:
   stranger connect() override { return stranger{port_}; }
   std::vector<std::byte> first_words() override { return hello_of(right.settings); }
   void lie(const stranger& liar) override { send_as_member(liar, lie_); }
   bool has_logged(const stranger& peer, behaviour reason) override {
-    return right.said.wait_for(peer.name(), text_of(reason));
+    return right.log_lines.wait_for(peer.name(), text_of(reason));
   }
-  std::size_t lines_logged() override { return right.said.warnings(); }
+  std::size_t lines_logged() override { return right.log_lines.warnings(); }
 
 protected:
   explicit attacked_links(job_state state, behaviour attack) : state_(state) {
@@ -42,7 +42,7 @@ protected:
   }
   virtual const char* text_of_lie() const = 0;
 
-  /// By a link of its own.
+  /// Dials a new link and sends `first` over it.
   link_id dial_by(const std::vector<envelope>& first) {
     dial(left.system.get(), "127.0.0.1", port_, left.owner(), ++last_link_, left.settings);
     opened_ = left.next<link_opened>();
@@ -52,7 +52,7 @@ protected:
   }
   void say(const envelope& message) { caf::anon_send(opened_.handle, message); }
 
-  /// Its hello is said and answered, by hand.
+  /// Sends a hello by hand and waits for the answer.
   void begin_handshake() {
     slow_ = std::make_unique<stranger>(port_);
     slow_tls_ = std::make_unique<tls_session>(right.settings.credentials, tls_side::client);
@@ -107,7 +107,7 @@ private:
 
 // ---- the rendezvous ------------------------------------------------------------------------------
 
-/// Of a job of two.
+/// The rendezvous of a job of two.
 class attacked_rendezvous final : public attacked_links {
 public:
   attacked_rendezvous(job_state state, behaviour attack) : attacked_links(state, attack) {
@@ -152,7 +152,7 @@ public:
       return;
     }
   }
-  /// And nobody is lost.
+  /// Also checks that no member is lost.
   void serve_another() override {
     dial_by({encode(address{}, drain{wire_version, {0}, {}})});
     await(wire::Envelope::Body::DRAINING, 1);
@@ -173,7 +173,7 @@ private:
   }
   void join(std::int32_t slot) { dial_by({hello_of_slot(slot)}); }
   void await_welcomes() { await(wire::Envelope::Body::WELCOME, 2); }
-  /// Who waits may hear in between who is missing.
+  /// Members that wait may also receive messages about missing members.
   void await(wire::Envelope::Body::Which kind, int count) {
     for (int got = 0; got < count;) {
       const auto heard = left.next<link_received>().message.kind();
@@ -187,9 +187,9 @@ private:
   rendezvous_service service_;
 };
 
-// ---- a member's post -----------------------------------------------------------------------------
+// ---- a member's message router -------------------------------------------------------------------
 
-/// Of rank 0, which ranks 1 and 2 call.
+/// The message router of rank 0, which ranks 1 and 2 dial.
 class attacked_router final : public attacked_links {
 public:
   attacked_router(job_state state, behaviour attack) : attacked_links(state, attack) {
@@ -274,7 +274,8 @@ private:
 
 } // namespace
 
-TEST_CASE("a listener of links withstands every hostile peer in every state, and serves the honest ones",
+TEST_CASE("a link listener withstands every hostile peer in every state and serves the honest peers",
           "[hostile]") {
-  besiege({row_of<attacked_rendezvous>("the rendezvous"), row_of<attacked_router>("a member's post")});
+  besiege(
+      {row_of<attacked_rendezvous>("the rendezvous"), row_of<attacked_router>("a member's message router")});
 }

@@ -161,7 +161,7 @@ void member_state::start_generation() {
     caf::anon_send(me, generation_broken{reason.text, reason.kind});
   };
   auto entered = [this](const set_actors& actors) {
-    worker_ = actors.worker;
+    client_ = actors.client;
     connector_ = actors.connector;
     auto& shared = *setup_.shared;
     caf::anon_send(router_,
@@ -295,8 +295,8 @@ void member_state::down(const caf::down_msg& down_message) {
 // Cutting that short would close the links without a farewell, and this member would count as lost.
 void member_state::leave(departure manner) {
   manner.submitted = setup_.shared->global->queue ? setup_.shared->global->queue->submitted() : 0;
-  if (stage_ == stage::in && worker_)
-    self->send(worker_, leave_request{std::move(manner)});
+  if (stage_ == stage::in && client_)
+    self->send(client_, leave_request{std::move(manner)});
   else if (stage_ == stage::joining)
     fail_start(shut_down());
   else if (stage_ != stage::leaving)
@@ -363,8 +363,8 @@ void member_state::over(const error& reason, bool in_order) {
   heartbeats_ = nullptr;
   give_up_neighbours(in_order);
   setup_.shared->alive = false;
-  if (worker_)
-    self->send(worker_, generation_over{reason});
+  if (client_)
+    self->send(client_, generation_over{reason});
   if (connector_)
     self->send(connector_, generation_over{reason});
   if (sets_)

@@ -123,7 +123,7 @@ private:
   caf::actor listener_;
   caf::actor tree_; ///< the supervisor of the generation's actors
   process_set_manager_actor sets_;
-  set_client_actor worker_;
+  set_client_actor client_;
   path_connector_actor connector_;
   std::set<std::int32_t> still_linked_; ///< members below in the relay tree whose links are open
   lost suspect_;                        ///< suspected loss that the rendezvous has not confirmed yet

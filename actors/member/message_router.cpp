@@ -358,7 +358,7 @@ void message_router_state::route(const envelope& message) {
     return leads() ? hand(set.address_exchange) : send_up(message);
   case wire::Envelope::Body::SCHEDULE:
     if (from_leader && present)
-      hand(set.worker);
+      hand(set.set_client);
     // The relay of this process must learn which cached ids were discarded before the members below it learn that.
     if (from_leader && message.target() < 0)
       hand(set.relay);

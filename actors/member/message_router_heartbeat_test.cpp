@@ -1,4 +1,4 @@
-// The post of rank 0, with the links to ranks 1 and 2 played by the test.
+// The message router of rank 0; the test plays the links to ranks 1 and 2.
 #include "actors/member/message_router.hpp"
 
 #include <catch2/catch.hpp>
@@ -73,7 +73,7 @@ using counts = std::map<std::int32_t, int>;
 
 } // namespace
 
-TEST_CASE("a heartbeat counts for the member at the other end of its link, in this generation alone") {
+TEST_CASE("a heartbeat counts only in its generation and only for the member at the other end of the link") {
   bench table;
   table.hear(1, encode(address{1, 0, 1}, heartbeat{}));
   table.hear(2, encode(address{1, 0, 2}, heartbeat{}));
@@ -85,7 +85,7 @@ TEST_CASE("a heartbeat counts for the member at the other end of its link, in th
   CHECK(table.closed == counts{{2, 1}});
 }
 
-TEST_CASE("what is for a neighbour goes to it alone, and to nobody where there is no link") {
+TEST_CASE("a message for a neighbour goes to its link alone, and to no link if there is none") {
   bench table;
   const auto message = encode(address{1, 0, 0}, heartbeat{});
   table.say(neighbour_message{2, message});
@@ -94,7 +94,7 @@ TEST_CASE("what is for a neighbour goes to it alone, and to nobody where there i
   CHECK(table.sent == counts{{2, 1}});
 }
 
-TEST_CASE("links to members that are given up are cut, and the others closed in order") {
+TEST_CASE("links to members that are given up are cut; closing the router closes the other links in order") {
   bench table;
   table.say(neighbours_given_up{{-1, 2, 7}});
   CHECK(table.cut == counts{{2, 1}});

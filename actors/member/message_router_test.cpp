@@ -1,5 +1,5 @@
-// The post of a member among neighbours that have the secret and break the protocol. Links are dummies that
-// only remember being closed; what is handed on goes to one dummy that stands for all actors of the process.
+// The message router of a member whose neighbours have the secret and break the protocol. The links are dummies that
+// record only that they were closed; one recorder stands for all actors of the process.
 #include "actors/member/message_router.hpp"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t generation = 4;
 
-/// Whatever is dialled never answers.
+/// A network in which no dialled address answers.
 class no_network : public link_maker {
   expected<listening> listen(const std::string&, std::uint16_t, caf::actor) override {
     return error{error_kind::unimplemented, "nobody listens here"};
@@ -33,18 +33,18 @@ struct gone {
   std::string reason;
 };
 
-/// One post, of a job in which ranks 2 and 3 are on a host of their own and rank 2 speaks for it.
+/// The message router of one rank, in a job in which ranks 2 and 3 share the second host and rank 2 is its relay.
 class bench {
 public:
   explicit bench(std::int32_t rank) : world_(1), rank_(rank) {
-    ear_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
+    recorder_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const envelope& message) { taken.push_back(message); },
               [this](const peer_gone& peer) {
                 gone_peers.push_back({peer.rank, peer.reason});
               }};
     });
     message_router_setup setup;
-    setup.member = caf::actor_cast<member_actor>(ear_);
+    setup.member = caf::actor_cast<member_actor>(recorder_);
     setup.links.simulated = std::make_shared<no_network>();
     setup.rendezvous_ip = "127.0.0.1";
     setup.log = &log_;
@@ -54,10 +54,10 @@ public:
     caf::anon_send_exit(router_, caf::exit_reason::kill);
     for (auto& [id, link] : links_)
       caf::anon_send_exit(link, caf::exit_reason::kill);
-    caf::anon_send_exit(ear_, caf::exit_reason::kill);
+    caf::anon_send_exit(recorder_, caf::exit_reason::kill);
     links_.clear();
     router_ = nullptr;
-    ear_ = nullptr;
+    recorder_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -70,11 +70,11 @@ public:
     for (auto& member : entered.members)
       member.address = "127.0.0.1:5000";
     entered.tree = std::make_shared<relay_tree>(hosts, relay_options{2, 8});
-    const auto all = caf::actor_cast<envelope_actor>(ear_);
+    const auto all = caf::actor_cast<envelope_actor>(recorder_);
     entered.global = {0, {}, all, all, all, all, all};
     tell(entered);
   }
-  /// A neighbour's link, which greets as this rank; 2: the parent's own.
+  /// Opens the link of a neighbour that greets as rank `greets_as`, or sends no greeting if that is negative.
   void link(link_id id, std::int32_t greets_as) {
     links_[id] = world_.system().spawn([this, id](caf::event_based_actor*) -> caf::behavior {
       return {[this, id](close_atom) { closed.push_back(id); }, [](const envelope&) {}};
@@ -102,12 +102,12 @@ private:
               [this](log_level, std::string_view line) { logged.emplace_back(line); }};
   simulation world_;
   const std::int32_t rank_;
-  caf::actor ear_;
+  caf::actor recorder_;
   message_router_actor router_;
   std::map<link_id, caf::actor> links_;
 };
 
-constexpr link_id from_above = 2; ///< as the message router numbers its own call
+constexpr link_id from_above = 2; ///< the number that the message router gives to the link that it dials
 
 requests ask(const std::string& name = "a") {
   requests asked;
@@ -119,7 +119,7 @@ address from(std::int32_t rank, std::uint32_t set = 0, std::uint64_t of = genera
   return {of, set, rank};
 }
 
-/// A message that no member sends, and by which link it comes to whom.
+/// A message that no correct member sends, its receiver, and the neighbour whose link brings it.
 struct hostile {
   const char* name;
   std::int32_t receiver; ///< its rank
@@ -133,7 +133,7 @@ const std::vector<hostile> all_hostile{
      "a message of rank 2 came by the link of rank 1"},
     {"requests of the leader, from below", 0, 1, [] { return encode(from(0), ask()); },
      "came by the link of rank 1"},
-    {"requests of no rank", 0, 2, [] { return encode(from(-1), ask()); }, "a message of rank -1 came"},
+    {"requests of rank -1", 0, 2, [] { return encode(from(-1), ask()); }, "a message of rank -1 came"},
     {"requests of a rank beyond the job", 0, 2, [] { return encode(from(4), ask()); },
      "a message of rank 4 came"},
     {"requests of the greatest rank", 0, 2, [] { return encode(from(INT32_MAX), ask()); },
@@ -149,7 +149,7 @@ const std::vector<hostile> all_hostile{
        return encode(from(1), greeting{wire_version, 3});
      },
      "has no place between members"},
-    {"the word that somebody is lost", 0, 1,
+    {"a report that a member is lost", 0, 1,
      [] {
        return encode(from(1), lost{generation, 3, "so I say"});
      },
@@ -157,12 +157,12 @@ const std::vector<hostile> all_hostile{
     {"a farewell", 0, 1, [] { return encode(from(1), farewell{}); }, "has no place between members"},
     {"a hello", 0, 1, [] { return encode(from(1), hello{}); }, "has no place between members"},
     {"a refusal", 0, 1, [] { return encode(from(1), refused{"go away"}); }, "has no place between members"},
-    {"the word that another rendezvous rules", 0, 1, [] { return encode(from(1), superseded{}); },
+    {"a report that another rendezvous is in charge", 0, 1, [] { return encode(from(1), superseded{}); },
      "has no place between members"},
-    {"a schedule of somebody else than the leader, from above", 2, 0,
+    {"a schedule of another rank than the leader, from above", 2, 0,
      [] { return encode(from(1), schedule{}); }, "a message of rank 1 came by the link of rank 0"},
     {"requests from above", 2, 0, [] { return encode(from(0), ask()); }, "has no place between members"},
-    {"the word that somebody is lost, from above", 2, 0,
+    {"a report that a member is lost, from above", 2, 0,
      [] {
        return encode(from(0), lost{generation, 3, "so I say"});
      },
@@ -175,8 +175,8 @@ const std::vector<hostile> all_hostile{
 
 } // namespace
 
-TEST_CASE("post: who sends what no member sends is named, its link is closed, and nothing of it is taken",
-          "[post]") {
+TEST_CASE("message router: a message that no member sends closes its link and names its sender",
+          "[message_router]") {
   for (const hostile& hostile : all_hostile) {
     DYNAMIC_SECTION(hostile.name) {
       bench process{hostile.receiver};
@@ -189,7 +189,7 @@ TEST_CASE("post: who sends what no member sends is named, its link is closed, an
       REQUIRE(process.gone_peers.size() == 1);
       CHECK(process.gone_peers[0].rank == hostile.sender);
       CHECK_THAT(process.gone_peers[0].reason, Catch::Contains(hostile.reason));
-      // Nor is what comes behind it, and it is not told twice.
+      // The router discards later messages of that link too, and reports its member only once.
       process.bring(link, above ? encode(from(0), schedule{}) : encode(from(hostile.sender), ask()));
       process.bring(link, hostile.message());
       process.end(link);
@@ -200,10 +200,11 @@ TEST_CASE("post: who sends what no member sends is named, its link is closed, an
   }
 }
 
-TEST_CASE("post: the same before the generation begins here: nothing is taken in another's name", "[post]") {
+TEST_CASE("message router: before the generation begins here, it takes no message in another rank's name",
+          "[message_router]") {
   for (const hostile& hostile : all_hostile) {
     if (hostile.sender == 0)
-      continue; // nobody is above a member before it has entered a generation
+      continue; // a member has no parent before it has entered a generation
     DYNAMIC_SECTION(hostile.name) {
       bench process{hostile.receiver};
       process.link(77, hostile.sender);
@@ -217,7 +218,8 @@ TEST_CASE("post: the same before the generation begins here: nothing is taken in
   }
 }
 
-TEST_CASE("post: what a member may send is taken, before the generation begins here and after", "[post]") {
+TEST_CASE("message router: it delivers permitted messages that arrive before or after the generation begins",
+          "[message_router]") {
   for (const bool early : {true, false}) {
     bench process{0};
     if (!early)
@@ -235,7 +237,8 @@ TEST_CASE("post: what a member may send is taken, before the generation begins h
   }
 }
 
-TEST_CASE("post: a member is heard though its link of a generation that this one missed is gone", "[post]") {
+TEST_CASE("message router: it hears a member whose earlier link, of a missed generation, has closed",
+          "[message_router]") {
   bench process{0};
   process.link(77, 1);
   process.bring(77, encode(from(1, 0, generation - 1), ask()));
@@ -247,7 +250,7 @@ TEST_CASE("post: a member is heard though its link of a generation that this one
   CHECK(process.closed.empty());
 }
 
-TEST_CASE("post: a member that sends for another generation is not heard in this one", "[post]") {
+TEST_CASE("message router: it discards messages of other generations", "[message_router]") {
   bench process{0};
   process.enter();
   process.link(77, 1);
@@ -258,15 +261,16 @@ TEST_CASE("post: a member that sends for another generation is not heard in this
   CHECK(process.closed.empty());
 }
 
-TEST_CASE("post: a flood for what has not begun here ends with the link, and its member named", "[post]") {
+TEST_CASE("message router: a flood for a set or generation not begun closes the link and names its member",
+          "[message_router]") {
   struct flood {
     const char* name;
     bool early; ///< before the generation begins here
     std::uint32_t set;
     std::uint64_t of;
   };
-  for (const flood& entry : {flood{"for a set that nobody proposed", false, 4'000'000'000, generation},
-                             flood{"for a generation that is far", false, 0, generation + 9},
+  for (const flood& entry : {flood{"for a set that was never proposed", false, 4'000'000'000, generation},
+                             flood{"for a distant generation", false, 0, generation + 9},
                              flood{"before the generation begins", true, 0, generation},
                              flood{"for a set, before the generation begins", true, 9, generation}}) {
     DYNAMIC_SECTION(entry.name) {
@@ -287,7 +291,8 @@ TEST_CASE("post: a flood for what has not begun here ends with the link, and its
   }
 }
 
-TEST_CASE("post: a greeting that cannot be closes its link and accuses nobody", "[post]") {
+TEST_CASE("message router: an impossible greeting closes its link, and no member is reported gone",
+          "[message_router]") {
   for (const bool early : {true, false})
     for (const std::int32_t claimed : {-1, 0, 3, 4, INT32_MAX, INT32_MIN}) {
       DYNAMIC_SECTION("rank " << claimed << (early ? ", before the generation begins" : "")) {
@@ -299,13 +304,13 @@ TEST_CASE("post: a greeting that cannot be closes its link and accuses nobody", 
         if (early)
           process.enter();
         CHECK(process.closed == std::vector<link_id>{77});
-        // Nor may it try the next rank.
+        // The link may not greet again as another rank.
         process.bring(77, encode(from(1), greeting{wire_version, 1}));
         process.bring(77, encode(from(1), ask()));
         CHECK(process.taken.empty());
         process.end(77);
         CHECK(process.gone_peers.empty());
-        // The true member is not shut out.
+        // The real member can still connect.
         process.link(78, 1);
         process.bring(78, encode(from(1), ask()));
         CHECK(process.taken.size() == 1);
@@ -313,14 +318,14 @@ TEST_CASE("post: a greeting that cannot be closes its link and accuses nobody", 
     }
 }
 
-TEST_CASE("post: a second link in a rank's name, another version or no greeting at all are refused",
-          "[post]") {
+TEST_CASE("message router: a second link of a rank, another wire version or a missing greeting is refused",
+          "[message_router]") {
   bench process{0};
   process.enter();
   process.link(77, 1);
   process.link(78, 1);
   CHECK(process.closed == std::vector<link_id>{78});
-  // Which of the two lies is not known: the log names both.
+  // The router cannot know which of the two links is false: the log names both.
   REQUIRE(process.logged.size() == 1);
   CHECK_THAT(process.logged[0], Catch::Contains("closing the link from 10.0.0.9:78") &&
                                     Catch::Contains("rank 1 is connected already, from 10.0.0.9:77"));

@@ -1,4 +1,5 @@
-// When a job needs MPI, and what it says where there is none. That it works is told by tests under mpirun.
+// Which jobs need MPI, and the error of a job that needs MPI but was not started by mpirun. Tests under mpirun cover
+// MPI itself.
 #include <catch2/catch.hpp>
 
 #include "actors/member/mpi_start.hpp"
@@ -18,7 +19,7 @@ settings with(std::map<std::string, std::string> given) {
   return *values;
 }
 
-std::string what_meet_says(std::map<std::string, std::string> given) {
+std::string meet_error(std::map<std::string, std::string> given) {
   auto values = with(std::move(given));
   CHECK(needs_mpi(values, {}));
   std::string secret;
@@ -28,7 +29,8 @@ std::string what_meet_says(std::map<std::string, std::string> given) {
 
 } // namespace
 
-TEST_CASE("MPI is asked only where it is needed", "[mpi]") {
+TEST_CASE("a job needs MPI only for an MPI launch without a rendezvous, or for a setting that selects MPI",
+          "[mpi]") {
   const std::string rendezvous = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
   const auto launched = [](std::int32_t size) {
     foreign_launch launch;
@@ -53,12 +55,13 @@ TEST_CASE("MPI is asked only where it is needed", "[mpi]") {
   CHECK(needs_mpi(with({{"HOROVOD_CONTROLLER", "mpi"}}), {}));
 }
 
-TEST_CASE("a process that mpirun did not start is told which setting wants it", "[mpi]") {
+TEST_CASE("a process that mpirun did not start gets an error that names the setting that needs MPI",
+          "[mpi]") {
   const std::string size = "HOROVOD_SIZE", address = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
   for (auto [name, value] : {std::pair{"FARANDOLE_CPU_PATH", "mpi"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}) {
-    const auto text = what_meet_says({{size, "2"}, {address, "127.0.0.1"}, {name, value}});
+    const auto text = meet_error({{size, "2"}, {address, "127.0.0.1"}, {name, value}});
     CHECK(text.find(std::string(name) + "=mpi") == 0);
     CHECK(text.find("mpirun -np N") != std::string::npos);
   }
-  CHECK(what_meet_says({{size, "1"}, {"FARANDOLE_CPU_PATH", "mpi"}}).empty()); // a job of one needs nobody
+  CHECK(meet_error({{size, "1"}, {"FARANDOLE_CPU_PATH", "mpi"}}).empty()); // a job of one rank needs no MPI
 }

@@ -14,7 +14,7 @@ std::string key_for(const char* path, const std::string& secret) {
 
 } // namespace
 
-TEST_CASE("objects have a key of the job's own where the data path does not authenticate them") {
+TEST_CASE("objects get a key derived from the job's secret if the data path does not authenticate them") {
   const auto key = key_for("gloo", "one secret of a job");
   CHECK(key.size() == 32);
   CHECK(key == key_for("mpi", "one secret of a job"));

@@ -65,7 +65,7 @@ operation_state_ptr announced_operations::claim(std::uint32_t id, const std::str
   auto found = id != 0 ? take(id) : take(name);
   if (found) {
     const auto claimed = found->advance(phase::queued, phase::claimed);
-    assert(claimed && "what the table holds is queued");
+    assert(claimed && "requests in the table are queued");
     static_cast<void>(claimed);
   }
   return found;

@@ -27,7 +27,7 @@ TEST_CASE("an operation is found by its name until it has an id, and by its id f
   CHECK(table.empty());
 }
 
-TEST_CASE("an operation with an id is added by it, or by its name where the leader has asked") {
+TEST_CASE("an operation with an id is found by the id, or by its name once the leader has asked for it") {
   announced_operations table;
   const auto operation = named("a");
   operation->id = 3;
@@ -38,7 +38,7 @@ TEST_CASE("an operation with an id is added by it, or by its name where the lead
   CHECK(table.take("a").get() == operation.get());
 }
 
-TEST_CASE("a failed operation is found under any key") {
+TEST_CASE("take_under_any_key finds an operation by its name, with or without an id") {
   announced_operations table;
   const auto operation = named("a");
   operation->id = 3;

@@ -40,7 +40,7 @@ std::string refusal_of(const bundle& bundle, std::vector<operation_state_ptr> op
 
 } // namespace
 
-TEST_CASE("rows that cannot be dealt out evenly go to the first members, one each") {
+TEST_CASE("a reducescatter of an uneven number of rows gives one more row to each of the first members") {
   const auto bundle = scheduled(operation::reducescatter, {{1, "", 14, {}, 0}, {2, "", 2, {}, 0}});
   auto seven = submitted(operation::reducescatter, {7, 2}),
        operation = submitted(operation::reducescatter, {1, 2});
@@ -56,7 +56,7 @@ TEST_CASE("rows that cannot be dealt out evenly go to the first members, one eac
   CHECK(moved.parts[0].input_bytes == 56);
 }
 
-TEST_CASE("an alltoall sends what its caller said, and its output comes later") {
+TEST_CASE("an alltoall sends rows by its caller's splits, and gets its output later") {
   const auto bundle = scheduled(operation::alltoall, {{1, "", 99, {}, 0}});
   auto own = submitted(operation::alltoall, {4, 3}, {3, 0, 1});
   std::vector<std::byte> memory(48);
@@ -68,14 +68,14 @@ TEST_CASE("an alltoall sends what its caller said, and its output comes later") 
   CHECK(moved.parts[0].output == nullptr);
 }
 
-TEST_CASE("an allgather's sizes come from the schedule") {
+TEST_CASE("an allgather takes its sizes from the schedule") {
   const auto bundle = scheduled(operation::allgather, {{1, "", 9, {1, 2}, 3}, {2, "", 1, {0, 1}, 1}});
   auto rows = submitted(operation::allgather, {1, 3}), none = submitted(operation::allgather, {0});
   CHECK(built(bundle_builder(0, 2), bundle, {rows, none}).gathered == sizes{12, 24, 0, 4});
   CHECK(rows->outcome.first_dims == numbers{1, 2});
 }
 
-TEST_CASE("a joined member brings nulls, where zeros can stand in for it") {
+TEST_CASE("a joined member takes part with null tensors, but only in operations that zeros do not change") {
   const auto sum = scheduled(operation::allreduce, {{1, "", 3, {}, 0}});
   auto job = bundle_builder(0, 2).build(sum, {operation_state_ptr()}, true);
   REQUIRE(job);
@@ -86,7 +86,7 @@ TEST_CASE("a joined member brings nulls, where zeros can stand in for it") {
   CHECK_THAT(refusal_of(dealt, {operation_state_ptr()}, true), Catch::Contains("deal"));
 }
 
-TEST_CASE("a schedule that does not fit what was submitted is refused") {
+TEST_CASE("a schedule that does not fit the submitted operations is refused") {
   const auto sum = scheduled(operation::allreduce, {{1, "", 3, {}, 0}});
   CHECK_THAT(refusal_of(sum, {submitted(operation::reducescatter, {3})}), Catch::Contains("reducescatter"));
   const auto deal = scheduled(operation::alltoall, {{1, "", 2, {}, 0}, {2, "", 2, {}, 0}});

@@ -19,12 +19,12 @@ ready_tensor tensor(std::uint32_t id, dtype type = dtype::float32) {
   return ready;
 }
 
-struct told {
+struct sent_schedule {
   std::int32_t rank = -1;
   schedule next_schedule;
 };
 
-/// A fusion scheduler, and what it sends.
+/// A fusion scheduler, and the schedules that it sends.
 class bench {
 public:
   explicit bench(const fusion_options& options = {}) : world_(1) {
@@ -58,7 +58,7 @@ public:
   }
   simulation& world() { return world_; }
 
-  std::vector<told> sent;
+  std::vector<sent_schedule> sent;
 
 private:
   simulation world_;
@@ -81,7 +81,7 @@ std::vector<std::uint32_t> ids(const bundle& bundle) {
 
 } // namespace
 
-TEST_CASE("what is ready goes out at once, and what piles up goes out when the lane has finished a bundle") {
+TEST_CASE("ready tensors are scheduled at once; later ones are fused when the lane has finished a bundle") {
   bench table;
   for (std::uint32_t id = 1; id <= 5; ++id)
     table.decide(ready({tensor(id)}));
@@ -96,7 +96,7 @@ TEST_CASE("what is ready goes out at once, and what piles up goes out when the l
   CHECK(table.sent.size() == 3);
 }
 
-TEST_CASE("a whole bucket goes out in one schedule, however many bundles it takes") {
+TEST_CASE("a whole bucket goes out in one schedule, even if it takes several bundles") {
   bench table;
   auto decision = ready({tensor(1), tensor(2, dtype::int64), tensor(3, dtype::float16), tensor(4)});
   decision.whole = true;
@@ -109,7 +109,7 @@ TEST_CASE("a whole bucket goes out in one schedule, however many bundles it take
   CHECK(table.sent[0].next_schedule.buckets == decision.buckets);
 }
 
-TEST_CASE("no bundle names an id that members were told to forget, or to retract") {
+TEST_CASE("no bundle names an id that members were told to forget or to retract") {
   for (const bool by_retraction : {false, true}) {
     bench table;
     for (std::uint32_t id = 1; id <= 3; ++id)
@@ -130,7 +130,7 @@ TEST_CASE("no bundle names an id that members were told to forget, or to retract
   }
 }
 
-TEST_CASE("what concerns one member goes to it alone, ahead of what is for all") {
+TEST_CASE("a schedule for one member is sent to it alone, before the schedule for all members") {
   bench table;
   auto decision = ready({tensor(1)});
   decision.refusals.push_back({2, {"a", {error_kind::aborted, "taken back"}}});
@@ -145,7 +145,7 @@ TEST_CASE("what concerns one member goes to it alone, ahead of what is for all")
   CHECK(table.sent[2].rank == -1);
 }
 
-TEST_CASE("the result of a join, and the end, come behind everything that is ready") {
+TEST_CASE("the result of a join and the end of the set come after all ready tensors") {
   bench table;
   for (std::uint32_t id = 1; id <= 3; ++id)
     table.decide(ready({tensor(id)}));
@@ -167,7 +167,7 @@ TEST_CASE("the result of a join, and the end, come behind everything that is rea
   CHECK(table.sent.size() == 4);
 }
 
-TEST_CASE("the cycle time holds a tensor back that long and no longer") {
+TEST_CASE("a tensor is held back for the cycle time and no longer") {
   fusion_options options;
   options.cycle_time = 5ms;
   bench table(options);

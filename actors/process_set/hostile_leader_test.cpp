@@ -1,5 +1,5 @@
-// A leader that has the job's secret and tells its members what no leader tells: the member's root hears that
-// the generation cannot go on, and that the leader is at fault.
+// A leader that has the job's secret and sends its members messages that no correct leader sends: the member's root
+// learns that the generation cannot go on, and that the leader is at fault.
 #include <catch2/catch.hpp>
 
 #include <future>
@@ -17,11 +17,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 3 of four on one host, which is in none of the sets here.
-class keeper_bench {
+/// The process-set manager of rank 3 of four on one host; the rank is in none of the sets here.
+class manager_bench {
 public:
-  keeper_bench() : world_(1) {
-    ear_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
+  manager_bench() : world_(1) {
+    recorder_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const generation_broken& event) { broken.push_back(event.reason); }};
     });
     shared->rank = 3;
@@ -31,15 +31,15 @@ public:
     set_setup pattern;
     pattern.shared = shared;
     pattern.generation = 1;
-    pattern.member = caf::actor_cast<member_actor>(ear_);
-    pattern.router = caf::actor_cast<message_router_actor>(ear_);
-    keeper_ = world_.system().spawn(process_set_manager, pattern);
+    pattern.member = caf::actor_cast<member_actor>(recorder_);
+    pattern.router = caf::actor_cast<message_router_actor>(recorder_);
+    manager_ = world_.system().spawn(process_set_manager, pattern);
   }
-  ~keeper_bench() {
-    caf::anon_send_exit(keeper_, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(ear_, caf::exit_reason::kill);
-    keeper_ = nullptr;
-    ear_ = nullptr;
+  ~manager_bench() {
+    caf::anon_send_exit(manager_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(recorder_, caf::exit_reason::kill);
+    manager_ = nullptr;
+    recorder_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -59,39 +59,39 @@ public:
 private:
   template <class Message>
   void tell(const Message& message) {
-    caf::anon_send(keeper_, message);
+    caf::anon_send(manager_, message);
     REQUIRE(world_.run_until_quiet());
   }
 
   simulation world_;
-  caf::actor ear_;
-  process_set_manager_actor keeper_;
+  caf::actor recorder_;
+  process_set_manager_actor manager_;
 };
 
 } // namespace
 
-TEST_CASE("a process set that starts by a number that has been used ends the generation", "[hostile]") {
-  keeper_bench keeper_bench;
-  keeper_bench.begin(1, 1);
-  keeper_bench.begin(2, 2);
-  REQUIRE(keeper_bench.broken.empty());
-  SECTION("of a set that runs") {
-    keeper_bench.begin(2, 3);
+TEST_CASE("a process set that starts under a set number already used ends the generation", "[hostile]") {
+  manager_bench bench;
+  bench.begin(1, 1);
+  bench.begin(2, 2);
+  REQUIRE(bench.broken.empty());
+  SECTION("the number of a running set") {
+    bench.begin(2, 3);
   }
-  SECTION("of a set that has started anew") {
-    keeper_bench.restart(1, 3);
-    REQUIRE(keeper_bench.broken.empty());
-    keeper_bench.begin(1, 3);
+  SECTION("the number of a set that was restarted") {
+    bench.restart(1, 3);
+    REQUIRE(bench.broken.empty());
+    bench.begin(1, 3);
   }
-  SECTION("by starting anew") {
-    keeper_bench.restart(1, 2);
+  SECTION("the number of another set, in a restart") {
+    bench.restart(1, 2);
   }
-  REQUIRE(keeper_bench.broken.size() == 1);
-  CHECK_THAT(keeper_bench.broken[0], Catch::Contains("the leader (rank 0) broke the protocol"));
-  CHECK(keeper_bench.shared->sets.ranks().count(3) == 0);
+  REQUIRE(bench.broken.size() == 1);
+  CHECK_THAT(bench.broken[0], Catch::Contains("the leader (rank 0) broke the protocol"));
+  CHECK(bench.shared->sets.ranks().count(3) == 0);
 }
 
-TEST_CASE("path addresses that come a second time break the set, and the paths stay as they are",
+TEST_CASE("path addresses that arrive a second time break the set, and its paths stay unchanged",
           "[hostile]") {
   loop_system system;
   caf::scoped_actor router(system.get());

@@ -30,22 +30,22 @@ inline address from(std::int32_t rank) {
 /// One actor under test, on the leader or a relay, and a recorder of its messages.
 class bench {
 public:
-  using maker = std::function<envelope_actor(caf::actor_system& system, const caf::actor& ear)>;
+  using maker = std::function<envelope_actor(caf::actor_system& system, const caf::actor& recorder)>;
 
   explicit bench(const maker& make) : world_(1) {
-    ear_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
+    recorder_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const negotiation_result_message& message) { results.push_back(*message.decided); },
               [this](const envelope& message) { sent.push_back(message); },
               [this](const bundle_finished& message) { finished.push_back(message.sequence); },
               [this](const member_fault& fault) { faults.push_back(fault); }};
     });
-    tested_ = make(world_.system(), ear_);
+    tested_ = make(world_.system(), recorder_);
   }
   ~bench() {
     caf::anon_send_exit(tested_, caf::exit_reason::kill);
-    caf::anon_send_exit(ear_, caf::exit_reason::kill);
+    caf::anon_send_exit(recorder_, caf::exit_reason::kill);
     tested_ = nullptr;
-    ear_ = nullptr;
+    recorder_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -66,7 +66,7 @@ public:
 
 private:
   simulation world_;
-  caf::actor ear_;
+  caf::actor recorder_;
   envelope_actor tested_;
 };
 

@@ -30,12 +30,12 @@ envelope_actor::behavior_type trap(envelope_actor::pointer self, envelope_actor 
 envelope_actor* route_of(const std::string& actor, set_entered& routes) {
   if (actor == "negotiator")
     return &routes.negotiator;
-  if (actor == "introducer")
+  if (actor == "address_exchange")
     return &routes.address_exchange;
   if (actor == "relay")
     return &routes.relay;
-  if (actor == "worker")
-    return &routes.worker;
+  if (actor == "set_client")
+    return &routes.set_client;
   return actor == "path_connector" ? &routes.connector : nullptr;
 }
 
@@ -85,7 +85,7 @@ expected<std::shared_ptr<injected_fault>> read_fault(std::string_view text) {
   if (!good)
     return error{error_kind::invalid_argument,
                  "FARANDOLE_TEST_FAULT: \"" + std::string(text) +
-                     "\" is no fault; write set=1,rank=0,actor=worker,message=3"};
+                     "\" is no fault; write set=1,rank=0,actor=set_client,message=3"};
   return fault;
 }
 

@@ -20,7 +20,7 @@ struct set_entered;
 struct injected_fault {
   std::uint32_t set = 1; ///< id
   std::int32_t rank = 0; ///< global, of the process in which it happens
-  /// The actor that fails: negotiator, scheduler, introducer (the address exchange), relay, worker (the set client)
+  /// The actor that fails: negotiator, scheduler, address_exchange, relay, set_client
   /// or path_connector.
   std::string actor;
   /// The actor whose messages are counted; not the scheduler, which receives none from other members.
@@ -37,7 +37,7 @@ using injected_faults = std::vector<std::shared_ptr<injected_fault>>;
 void inject(const injected_faults& faults, caf::actor_system& system, std::uint32_t set, std::int32_t rank,
             const caf::actor_addr& scheduler, set_entered& routes);
 
-/// Parses "set=1,rank=0,actor=worker,at=worker,message=3,times=1"; semicolons separate several faults.
+/// Parses "set=1,rank=0,actor=set_client,at=set_client,message=3,times=1"; semicolons separate several faults.
 expected<injected_faults> read_faults(std::string_view text);
 
 } // namespace farandole

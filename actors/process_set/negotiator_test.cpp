@@ -13,27 +13,27 @@ using farandole::testing::simulation;
 
 namespace {
 
-/// A negotiator of two members in generation 3, what it decides and whom it blames.
+/// A negotiator of two members in generation 3, its results, and the members that it reports as faulty.
 class bench {
 public:
   bench() : world_(1) {
     auto& system = world_.system();
-    ear_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
+    recorder_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const negotiation_result_message& message) { results.push_back(*message.decided); },
               [this](const member_fault& fault) { faults.push_back(fault); }};
     });
     negotiation_options options;
     options.members = {0, 1};
     options.inline_bytes = 64;
-    negotiator_ =
-        system.spawn(negotiator, set_place{3, 0, 0}, options, caf::actor_cast<fusion_scheduler_actor>(ear_),
-                     caf::actor_cast<member_watcher_actor>(ear_));
+    negotiator_ = system.spawn(negotiator, set_place{3, 0, 0}, options,
+                               caf::actor_cast<fusion_scheduler_actor>(recorder_),
+                               caf::actor_cast<member_watcher_actor>(recorder_));
   }
   ~bench() {
     caf::anon_send_exit(negotiator_, caf::exit_reason::kill);
-    caf::anon_send_exit(ear_, caf::exit_reason::kill);
+    caf::anon_send_exit(recorder_, caf::exit_reason::kill);
     negotiator_ = nullptr;
-    ear_ = nullptr;
+    recorder_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -57,7 +57,7 @@ public:
 
 private:
   simulation world_;
-  caf::actor ear_;
+  caf::actor recorder_;
   negotiator_actor negotiator_;
 };
 
@@ -67,7 +67,7 @@ requests ask(std::string name) {
   return batch;
 }
 
-/// The same tensor again, a scalar, with its value.
+/// A request by id for a scalar, with its value.
 requests again(std::uint32_t id, float value) {
   requests batch;
   batch.ids = {id};
@@ -80,7 +80,7 @@ requests again(std::uint32_t id, float value) {
 
 } // namespace
 
-TEST_CASE("the negotiator passes on what is decided, and nothing while nothing is") {
+TEST_CASE("the negotiator sends a result once all members have requested a tensor, and none before") {
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   CHECK(table.results.empty());
@@ -90,7 +90,7 @@ TEST_CASE("the negotiator passes on what is decided, and nothing while nothing i
   CHECK(table.faults.empty());
 }
 
-TEST_CASE("messages of another generation or set count for nothing") {
+TEST_CASE("the negotiator ignores messages of another generation or set") {
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   table.hear(encode({2, 0, 1}, ask("a")));
@@ -100,7 +100,7 @@ TEST_CASE("messages of another generation or set count for nothing") {
   CHECK(table.faults.empty());
 }
 
-TEST_CASE("who sends what cannot be read, or may not be sent, is told to the parent, and the others go on") {
+TEST_CASE("the negotiator reports the sender of an invalid message to its parent and serves the others") {
   bench table;
   table.hear(encode({3, 0, 1}, schedule{}));
   REQUIRE(table.faults.size() == 1);
@@ -114,7 +114,7 @@ TEST_CASE("who sends what cannot be read, or may not be sent, is told to the par
   CHECK(table.results.size() == 1);
 }
 
-TEST_CASE("a small tensor that both members send with its id comes back reduced, without a bundle") {
+TEST_CASE("a small tensor that both members send with its id is returned reduced, without a bundle") {
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   table.hear(encode({3, 0, 1}, ask("a")));
@@ -131,7 +131,7 @@ TEST_CASE("a small tensor that both members send with its id comes back reduced,
   CHECK(table.faults.empty());
 }
 
-TEST_CASE("who breaks the rules of inline tensors is told to the parent") {
+TEST_CASE("a member that breaks the rules of inline tensors is reported to the parent") {
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   table.hear(encode({3, 0, 1}, ask("a")));
@@ -157,7 +157,7 @@ TEST_CASE("who breaks the rules of inline tensors is told to the parent") {
   CHECK_THAT(table.faults[0].reason, Catch::Contains(part));
 }
 
-TEST_CASE("the negotiator tells who is late") {
+TEST_CASE("the negotiator reports the ranks that have not requested a tensor within the limit") {
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   table.world().run_for(61s);

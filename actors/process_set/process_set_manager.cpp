@@ -177,8 +177,8 @@ void process_set_manager_state::fail_if_over(std::uint32_t number) {
   auto& entry = running_.at(number);
   if (!entry.reason || !entry.last_heard || !entry.ready)
     return;
-  if (entry.actors->worker)
-    self->send(entry.actors->worker, generation_over{entry.reason});
+  if (entry.actors->client)
+    self->send(entry.actors->client, generation_over{entry.reason});
   else
     gone(number);
 }
@@ -233,8 +233,8 @@ void process_set_manager_state::end(const error& reason) {
   for (auto number : failed)
     abandon(number, reason);
   for (auto& [number, running_set] : running_) {
-    if (running_set.actors->worker)
-      self->send(running_set.actors->worker, generation_over{reason});
+    if (running_set.actors->client)
+      self->send(running_set.actors->client, generation_over{reason});
     if (running_set.actors->connector)
       self->send(running_set.actors->connector, generation_over{reason});
   }
@@ -242,8 +242,8 @@ void process_set_manager_state::end(const error& reason) {
 
 void process_set_manager_state::ask_about(const processes_silent& report) {
   for (auto& [number, running_set] : running_)
-    if (running_set.actors->worker)
-      self->send(running_set.actors->worker, report);
+    if (running_set.actors->client)
+      self->send(running_set.actors->client, report);
 }
 
 void process_set_manager_state::down(const caf::down_msg& down_message) {

@@ -1,5 +1,4 @@
-// What a relay of a process set is told, from below and from above, by members that have the job's secret and
-// send what no member sends.
+// Hostile messages to a relay of a process set, from below and from above, by members that have the job's secret.
 #include "actors/process_set/hostile_members_testing.hpp"
 #include "actors/process_set/relay_actor.hpp"
 
@@ -9,15 +8,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Of rank 4, which speaks for 5 and for 8, which speaks for 9.
-envelope_actor a_relay(caf::actor_system& system, const caf::actor& ear) {
+/// The relay on rank 4, with rank 5 and the relay on rank 8 below it; rank 9 is below rank 8.
+envelope_actor a_relay(caf::actor_system& system, const caf::actor& recorder) {
   relay_actor_setup setup;
   setup.self = from(4);
   setup.members = 6;
   setup.rules.ranks = {4, 5, 8, 9};
   setup.rules.branches = {{8, {8, 9}}};
-  setup.router = caf::actor_cast<envelope_actor>(ear);
-  setup.watcher = caf::actor_cast<member_watcher_actor>(ear);
+  setup.router = caf::actor_cast<envelope_actor>(recorder);
+  setup.watcher = caf::actor_cast<member_watcher_actor>(recorder);
   return caf::actor_cast<envelope_actor>(system.spawn(relay_behaviour, std::move(setup)));
 }
 
@@ -29,14 +28,14 @@ schedule planning(std::vector<bucket> buckets) {
 
 std::vector<hostile> false_requests_below_a_relay() {
   return {
-      {"requests of a rank beside the set", 7, [] { return encode(from(7), ask("a")); },
+      {"requests of a rank outside the set", 7, [] { return encode(from(7), ask("a")); },
        "it is not in this process set"},
       {"requests of rank -1", -1, [] { return encode(from(-1), ask("a")); }, "it is not in this process set"},
       {"id 0", 5, [] { return encode(from(5), with([](auto& r) { r.ids = {0}; })); }, "id"},
-      {"a bucket that nobody planned", 5,
+      {"a bucket that was not planned", 5,
        [] { return encode(from(5), with([](auto& r) { r.buckets = {7}; })); },
-       "a bucket that nobody planned"},
-      {"gathered by who is no relay", 5, [] { return encode(from(5), gathered{}); }, "not below it"},
+       "a bucket that was not planned"},
+      {"gathered by a rank that is no relay", 5, [] { return encode(from(5), gathered{}); }, "not below it"},
       {"gathered for a rank that is not below", 8,
        [] { return encode(from(8), gathering([](auto& g) {
                             g.apart = {{5, ask("a")}};
@@ -76,7 +75,7 @@ std::vector<hostile> false_requests_below_a_relay() {
          return encode(from(0), plan);
        },
        "no member"},
-      {"a schedule that forgets what nobody was given", 0,
+      {"a schedule that forgets ids that were never assigned", 0,
        [] {
          schedule plan;
          plan.forget = {1, 2, UINT32_MAX};
@@ -90,7 +89,7 @@ std::vector<hostile> false_requests_below_a_relay() {
 
 } // namespace
 
-TEST_CASE("a relay actor: what no member sends names its sender, and what the others ask for goes up",
+TEST_CASE("relay actor: a hostile message names its sender, and the others' requests go to the leader",
           "[hostile]") {
   withstands(
       a_relay, foreign_messages(5) + false_requests_below_a_relay(),

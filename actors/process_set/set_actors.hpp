@@ -17,7 +17,7 @@ struct set_actors {
   negotiator_actor negotiator;
   envelope_actor address_exchange;
   path_connector_actor connector;
-  set_client_actor worker;
+  set_client_actor client;
   relay_actor relay;
 
   /// The routes for the message router.

@@ -1,18 +1,18 @@
-// A worker among actors that only listen: what it tells the leader of tensors that are in a bucket, and when.
+// The requests of a set client for tensors in a bucket, and their times. The other actors only record messages.
 #include <catch2/catch.hpp>
 
 #include "actors/process_set/set_client_testing.hpp"
 
 using namespace farandole;
 using namespace std::chrono_literals;
-using farandole::testing::worker_bench;
+using farandole::testing::set_client_bench;
 
 namespace {
 
-/// A worker that knows "a" and "b" as 1 and 2, in bucket 5, for 20 ms.
-class bench : public worker_bench {
+/// A set client that knows "a" and "b" as ids 1 and 2, in bucket 5 with a wait of 20 ms.
+class bench : public set_client_bench {
 public:
-  bench() : worker_bench(setup()) {
+  bench() : set_client_bench(setup()) {
     submit("a");
     submit("b");
     schedule plan;
@@ -24,7 +24,7 @@ public:
   }
 
   operation_state_ptr submit(const std::string& name, operation kind = operation::allreduce) {
-    return worker_bench::submit(name, scalar(kind));
+    return set_client_bench::submit(name, scalar(kind));
   }
   void withdraw(operation_state& operation) {
     queue().withdraw(operation);
@@ -46,7 +46,7 @@ using ids = std::vector<std::uint32_t>;
 
 } // namespace
 
-TEST_CASE("a member says a bucket when it is ready for all of it, step after step") {
+TEST_CASE("a member requests a bucket once all its tensors are ready, in every step") {
   bench table;
   for (int step = 0; step < 3; ++step) {
     table.submit(step == 1 ? "a" : "b");
@@ -64,7 +64,7 @@ TEST_CASE("a member says a bucket when it is ready for all of it, step after ste
   }
 }
 
-TEST_CASE("a member that goes no further tells what it is ready for after a while") {
+TEST_CASE("a member requests the ready tensors of an incomplete bucket after the bucket's wait") {
   bench table;
   table.submit("a");
   table.world().run_for(19ms);
@@ -77,7 +77,7 @@ TEST_CASE("a member that goes no further tells what it is ready for after a whil
   CHECK(table.sent[1].ids == ids{2});
 }
 
-TEST_CASE("what a member takes back, and its leaving, come behind what it had kept") {
+TEST_CASE("a withdrawal or a leave is sent together with the requests held back for a bucket") {
   bench table;
   const auto operation = table.submit("a");
   table.withdraw(*operation);
@@ -93,7 +93,7 @@ TEST_CASE("what a member takes back, and its leaving, come behind what it had ke
   CHECK(other.sent[0].leaves);
 }
 
-TEST_CASE("a join comes behind what a member had kept") {
+TEST_CASE("a join is sent together with the requests held back for a bucket") {
   bench table;
   table.submit("a");
   table.submit("join.noname", operation::join);
@@ -102,7 +102,7 @@ TEST_CASE("a join comes behind what a member had kept") {
   CHECK(table.sent[0].join);
 }
 
-TEST_CASE("what was kept for a bucket goes to the leader when that is dissolved") {
+TEST_CASE("requests held back for a bucket go to the leader when the bucket is dissolved") {
   bench table;
   table.submit("a");
   schedule plan;

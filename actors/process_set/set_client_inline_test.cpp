@@ -1,4 +1,4 @@
-// A worker whose small tensors travel with the requests for them.
+// A set client whose small tensors travel with their requests.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -6,7 +6,7 @@
 #include "actors/process_set/set_client_testing.hpp"
 
 using namespace farandole;
-using farandole::testing::worker_bench;
+using farandole::testing::set_client_bench;
 
 namespace {
 
@@ -18,10 +18,10 @@ inline_value value_of(std::uint32_t id, float value) {
   return entry;
 }
 
-/// A worker that knows "a" as 7, and sends tensors of up to 4 bytes inline, two to a message.
-class bench : public worker_bench {
+/// A set client that knows "a" as 7, and sends tensors of up to 4 bytes inline, two to a message.
+class bench : public set_client_bench {
 public:
-  bench() : worker_bench(setup()) {
+  bench() : set_client_bench(setup()) {
     float first = 0;
     submit("a", scalar(), &first);
     schedule plan;
@@ -44,11 +44,11 @@ private:
 
 } // namespace
 
-TEST_CASE("a small tensor with an id is sent with its request, and ends with the leader's result") {
+TEST_CASE("a small tensor with an id is sent with its request, and completes with the leader's result") {
   bench table;
   for (float step = 1; step < 4; ++step) {
     float value = step;
-    const auto operation = table.submit("a", worker_bench::scalar(), &value);
+    const auto operation = table.submit("a", set_client_bench::scalar(), &value);
     REQUIRE(table.sent.size() == 1);
     CHECK(table.sent[0].ids == std::vector{number});
     CHECK(table.sent[0].values == std::vector{value_of(number, step)});
@@ -63,10 +63,10 @@ TEST_CASE("a small tensor with an id is sent with its request, and ends with the
   CHECK(table.broken.empty());
 }
 
-TEST_CASE("a tensor that was sent inline is moved in a bundle where the leader says so") {
+TEST_CASE("a tensor that was sent inline is moved in a bundle if the leader schedules one") {
   bench table;
   float value = 1;
-  const auto operation = table.submit("a", worker_bench::scalar(), &value);
+  const auto operation = table.submit("a", set_client_bench::scalar(), &value);
   schedule plan;
   bench::moving(plan, {number});
   plan.bundles.back().sequence = 1;
@@ -78,7 +78,7 @@ TEST_CASE("a tensor that was sent inline is moved in a bundle where the leader s
 TEST_CASE("a tensor whose id is not known yet is not sent inline") {
   bench table;
   float value = 1;
-  table.submit("b", worker_bench::scalar(), &value);
+  table.submit("b", set_client_bench::scalar(), &value);
   REQUIRE(table.sent.size() == 1);
   CHECK(table.sent[0].full.size() == 1);
   CHECK(table.sent[0].values.empty());
@@ -95,7 +95,7 @@ TEST_CASE("a result that this member cannot use ends the generation") {
   }
   SECTION("of another size") {
     float value = 3;
-    const auto operation = table.submit("a", worker_bench::scalar(), &value);
+    const auto operation = table.submit("a", set_client_bench::scalar(), &value);
     plan.results = {{number, std::vector<std::byte>(8)}};
     table.hear(plan);
     REQUIRE(table.broken.size() == 1);

@@ -1,22 +1,22 @@
-// A worker whose operations wait for a member that makes no progress, on virtual time.
+// A set client whose operations wait for a member that makes no progress, on virtual time.
 #include <catch2/catch.hpp>
 
 #include "actors/process_set/set_client_testing.hpp"
 
 using namespace farandole;
 using namespace std::chrono_literals;
-using farandole::testing::worker_bench;
+using farandole::testing::set_client_bench;
 
 namespace {
 
-/// A worker of a process set that needs ranks 0 and 2.
-class bench : public worker_bench {
+/// The set client of a process set that depends on ranks 0 and 2.
+class bench : public set_client_bench {
 public:
-  bench() : worker_bench(setup()) {}
+  bench() : set_client_bench(setup()) {}
 
-  void submit() { worker_bench::submit("a", scalar()); }
+  void submit() { set_client_bench::submit("a", scalar()); }
   void end_all() { tell(generation_over{{error_kind::shut_down, "over"}}); }
-  /// This rank has been silent for an hour, and stays so for this time.
+  /// Reports that the rank has been silent for an hour, and repeats the report during `time`.
   void silent(std::int32_t rank, std::chrono::nanoseconds time) {
     for (auto passed = 0ns; passed < time; passed += period) {
       tell(processes_silent{{{rank, 1h}}});
@@ -38,7 +38,7 @@ private:
 
 } // namespace
 
-TEST_CASE("an operation that waits for a silent member fails with the operation timeout, and not before") {
+TEST_CASE("an operation that waits for a silent member is reported after the operation timeout, not before") {
   bench table;
   table.submit();
   table.silent(0, 8s);
@@ -48,7 +48,7 @@ TEST_CASE("an operation that waits for a silent member fails with the operation 
   CHECK(table.held_up_by.front() == 0);
 }
 
-TEST_CASE("no operation is held up by a member that its set does not need, nor where none waits") {
+TEST_CASE("a silent member is not reported if no operation waits, or if the set does not depend on it") {
   bench table;
   table.silent(0, 1h);
   CHECK(table.held_up_by.empty());
@@ -57,18 +57,18 @@ TEST_CASE("no operation is held up by a member that its set does not need, nor w
   CHECK(table.held_up_by.empty());
 }
 
-TEST_CASE("only the time in which somebody is silent counts") {
+TEST_CASE("only the time in which a member is silent counts towards the operation timeout") {
   bench table;
   table.submit();
   table.silent(2, 7s);
-  REQUIRE(table.world().run_for(1h)); // it makes progress again
+  REQUIRE(table.world().run_for(1h)); // the rank makes progress again
   table.silent(2, 7s);
   CHECK(table.held_up_by.empty());
   table.silent(2, 2s);
   CHECK_FALSE(table.held_up_by.empty());
 }
 
-TEST_CASE("what has ended is held up by nobody") {
+TEST_CASE("an operation that has ended is not reported as held up") {
   bench table;
   table.submit();
   table.silent(2, 7s);

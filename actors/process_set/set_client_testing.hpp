@@ -18,10 +18,10 @@
 namespace farandole::testing {
 
 /// A member of a set of two. Its lane settles every job at once.
-class worker_bench {
+class set_client_bench {
 public:
   /// `setup` has the particular parts of a test; the other actors and the submission queue are made here.
-  explicit worker_bench(set_client_setup setup) : world_(1) {
+  explicit set_client_bench(set_client_setup setup) : world_(1) {
     auto& system = world_.system();
     router_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const envelope& message) {
@@ -39,20 +39,20 @@ public:
     });
     queue_ = std::make_shared<farandole::submission_queue>(
         static_cast<std::int32_t>(setup.self.set), 2, 65536,
-        [this] { caf::anon_send(worker_, doorbell_atom::value); });
+        [this] { caf::anon_send(client_, doorbell_atom::value); });
     setup.queue = queue_;
     setup.router = caf::actor_cast<envelope_actor>(router_);
     setup.connector = caf::actor_cast<path_connector_actor>(lane_);
     setup.member = caf::actor_cast<set_client_watcher_actor>(member_);
     from_leader_ = {setup.self.generation, setup.self.set, 0};
-    worker_ = system.spawn(set_client, std::move(setup));
+    client_ = system.spawn(set_client, std::move(setup));
   }
-  ~worker_bench() {
+  ~set_client_bench() {
     queue_->close();
-    for (const auto& actor : {router_, lane_, member_, caf::actor_cast<caf::actor>(worker_)})
+    for (const auto& actor : {router_, lane_, member_, caf::actor_cast<caf::actor>(client_)})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
     router_ = lane_ = member_ = nullptr;
-    worker_ = nullptr;
+    client_ = nullptr;
     world_.run_until_idle();
   }
 
@@ -83,7 +83,7 @@ public:
   void hear(const schedule& plan) { tell(encode(from_leader_, plan)); }
   template <class Message>
   void tell(const Message& message) {
-    caf::anon_send(worker_, message);
+    caf::anon_send(client_, message);
     world_.run_until_quiet();
   }
   simulation& world() { return world_; }
@@ -99,7 +99,7 @@ private:
   caf::actor lane_;
   caf::actor member_;
   std::shared_ptr<farandole::submission_queue> queue_;
-  set_client_actor worker_;
+  set_client_actor client_;
   address from_leader_;
 };
 

@@ -19,7 +19,7 @@ constexpr std::chrono::microseconds retry_interval{50};
 error started_anew(std::uint32_t id, const std::string& reason) {
   return {error_kind::disconnected,
           "process set " + std::to_string(id) + " was started anew, because a part of it failed " + reason +
-              "; what was pending in it has failed on all its ranks, and the set goes on: this operation "
+              "; its pending operations have failed on all its ranks, and the set goes on: this operation "
               "may be submitted again",
           id};
 }

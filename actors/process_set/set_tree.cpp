@@ -308,13 +308,13 @@ struct growing_tree {
       settings.log->warning(setup.rules.shutdown_setting + " is ignored: it is not longer than " +
                             setup.rules.warning_setting);
     setup.negotiator = actors.negotiator;
-    setup.worker = actors.worker;
+    setup.client = actors.client;
     setup.member = settings.member;
     setup.log = settings.log;
     return caf::actor_cast<caf::actor>(parent->spawn(stall_watch, std::move(setup)));
   }
 
-  caf::actor start_worker(caf::event_based_actor* parent) {
+  caf::actor start_client(caf::event_based_actor* parent) {
     auto size = static_cast<std::int32_t>(settings.ranks().size());
     settings.place->queue = std::make_shared<submission_queue>(
         settings.place->id, size, queue_capacity,
@@ -360,9 +360,9 @@ struct growing_tree {
       };
     }
     setup.log = settings.log;
-    actors.worker = parent->spawn(set_client, std::move(setup));
-    *bell = actors.worker;
-    return caf::actor_cast<caf::actor>(actors.worker);
+    actors.client = parent->spawn(set_client, std::move(setup));
+    *bell = actors.client;
+    return caf::actor_cast<caf::actor>(actors.client);
   }
 };
 
@@ -418,13 +418,13 @@ supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_ac
   if (setup.leads()) {
     child("fusion scheduler", &growing_tree::start_scheduler);
     child("negotiator", &growing_tree::start_negotiator);
-    child("introducer", &growing_tree::start_address_exchange);
+    child("address exchange", &growing_tree::start_address_exchange);
   }
   if (setup.relays())
     child("relay", &growing_tree::start_relay);
   if (setup.takes_part()) {
     child("path_connector", &growing_tree::start_connector);
-    child("worker", &growing_tree::start_worker);
+    child("set client", &growing_tree::start_client);
   }
   if (!setup.settings.flag(setting::stall_check_disable) && stalls_of(setup).warning.count() > 0 &&
       (setup.leads() || setup.takes_part()))

@@ -46,7 +46,7 @@ error split_exchange::answer(std::string_view name, std::size_t row_bytes, work&
       return {error_kind::unknown, printable_name(name) + ": rank " + std::to_string(rank) +
                                        " of the set says that it sends " + std::to_string(heard.rows) +
                                        " rows here and at most " + std::to_string(heard.limit) +
-                                       " to anybody, which cannot be"};
+                                       " to any rank, which is a contradiction"};
     all += heard.rows;
     longest = std::max(longest, heard.limit);
     received_.push_back(heard.rows);

@@ -11,10 +11,10 @@ using sizes = std::vector<std::size_t>;
 
 namespace {
 
-/// The members of a set and a path between them that does alltoall as path.hpp tells it.
-class crowd {
+/// The members of a set, and a path between them that carries out alltoall as path.hpp defines it.
+class exchanging_members {
 public:
-  explicit crowd(const std::vector<numbers>& splits) {
+  explicit exchanging_members(const std::vector<numbers>& splits) {
     for (const auto& own : splits)
       exchanges_.emplace_back(own);
     for (auto& exchange : exchanges_)
@@ -23,7 +23,7 @@ public:
       receive(receiver);
   }
 
-  /// Puts other words into what `receiver` heard from `sender`: rows for it, and most rows for anybody.
+  /// Replaces the words that `receiver` got from `sender`: the rows for `receiver`, and the most rows for any member.
   void lie(std::size_t sender, std::size_t receiver, std::int64_t rows, std::int64_t limit) {
     const std::int64_t words[] = {rows, limit};
     std::memcpy(questions_[receiver].parts[0].output + sender * sizeof words, words, sizeof words);
@@ -60,8 +60,8 @@ private:
 
 } // namespace
 
-TEST_CASE("after the exchange every member knows what comes to it, and all know the longest piece") {
-  crowd members({{1, 0, 4}, {2, 2, 2}, {0, 0, 0}});
+TEST_CASE("after the exchange, every member knows the rows it receives and the size of the longest piece") {
+  exchanging_members members({{1, 0, 4}, {2, 2, 2}, {0, 0, 0}});
   const std::vector<numbers> rows{{1, 2, 0}, {0, 2, 0}, {4, 2, 0}};
   for (std::size_t member = 0; member < 3; ++member) {
     REQUIRE_FALSE(members.answer(member, 12));
@@ -74,8 +74,8 @@ TEST_CASE("after the exchange every member knows what comes to it, and all know 
   }
 }
 
-TEST_CASE("the question has sixteen bytes for each member, the same everywhere") {
-  crowd members({{0, 0}, {5, 1}});
+TEST_CASE("every member sends sixteen bytes to each member in the split exchange") {
+  exchanging_members members({{0, 0}, {5, 1}});
   for (std::size_t member = 0; member < 2; ++member) {
     const auto& question = members.question(member);
     CHECK(question.operation == operation::alltoall);
@@ -86,26 +86,26 @@ TEST_CASE("the question has sixteen bytes for each member, the same everywhere")
   }
 }
 
-TEST_CASE("a member of one deals its rows out to itself") {
-  crowd alone(std::vector<numbers>{{3}});
+TEST_CASE("the only member of a set sends its rows to itself") {
+  exchanging_members alone(std::vector<numbers>{{3}});
   REQUIRE_FALSE(alone.answer(0, 8));
   CHECK(alone.rows(0) == numbers{3});
   CHECK(alone.bundle(0).received == sizes{24});
   CHECK(alone.bundle(0).longest == 24);
 }
 
-TEST_CASE("rows without bytes are counted all the same") {
-  crowd members({{1, 3}, {0, 2}});
+TEST_CASE("rows of zero bytes are counted too") {
+  exchanging_members members({{1, 3}, {0, 2}});
   REQUIRE_FALSE(members.answer(1, 0));
   CHECK(members.rows(1) == numbers{3, 2});
   CHECK(members.bundle(1).received == sizes{0, 0});
   CHECK(members.bundle(1).longest == 0);
 }
 
-TEST_CASE("answers that cannot be true are refused, and the text names the tensor and the rank") {
+TEST_CASE("impossible answers are refused, and the error names the tensor and the rank") {
   constexpr auto limit = std::numeric_limits<std::int64_t>::max();
   const auto said = [&](std::int64_t rows, std::int64_t longest) {
-    crowd members({{1, 1}, {1, 1}});
+    exchanging_members members({{1, 1}, {1, 1}});
     members.lie(1, 0, rows, longest);
     return members.answer(0, 12);
   };

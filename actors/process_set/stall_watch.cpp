@@ -29,7 +29,7 @@ void stall_watch_state::look() {
           .then([this](const stall_list& waiting) { judge(waiting); }, [](const caf::error&) {});
   };
   ask(setup_.negotiator);
-  ask(setup_.worker);
+  ask(setup_.client);
 }
 
 void stall_watch_state::judge(const stall_list& waiting) {

@@ -17,7 +17,7 @@ namespace farandole {
 struct stall_watch_setup {
   stall_rules rules;
   negotiator_actor negotiator;     ///< null where another member leads
-  set_client_actor worker;         ///< null where this process is not a member of the set
+  set_client_actor client;         ///< null where this process is not a member of the set
   set_client_watcher_actor member; ///< is told when an operation has waited for too long
   logger* log = nullptr;
 };

@@ -86,7 +86,7 @@ expected<std::string> read_secret_file(const std::string& path, const std::strin
     return wrong(origin + " can be read or written by other users: end that with: chmod 600 " + path);
   if (facts.st_uid != ::geteuid() && facts.st_uid != 0)
     return wrong(origin + " belongs to another user (" + std::to_string(facts.st_uid) +
-                 "), who knows the secret; " + recipe);
+                 "), who therefore knows the secret; " + recipe);
   std::array<char, 4096> text{};
   const auto length = ::read(file.get(), text.data(), text.size());
   auto secret = trimmed({text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0))});

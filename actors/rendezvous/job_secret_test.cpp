@@ -41,7 +41,7 @@ std::string write(const std::string& path, const std::string& text, mode_t mode 
 
 } // namespace
 
-TEST_CASE("secrets as tools make them are accepted", "[secret]") {
+TEST_CASE("secrets from make_secret and openssl, in base64 and as raw bytes, are accepted", "[secret]") {
   for (int i = 0; i < 1000; ++i) {
     const auto made = make_secret();
     REQUIRE(made);
@@ -53,7 +53,8 @@ TEST_CASE("secrets as tools make them are accepted", "[secret]") {
       check_secret("\x93\x01\xfe\x27\x4c\xd8\xa0\x66\x1f\xb9\x7a\x0c\xe5\x33\x88\x52", "here")); // raw
 }
 
-TEST_CASE("a secret that cannot hold 16 random bytes is refused with the way to make one", "[secret]") {
+TEST_CASE("a secret that cannot hold 16 random bytes is refused, and the error says how to make one",
+          "[secret]") {
   for (const std::string guessable :
        {"", "secret", "another secret", "0123456789012345", "6f1c0a9b52d87e43f0b1c2a39d84e57",
         "12345678901234567890123456789012345678", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -68,7 +69,7 @@ TEST_CASE("a secret that cannot hold 16 random bytes is refused with the way to 
   }
 }
 
-TEST_CASE("a file of a secret is its user's alone", "[secret]") {
+TEST_CASE("a secret file must be a plain file that only its user can read or write", "[secret]") {
   const folder place;
   const auto file = place.path + "/secret";
   CHECK(*read_secret_file(write(file, good + "\n"), "S") == good);
@@ -88,7 +89,7 @@ TEST_CASE("a file of a secret is its user's alone", "[secret]") {
   CHECK(*read_secret_file(link, "S") == good);
 }
 
-TEST_CASE("the inherited descriptor of a secret goes no further", "[secret]") {
+TEST_CASE("the inherited descriptor of a secret is closed on exec", "[secret]") {
   const descriptor memory{::memfd_create("secret", 0)};
   REQUIRE(::write(memory.get(), good.data(), good.size()) == static_cast<ssize_t>(good.size()));
   const auto number = std::to_string(memory.get());

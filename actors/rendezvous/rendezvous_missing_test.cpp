@@ -1,4 +1,4 @@
-// What members that wait in init() hear of those that have not come, on virtual time.
+// Messages to members that wait in init() about members that have not arrived, on virtual time.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -82,7 +82,8 @@ private:
 
 } // namespace
 
-TEST_CASE("rank 0 reports missing ranks after 5, 15 and 35 s, and all who wait know them", "[rendezvous]") {
+TEST_CASE("rank 0 reports missing ranks after 5, 15 and 35 s, and all waiting members know them",
+          "[rendezvous]") {
   waiting_room job(3);
   job.arrive(1, 3);
   job.run(100ms);
@@ -105,7 +106,7 @@ TEST_CASE("rank 0 reports missing ranks after 5, 15 and 35 s, and all who wait k
   job.close();
 }
 
-TEST_CASE("where rank 0 is missing itself, the lowest rank that waits reports", "[rendezvous]") {
+TEST_CASE("if rank 0 is missing, the lowest waiting rank reports the missing ranks", "[rendezvous]") {
   waiting_room job(3);
   job.arrive(2, 3);
   job.run(2s);
@@ -116,7 +117,7 @@ TEST_CASE("where rank 0 is missing itself, the lowest rank that waits reports", 
   job.close();
 }
 
-TEST_CASE("a job that comes together within a second costs no message about missing ranks", "[rendezvous]") {
+TEST_CASE("a job whose members arrive within a second gets no message about missing ranks", "[rendezvous]") {
   waiting_room job(2);
   job.arrive(0, 2);
   job.run(900ms);

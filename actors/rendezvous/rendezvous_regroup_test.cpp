@@ -26,7 +26,7 @@ public:
       caf::anon_send(rendezvous_, slot_started{slot, "node0"});
   }
 
-  /// Its process comes by a new link.
+  /// The process of the slot connects by a new link.
   void arrive(std::int32_t slot) {
     const auto link = ++last_link_;
     links_[slot] = link;
@@ -67,7 +67,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a job that regroups again and again keeps no timer of the generations before", "[rendezvous]") {
+TEST_CASE("a job that regroups repeatedly keeps no timers of earlier generations", "[rendezvous]") {
   elastic_job job;
   job.arrive(0);
   job.arrive(1);
@@ -84,7 +84,7 @@ TEST_CASE("a job that regroups again and again keeps no timer of the generations
     REQUIRE(job.welcomed == 2 + 2 * round);
     most_timers = std::max(most_timers, job.pending_timers());
   }
-  // What waits for the exit of a process whose link was lost stands for a quarter of a second.
+  // After a lost link, a timer waits a quarter of a second for the exit of the process.
   CHECK(most_timers < 50);
   job.close();
 }

@@ -1,4 +1,4 @@
-// A rendezvous that hears of another one that the job's members obey, from somebody who has the job's secret.
+// A rendezvous that learns, from a peer with the job's secret, that the job's members follow a later rendezvous.
 #include "actors/rendezvous/rendezvous.hpp"
 
 #include <functional>
@@ -17,7 +17,7 @@ struct bearer {
 };
 
 const std::vector<bearer> bearers{
-    {"the word itself", [](std::uint64_t epoch) { return encode(address{}, superseded{epoch}); }},
+    {"a superseded message", [](std::uint64_t epoch) { return encode(address{}, superseded{epoch}); }},
     {"a hello",
      [](std::uint64_t epoch) {
        hello said;
@@ -39,7 +39,7 @@ const std::vector<bearer> bearers{
      }},
 };
 
-/// However the test goes: the rendezvous does not outlive it.
+/// Ends the rendezvous with the test, also if the test fails.
 struct ending {
   rendezvous_actor actor;
   ~ending() { caf::anon_send(actor, close_atom::value); }
@@ -49,7 +49,7 @@ constexpr std::uint64_t later = std::uint64_t{9} << 32;
 
 } // namespace
 
-TEST_CASE("a rendezvous ends by the word of a later one, and its log names who said it", "[rendezvous]") {
+TEST_CASE("a rendezvous that learns of a later epoch ends, and its log names the sender", "[rendezvous]") {
   for (const bearer& bearer : bearers)
     for (const bool is_later : {true, false})
       DYNAMIC_SECTION(bearer.name << (is_later ? ", of a later epoch" : ", of an earlier one")) {
@@ -70,12 +70,12 @@ TEST_CASE("a rendezvous ends by the word of a later one, and its log names who s
         };
         const auto first = say(is_later ? later : 1);
         if (is_later) {
-          CHECK(right.said.wait_for("of epoch 9.", "as " + first.name() + " says"));
+          CHECK(right.log_lines.wait_for("of epoch 9.", "as " + first.name() + " says"));
         } else {
-          const auto second = say(later); // there is one to hear it
-          CHECK(right.said.wait_for("of epoch 9.", "as " + second.name() + " says"));
+          const auto second = say(later); // the rendezvous still runs and receives this
+          CHECK(right.log_lines.wait_for("of epoch 9.", "as " + second.name() + " says"));
         }
         right.next<caf::down_msg>();
-        CHECK(right.said.errors() == 1);
+        CHECK(right.log_lines.errors() == 1);
       }
 }

@@ -1,5 +1,5 @@
-// Random words in the cells of the fast path while two members have an operation there: each ends with an error
-// or with the right result. Only the tensors that cells hold carry no checksum, and are left alone.
+// Random words in the cells of the fast path while two members have an operation there: each operation ends with an
+// error or with the right result. Tensors in cells carry no checksum, so the test does not change them.
 #include <cstring>
 #include <optional>
 #include <random>
@@ -33,8 +33,8 @@ class disturbed_pair {
 public:
   explicit disturbed_pair(const scenario& scenario) : pair_(scenario.shape) {}
 
-  /// A round, with one write at one of its steps. How many of the members' operations ended well, or nothing
-  /// when one of them did so with a wrong result.
+  /// Plays a round with one random write at one of its steps. Returns the number of operations that succeeded, or
+  /// nothing if one of them succeeded with a wrong result.
   std::optional<int> play(std::mt19937_64& random) {
     const auto first = static_cast<std::uint32_t>(random() % 2);
     const std::uint32_t order[] = {first, 1 - first};
@@ -44,7 +44,7 @@ public:
         write_somewhere(random);
     };
     for (const auto rank : order) {
-      pair_.sit(rank, round_);
+      pair_.publish(rank, round_);
       step();
     }
     for (int turn = 0; turn < 12; ++turn)
@@ -64,7 +64,7 @@ private:
     int well = 0;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       auto& operation = *pair_.operations[rank];
-      const bool right = operation.problem || came(rank);
+      const bool right = operation.problem || result_is_right(rank);
       well += !operation.problem;
       operation.let_go();
       if (!right)
@@ -73,17 +73,17 @@ private:
     return well;
   }
 
-  bool came(std::uint32_t rank) const { return pair_.result(rank) == pair_.wanted(rank); }
+  bool result_is_right(std::uint32_t rank) const { return pair_.result(rank) == pair_.wanted(rank); }
 
   void write_somewhere(std::mt19937_64& random) {
-    constexpr std::size_t header = 24; // of a half; then comes the tensor, or the row descriptor
+    constexpr std::size_t header = 24; // of a half cell; the tensor or the row descriptor follows
     const auto& cell = pair_.slots[0]->cell();
     const std::size_t all = shm_fast_path::footprint(cell.task().bytes);
     const std::size_t size = random() % 2 == 0 ? 4 : 8;
     auto* const base =
         pair_.segments[random() % 2]->fast_path(static_cast<std::uint32_t>(random() % 2)).data();
     auto at = random() % (all - size + 1);
-    if (pair_.shape.in_cells) // mostly where the current round stands
+    if (pair_.shape.in_cells) // mostly in the half of the current round
       at = (round_ + (random() % 8 == 0)) % 2 * all / 2 + random() % (header - size + 1);
     else if (random() % 2 == 0) // in a counter
       at = all - sizeof(member_progress) + random() % 3 * sizeof(shared_counter) + random() % 3 * 4;
@@ -100,7 +100,8 @@ private:
 
 } // namespace
 
-TEST_CASE("a random word in a cell makes an operation fail, or it ends with the right result", "[pending]") {
+TEST_CASE("with a random word in a cell, an operation fails or ends with the right result",
+          "[operation_state]") {
   std::mt19937_64 random(20'261'123);
   for (const auto& scenario : scenarios) {
     INFO(scenario.name);

@@ -10,15 +10,15 @@ const error over{error_kind::disconnected, "the generation is over"};
 
 } // namespace
 
-TEST_CASE("callers run every collective, round after round", "[pending]") {
+TEST_CASE("callers run every collective on the fast path, round after round", "[operation_state]") {
   for (const auto& shape : all_collectives()) {
     INFO(row_of(shape.kind).name << " of " << shape.floats << ", result heap " << shape.heap_bytes);
     pair_of_members both(shape);
     for (std::uint64_t round = 0; round < 20; ++round) {
       const auto first = static_cast<std::uint32_t>(round % 2);
-      both.sit(first, round);
+      both.publish(first, round);
       CHECK_FALSE(both.operations[first]->try_settle());
-      both.sit(1 - first, round);
+      both.publish(1 - first, round);
       both.play();
       for (std::uint32_t rank = 0; rank < 2; ++rank) {
         REQUIRE(both.operations[rank]->settled());
@@ -31,11 +31,11 @@ TEST_CASE("callers run every collective, round after round", "[pending]") {
   }
 }
 
-TEST_CASE("only a caller goes on with a collective", "[pending]") {
-  pair_of_members both({operation::allreduce, 50}); // a share for each
-  both.sit(0);
+TEST_CASE("only a caller advances a collective on the fast path", "[operation_state]") {
+  pair_of_members both({operation::allreduce, 50}); // each member reduces a share
+  both.publish(0);
   CHECK_FALSE(both.operations[0]->can_move());
-  both.sit(1);
+  both.publish(1);
   CHECK(both.operations[0]->can_move());
   CHECK_FALSE(both.operations[0]->try_settle(operation_state::runner::nobody));
   CHECK(both.operations[0]->now() == phase::on_fast_path);
@@ -49,10 +49,10 @@ TEST_CASE("only a caller goes on with a collective", "[pending]") {
   CHECK(both.operations[0]->try_settle());
 }
 
-TEST_CASE("an operation whose bytes are being moved is not ended by another thread", "[pending]") {
+TEST_CASE("an operation whose bytes are being moved cannot be ended by another thread", "[operation_state]") {
   pair_of_members both({operation::allreduce, 5});
-  both.sit(0);
-  both.sit(1);
+  both.publish(0);
+  both.publish(1);
   REQUIRE(both.operations[0]->advance(phase::on_fast_path, phase::moving));
   CHECK_FALSE(both.operations[0]->end_on_fast_path(over));
   CHECK(both.operations[0]->leave_fast_path() == operation_state::leaving::busy);
@@ -62,8 +62,8 @@ TEST_CASE("an operation whose bytes are being moved is not ended by another thre
   CHECK(both.operations[0]->problem.text == over.text);
 }
 
-TEST_CASE("a member that leaves the fast path and one that waits there leave it together, or both succeed",
-          "[pending]") {
+TEST_CASE("if one member leaves the fast path, the waiting member leaves it too, or both succeed",
+          "[operation_state]") {
   auto shapes = all_collectives();
   shapes.push_back({operation::allreduce, 1, true});
   const auto shape = GENERATE_COPY(from_range(shapes));
@@ -76,19 +76,19 @@ TEST_CASE("a member that leaves the fast path and one that waits there leave it 
     for (const auto member : order) {
       const auto step = steps[member]++;
       if (step == 0)
-        both.sit(static_cast<std::uint32_t>(member));
+        both.publish(static_cast<std::uint32_t>(member));
       else if (member == 1 || step == 1)
         both.operations[member]->try_settle();
       else
         left = both.operations[0]->leave_fast_path();
     }
     REQUIRE(left != operation_state::leaving::busy);
-    // The leader tells the other one of a round that was left.
+    // The leader tells the other member of a round that was left.
     if (left == operation_state::leaving::left) {
       REQUIRE((both.operations[1]->leave_fast_path() == left));
       for (std::uint32_t rank = 0; rank < 2; ++rank) {
         REQUIRE(both.operations[rank]->now() == phase::queued);
-        // The leader moves what the callers brought.
+        // The leader moves the callers' inputs, which must be unchanged.
         REQUIRE(both.tensors[rank].front() == static_cast<float>(10 * rank));
         REQUIRE(both.tensors[rank].back() == static_cast<float>(10 * rank + 1));
       }
@@ -106,25 +106,25 @@ TEST_CASE("a member that leaves the fast path and one that waits there leave it 
   CHECK((!shape.in_cells || completed > 0));
 }
 
-TEST_CASE("what a member staged in a round that was left is free for others", "[pending]") {
+TEST_CASE("the staging memory of a round that was left is free again", "[operation_state]") {
   pair_of_members both({operation::allreduce, 1000, false, 0, std::size_t{16} << 10});
   for (std::uint64_t round = 0; round < 30; ++round) {
-    both.sit(0, round);
+    both.publish(0, round);
     REQUIRE((both.operations[0]->leave_fast_path() == operation_state::leaving::left));
   }
 }
 
-TEST_CASE("a member without room to stage a tensor takes no part", "[pending]") {
+TEST_CASE("a member without staging memory for a tensor does not enter the round", "[operation_state]") {
   pair_of_members both({operation::allreduce, 1000, false, 0, std::size_t{16} << 10});
   auto& heap = both.slots[0]->fast_path().heap();
   const auto all = heap.take(std::size_t{16} << 10);
   REQUIRE(all);
   both.begin(0);
-  CHECK_FALSE(both.sit_down(0, 0));
+  CHECK_FALSE(both.try_publish(0, 0));
   CHECK(both.operations[0]->now() == phase::queued);
   CHECK_FALSE(both.slots[1]->fast_path().ready(both.slots[1]->cell(), 0));
   heap.give_back(*all);
-  CHECK(both.sit_down(0, 0));
+  CHECK(both.try_publish(0, 0));
 }
 
 // ---- rows that members write into each other's results ---------------------------------------------
@@ -141,12 +141,13 @@ pair_of_members writers() {
 
 } // namespace
 
-TEST_CASE("results stand where the others have written them, in the same warm memory", "[pending]") {
+TEST_CASE("results lie where the other members wrote them, in the same memory in every round",
+          "[operation_state]") {
   auto both = writers();
   const std::byte* first = nullptr;
   for (std::uint64_t round = 0; round < 3; ++round) {
-    both.sit(0, round);
-    both.sit(1, round);
+    both.publish(0, round);
+    both.publish(1, round);
     both.play();
     REQUIRE(both.operations[0]->settled());
     CHECK(both.result(0) == both.wanted(0));
@@ -159,12 +160,13 @@ TEST_CASE("results stand where the others have written them, in the same warm me
   }
 }
 
-TEST_CASE("where one member has no place, all go through the slots", "[pending]") {
+TEST_CASE("if one member has no room in its result heap, all rows go through the slots",
+          "[operation_state]") {
   auto both = writers();
   const auto full = both.heaps[1]->own->take(heap_bytes);
   REQUIRE(full);
-  both.sit(0);
-  both.sit(1);
+  both.publish(0);
+  both.publish(1);
   both.play();
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     REQUIRE(both.operations[rank]->settled());
@@ -173,14 +175,15 @@ TEST_CASE("where one member has no place, all go through the slots", "[pending]"
   }
 }
 
-TEST_CASE("a place that is too small is left, and the next is large enough", "[pending]") {
+TEST_CASE("a result larger than its place lies outside the result heap, and the next place is large enough",
+          "[operation_state]") {
   auto both = writers();
   const std::byte* places[2];
   for (std::uint64_t round = 0; round < 2; ++round) {
-    both.sit(0, round);
+    both.publish(0, round);
     both.begin(1);
     both.operations[1]->splits = {2, 0}; // all to rank 0
-    REQUIRE(both.sit_down(1, round));
+    REQUIRE(both.try_publish(1, round));
     both.play();
     REQUIRE(both.operations[0]->settled());
     CHECK_FALSE(both.operations[0]->problem);
@@ -195,31 +198,31 @@ TEST_CASE("a place that is too small is left, and the next is large enough", "[p
   CHECK(both.heaps[0]->own->offset_of(places[1]) < heap_bytes);
 }
 
-TEST_CASE("a place that a member may write to yet is not used again", "[pending]") {
+TEST_CASE("a place that another member may still write to is not reused", "[operation_state]") {
   auto both = writers();
   const bool looked = GENERATE(false, true);
-  both.sit(0);
-  both.sit(1);
+  both.publish(0);
+  both.publish(1);
   if (looked)
     CHECK_FALSE(both.operations[0]->try_settle());
   CHECK(both.operations[0]->end_on_fast_path(over));
   CHECK(both.operations[0]->problem.text == over.text);
   both.operations[0]->let_go();
   CHECK(both.slots[0]->results().kept() == 0);
-  // The other finds out only after it has written.
+  // The other member finds out only after it has written.
   CHECK_FALSE(both.operations[1]->try_settle());
   CHECK(both.operations[1]->now() == (looked ? phase::stranded : phase::on_fast_path));
   CHECK(both.operations[1]->end_on_fast_path(over));
   CHECK(both.operations[1]->problem.text == over.text);
 }
 
-TEST_CASE("a place that cannot be fails the member that was to write there, and the round for all",
-          "[pending]") {
+TEST_CASE("an invalid place fails the member that would write there, and the round for all members",
+          "[operation_state]") {
   auto both = writers();
-  both.sit(0);
-  both.sit(1);
+  both.publish(0);
+  both.publish(1);
   const auto& cell = both.slots[1]->cell();
-  both.slots[1]->fast_path().retract(cell, 0); // shown again, with another place
+  both.slots[1]->fast_path().retract(cell, 0); // published again, with another place
   const std::vector<std::int64_t> rows = {1, 1};
   auto& forged = both.slots[1]->fast_path();
   forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));

@@ -1,4 +1,4 @@
-// Two survivors of a lost member: their generation ends at different times, in the midst of a round.
+// Two survivors of a lost member: each learns at another time, during a round, that the generation has ended.
 #include "actors/submission/operation_state_testing.hpp"
 #include "collectives/transport/shm/interleavings_testing.hpp"
 
@@ -9,8 +9,8 @@ namespace {
 
 const error over{error_kind::disconnected, "the generation is over"};
 
-/// What a member does with its operation in a generation that ends: it publishes, its caller looks `looks`
-/// times, and the loop ends what is left.
+/// The steps of a member's operation in a generation that ends: the member publishes, its caller tries `looks` times
+/// to settle, and the event loop ends the operation.
 struct ending_member {
   pair_of_members& both;
   std::uint32_t rank;
@@ -22,7 +22,7 @@ struct ending_member {
     const auto current = step++;
     auto& operation = both.operations[rank];
     if (current == 0)
-      both.sit(rank);
+      both.publish(rank);
     else if (current <= looks)
       operation->try_settle();
     else
@@ -32,7 +32,8 @@ struct ending_member {
 
 } // namespace
 
-TEST_CASE("the members of a round succeed or fail together, whenever each is told of the end", "[pending]") {
+TEST_CASE("the members of a round succeed or fail together, no matter when each learns of the end",
+          "[operation_state]") {
   auto shapes = all_collectives();
   shapes.push_back({operation::allreduce, 1, true});
   const auto shape = GENERATE_COPY(from_range(shapes));
@@ -54,16 +55,16 @@ TEST_CASE("the members of a round succeed or fail together, whenever each is tol
           REQUIRE(both.result(rank) == both.wanted(rank));
       });
   CHECK(succeeded < count);
-  // An allreduce whose cells are all there when the first member is told of the end succeeds.
+  // An allreduce succeeds if all cells are published when the first member is told of the end.
   CHECK((!shape.in_cells || succeeded > 0));
 }
 
-TEST_CASE("a member that comes late to a round that was given up waits for the word that ends it",
-          "[pending]") {
+TEST_CASE("a member that enters a round after it was given up waits until its own generation ends",
+          "[operation_state]") {
   pair_of_members both({operation::allreduce, 1, true});
-  both.sit(0);
+  both.publish(0);
   CHECK(both.operations[0]->end_on_fast_path(over));
-  both.sit(1);
+  both.publish(1);
   CHECK_FALSE(both.operations[1]->try_settle());
   CHECK(both.operations[1]->now() == phase::stranded);
   CHECK_FALSE(both.operations[1]->awaited());

@@ -8,7 +8,7 @@ using namespace farandole;
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
-TEST_CASE("whoever saw the end does not wait for more", "[pending]") {
+TEST_CASE("wait_for_change returns at once if the operation is settled", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   REQUIRE(operation->claim_and_settle(phase::queued, {}));
   const auto deadline = clock_type::now() + 20s;
@@ -16,7 +16,7 @@ TEST_CASE("whoever saw the end does not wait for more", "[pending]") {
   CHECK(clock_type::now() < deadline);
 }
 
-TEST_CASE("a phase that is past is not waited for", "[pending]") {
+TEST_CASE("wait_for_change returns at once if the phase has passed", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   REQUIRE(operation->advance(phase::queued, phase::claimed));
   const auto deadline = clock_type::now() + 20s;
@@ -24,7 +24,7 @@ TEST_CASE("a phase that is past is not waited for", "[pending]") {
   CHECK(clock_type::now() < deadline);
 }
 
-TEST_CASE("a waiter wakes when another thread settles", "[pending]") {
+TEST_CASE("a waiting thread wakes when another thread settles the operation", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   const auto deadline = clock_type::now() + 20s;
   std::thread other{[operation] { operation->claim_and_settle(phase::queued, {}); }};
@@ -35,7 +35,7 @@ TEST_CASE("a waiter wakes when another thread settles", "[pending]") {
   CHECK(clock_type::now() < deadline);
 }
 
-TEST_CASE("only one claims", "[pending]") {
+TEST_CASE("a claimed operation cannot be claimed again", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   REQUIRE(operation->advance(phase::queued, phase::claimed));
   CHECK_FALSE(operation->claim_and_settle(phase::queued, {error_kind::aborted, "too late"}));
@@ -43,7 +43,8 @@ TEST_CASE("only one claims", "[pending]") {
   CHECK_FALSE(operation->problem);
 }
 
-TEST_CASE("a callback comes once, whether it was left before or after the end", "[pending]") {
+TEST_CASE("a callback is called once, whether it was left before or after the operation settled",
+          "[operation_state]") {
   int early = 0, late = 0;
   auto operation = operation_state_ptr::make();
   operation->on_settled([&] { ++early; });
@@ -56,7 +57,7 @@ TEST_CASE("a callback comes once, whether it was left before or after the end", 
   CHECK(late == 1);
 }
 
-TEST_CASE("whoever saw the end has been called when on_settled returns", "[pending]") {
+TEST_CASE("on_settled of a settled operation returns after the callback was called", "[operation_state]") {
   for (int round = 0; round < 500; ++round) {
     auto operation = operation_state_ptr::make();
     std::thread other{[operation] { operation->claim_and_settle(phase::queued, {}); }};

@@ -14,10 +14,10 @@
 
 namespace farandole::testing {
 
-/// What the members do with tensors of two rows of `floats` each.
+/// The collective that the members run, on tensors of two rows of `floats` elements each.
 struct pair_shape {
   operation kind =
-      operation::alltoall; ///< of one row for each; or another operation with a use of the fast path
+      operation::alltoall; ///< sends one row to each member; or another operation that can use the fast path
   std::int64_t floats = 1;
   bool in_cells = false;                             ///< an allreduce or a broadcast of a small tensor
   std::size_t heap_bytes = 0;                        ///< 0: members have no result heap
@@ -51,13 +51,14 @@ struct pair_of_members {
     }
   }
 
-  /// Rank r brings rows of 10 r and of 10 r + 1.
-  void sit(std::uint32_t rank, std::uint64_t round = 0) {
+  /// Prepares and publishes the operation of a rank. The input of rank r has a row of 10 r and a row of 10 r + 1.
+  void publish(std::uint32_t rank, std::uint64_t round = 0) {
     begin(rank);
-    REQUIRE(sit_down(rank, round));
+    REQUIRE(try_publish(rank, round));
   }
 
-  bool sit_down(std::uint32_t rank, std::uint64_t round) {
+  /// Returns false if the operation cannot take the fast-path slot.
+  bool try_publish(std::uint32_t rank, std::uint64_t round) {
     if (!operations[rank]->take_slot(slots[rank], round))
       return false;
     operations[rank]->show();
@@ -134,7 +135,7 @@ struct pair_of_members {
   std::vector<float> outputs[2];
 };
 
-/// Every kind of collective that callers run: in one chunk, in several, in place and into places.
+/// Every kind of collective that callers run: in one chunk, in several chunks, in place, and into the result heap.
 inline std::vector<pair_shape> all_collectives() {
   constexpr std::size_t little = std::size_t{16} << 10, heap = std::size_t{4} << 20;
   return {

@@ -45,15 +45,15 @@ TEST_CASE("splits are one number for each rank, none negative, and sum to the fi
   says(dealt({}, {1, 0, 0}), error_kind::invalid_argument, {"grad", "scalar"});
 }
 
-TEST_CASE("without splits the first extent is dealt out evenly, or refused") {
+TEST_CASE("an alltoall without splits divides the first extent evenly, or is refused") {
   CHECK_FALSE(dealt({6, 5}, {}));
   CHECK_FALSE(dealt({0}, {}));
   says(dealt({7, 3}, {}), error_kind::invalid_argument, {"grad", "7", "3 ranks"});
-  // Of a scalar the leader tells, as for a gather, so that all ranks hear the same.
+  // The leader reports a scalar, as for an allgather, so that all ranks get the same error.
   CHECK_FALSE(dealt({}, {}));
 }
 
-TEST_CASE("what is kept of an alltoall are its rows for each rank, equal parts written out") {
+TEST_CASE("splits_of returns the rows for each rank of an alltoall, also without given splits") {
   auto asked = ask(operation::alltoall, {6, 5});
   CHECK(splits_of(asked, 3) == numbers{2, 2, 2});
   const numbers given{1, 0, 5};
@@ -70,7 +70,7 @@ TEST_CASE("only an alltoall takes splits") {
   says(wrong_request(asked, 2), error_kind::invalid_argument, {"grad", "alltoall"});
 }
 
-TEST_CASE("Adasum needs a power of two of members, and floating-point numbers") {
+TEST_CASE("Adasum needs a power of two of members and a floating-point data type") {
   auto asked = ask(operation::allreduce, {4});
   asked.signature.reduce_op = reduce_op::adasum;
   CHECK(!wrong_request(asked, 1));
@@ -80,7 +80,7 @@ TEST_CASE("Adasum needs a power of two of members, and floating-point numbers") 
   says(wrong_request(asked, 8), error_kind::invalid_argument, {"grad", "int32", "float16"});
 }
 
-TEST_CASE("reducescatter takes every reduction but Adasum, which ends aborted") {
+TEST_CASE("reducescatter accepts every reduction but Adasum, which fails as aborted") {
   auto asked = ask(operation::reducescatter, {4, 3});
   for (auto op : {reduce_op::average, reduce_op::sum, reduce_op::min, reduce_op::max, reduce_op::product}) {
     asked.signature.reduce_op = op;
@@ -95,12 +95,12 @@ TEST_CASE("reducescatter takes every reduction but Adasum, which ends aborted") 
   says(wrong_request(ask(operation::reducescatter, {}), 3), error_kind::invalid_argument, {"grad", "scalar"});
 }
 
-TEST_CASE("the output of a reducescatter lies apart from its input") {
+TEST_CASE("a reducescatter whose output overlaps its input is refused") {
   std::vector<std::byte> memory(200);
   auto asked = ask(operation::reducescatter, {5, 2}); // 40 bytes, of which a member of three gets 8 or 16
   asked.input = memory.data() + 80;
-  // 72: memory that a member with one row got just before its input was refused as if it had two, now and
-  // then and on that member alone, and the others waited for it for ever.
+  // 72: an earlier check assumed two rows on every member. It refused a member with one row whose output lay just
+  // before its input, and the other members waited for that member for ever.
   for (auto far : {0, 64, 72, 120, 160}) {
     asked.output = memory.data() + far;
     CHECK_FALSE(wrong_request(asked, 3));

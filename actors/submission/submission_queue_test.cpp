@@ -6,7 +6,7 @@ using namespace farandole;
 
 namespace {
 
-/// A member's door whose other side is the test: what comes out of it, and what ids it learns.
+/// The submission queue of a member; the test takes the operations out of it and assigns ids.
 struct queue_of_member {
   std::shared_ptr<farandole::submission_queue> queue =
       std::make_shared<farandole::submission_queue>(0, 1, 64, [] {});
@@ -24,7 +24,7 @@ struct queue_of_member {
     return *operation;
   }
 
-  /// Submits, and settles what comes out as the lane would; null when it went by the fast path.
+  /// Submits an operation and settles it as the lane would. Returns null if the operation used the fast path.
   operation_state_ptr moved(completion_mode completion) {
     auto operation = submit(completion);
     const auto queued = queue->take_queue();
@@ -45,7 +45,7 @@ struct queue_of_member {
     return *operation;
   }
 
-  /// A place on the fast path of a host with so many members, of which this one is the first.
+  /// A fast-path slot on a host with `members` members, of which this member is the first.
   std::shared_ptr<fast_path_slot> slot(std::uint32_t id, std::uint32_t members = 1) const {
     segment_layout layout;
     layout.members = members;
@@ -65,59 +65,61 @@ struct queue_of_member {
 
 } // namespace
 
-TEST_CASE("what is left to a callback asks for no seat, in full and by its id", "[door]") {
-  queue_of_member entry;
-  const auto first = entry.moved(completion_mode::callback);
+TEST_CASE("an operation with a callback requests no fast-path slot, by name or by id", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::callback);
   REQUIRE(first);
   CHECK(first->id == 0);
   CHECK(first->no_fast_path);
-  entry.queue->learn(1, *first, nullptr);
-  const auto second = entry.moved(completion_mode::callback);
+  member.queue->learn(1, *first, nullptr);
+  const auto second = member.moved(completion_mode::callback);
   REQUIRE(second);
   CHECK(second->id == 1);
-  CHECK(second->no_fast_path); // whoever asks what is meant by the id hears it
+  CHECK(
+      second->no_fast_path); // a full request carries this flag if the leader asks for the meaning of the id
   CHECK(second->left.empty());
 }
 
-TEST_CASE("what is left to a callback leaves the seat that its name has", "[door]") {
-  queue_of_member entry;
+TEST_CASE("an operation with a callback leaves the fast-path slot of its name", "[submission_queue]") {
+  queue_of_member member;
   const auto source = GENERATE(completion_mode::any, completion_mode::wait);
-  const auto first = entry.moved(source);
+  const auto first = member.moved(source);
   REQUIRE(first);
   CHECK_FALSE(first->no_fast_path);
-  entry.queue->learn(1, *first, entry.slot(1));
+  member.queue->learn(1, *first, member.slot(1));
   for (int round = 0; round < 3; ++round)
-    CHECK_FALSE(entry.moved(source));
-  CHECK(entry.queue->on_fast_path() == 3);
+    CHECK_FALSE(member.moved(source));
+  CHECK(member.queue->on_fast_path() == 3);
 
-  const auto leaving = entry.moved(completion_mode::callback);
+  const auto leaving = member.moved(completion_mode::callback);
   REQUIRE(leaving);
   CHECK(leaving->id == 0);
   CHECK(leaving->no_fast_path);
   CHECK(leaving->left == std::vector<fast_path_round>{{1, 3}});
 
-  // Who waits again is not kept from the fast path by this member.
-  entry.queue->learn(2, *leaving, nullptr);
-  const auto last = entry.moved(source);
+  // A later call that waits again is not kept off the fast path by this member.
+  member.queue->learn(2, *leaving, nullptr);
+  const auto last = member.moved(source);
   REQUIRE(last);
   CHECK(last->id == 2);
   CHECK_FALSE(last->no_fast_path);
   CHECK(last->left.empty());
 }
 
-TEST_CASE("rows have a seat for who waits for them at once, and for nobody else", "[door]") {
-  queue_of_member entry;
+TEST_CASE("an alltoall or allgather gets a fast-path slot only if the caller waits for it at once",
+          "[submission_queue]") {
+  queue_of_member member;
   const auto asked = [&](operation op, completion_mode completion) {
     submission rows;
     rows.name = op == operation::alltoall ? "a" : "g";
     rows.signature.operation = op;
     rows.signature.shape = {3};
-    rows.input = reinterpret_cast<const std::byte*>(entry.tensor.data());
+    rows.input = reinterpret_cast<const std::byte*>(member.tensor.data());
     rows.completion = completion;
-    auto operation = entry.queue->submit(rows);
+    auto operation = member.queue->submit(rows);
     REQUIRE(operation);
     const auto no_fast_path = (*operation)->no_fast_path;
-    entry.queue->take_queue();
+    member.queue->take_queue();
     REQUIRE((*operation)->claim_and_settle(phase::queued, {}));
     return !no_fast_path;
   };
@@ -128,17 +130,17 @@ TEST_CASE("rows have a seat for who waits for them at once, and for nobody else"
   }
 }
 
-TEST_CASE("who joins takes an open round with it to the leader, ahead of the join", "[door]") {
-  queue_of_member entry;
-  const auto first = entry.moved(completion_mode::any);
+TEST_CASE("a member that joins sends its open round to the leader before the join", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
   REQUIRE(first);
-  entry.queue->learn(1, *first, entry.slot(1, 2));
-  const auto open = entry.submit(completion_mode::any);
-  CHECK(entry.queue->take_queue().empty());
+  member.queue->learn(1, *first, member.slot(1, 2));
+  const auto open = member.submit(completion_mode::any);
+  CHECK(member.queue->take_queue().empty());
   REQUIRE(open->now() == phase::on_fast_path);
 
-  const auto join = entry.join();
-  const auto queued = entry.queue->take_queue();
+  const auto join = member.join();
+  const auto queued = member.queue->take_queue();
   REQUIRE(queued.size() == 2);
   CHECK(std::get<operation_state_ptr>(queued[0]).get() == open.get());
   CHECK(open->now() == phase::queued);
@@ -148,15 +150,15 @@ TEST_CASE("who joins takes an open round with it to the leader, ahead of the joi
   CHECK(join->left.empty());
 }
 
-TEST_CASE("who joins leaves the next round where the last is complete", "[door]") {
-  queue_of_member entry;
-  const auto first = entry.moved(completion_mode::any);
+TEST_CASE("a member that joins after a complete round leaves the next round", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
   REQUIRE(first);
-  entry.queue->learn(1, *first, entry.slot(1));
-  const auto complete = entry.submit(completion_mode::any);
-  const auto join = entry.join();
+  member.queue->learn(1, *first, member.slot(1));
+  const auto complete = member.submit(completion_mode::any);
+  const auto join = member.join();
   CHECK(complete->settled());
   CHECK_FALSE(complete->problem);
-  REQUIRE(entry.queue->take_queue().size() == 1);
+  REQUIRE(member.queue->take_queue().size() == 1);
   CHECK(join->left == std::vector<fast_path_round>{{1, 1}});
 }

@@ -14,7 +14,7 @@ std::string call(unnamed_calls& rank, std::uint32_t set, const char* prefix, con
 
 } // namespace
 
-TEST_CASE("calls without a name are counted for each kind and process set; refused ones are not") {
+TEST_CASE("calls without a name are counted for each kind and process set; refused calls are not") {
   unnamed_calls rank;
   CHECK(call(rank, 0, "allgather") == "allgather.noname.0");
   CHECK(call(rank, 0, "allgather") == "allgather.noname.1");
@@ -26,7 +26,7 @@ TEST_CASE("calls without a name are counted for each kind and process set; refus
   CHECK(call(rank, 3, "allgather") == "allgather.noname.0");
 }
 
-TEST_CASE("ranks that called unequally many operations before a join agree after it") {
+TEST_CASE("ranks with different numbers of calls before a join agree on names after it") {
   unnamed_calls early, late;
   for (int i = 0; i < 3; ++i)
     call(late, 0, "allgather");
@@ -41,7 +41,7 @@ TEST_CASE("ranks that called unequally many operations before a join agree after
   }
 }
 
-TEST_CASE("ranks that called unequally many operations before a set started anew agree after it") {
+TEST_CASE("ranks with different numbers of calls before a set's restart agree on names after it") {
   unnamed_calls first, second;
   call(first, 2, "broadcast");
   CHECK(call(first, 2, "broadcast", {1, 0}) == call(second, 2, "broadcast", {1, 0}));

@@ -1,5 +1,5 @@
-// Jobs of several members through the C interface: a rendezvous and the members in one process, each on its
-// thread.
+// Jobs of several members through the C interface: a rendezvous and the members in one process, each member on its
+// own thread.
 #include <catch2/catch.hpp>
 
 #include <future>
@@ -47,16 +47,16 @@ public:
   }
   ~job() { caf::anon_send(actor_, farandole::close_atom::value); }
 
-  /// Calls `each(runtime, rank)` on a thread a member and returns when all have left.
-  template <class Each>
-  void run(Each entry) const {
+  /// Calls `action(runtime, rank)` on a thread for each member, and returns when all members have left.
+  template <class Action>
+  void run(Action action) const {
     std::vector<std::thread> threads;
     std::vector<answer> starts(static_cast<std::size_t>(size_));
     for (std::int32_t rank = 0; rank < size_; ++rank)
       threads.emplace_back([&, rank] {
         auto index = static_cast<std::size_t>(rank);
         if (auto runtime = start(rank, starts[index]))
-          entry(runtime.get(), index);
+          action(runtime.get(), index);
       });
     for (auto& thread : threads)
       thread.join();
@@ -93,7 +93,7 @@ private:
   std::string port_;
 };
 
-/// One tensor of floats and what was asked with it.
+/// One tensor of floats and the operation on it.
 class tensor {
 public:
   std::vector<float> output;
@@ -102,7 +102,7 @@ public:
       : output(input.size()), runtime_(runtime), name_(std::move(name)), input_(std::move(input)),
         shape_(static_cast<std::int64_t>(input_.size())) {}
 
-  farandole_submission what(std::int32_t operation = FARANDOLE_ALLREDUCE) {
+  farandole_submission request(std::int32_t operation = FARANDOLE_ALLREDUCE) {
     farandole_submission asked = FARANDOLE_SUBMISSION_INIT;
     asked.name = name_.c_str();
     asked.operation = operation;
@@ -114,7 +114,7 @@ public:
   }
 
   answer submit(std::int32_t operation = FARANDOLE_ALLREDUCE) {
-    auto asked = what(operation);
+    auto asked = request(operation);
     farandole_error reason;
     farandole_handle* handle = nullptr;
     auto status = farandole_submit(runtime_, &asked, &handle, &reason);
@@ -146,7 +146,7 @@ private:
 
 } // namespace
 
-TEST_CASE("two members of one process agree through the C interface") {
+TEST_CASE("an allreduce of two members in one process succeeds through the C interface") {
   job together(2);
   std::vector<std::vector<float>> sums(2);
   std::vector<std::int32_t> ranks(2), sizes(2);
@@ -154,7 +154,7 @@ TEST_CASE("two members of one process agree through the C interface") {
   together.run([&](farandole_runtime* runtime, std::size_t rank) {
     ranks[rank] = farandole_rank(runtime);
     sizes[rank] = farandole_size(runtime);
-    // Names that recur go by another way from the second round on.
+    // From the second round on, a recurring name is sent as an id or uses the fast path.
     for (int round = 0; round < 6; ++round) {
       tensor tensor(runtime, "sum", {static_cast<float>(rank) + 1, 10});
       ends[rank] = tensor.reduce();
@@ -169,7 +169,7 @@ TEST_CASE("two members of one process agree through the C interface") {
   }
 }
 
-TEST_CASE("a gathering of uneven rows tells who brought how many") {
+TEST_CASE("an allgather of uneven rows returns the row count of every rank") {
   job together(2);
   std::vector<std::vector<float>> gathered(2);
   std::vector<std::vector<std::int64_t>> dims(2);
@@ -189,7 +189,7 @@ TEST_CASE("a gathering of uneven rows tells who brought how many") {
   }
 }
 
-TEST_CASE("rows dealt out unevenly arrive in rank order, with how many came from whom") {
+TEST_CASE("alltoall rows arrive in rank order, and the result has the row count from every rank") {
   job together(2);
   std::vector<std::vector<float>> got(2);
   std::vector<std::vector<std::int64_t>> dims(2);
@@ -197,7 +197,7 @@ TEST_CASE("rows dealt out unevenly arrive in rank order, with how many came from
     const std::vector<std::int64_t> splits =
         rank == 0 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{0, 1};
     tensor rows(runtime, "dealt", rank == 0 ? std::vector<float>{1, 2, 3} : std::vector<float>{4});
-    auto asked = rows.what(FARANDOLE_ALLTOALL);
+    auto asked = rows.request(FARANDOLE_ALLTOALL);
     asked.output = nullptr;
     asked.splits = splits.data();
     asked.split_count = splits.size();
@@ -216,13 +216,13 @@ TEST_CASE("rows dealt out unevenly arrive in rank order, with how many came from
   CHECK(dims == std::vector<std::vector<std::int64_t>>{{1, 0}, {2, 1}});
 }
 
-TEST_CASE("a group is taken whole or not at all") {
+TEST_CASE("a group is accepted whole or refused whole") {
   job together(2);
   std::vector<farandole_status> refused(2), taken(2);
   std::vector<std::vector<float>> sums(2);
   together.run([&](farandole_runtime* runtime, std::size_t rank) {
     tensor a(runtime, "a", {1}), b(runtime, "b", {2});
-    farandole_submission both[] = {a.what(), b.what()};
+    farandole_submission both[] = {a.request(), b.request()};
     farandole_handle* handles[2];
     both[1].dtype = FARANDOLE_BOOL; // cannot be reduced
     refused[rank] = farandole_submit_group(runtime, both, 2, handles, nullptr);
@@ -240,7 +240,7 @@ TEST_CASE("a group is taken whole or not at all") {
   }
 }
 
-TEST_CASE("how a caller learns of the end is one of the three ways") {
+TEST_CASE("a submission accepts only the three completion modes") {
   job together(2);
   std::vector<std::vector<farandole_status>> ends(2);
   std::vector<float> sums(2);
@@ -249,7 +249,7 @@ TEST_CASE("how a caller learns of the end is one of the three ways") {
          {FARANDOLE_COMPLETION_ANY - 1, +FARANDOLE_COMPLETION_ANY, +FARANDOLE_COMPLETION_WAIT,
           +FARANDOLE_COMPLETION_CALLBACK, FARANDOLE_COMPLETION_CALLBACK + 1}) {
       tensor tensor(runtime, "completion", {1});
-      auto asked = tensor.what();
+      auto asked = tensor.request();
       asked.completion_mode = mode;
       farandole_handle* handle = nullptr;
       auto end = farandole_submit(runtime, &asked, &handle, nullptr);
@@ -285,7 +285,7 @@ TEST_CASE("a member that withdraws announces one removal to all members of an el
       farandole_membership_change(runtime, &seen.changes, &seen.removals_only);
       std::this_thread::yield();
     }
-    // Neither shuts the job down before the other one has learnt of the removal.
+    // This keeps each member in the job until the other member has learnt of the removal.
     tensor last(runtime, "last", {1});
     if (last.submit().status == FARANDOLE_OK)
       last.wait();
@@ -295,7 +295,7 @@ TEST_CASE("a member that withdraws announces one removal to all members of an el
   CHECK(views[1] == expected);
 }
 
-TEST_CASE("the text of a mismatch arrives at every member") {
+TEST_CASE("every member gets the text of a mismatch") {
   job together(2);
   std::vector<answer> ends(2);
   together.run([&](farandole_runtime* runtime, std::size_t rank) {
@@ -336,7 +336,7 @@ TEST_CASE("a wait ends at its timeout, has no result yet, and can be repeated") 
   CHECK(polled_late == 1);
 }
 
-TEST_CASE("an operation taken back ends aborted on every member, and its callback is called") {
+TEST_CASE("a cancelled operation ends aborted on every member, and its callback is called") {
   job together(2);
   std::vector<answer> ends(2);
   std::promise<void> called;
@@ -358,11 +358,11 @@ TEST_CASE("an operation taken back ends aborted on every member, and its callbac
   });
   for (auto& end : ends)
     CHECK(end.status == FARANDOLE_ABORTED);
-  // The runtimes are gone, so that nobody is left who could still call.
+  // The runtimes have ended, so no thread can call the callback any more.
   CHECK(called.get_future().wait_for(std::chrono::seconds{0}) == std::future_status::ready);
 }
 
-TEST_CASE("handles outlive their runtime, which fails what was pending") {
+TEST_CASE("a handle outlives its runtime, which fails the pending operation") {
   job together(2);
   handle_ptr kept;
   std::vector<float> input{1}, output{0};
@@ -391,7 +391,7 @@ TEST_CASE("handles outlive their runtime, which fails what was pending") {
 
 namespace {
 
-// By the two calls that the interface asks for.
+// Lists numbers by two calls, as the interface requires: one for the count and one for the numbers.
 template <class Number, class List>
 std::vector<Number> listed(List list) {
   std::size_t count = 0;
@@ -414,8 +414,8 @@ std::vector<std::int32_t> ranks_of(const farandole_runtime* runtime, std::uint32
   });
 }
 
-/// What a member saw of a set's life.
-struct sight {
+/// A member's observations of a set from its addition to its removal.
+struct set_observation {
   farandole_status added = FARANDOLE_UNKNOWN, differing = FARANDOLE_OK, removed = FARANDOLE_UNKNOWN;
   std::uint32_t set = 0;
   std::vector<std::uint32_t> before, after;
@@ -423,14 +423,14 @@ struct sight {
   answer inside, end;
   float sum = 0;
 
-  explicit sight(farandole_runtime* runtime) {
+  explicit set_observation(farandole_runtime* runtime) {
     const std::int32_t members[] = {2, 1}, own[] = {farandole_rank(runtime)};
     const farandole_process_set wanted{members, 2}, other{own, 1};
     added = farandole_add_process_set(runtime, &wanted, &set, nullptr);
     before = sets_of(runtime);
     ranks = ranks_of(runtime, set);
     tensor entry(runtime, "sum", {1});
-    auto asked = entry.what();
+    auto asked = entry.request();
     asked.set = set;
     farandole_handle* handle = nullptr;
     inside.status = farandole_submit(runtime, &asked, &handle, nullptr);
@@ -451,11 +451,12 @@ struct sight {
 
 TEST_CASE("process sets are added, listed and removed through the C interface") {
   job together(3);
-  std::vector<std::unique_ptr<sight>> sights(3);
-  together.run(
-      [&](farandole_runtime* runtime, std::size_t rank) { sights[rank] = std::make_unique<sight>(runtime); });
+  std::vector<std::unique_ptr<set_observation>> observations(3);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    observations[rank] = std::make_unique<set_observation>(runtime);
+  });
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    auto& entry = *sights.at(rank);
+    auto& entry = *observations.at(rank);
     CHECK(entry.added == FARANDOLE_OK);
     CHECK(entry.set == 1);
     CHECK(entry.before == std::vector<std::uint32_t>{0, 1});

@@ -1,4 +1,5 @@
-// Breaks the connections between members of one process as a network failure would: the system ends them at both ends.
+// Breaks the connections between members of one process as a network failure would: the system ends them at both
+// ends.
 #pragma once
 
 #include <netinet/in.h>
@@ -12,14 +13,14 @@ namespace farandole {
 
 /// The TCP ports of a connection's two ends; 0 where there is none.
 struct connection_ports {
-  std::uint16_t port = 0, number = 0;
+  std::uint16_t own = 0, peer = 0;
 };
 
 inline connection_ports ports_of(int socket) {
-  const auto port = [socket](auto name) {
+  const auto port = [socket](auto get_name) {
     sockaddr_in address{};
     socklen_t size = sizeof address;
-    const bool present = name(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    const bool present = get_name(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
     return present && address.sin_family == AF_INET ? ntohs(address.sin_port) : std::uint16_t{0};
   };
   return {port(::getsockname), port(::getpeername)};
@@ -32,7 +33,7 @@ inline int break_connections_apart_from(std::uint16_t rendezvous) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int socket = std::stoi(entry.path().filename());
     const auto ports = ports_of(socket);
-    if (ports.number != 0 && ports.port != rendezvous && ports.number != rendezvous)
+    if (ports.peer != 0 && ports.own != rendezvous && ports.peer != rendezvous)
       broken += ::shutdown(socket, SHUT_RDWR) == 0;
   }
   return broken;

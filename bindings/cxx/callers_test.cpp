@@ -1,6 +1,6 @@
-// Members whose callers are many: threads that submit, wait, poll, cancel, change process sets and look, all
-// at once, while loops, lanes, heartbeats and listeners do their part. What they may do at the same time is
-// what ThreadSanitizer looks at (`tools/test threads`); here they must also come to the right results.
+// Members with many callers: threads submit, wait, poll, cancel, change process sets and read the member's state at
+// once, while event loops, lanes, heartbeats and listeners run. ThreadSanitizer looks for data races in these tests
+// (`tools/test threads`); the tests themselves check the results.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -20,8 +20,8 @@ using namespace farandole;
 
 namespace {
 
-/// What threads have to complain of: Catch's assertions are for one thread.
-class complaints {
+/// Collects the problems that threads report, because Catch's assertions are for one thread only.
+class problem_list {
 public:
   void add(std::string text) {
     if (text.empty())
@@ -39,7 +39,7 @@ private:
   std::vector<std::string> all_;
 };
 
-/// Threads that are joined when it goes.
+/// Threads that the destructor joins.
 class threads {
 public:
   threads() = default;
@@ -91,7 +91,7 @@ std::string reduce(runtime& member, const std::string& name, std::size_t count, 
   return {};
 }
 
-/// Nobody waits: one thread looks whether the operations are settled, the callbacks of others tell.
+/// Learns of completion without waiting: polls one operation, and leaves a callback for the other.
 std::string poll_and_call_back(runtime& member, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     floats polled{{1.0F}, {}}, called{{1.0F}, {}};
@@ -101,7 +101,7 @@ std::string poll_and_call_back(runtime& member, int rounds) {
       return (first ? second : first).error().text;
     std::promise<void> told;
     second->on_settled([&] { told.set_value(); });
-    // Copies of a handle may go on any thread.
+    // Any thread may drop a copy of a handle.
     std::thread dropper([copy = *first] { copy.settled(); });
     while (!first->settled())
       std::this_thread::yield();
@@ -110,13 +110,13 @@ std::string poll_and_call_back(runtime& member, int rounds) {
     if (first->failed() || second->failed())
       return first->problem().text + second->problem().text;
     if (polled.values[0] + called.values[0] != static_cast<float>(2 * member.size()))
-      return "what was polled and called back gave another sum";
+      return "the polled and the called-back operation gave another sum";
   }
   return {};
 }
 
-/// Every second handle is dropped while its rows may still be on their way.
-std::string deal_out(runtime& member, int rounds) {
+/// Drops one of two copies of each handle before it reads the rows.
+std::string exchange_rows(runtime& member, int rounds) {
   const std::vector<float> rows(static_cast<std::size_t>(member.size()), static_cast<float>(member.rank()));
   submission wanted;
   wanted.name = "dealt out";
@@ -138,8 +138,8 @@ std::string deal_out(runtime& member, int rounds) {
   return {};
 }
 
-/// How each ended that another thread took back meanwhile: well or aborted, but the same on all members.
-std::vector<error_kind> take_back(runtime& member, int rounds) {
+/// The ends of operations that another thread cancels meanwhile: success or aborted, but the same on all members.
+std::vector<error_kind> cancel_operations(runtime& member, int rounds) {
   std::vector<error_kind> ends;
   for (int round = 0; round < rounds; ++round) {
     floats tensor{{1.0F}, {}};
@@ -173,8 +173,8 @@ std::string change_sets(runtime& member, int rounds) {
   return {};
 }
 
-/// Everything that any thread may ask a member at any time.
-std::string look(runtime& member, const std::atomic<bool>& enough) {
+/// Calls the functions of a member that any thread may call at any time.
+std::string read_state(runtime& member, const std::atomic<bool>& enough) {
   while (!enough) {
     const auto size = static_cast<std::size_t>(member.size());
     if (!member.alive() || !member.usable_here() || member.slots().size() != size ||
@@ -195,53 +195,53 @@ std::string look(runtime& member, const std::atomic<bool>& enough) {
 
 using members = std::vector<member_ptr>;
 
-/// Each rank's settings beside those of the job.
-members start(const job& together, std::int32_t size, bool on_hosts_of_their_own) {
+/// Starts all members, each with a host id of its own if `on_separate_hosts`.
+members start(const job& together, std::int32_t size, bool on_separate_hosts) {
   std::vector<starting> all;
   for (std::int32_t rank = 0; rank < size; ++rank) {
     auto options = together.options_of(rank);
-    if (on_hosts_of_their_own)
+    if (on_separate_hosts)
       options.settings["FARANDOLE_HOST_ID"] = "host " + std::to_string(rank);
     all.push_back(elastic_job::start(std::move(options)));
   }
   members started;
   for (auto& starting_member : all)
-    started.push_back(elastic_job::in(starting_member));
+    started.push_back(elastic_job::joined(starting_member));
   return started;
 }
 
 std::vector<std::string> busy_callers(members& all) {
-  complaints problems;
+  problem_list problems;
   std::vector<std::vector<error_kind>> ends(all.size());
   std::atomic<bool> enough{false};
-  threads lookers;
+  threads readers;
   {
     threads callers;
     for (auto& member_runtime : all) {
       auto& member = *member_runtime;
-      lookers.start([&] { problems.add(look(member, enough)); });
+      readers.start([&] { problems.add(read_state(member, enough)); });
       callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::wait)); });
       callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::any)); });
       callers.start([&] { problems.add(poll_and_call_back(member, 10)); });
-      callers.start([&] { problems.add(deal_out(member, 20)); });
+      callers.start([&] { problems.add(exchange_rows(member, 20)); });
       callers.start([&] { problems.add(change_sets(member, 3)); });
-      callers.start([&] { ends[static_cast<std::size_t>(member.rank())] = take_back(member, 10); });
+      callers.start([&] { ends[static_cast<std::size_t>(member.rank())] = cancel_operations(member, 10); });
     }
   }
   enough = true;
-  lookers.join();
+  readers.join();
   for (auto& end : ends)
     if (end != ends.front())
-      problems.add("what was taken back has ended otherwise on another member");
+      problems.add("a cancelled operation ended differently on another member");
   for (auto kind : ends.front())
     if (kind != error_kind::none && kind != error_kind::aborted)
-      problems.add("what was taken back ended as " + std::string(to_string(kind)));
+      problems.add("a cancelled operation ended as " + std::string(to_string(kind)));
   return problems.all();
 }
 
-/// The first member joins while two threads of each of the others go on.
+/// Rank 0 joins while two threads of each other member go on.
 std::vector<std::string> join_early(members& all) {
-  complaints problems;
+  problem_list problems;
   threads joiners;
   for (auto& member_runtime : all)
     joiners.start([&, &member = *member_runtime] {
@@ -262,9 +262,9 @@ std::vector<std::string> join_early(members& all) {
   return problems.all();
 }
 
-/// Two threads of each member shut it down while a third one waits for what never comes.
+/// Two threads of each member shut it down while a third thread waits for an operation that cannot complete.
 std::vector<std::string> leave(members& all) {
-  complaints problems;
+  problem_list problems;
   {
     threads callers;
     for (auto& member_runtime : all) {
@@ -285,27 +285,27 @@ std::vector<std::string> leave(members& all) {
   return problems.all();
 }
 
-const std::vector<std::string> nothing_to_complain_of;
+const std::vector<std::string> no_problems;
 
 } // namespace
 
-TEST_CASE("many threads may call each member at once, until it is shut down and when it has started again") {
-  const bool on_hosts_of_their_own = GENERATE(false, true);
+TEST_CASE("many threads may call each member at once, until its shutdown and after its restart") {
+  const bool on_separate_hosts = GENERATE(false, true);
   constexpr std::int32_t size = 3;
   const job together(size, {{"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}});
-  for (int life = 0; life < 2; ++life) {
-    auto all = start(together, size, on_hosts_of_their_own);
-    CHECK(busy_callers(all) == nothing_to_complain_of);
-    CHECK(join_early(all) == nothing_to_complain_of);
-    CHECK(leave(all) == nothing_to_complain_of);
+  for (int run = 0; run < 2; ++run) {
+    auto all = start(together, size, on_separate_hosts);
+    CHECK(busy_callers(all) == no_problems);
+    CHECK(join_early(all) == no_problems);
+    CHECK(leave(all) == no_problems);
   }
 }
 
 namespace {
 
-/// Reduces until that fails: where the path broke, for what this member saw, else for what it was told.
+/// Reduces until that fails, with an error of this member's path or one that another member reported.
 void reduce_until_lost(runtime& member, const std::string& name, std::size_t count, std::atomic<int>& rounds,
-                       complaints& problems) {
+                       problem_list& problems) {
   for (;;) {
     float sum = 0;
     const auto problem = reduce_once(member, name, count, completion_mode::any, sum);
@@ -319,11 +319,11 @@ void reduce_until_lost(runtime& member, const std::string& name, std::size_t cou
 
 } // namespace
 
-TEST_CASE("a link that breaks under many callers ends the generation for all, and they go on in the next") {
-  const bool on_hosts_of_their_own = GENERATE(false, true);
+TEST_CASE("a link that breaks under many callers ends the generation, and all members start the next one") {
+  const bool on_separate_hosts = GENERATE(false, true);
   const elastic_job together(2, 2);
-  auto all = start(together, 2, on_hosts_of_their_own);
-  complaints problems;
+  auto all = start(together, 2, on_separate_hosts);
+  problem_list problems;
   std::atomic<int> rounds{0};
   {
     threads callers;
@@ -337,17 +337,17 @@ TEST_CASE("a link that breaks under many callers ends the generation for all, an
       std::this_thread::yield();
     CHECK(break_connections_apart_from(together.port()) > 0);
   }
-  CHECK(problems.all() == nothing_to_complain_of);
+  CHECK(problems.all() == no_problems);
   all.clear();
-  all = start(together, 2, on_hosts_of_their_own);
+  all = start(together, 2, on_separate_hosts);
   CHECK(counted(all) == 2.0F);
   CHECK(all[0]->generation() == 2);
 }
 
 namespace {
 
-/// The least of the members' steps: one may have ended well the operation that the restart has failed on
-/// another.
+/// Sets `step` to the lowest step of the members: an operation that the restart failed on one member may have
+/// succeeded on another.
 error least_step(runtime& member, std::uint32_t set, int& step) {
   floats tensor{{static_cast<float>(step)}, {}};
   auto wanted = tensor.ask("go on from", reduce_op::min);
@@ -357,8 +357,9 @@ error least_step(runtime& member, std::uint32_t set, int& step) {
   return problem;
 }
 
-/// How often a step of the set failed; then all go on from the same.
-int steps_in_set(runtime& member, std::uint32_t set, int steps, complaints& problems) {
+/// Runs the steps in the set and returns the number of failures. After a failure, all members go on from the same
+/// step.
+int steps_in_set(runtime& member, std::uint32_t set, int steps, problem_list& problems) {
   int failures = 0;
   for (int step = 0; step < steps; ++step) {
     float sum = 0;
@@ -380,17 +381,16 @@ int steps_in_set(runtime& member, std::uint32_t set, int steps, complaints& prob
 
 } // namespace
 
-TEST_CASE(
-    "a process set that starts anew under its callers disturbs neither those of the others nor who looks") {
+TEST_CASE("a restart of a process set disturbs neither callers in other sets nor threads that read state") {
   job together(3, {{"FARANDOLE_TESTING", "1"},
-                   {"FARANDOLE_TEST_FAULT", "set=1,rank=0,actor=worker,at=worker,message=6"}});
-  complaints problems;
+                   {"FARANDOLE_TEST_FAULT", "set=1,rank=0,actor=set_client,at=set_client,message=6"}});
+  problem_list problems;
   std::vector<int> failures(2);
   together.run(
       [&](runtime& member) {
         std::atomic<bool> enough{false};
-        threads lookers;
-        lookers.start([&] {
+        threads readers;
+        readers.start([&] {
           while (!enough) {
             member.process_set_epoch(1);
             member.submitted();
@@ -410,10 +410,10 @@ TEST_CASE(
         if (member.rank() < 2)
           problems.add(member.acknowledge_restart(1, 1).text);
         enough = true;
-        lookers.join();
+        readers.join();
         problems.add(reduce(member, "at the end", small, 1, completion_mode::wait));
       },
       {{0, 1}});
-  CHECK(problems.all() == nothing_to_complain_of);
+  CHECK(problems.all() == no_problems);
   CHECK(failures == std::vector<int>{1, 1});
 }

@@ -1,4 +1,4 @@
-// Process sets while members come and go.
+// Process sets while members join and leave.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using table = std::map<std::uint32_t, numbers>;
 
 const set_rule even_ranks = [](const member_facts& facts) { return facts.rank % 2 == 0; };
 
-/// Each member's, in all of its sets at once.
+/// Runs an allreduce in every set at once, and checks the sums and that other members are refused.
 void all_sets_work(const std::vector<member_ptr>& members) {
   for (auto& [id, ranks] : members.front()->process_sets()) {
     std::vector<floats> tensors(members.size());
@@ -60,7 +60,7 @@ public:
     return options;
   }
 
-  /// The next generation, in which who had sets goes on with them.
+  /// Starts the next generation, in which each member keeps its sets of the generation before.
   std::vector<member_ptr> again(const std::vector<std::int32_t>& slots,
                                 const std::vector<std::vector<kept_set>>& before) const {
     std::vector<options> all;
@@ -78,7 +78,7 @@ public:
       begun.push_back(start(options));
     std::vector<member_ptr> members;
     for (auto& starting_member : begun)
-      members.push_back(in(starting_member));
+      members.push_back(joined(starting_member));
     return members;
   }
 
@@ -109,7 +109,7 @@ std::vector<std::vector<kept_set>> sets_of(const std::vector<member_ptr>& member
 
 } // namespace
 
-TEST_CASE("sets of both kinds go on with the members that are left, under their ids") {
+TEST_CASE("sets from the start and added sets keep their ids and remaining members after a loss") {
   job_with_sets job(4, 4);
   job.lists = {{0, 2}, {3}};
   auto members = job.begin(4);
@@ -125,7 +125,7 @@ TEST_CASE("sets of both kinds go on with the members that are left, under their 
   for (auto& member : members)
     CHECK(member->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {2}}, {3, {0, 2}}});
   all_sets_work(members);
-  // And once more: nobody was lost, all leave.
+  // Once more, without a loss: all members leave and start again.
   kept = sets_of(members);
   members.clear();
   members = job.again({1, 2, 3}, kept);
@@ -133,7 +133,7 @@ TEST_CASE("sets of both kinds go on with the members that are left, under their 
   all_sets_work(members);
 }
 
-TEST_CASE("two sets that shrink to the same ranks stay two, and one that has lost all is gone") {
+TEST_CASE("two sets that shrink to the same ranks stay separate, and a set without members is removed") {
   job_with_sets job(4, 4);
   job.lists = {{0, 1}, {0, 2}, {1, 2}};
   auto members = job.begin(4);
@@ -155,7 +155,7 @@ TEST_CASE("two sets that shrink to the same ranks stay two, and one that has los
   all_sets_work(members);
 }
 
-TEST_CASE("who joins is in the sets by rule, and learns who is in the others") {
+TEST_CASE("a member that joins is in the sets whose rule admits it, and learns the members of the others") {
   job_with_sets job(2, 3);
   job.lists = {{0, 1}, {1}};
   job.rules = {even_ranks};
@@ -164,17 +164,17 @@ TEST_CASE("who joins is in the sets by rule, and learns who is in the others") {
   auto kept = sets_of(members);
   job.started(2);
   auto waiting = job.start(job.first(2));
-  told_of(members, 1);
+  await_changes(members, 1);
   members.clear();
   members = job.again({0, 1}, kept);
-  members.push_back(elastic_job::in(waiting));
+  members.push_back(elastic_job::joined(waiting));
   for (auto& member : members)
     CHECK(member->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {0, 2}}});
   CHECK(members[2]->kept_sets() == members[0]->kept_sets());
   all_sets_work(members);
 }
 
-TEST_CASE("a rule that answers otherwise on one member fails for all, with both answers") {
+TEST_CASE("a set rule with different results on two members fails on both, and the error has both results") {
   job_with_sets job(2, 2);
   std::vector<options> all{job.first(0), job.first(1)};
   all[0].set_rules = {even_ranks};
@@ -190,14 +190,14 @@ TEST_CASE("a rule that answers otherwise on one member fails for all, with both 
   }
 }
 
-TEST_CASE("a set that one survivor does not know of does not go on") {
+TEST_CASE("a set that one survivor does not know is not kept") {
   const job_with_sets job(2, 2);
   auto members = job.begin(2);
   for (auto& id : add_on(members, {1}))
     CHECK(*id == 1);
   auto kept = sets_of(members);
   members.clear();
-  // As if its call had ended with an error.
+  // As if the call of member 1 had ended with an error.
   kept[1].clear();
   members = job.again({0, 1}, kept);
   CHECK(members[0]->process_sets() == table{{0, {0, 1}}});

@@ -1,4 +1,4 @@
-// Members that are lost, come and go.
+// Jobs whose members are lost, join and leave.
 #include <catch2/catch.hpp>
 
 #include <malloc.h>
@@ -17,7 +17,7 @@
 
 using namespace farandole;
 
-TEST_CASE("survivors of a loss go on in the next generation, in their old order") {
+TEST_CASE("the survivors of a loss start the next generation in their old order") {
   const elastic_job job(3, 3);
   auto members = job.together({0, 1, 2});
   CHECK(counted(members) == 3.0F);
@@ -39,18 +39,18 @@ TEST_CASE("survivors of a loss go on in the next generation, in their old order"
   CHECK(survivors[0]->must_sync());
 }
 
-TEST_CASE("a new member waits, the others hear of it, and all go on together") {
+TEST_CASE("a new member waits until the others, which are told of it, start the next generation") {
   const elastic_job job(2, 3);
   auto members = job.together({0, 1});
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{0, false});
   job.started(2);
   auto waiting = job.start(2);
-  told_of(members, 1);
+  await_changes(members, 1);
   CHECK(members[1]->membership_change() == std::pair<std::uint64_t, bool>{1, false});
   CHECK(counted(members) == 2.0F);
   members.clear();
   members = job.together({0, 1});
-  members.push_back(elastic_job::in(waiting));
+  members.push_back(elastic_job::joined(waiting));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->must_sync());
   CHECK_FALSE(members[0]->joined_late());
@@ -58,11 +58,11 @@ TEST_CASE("a new member waits, the others hear of it, and all go on together") {
   CHECK(members[2]->rank() == 2);
 }
 
-TEST_CASE("a slot that is taken out is dismissed, and the others need not sync") {
+TEST_CASE("a member whose slot is retired is dismissed, and the others need not sync") {
   const elastic_job job(3, 3);
   auto members = job.together({0, 1, 2});
   job.retired(1);
-  told_of(members, 1);
+  await_changes(members, 1);
   CHECK(members[2]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
   CHECK(counted(members) == 3.0F);
   members.clear();
@@ -75,12 +75,12 @@ TEST_CASE("a slot that is taken out is dismissed, and the others need not sync")
   CHECK(dismissed.error().kind == error_kind::dismissed);
 }
 
-TEST_CASE("a member that withdraws leaves as if it were taken out, and knows of it at once") {
+TEST_CASE("a member that withdraws is dismissed like a retired member, and sees the change at once") {
   const elastic_job job(3, 3);
   auto members = job.together({0, 1, 2});
   members[1]->withdraw();
   CHECK(members[1]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
-  told_of(members, 1);
+  await_changes(members, 1);
   members[1]->withdraw();
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
@@ -94,7 +94,7 @@ TEST_CASE("a member that withdraws leaves as if it were taken out, and knows of 
   CHECK(dismissed.error().kind == error_kind::dismissed);
 }
 
-TEST_CASE("a process that the launcher has not started is turned away") {
+TEST_CASE("a process in a slot that the launcher has not started is refused") {
   const elastic_job job(1, 2);
   auto members = job.together({0});
   auto stranger = job.start(5).get();
@@ -105,10 +105,10 @@ TEST_CASE("a process that the launcher has not started is turned away") {
 
 namespace {
 
-/// A process that says hello and never connects: whoever is welcomed with it waits for it.
-class mute {
+/// A process that sends a hello and never connects: the members that are welcomed with it wait for it.
+class silent_member {
 public:
-  mute(const job& job, std::int32_t slot, std::int32_t size = 1) {
+  silent_member(const job& job, std::int32_t slot, std::int32_t size = 1) {
     link_settings links;
     links.credentials = std::make_shared<const tls_credentials>(secret);
     dial(system_.get(), "127.0.0.1", job.port(), caf::actor_cast<caf::actor>(self_), 1, links);
@@ -125,7 +125,7 @@ public:
         },
         caf::after(patience) >> [] { FAIL("the rendezvous was not reached"); });
   }
-  ~mute() { caf::anon_send(link_, close_atom::value); }
+  ~silent_member() { caf::anon_send(link_, close_atom::value); }
 
   void await_welcome() {
     bool welcomed = false;
@@ -143,15 +143,15 @@ private:
 
 } // namespace
 
-TEST_CASE("a member that is lost while others first connect sends them to the next generation") {
+TEST_CASE("a member lost during the first connect moves the other members to the next generation") {
   const elastic_job job(3, 3);
   auto first = job.start(0), second = job.start(1);
-  mute third(job, 2);
+  silent_member third(job, 2);
   third.await_welcome();
   job.exited(2, "was killed by signal 9");
   std::vector<member_ptr> members;
-  members.push_back(elastic_job::in(first));
-  members.push_back(elastic_job::in(second));
+  members.push_back(elastic_job::joined(first));
+  members.push_back(elastic_job::joined(second));
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->generation() == 2);
   CHECK(members[0]->must_sync());
@@ -159,8 +159,7 @@ TEST_CASE("a member that is lost while others first connect sends them to the ne
   CHECK_FALSE(members[1]->joined_late());
 }
 
-TEST_CASE(
-    "a member that is lost while others connect again keeps neither them nor who is new from going on") {
+TEST_CASE("a member lost during a reconnect keeps neither old nor new members from the next generation") {
   const elastic_job job(2, 4);
   auto members = job.together({0, 1});
   auto added = std::async(std::launch::async, [&] { return members[1]->add_process_set({1}); });
@@ -168,9 +167,9 @@ TEST_CASE(
   REQUIRE(added.get());
   job.started(2);
   job.started(3);
-  mute third(job, 2);
+  silent_member third(job, 2);
   auto fourth = job.start(3);
-  told_of(members, 2);
+  await_changes(members, 2);
   std::vector<starting> again;
   for (std::size_t slot : {0, 1}) {
     auto options = job.options_of(static_cast<std::int32_t>(slot));
@@ -182,8 +181,8 @@ TEST_CASE(
   job.exited(2, "was killed by signal 9");
   members.clear();
   for (auto& starting_member : again)
-    members.push_back(elastic_job::in(starting_member));
-  members.push_back(elastic_job::in(fourth));
+    members.push_back(elastic_job::joined(starting_member));
+  members.push_back(elastic_job::joined(fourth));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->generation() == 3);
   CHECK_FALSE(members[0]->joined_late());
@@ -192,10 +191,10 @@ TEST_CASE(
     CHECK(member->process_sets().at(1) == std::vector<std::int32_t>{1});
 }
 
-TEST_CASE("a job whose members stay ends when one is lost while others connect, and says so") {
+TEST_CASE("a job that is not elastic fails if a member is lost while others connect, and names the member") {
   job fixed(2);
   auto first = elastic_job::start(fixed.options_of(0));
-  mute second(fixed, 1, 2);
+  silent_member second(fixed, 1, 2);
   second.await_welcome();
   fixed.exited(1, "was killed by signal 9");
   const auto reason = first.get();
@@ -205,7 +204,7 @@ TEST_CASE("a job whose members stay ends when one is lost while others connect, 
         "rank 1 on elsewhere was killed by signal 9 before all members were connected");
 }
 
-TEST_CASE("a process of an elastic job refuses oneCCL when it starts, and says what to do") {
+TEST_CASE("an elastic job with oneCCL fails at the start, and the error names the setting to unset") {
   options options;
   options.read_environment = false;
   options.settings = {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_CPU_OPERATIONS", "ccl"}};
@@ -217,10 +216,10 @@ TEST_CASE("a process of an elastic job refuses oneCCL when it starts, and says w
 
 namespace {
 
-/// What a process has.
-struct belongings {
+/// The resources that this process uses.
+struct process_resources {
   std::size_t heap_bytes =
-      mallinfo2().uordblks; ///< what threads keep for their next calls counts as well; 0 under sanitizers
+      mallinfo2().uordblks; ///< including memory that threads keep for later calls; 0 under sanitizers
   std::size_t resident_kib = resident();
   std::size_t descriptors = entries("/proc/self/fd");
   std::size_t threads = entries("/proc/self/task");
@@ -236,20 +235,20 @@ struct belongings {
   }
 };
 
-/// A job whose two members see a third one come and go so often: two generations each time.
-void come_and_go(std::int32_t guests) {
+/// A job of two members, which a third member joins and leaves `guests` times: two generations each time.
+void join_and_leave(std::int32_t guests) {
   const elastic_job job(2, 3);
   auto members = job.together({0, 1});
   for (std::int32_t guest = 2; guest < 2 + guests; ++guest) {
     job.started(guest);
     auto coming = job.start(guest);
-    told_of(members, 1);
+    await_changes(members, 1);
     members.clear();
     members = job.together({0, 1});
-    members.push_back(elastic_job::in(coming));
+    members.push_back(elastic_job::joined(coming));
     REQUIRE(counted(members) == 3.0F);
     job.retired(guest);
-    told_of(members, 1);
+    await_changes(members, 1);
     members.clear();
     auto going = job.start(guest);
     members = job.together({0, 1});
@@ -264,11 +263,11 @@ void come_and_go(std::int32_t guests) {
 
 } // namespace
 
-TEST_CASE("a hundred changes of members leave nothing behind") {
-  come_and_go(5);
-  const belongings early;
-  come_and_go(50);
-  const belongings late;
+TEST_CASE("a hundred changes of members leak no memory, descriptors or threads") {
+  join_and_leave(5);
+  const process_resources early;
+  join_and_leave(50);
+  const process_resources late;
   CHECK(late.heap_bytes <= early.heap_bytes + 64 * 1024);
   CHECK(late.descriptors == early.descriptors);
   CHECK(late.threads == early.threads);

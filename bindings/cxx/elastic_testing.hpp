@@ -28,7 +28,8 @@ public:
 
   starting start(std::int32_t slot) const { return start(options_of(slot)); }
   static starting start(options options) {
-    return std::async(std::launch::async, [how = std::move(options)] { return runtime::start(how); });
+    return std::async(std::launch::async,
+                      [run_options = std::move(options)] { return runtime::start(run_options); });
   }
 
   /// Starts the members of these slots and returns them once all have joined.
@@ -38,11 +39,12 @@ public:
       all.push_back(start(slot));
     std::vector<member_ptr> members;
     for (auto& starting_member : all)
-      members.push_back(in(starting_member));
+      members.push_back(joined(starting_member));
     return members;
   }
 
-  static member_ptr in(starting& starting) {
+  /// Waits until the member has joined, and checks that it has.
+  static member_ptr joined(starting& starting) {
     auto member = starting.get();
     INFO((member ? std::string() : member.error().text));
     REQUIRE(member);
@@ -73,7 +75,7 @@ inline error ending(runtime& member) {
 }
 
 /// Returns when all members know of this many pending changes.
-inline void told_of(const std::vector<member_ptr>& members, std::uint64_t changes) {
+inline void await_changes(const std::vector<member_ptr>& members, std::uint64_t changes) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
   for (auto& member : members)
     while (member->membership_change().first < changes) {

@@ -1,4 +1,4 @@
-// A rendezvous that goes away and comes back, in one process: each of its lives has a loop of its own.
+// A rendezvous that ends and is started again, in one process: each run of it has its own event loop.
 #include <catch2/catch.hpp>
 
 #include <poll.h>
@@ -39,10 +39,10 @@ private:
   std::filesystem::path path_;
 };
 
-/// A launcher's end of a rendezvous that runs apart, and who is told of generations.
-class launching {
+/// The launcher's connection to a rendezvous that runs apart, with a watcher of generations.
+class launcher_connection {
 public:
-  launching(std::uint16_t port, std::uint64_t job) {
+  launcher_connection(std::uint16_t port, std::uint64_t job) {
     remote_rendezvous_spec spec;
     spec.ip = "127.0.0.1";
     spec.port = port;
@@ -65,7 +65,7 @@ public:
     watcher_ = watcher;
     tell(watch_generations{caf::actor_cast<generation_watcher_actor>(watcher)});
   }
-  ~launching() {
+  ~launcher_connection() {
     caf::anon_send(remote_, close_atom::value);
     caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
   }
@@ -96,17 +96,16 @@ void wait_until(Condition condition) {
   }
 }
 
-/// A process without the secret in the place of a rendezvous: it ends every handshake with an alert, until it
-/// has done so `calls` times.
+/// Plays a process without the secret at the port of a rendezvous: it ends `calls` handshakes with an alert.
 void impersonate(std::uint16_t port, int calls) {
-  const auto queue = open_listener("127.0.0.1", port);
-  INFO((queue ? std::string() : queue.error().text));
-  REQUIRE(queue);
+  const auto listener = open_listener("127.0.0.1", port);
+  INFO((listener ? std::string() : listener.error().text));
+  REQUIRE(listener);
   constexpr std::array<unsigned char, 7> decrypt_error{21, 3, 3, 0, 2, 2, 51};
   for (int i = 0; i < calls; ++i) {
-    pollfd waiting{queue->get(), POLLIN, 0};
+    pollfd waiting{listener->get(), POLLIN, 0};
     REQUIRE(::poll(&waiting, 1, 60'000) == 1);
-    const auto caller = accept_one(queue->get());
+    const auto caller = accept_one(listener->get());
     REQUIRE(caller.socket);
     std::array<std::byte, 1024> hello;
     pollfd said{caller.socket.get(), POLLIN, 0};
@@ -116,10 +115,10 @@ void impersonate(std::uint16_t port, int calls) {
   }
 }
 
-/// One life of a rendezvous of two members, and of one more at the most.
-class life {
+/// One run of a rendezvous for two members and at most one more.
+class rendezvous_run {
 public:
-  life(const std::string& journal_path, std::uint16_t port, std::uint32_t draw) {
+  rendezvous_run(const std::string& journal_path, std::uint16_t port, std::uint32_t draw) {
     rendezvous_options options;
     options.members = {2, true, 1, 3};
     options.links.credentials = std::make_shared<const tls_credentials>(secret);
@@ -137,7 +136,7 @@ public:
     actor_ = service->actor;
     port_ = service->port;
   }
-  ~life() { caf::anon_send(actor_, close_atom::value); }
+  ~rendezvous_run() { caf::anon_send(actor_, close_atom::value); }
 
   template <class Message>
   void tell(Message value) const {
@@ -166,7 +165,7 @@ std::future<expected<member_ptr>> start(std::int32_t slot, std::uint16_t port, s
   return std::async(std::launch::async, [options] { return runtime::start(options); });
 }
 
-member_ptr in(std::future<expected<member_ptr>>& starting_member) {
+member_ptr joined(std::future<expected<member_ptr>>& starting_member) {
   auto member = starting_member.get();
   INFO((member ? std::string() : member.error().text));
   REQUIRE(member);
@@ -176,21 +175,21 @@ member_ptr in(std::future<expected<member_ptr>>& starting_member) {
 std::vector<member_ptr> both(std::uint16_t port, std::uint64_t epoch = 0) {
   auto first = start(0, port, epoch), second = start(1, port, epoch);
   std::vector<member_ptr> members;
-  members.push_back(in(first));
-  members.push_back(in(second));
+  members.push_back(joined(first));
+  members.push_back(joined(second));
   return members;
 }
 
-void are_back(const std::vector<member_ptr>& members, std::uint64_t later_than) {
+void await_return(const std::vector<member_ptr>& members, std::uint64_t later_than) {
   for (const auto& member : members)
     wait_until([&] { return member->epoch() > later_than; });
 }
 
 } // namespace
 
-TEST_CASE("members train on without a rendezvous, and are in again when it is back") {
+TEST_CASE("members train on without a rendezvous, and return to it when it is started again") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
   for (std::int32_t slot : {0, 1})
@@ -200,7 +199,7 @@ TEST_CASE("members train on without a rendezvous, and are in again when it is ba
   serving.reset();
   CHECK(counted(members) == 2.0F);
   serving.emplace(place.file("journal"), port, 2);
-  are_back(members, before);
+  await_return(members, before);
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->generation() == 1);
 
@@ -212,14 +211,14 @@ TEST_CASE("members train on without a rendezvous, and are in again when it is ba
   const auto epoch = members[0]->epoch();
   members.clear();
   members = both(port, epoch);
-  members.push_back(in(third));
+  members.push_back(joined(third));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->generation() == 2);
 }
 
-TEST_CASE("survivors of a loss wait for a rendezvous that is away") {
+TEST_CASE("the survivors of a loss wait for a rendezvous that is down") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
   for (std::int32_t slot : {0, 1})
@@ -227,22 +226,22 @@ TEST_CASE("survivors of a loss wait for a rendezvous that is away") {
   auto members = both(port);
   const auto epoch = members[0]->epoch();
   serving.reset();
-  members.clear(); // both leave, and one of them comes again
+  members.clear(); // both members leave, and one of them starts again
   auto survivor = start(0, port, epoch);
   serving.emplace(place.file("journal"), port, 2);
   serving->tell(slot_exited{1, "was killed by signal 9"});
-  auto alone = in(survivor);
+  auto alone = joined(survivor);
   CHECK(alone->size() == 1);
   CHECK(alone->generation() == 2);
   CHECK(alone->must_sync());
 }
 
-TEST_CASE("a stranger that takes the port of a rendezvous which is away ends neither launcher nor members") {
+TEST_CASE("a stranger at the port of a rendezvous that is down ends neither launcher nor members") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
-  const launching launcher(port, 7);
+  const launcher_connection launcher(port, 7);
   launcher.tell(slot_started{0});
   launcher.tell(slot_started{1});
   auto members = both(port);
@@ -252,22 +251,22 @@ TEST_CASE("a stranger that takes the port of a rendezvous which is away ends nei
     impersonate(port, 9);
     CHECK(counted(members) == 2.0F);
   }
-  SECTION("while survivors wait for it") {
+  SECTION("while survivors wait for the rendezvous") {
     members.clear();
     auto first = start(0, port, before), second = start(1, port, before);
     impersonate(port, 9);
     serving.emplace(place.file("journal"), port, 2);
-    members.push_back(in(first));
-    members.push_back(in(second));
+    members.push_back(joined(first));
+    members.push_back(joined(second));
     CHECK(counted(members) == 2.0F);
   }
   if (!serving)
     serving.emplace(place.file("journal"), port, 2);
-  are_back(members, before);
+  await_return(members, before);
   CHECK_FALSE(launcher.ended());
 }
 
-TEST_CASE("a process without the job's secret at its first contact fails at once") {
+TEST_CASE("a member whose first contact does not know the job's secret fails at once") {
   auto unused = open_listener("127.0.0.1", 0);
   REQUIRE(unused);
   const auto port = port_of(*unused);
@@ -280,9 +279,9 @@ TEST_CASE("a process without the job's secret at its first contact fails at once
              Catch::Contains("127.0.0.1:" + std::to_string(port)) && Catch::Contains("secret"));
 }
 
-TEST_CASE("of two rendezvous with copies of a journal the one of the lower epoch steps down") {
+TEST_CASE("of two rendezvous with copies of one journal, the one with the lower epoch steps down") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
   for (std::int32_t slot : {0, 1})
@@ -293,23 +292,23 @@ TEST_CASE("of two rendezvous with copies of a journal the one of the lower epoch
   std::filesystem::copy_file(place.file("journal"), place.file("copy"));
 
   serving.emplace(place.file("journal"), port, 20);
-  are_back(members, first);
+  await_return(members, first);
   const auto second = members[0]->epoch();
   CHECK(members[1]->epoch() == second);
   serving.reset();
-  serving.emplace(place.file("copy"), port, 10); // as many lives, and lower by chance
+  serving.emplace(place.file("copy"), port, 10); // as many runs, but a lower random part of the epoch
   wait_until([&] { return serving->stepped_down(); });
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->epoch() == second);
   serving.reset();
   serving.emplace(place.file("journal"), port, 1);
-  are_back(members, second);
+  await_return(members, second);
   CHECK(members[0]->generation() == 1);
 }
 
 TEST_CASE("a rendezvous that is started again without its journal steps down") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 5);
   const auto port = serving->port();
   for (std::int32_t slot : {0, 1})
@@ -321,12 +320,12 @@ TEST_CASE("a rendezvous that is started again without its journal steps down") {
   CHECK(counted(members) == 2.0F);
 }
 
-TEST_CASE("a launcher tells a rendezvous that was away what it has missed") {
+TEST_CASE("a launcher reports missed slot events to a rendezvous that was down") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
-  const launching launcher(port, 7);
+  const launcher_connection launcher(port, 7);
   launcher.tell(slot_started{0});
   launcher.tell(slot_started{1});
   auto members = both(port);
@@ -334,35 +333,35 @@ TEST_CASE("a launcher tells a rendezvous that was away what it has missed") {
   wait_until([&] { return launcher.formed() == 1; });
 
   serving.reset();
-  auto third = start(2, port); // its hello may come before the launcher's word
+  auto third = start(2, port); // its hello may arrive before the launcher's report
   launcher.tell(slot_started{2});
   launcher.tell(slot_exited{1, "was killed by signal 9"});
   members.pop_back();
   members.clear();
   auto survivor = start(0, port, epoch);
   serving.emplace(place.file("journal"), port, 2);
-  members.push_back(in(survivor));
+  members.push_back(joined(survivor));
   wait_until([&] { return launcher.formed() >= 2; });
-  // The third may be in already, or comes when members change.
+  // The third member is in this generation already, or joins at the next change of members.
   if (members[0]->size() == 1) {
     wait_until([&] { return members[0]->membership_change().first > 0; });
     const auto current_time = members[0]->epoch();
     members.clear();
     survivor = start(0, port, current_time);
-    members.push_back(in(survivor));
+    members.push_back(joined(survivor));
   }
-  members.push_back(in(third));
+  members.push_back(joined(third));
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->rank() == 0);
 }
 
-TEST_CASE("a rendezvous serves one launcher's job, whatever life it is in") {
+TEST_CASE("a rendezvous that was started again refuses the launcher of another job") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
   {
-    const launching first(port, 7);
+    const launcher_connection first(port, 7);
     first.tell(slot_started{0});
     first.tell(slot_started{1});
     both(port);
@@ -371,13 +370,13 @@ TEST_CASE("a rendezvous serves one launcher's job, whatever life it is in") {
   }
   serving.reset();
   serving.emplace(place.file("journal"), port, 2);
-  const launching other(port, 8);
+  const launcher_connection other(port, 8);
   wait_until([&] { return other.ended(); });
 }
 
-TEST_CASE("members leave by plan where the rendezvous runs apart from the launcher") {
+TEST_CASE("a drain lets members leave if the rendezvous runs apart from the launcher") {
   const folder place;
-  std::optional<life> serving;
+  std::optional<rendezvous_run> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
   const drain_call::target target{"127.0.0.1", port, secret};
@@ -387,7 +386,7 @@ TEST_CASE("members leave by plan where the rendezvous runs apart from the launch
     REQUIRE(refused);
     CHECK_THAT(refused->problem, Catch::Contains("launcher is not connected"));
   }
-  const launching launcher(port, 7);
+  const launcher_connection launcher(port, 7);
   launcher.tell(slot_started{0});
   launcher.tell(slot_started{1});
   auto members = both(port);
@@ -403,6 +402,6 @@ TEST_CASE("members leave by plan where the rendezvous runs apart from the launch
 
   members[1]->withdraw();
   wait_until([&] { return launcher.leaving() == 1; });
-  told_of(members, 1);
+  await_changes(members, 1);
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
 }

@@ -1,5 +1,5 @@
-// Whole jobs in one process: a rendezvous and several runtimes, each with a loop, a lane and a window of its
-// own.
+// Whole jobs in one process: a rendezvous and several runtimes, each with its own event loop, lane and shared
+// segment.
 #include <catch2/catch.hpp>
 
 #include <future>
@@ -13,7 +13,7 @@ using namespace farandole;
 
 namespace {
 
-// Catch's assertions are not for several threads: members report, the test's own thread checks.
+// Catch's assertions are for one thread only: the members return their problems, and the test's thread checks them.
 std::string allreduce_rounds(runtime& member, const std::string& name, std::size_t count, int rounds,
                              completion_mode completion = completion_mode::any) {
   floats tensor;
@@ -35,8 +35,8 @@ std::string allreduce_rounds(runtime& member, const std::string& name, std::size
   return {};
 }
 
-// Rows of two floats that tell who sent them to whom, in which round; the way they are dealt out changes from
-// round to round, the shape does not.
+// Rows of two floats that encode the sender, the receiver and the round. The splits change from round to round, the
+// shape does not.
 std::string alltoall_rounds(runtime& member, int rounds) {
   const auto size = member.size(), rank = member.rank();
   const auto rows = [&](int round, int from, int to) {
@@ -75,7 +75,7 @@ std::string alltoall_rounds(runtime& member, int rounds) {
   return {};
 }
 
-// A group of two: one of them has fewer rows than there are members.
+// A group of two tensors, one of which has fewer rows than the job has members.
 std::string reducescatter_rounds(runtime& member, int rounds) {
   const auto size = static_cast<std::size_t>(member.size()), rank = static_cast<std::size_t>(member.rank());
   for (int round = 0; round < rounds; ++round) {
@@ -111,7 +111,7 @@ std::string reducescatter_rounds(runtime& member, int rounds) {
 
 } // namespace
 
-TEST_CASE("a job of one needs no rendezvous and still scales") {
+TEST_CASE("a job of one rank needs no rendezvous and applies the postscale") {
   options options;
   options.read_environment = false;
   auto member = runtime::start(options);
@@ -126,7 +126,7 @@ TEST_CASE("a job of one needs no rendezvous and still scales") {
   CHECK(tensor.values == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("members of one job agree, by the leader, by ids and by the board") {
+TEST_CASE("allreduce gives the right sums by name, by id and on the fast path") {
   auto size = GENERATE(2, 3);
   job together(size);
   std::vector<std::string> said(static_cast<std::size_t>(size));
@@ -144,7 +144,7 @@ TEST_CASE("members of one job agree, by the leader, by ids and by the board") {
     CHECK(count > 0);
 }
 
-TEST_CASE("rows are dealt out anew in every step, between reductions, under one id") {
+TEST_CASE("an alltoall under one id may change its splits in every step, between other collectives") {
   auto size = GENERATE(1, 2, 3);
   job together(size);
   std::vector<std::string> said(static_cast<std::size_t>(size));
@@ -159,7 +159,8 @@ TEST_CASE("rows are dealt out anew in every step, between reductions, under one 
 
 namespace {
 
-/// Both members exchange two rows, until that goes by the fast path; the last time rank 1 does as `last` says.
+/// Both members exchange two rows until the operation uses the fast path; in the last step, rank 1 calls `last` with
+/// its handle.
 std::vector<std::string> exchanged(const std::function<void(handle& asked)>& last) {
   job together(2);
   std::vector<std::string> said(2);
@@ -185,7 +186,7 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
           problem = "rows are missing";
       }
     }
-    // Until here the rows must live.
+    // The rows must live until this allreduce has completed.
     if (problem.empty())
       problem = allreduce_rounds(member, "at the end", 8, 1);
     if (problem.empty() && member.count().on_fast_path == 0)
@@ -196,7 +197,7 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
 
 } // namespace
 
-TEST_CASE("who stops waiting for rows that it was lent, or never waits, does not keep the others waiting") {
+TEST_CASE("a caller that stops waiting for lent rows, or never waits, does not block the other members") {
   const auto stops = [](handle& asked) {
     asked.wait(std::chrono::steady_clock::now());
     std::promise<void> done;
@@ -209,7 +210,7 @@ TEST_CASE("who stops waiting for rows that it was lent, or never waits, does not
     CHECK(problem == "");
 }
 
-TEST_CASE("two runtimes of two jobs live in one process") {
+TEST_CASE("the runtimes of two jobs work in one process") {
   job first(2), second(2);
   std::vector<std::string> said(4), problems;
   std::thread other([&] {
@@ -226,7 +227,7 @@ TEST_CASE("two runtimes of two jobs live in one process") {
     CHECK(problem == "");
 }
 
-TEST_CASE("ranks that disagree fail that tensor on all of them, and the job goes on") {
+TEST_CASE("a mismatch between ranks fails the tensor on all ranks, and the job goes on") {
   job together(2);
   std::vector<error> mismatch(2);
   std::vector<std::string> after(2);
@@ -246,7 +247,7 @@ TEST_CASE("ranks that disagree fail that tensor on all of them, and the job goes
     CHECK(problem == "");
 }
 
-TEST_CASE("an operation taken back ends aborted on every member") {
+TEST_CASE("a cancelled operation ends aborted on every member") {
   job together(2);
   std::vector<error> ends(2);
   together.run([&](runtime& member) {
@@ -270,7 +271,7 @@ TEST_CASE("an operation taken back ends aborted on every member") {
     CHECK(problem.kind == error_kind::aborted);
 }
 
-TEST_CASE("shutdown of one member fails what is pending on the others") {
+TEST_CASE("the shutdown of one member fails the pending operations of the others") {
   job together(2);
   error pending_end, later;
   together.run([&](runtime& member) {
@@ -279,7 +280,7 @@ TEST_CASE("shutdown of one member fails what is pending on the others") {
     floats tensor;
     tensor.in = {1};
     auto asked = member.submit(tensor.ask("never"));
-    pending_end = asked ? asked->wait() : asked.error(); // the other may have left already
+    pending_end = asked ? asked->wait() : asked.error(); // the other member may have left already
     auto late = member.submit(
         tensor.ask("late")); // refused, or let in just before the submission queue closed, and failed
     later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::seconds{20}) : late.error();
@@ -289,7 +290,7 @@ TEST_CASE("shutdown of one member fails what is pending on the others") {
   CHECK(later.kind == error_kind::shut_down);
 }
 
-TEST_CASE("a caller's deadline passes while the operation goes on") {
+TEST_CASE("a wait that reaches its deadline times out, and the operation goes on") {
   job together(2);
   error first, second;
   together.run([&](runtime& member) {
@@ -310,7 +311,7 @@ TEST_CASE("a caller's deadline passes while the operation goes on") {
   CHECK(second.kind == error_kind::none);
 }
 
-TEST_CASE("a callback comes although nobody waits, on the fast path too") {
+TEST_CASE("a callback is called although no thread waits, also on the fast path") {
   job together(2);
   std::vector<std::string> said(2);
   std::vector<std::uint64_t> on_fast_path(2);
@@ -334,7 +335,7 @@ TEST_CASE("a callback comes although nobody waits, on the fast path too") {
     CHECK(count > 0);
 }
 
-TEST_CASE("what one member leaves to a callback goes by the leader, from the start and when it was seated") {
+TEST_CASE("an operation that one member leaves to a callback never enters the fast path, or leaves it") {
   job together(2);
   std::vector<std::string> said(2);
   std::vector<std::vector<std::uint64_t>> on_fast_path(2);
@@ -356,13 +357,13 @@ TEST_CASE("what one member leaves to a callback goes by the leader, from the sta
     REQUIRE(on_fast_path[rank].size() == 4);
     CHECK(on_fast_path[rank][0] == 0);
     CHECK(on_fast_path[rank][1] > 0);
-    // Rank 1 may have published the round that rank 0 leaves, and then takes it back.
+    // Rank 1 may have published the round that rank 0 leaves, and then retracts it.
     CHECK(on_fast_path[rank][2] <= on_fast_path[rank][1] + rank);
     CHECK(on_fast_path[rank][3] == on_fast_path[rank][2]);
   }
 }
 
-TEST_CASE("who is told that the job has ended may come in again at once") {
+TEST_CASE("a callback after the end of the job may call the runtime again at once") {
   job together(2);
   std::vector<std::string> said(2);
   error late;
@@ -370,7 +371,7 @@ TEST_CASE("who is told that the job has ended may come in again at once") {
     const auto rank = static_cast<std::size_t>(member.rank());
     said[rank] = allreduce_rounds(member, "known", 4, 4);
     if (member.rank() == 1)
-      return; // leaves, and the job ends
+      return; // rank 1 leaves, and the job ends
     floats tensor, again;
     tensor.in = {1, 2, 3, 4};
     again.in = {1};

@@ -18,7 +18,7 @@ namespace farandole {
 
 inline const std::string secret = "a secret that only this test knows";
 
-/// A job of `size` members: start() brings them up, each on a thread of its own, and `each` runs there.
+/// A job of `size` members. run() starts them, each on its own thread, and calls `action` there.
 class job {
 public:
   explicit job(std::int32_t size, std::map<std::string, std::string> extra = {})
@@ -46,15 +46,15 @@ public:
 
   std::uint16_t port() const { return port_; }
 
-  template <class Each>
-  void run(Each entry, const std::vector<std::vector<std::int32_t>>& sets = {}) {
-    CHECK(start_problems(entry, sets) == std::vector<std::string>(static_cast<std::size_t>(size_)));
+  template <class Action>
+  void run(Action action, const std::vector<std::vector<std::int32_t>>& sets = {}) {
+    CHECK(start_problems(action, sets) == std::vector<std::string>(static_cast<std::size_t>(size_)));
   }
 
-  /// As run(), but may be called from any thread, because it checks nothing. Returns the errors of the members that did
-  /// not start, by rank; empty texts for those that did.
-  template <class Each>
-  std::vector<std::string> start_problems(Each entry,
+  /// As run(), but may be called from any thread, because it checks nothing. Returns the errors of the members that
+  /// did not start, by rank; empty texts for those that did.
+  template <class Action>
+  std::vector<std::string> start_problems(Action action,
                                           const std::vector<std::vector<std::int32_t>>& sets = {}) {
     std::vector<std::thread> threads;
     std::vector<std::string> problems(static_cast<std::size_t>(size_));
@@ -67,7 +67,7 @@ public:
           problems[static_cast<std::size_t>(rank)] = member.error().text;
           return;
         }
-        entry(**member);
+        action(**member);
       });
     for (auto& thread : threads)
       thread.join();

@@ -12,7 +12,7 @@ using namespace farandole;
 
 namespace {
 
-// The sum over the set `ranks`, by the member's own contribution `rank + 1`.
+// Checks sums over the set `ranks`, to which each member contributes `rank + 1`. Returns the first problem.
 std::string sums_in(runtime& member, std::uint32_t set, const std::vector<std::int32_t>& ranks, int rounds) {
   float wanted = 0;
   for (auto rank : ranks)
@@ -32,8 +32,8 @@ std::string sums_in(runtime& member, std::uint32_t set, const std::vector<std::i
   return {};
 }
 
-// Who leaves ends the job for all, so nobody does before everybody has come here.
-void meet(runtime& member) {
+// A member that leaves ends the job for all, so every member waits here for the others before it leaves.
+void await_all(runtime& member) {
   submission request;
   request.name = "meet";
   request.signature.operation = operation::barrier;
@@ -43,7 +43,7 @@ void meet(runtime& member) {
 
 } // namespace
 
-TEST_CASE("sets of the start work side by side, with and without the leader") {
+TEST_CASE("sets from the start work at the same time, with and without rank 0") {
   job three(3);
   std::mutex guard;
   std::vector<std::string> problems;
@@ -62,13 +62,13 @@ TEST_CASE("sets of the start work side by side, with and without the leader") {
         }
         for (auto& thread : threads)
           thread.join();
-        meet(member);
+        await_all(member);
       },
       sets);
   CHECK(problems == std::vector<std::string>(5));
 }
 
-TEST_CASE("sets come and go, and what is pending in one that goes fails alone") {
+TEST_CASE("sets can be added and removed repeatedly; a removal fails only the set's pending operations") {
   job three(3, {{"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}});
   std::mutex guard;
   std::vector<std::string> said;
@@ -91,22 +91,22 @@ TEST_CASE("sets come and go, and what is pending in one that goes fails alone") 
       }
       if (member.rank() != 0)
         say(sums_in(member, *id, {1, 2}, 3));
-      auto everybody = *member.submit(global.ask("global"));
+      auto global_sum = *member.submit(global.ask("global"));
       say(member.remove_process_set(*id).text);
       if (pending && pending.wait().kind != error_kind::aborted)
         say("what was pending ended as " + pending.problem().text);
-      say(everybody.wait().text);
+      say(global_sum.wait().text);
       auto after = lonely.ask("late");
       after.set = *id;
       if (auto late = member.submit(after); late || late.error().kind != error_kind::invalid_argument)
         say("a removed set was found");
     }
-    meet(member);
+    await_all(member);
   });
   CHECK(said == std::vector<std::string>(5 * (3 + 3 + 2)));
 }
 
-TEST_CASE("members that want different sets at the start all fail, and are told why") {
+TEST_CASE("members with different sets at the start all fail, and the error names the difference") {
   job two(2);
   std::vector<std::future<error>> starts;
   for (std::int32_t rank = 0; rank < 2; ++rank)

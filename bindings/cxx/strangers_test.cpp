@@ -15,8 +15,7 @@ using namespace farandole;
 
 namespace {
 
-/// Connects again and again, says nothing, and keeps the last few hundred connections, until it is told to
-/// end.
+/// Connects repeatedly without sending anything, and keeps the last 400 connections open, until its destructor runs.
 class silent_crowd {
 public:
   silent_crowd(std::uint16_t port, std::size_t first) : port_(port) {
@@ -56,7 +55,7 @@ private:
 
 TEST_CASE("thousands of silent strangers keep no member out of the next generation", "[strangers]") {
   handshake_limits limits;
-  limits.hello = std::chrono::minutes{10}; // their number alone must make them go
+  limits.hello = std::chrono::minutes{10}; // the rendezvous must close them because of their number alone
   const elastic_job job(2, 2, limits);
   auto members = job.together({0, 1});
   const silent_crowd strangers(job.port(), 4096);

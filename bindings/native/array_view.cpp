@@ -127,6 +127,20 @@ bool is_described(nb::handle array) {
   return PyTuple_CheckExact(array.ptr()) && NB_TUPLE_GET_SIZE(array.ptr()) == 4;
 }
 
+bool supports(const wanted_by& wanted, dtype type) {
+  return !wanted.reduces || type != dtype::boolean;
+}
+
+[[noreturn]] void refuse_type(nb::handle array, const wanted_by& wanted) {
+  std::string supported;
+  for (std::uint32_t number = 0; number < dtype_count; ++number)
+    if (const auto type = static_cast<dtype>(number); supports(wanted, type))
+      supported.append(supported.empty() ? "" : ", ").append(to_string(type));
+  const std::string given = nb::str(nb::getattr(owner_of(array), "dtype", nb::none())).c_str();
+  raise_value_error(std::string(wanted.operation) + " does not support " + given +
+                    " (supported: " + supported + ")");
+}
+
 array_view look_at_tuple(nb::handle described) {
   if (!is_described(described))
     raise_type_error(not_an_array);
@@ -147,17 +161,20 @@ nb::object owner_of(nb::handle array) {
   return nb::borrow(is_described(array) ? nb::handle(NB_TUPLE_GET_ITEM(array.ptr(), 3)) : array);
 }
 
-array_view look_at(nb::handle array) {
+array_view look_at(nb::handle array, const wanted_by& wanted) {
   const exchange_table* table = table_of(Py_TYPE(array.ptr()));
-  if (!table || !table->look)
-    return look_at_tuple(array);
+  if (!table || !table->look) {
+    array_view view = look_at_tuple(array);
+    if (!supports(wanted, view.dtype))
+      refuse_type(array, wanted);
+    return view;
+  }
   const nb::dlpack::dltensor view = look_through(table, array);
   if (view.device.device_type != cpu_device)
     raise_value_error("the tensor is not in CPU memory");
   const auto type = dtype_of(view.dtype);
-  if (!type)
-    raise_value_error("tensors of this type cannot travel: " +
-                      std::string(nb::str(nb::getattr(array, "dtype", nb::none())).c_str()));
+  if (!type || !supports(wanted, *type))
+    refuse_type(array, wanted);
   if (!contiguous(view))
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
   return {start_of(view), *type, shape(view.shape, view.shape + view.ndim)};

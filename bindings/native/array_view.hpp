@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <string_view>
 
 #include "messages/values/dtype.hpp"
 #include "messages/values/signature.hpp"
@@ -18,10 +19,16 @@ struct array_view {
   farandole::shape shape;
 };
 
-/// Raises ValueError (as nanobind::python_error) for a type that cannot travel, a layout that is not
+/// The operation that an array is for, as error messages name it.
+struct wanted_by {
+  std::string_view operation; ///< "allreduce"
+  bool reduces = false;       ///< whether it computes with the elements, which excludes bool
+};
+
+/// Raises ValueError (as nanobind::python_error) for a type that the operation does not support, a layout that is not
 /// contiguous and memory that is not the CPU's. The view is valid as long as `array` lives and is not
 /// resized.
-array_view look_at(nanobind::handle array);
+array_view look_at(nanobind::handle array, const wanted_by& wanted);
 
 /// Only the address, for outputs whose type and shape are known from their input.
 std::byte* address_of(nanobind::handle array);

@@ -124,11 +124,11 @@ nb::object memory(const python_runtime& self, std::uint32_t type, std::int64_t e
 void define_request(nb::module_& module) {
   nb::class_<request>(
       module, "Request",
-      "What a call asks for, apart from its tensors; made once and used again. With `waits` the "
+      "The description of a call without its tensors; created once and reused. With `waits` the "
       "caller waits at once, and may then move the bytes itself.")
       .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
            "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false)
-      .def_ro("prefix", &request::prefix, "What names begin with: the operation, as callers know it.");
+      .def_ro("prefix", &request::prefix, "Prefix of names: the operation, as callers know it.");
 }
 
 void define_handle(nb::module_& module) {
@@ -136,14 +136,14 @@ void define_handle(nb::module_& module) {
                                "One operation in flight; keeps its arrays until it is settled.")
       .def_prop_ro("number", &operation_handle::number, "The call's number in this process.")
       .def("settled", &operation_handle::settled, "Whether it has ended, well or not. Never blocks.")
-      .def("wait", &operation_handle::wait, "Waits without the GIL; raises what the operation ended with.")
+      .def("wait", &operation_handle::wait, "Waits without the GIL; raises the error of the operation.")
       .def("wait_for", &operation_handle::wait_for, "seconds"_a,
            "The same for so long at the most; then raises that it has timed out, and the operation goes on.")
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
-      .def("dlpack", &operation_handle::dlpack, "What the core allocated, as a DLPack capsule.")
+      .def("dlpack", &operation_handle::dlpack, "The result that the core allocated, as a DLPack capsule.")
       .def("array", &operation_handle::array,
-           "What the core allocated, as a NumPy array; bfloat16 as uint16.")
+           "The result that the core allocated, as a NumPy array; bfloat16 as uint16.")
       .def_prop_ro("first_dims", &operation_handle::first_dims,
                    "Rows that each rank brought to an allgather, or that came from each by an alltoall; of a "
                    "reducescatter, those of this rank's segment.")
@@ -156,8 +156,8 @@ auto ask(const python_runtime& self) {
   return (self.running->core().*Getter)();
 }
 
-nb::object submit_kept(const python_runtime& self, kept_calls& kept, const request& request, nb::handle name,
-                       nb::handle input, nb::handle output, nb::handle set) {
+nb::object submit_pending(const python_runtime& self, kept_calls& kept, const request& request,
+                          nb::handle name, nb::handle input, nb::handle output, nb::handle set) {
   operation_handle started = submit(self.running, request, name, input, output, set, nb::none());
   nb::object number = nb::int_(started.number());
   kept.add(std::move(started));
@@ -165,13 +165,13 @@ nb::object submit_kept(const python_runtime& self, kept_calls& kept, const reque
 }
 
 void define_kept(nb::module_& module) {
-  nb::class_<kept_calls>(module, "Kept", "Calls by their numbers, until somebody asks for their results.")
+  nb::class_<kept_calls>(module, "PendingHandles", "Calls by their numbers, until their results are fetched.")
       .def(nb::init<>())
       .def("add", &kept_calls::add_call, "call"_a, "Keeps a call under its number, which it returns.")
       .def("output_of_settled", &kept_calls::output_of_settled, "number"_a.none(),
            "Of an operation that has ended well: forgets it and gives the array that was given as output. "
            "NotImplemented for everything else.")
-      .def("get", &kept_calls::get, "number"_a.none(), "What is kept under a number, or None.")
+      .def("get", &kept_calls::get, "number"_a.none(), "The call with this number, or None.")
       .def("forget", &kept_calls::forget, "number"_a)
       .def("clear", &kept_calls::clear);
 }
@@ -217,7 +217,7 @@ void define_runtime(nb::module_& module) {
             const auto key = self.running->core().object_key();
             return nb::bytes(key.data(), key.size());
           },
-          "32 bytes for tags of objects; empty where the data path authenticates what it carries.")
+          "32 bytes for tags of objects; empty if the data path authenticates its messages.")
       .def_prop_ro("slots", &ask<&runtime::slots>,
                    "Where the launcher put each rank; unlike ranks, slots stay.")
       .def_prop_ro("epoch", &ask<&runtime::epoch>,
@@ -242,9 +242,9 @@ void define_runtime(nb::module_& module) {
       .def("add_process_set", &add_process_set, "ranks"_a,
            "Adds a process set on all members at once; gives its number.")
       .def("remove_process_set", &remove_process_set, "set"_a, "Removes one on all members at once.")
-      .def(
-          "kept_sets", &kept_sets,
-          "What sets_before takes in the next generation: (born, by rule, place, number, slots) of each set.")
+      .def("kept_sets", &kept_sets,
+           "The value for sets_before in the next generation: (born, by rule, place, number, slots) of each "
+           "set.")
       .def(
           "process_set_epoch",
           [](const python_runtime& self, std::uint32_t set) {
@@ -273,7 +273,7 @@ void define_runtime(nb::module_& module) {
            "How many operations this process has submitted to each of its sets, since the set last started.")
       .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")
       .def("memory", &memory, "dtype"_a, "elements"_a,
-           "Memory of any content for so many elements, as a DLPack capsule; what is large was used before, "
+           "Uninitialised memory for this many elements, as a DLPack capsule; large memory was used before, "
            "so "
            "that its pages are there.")
       .def("counters", &count, "Numbers for people and benchmarks.")
@@ -288,8 +288,8 @@ void define_runtime(nb::module_& module) {
           "Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of "
           "an "
           "alltoall for each rank, None for equal parts.")
-      .def("submit_kept", &submit_kept, "kept"_a, "request"_a, "name"_a.none(), "input"_a.none(),
-           "output"_a.none(), "set"_a.none(),
+      .def("submit_pending", &submit_pending, "pending_handles"_a, "request"_a, "name"_a.none(),
+           "input"_a.none(), "output"_a.none(), "set"_a.none(),
            "Like submit, but keeps the handle under its number, which it returns.")
       .def(
           "submit_group",
@@ -306,7 +306,7 @@ void define_foreign_jobs(nb::module_& module) {
   module.def("launched_by_mpi", &launched_by_mpi,
              "Whether mpirun or the like started this process, and no rendezvous is named.");
   module.def("place_in_environment", &place_of_process,
-             "What launchers have told this process of its place, as one text to compare: a process that a "
+             "The position that launchers assigned to this process, as one text to compare: a process that a "
              "member starts inherits it.");
   module.def("torch_job", &torch_job,
              "(rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and "
@@ -338,7 +338,7 @@ void define_termination(nb::module_& module) {
              "From now on SIGTERM is remembered, unless it has a handler already; whether it is.");
   module.def("termination_came", &termination_came, "Whether SIGTERM was remembered.");
   module.def("release_termination", &release_termination,
-             "SIGTERM kills again, unless somebody else handles it.");
+             "Restores the default action of SIGTERM, unless another handler is installed.");
   module.def(
       "guard_forked_child", &guard_forked_child,
       "In a forked child: ignores SIGTERM as long as the member is inside of its elastic loop, and ends "

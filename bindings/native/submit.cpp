@@ -78,17 +78,11 @@ signature signature_of(const request& request, array_view& array_view) {
   return wanted;
 }
 
-void refuse_bool(const request& request, dtype type) {
-  if (row_of(request.operation).reduces && type == dtype::boolean)
-    raise_value_error("tensors of this type cannot be reduced: bool");
-}
-
 submission describe(const request& request, nb::handle input, nb::handle output, std::uint32_t set) {
   submission described;
   array_view array_view;
   if (!input.is_none()) {
-    array_view = look_at(input);
-    refuse_bool(request, array_view.dtype);
+    array_view = look_at(input, {request.prefix, row_of(request.operation).reduces});
     described.input = array_view.data;
     if (!output.is_none())
       described.output = output.is(input) ? array_view.data : address_of(output);

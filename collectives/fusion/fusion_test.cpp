@@ -23,7 +23,7 @@ fusion_options exactly(std::size_t threshold) {
   return options;
 }
 
-/// The ids of each bundle.
+/// The ids of each bundle's entries.
 std::vector<std::vector<std::uint32_t>> ids(const std::vector<bundle>& bundles) {
   std::vector<std::vector<std::uint32_t>> result;
   for (const auto& bundle : bundles) {
@@ -38,7 +38,7 @@ using bundles_of = std::vector<std::vector<std::uint32_t>>;
 
 } // namespace
 
-TEST_CASE("the threshold is rounded up to local size times 512 where hosts are alike, and 0 stays 0") {
+TEST_CASE("on homogeneous hosts the threshold is rounded up to local size times 512, and 0 stays 0") {
   fusion_options options;
   options.threshold_bytes = 1000;
   options.local_size = 3;
@@ -53,7 +53,7 @@ TEST_CASE("the threshold is rounded up to local size times 512 where hosts are a
   CHECK(effective_threshold(options) == 0);
 }
 
-TEST_CASE("what is ready at once goes out together, and sequence numbers count up from 0") {
+TEST_CASE("tensors that are ready together share a bundle, and sequence numbers count up from 0") {
   fusion plan(exactly(1000));
   plan.push(std::vector{tensor(1, 8), tensor(2, 8, dtype::float64), tensor(3, 8)}, 0ns);
   const auto bundles = plan.take(0ns);
@@ -65,7 +65,7 @@ TEST_CASE("what is ready at once goes out together, and sequence numbers count u
   CHECK(plan.outstanding() == 2);
 }
 
-TEST_CASE("while enough is on its way, what becomes ready piles up and then goes out together") {
+TEST_CASE("while two bundles are outstanding, ready tensors wait and then share one bundle") {
   fusion plan(exactly(1000));
   for (std::uint32_t id = 1; id <= 6; ++id) {
     plan.push(std::vector{tensor(id, 8)}, 0ns);
@@ -79,18 +79,18 @@ TEST_CASE("while enough is on its way, what becomes ready piles up and then goes
   CHECK(plan.take(0ns).empty());
 }
 
-TEST_CASE("a full bundle does not wait, for nothing could join it") {
+TEST_CASE("a full bundle goes out even while others are outstanding") {
   fusion plan(exactly(16));
   std::vector<ready_tensor> many;
   for (std::uint32_t id = 1; id <= 9; ++id)
     many.push_back(tensor(id, 8));
   plan.push(many, 0ns);
-  // The last would gain by company, and two bundles are more than enough to be on their way.
+  // Tensor 9 could still be joined by others, and more than two bundles are outstanding already.
   CHECK(ids(plan.take(0ns)) == bundles_of{{1, 2}, {3, 4}, {5, 6}, {7, 8}});
   CHECK(plan.waiting() == 1);
 }
 
-TEST_CASE("what can never be fused goes out at once, alone") {
+TEST_CASE("operations that cannot be fused go out at once, one tensor to a bundle") {
   fusion plan(exactly(1000));
   std::vector<ready_tensor> many;
   for (std::uint32_t id = 1; id <= 4; ++id) {
@@ -104,7 +104,7 @@ TEST_CASE("what can never be fused goes out at once, alone") {
   CHECK(bundles[0].root == 1);
 }
 
-TEST_CASE("without a threshold every tensor goes alone, and one above it as well") {
+TEST_CASE("without a threshold, or above it, each tensor gets its own bundle") {
   fusion none(exactly(0));
   none.push(std::vector{tensor(1, 8), tensor(2, 8)}, 0ns);
   CHECK(ids(none.take(0ns)) == bundles_of{{1}, {2}});
@@ -115,7 +115,7 @@ TEST_CASE("without a threshold every tensor goes alone, and one above it as well
   CHECK(ids(plan.take(0ns)) == bundles_of{{3}});
 }
 
-TEST_CASE("reductions share a bundle only with equal op and scales; gathers ask for the dtype alone") {
+TEST_CASE("reductions share a bundle only if op and scales are equal; gathers need only an equal dtype") {
   auto other_op = tensor(2, 8);
   other_op.reduce_op = reduce_op::min;
   auto other_scale = tensor(3, 8);
@@ -136,7 +136,7 @@ TEST_CASE("reductions share a bundle only with equal op and scales; gathers ask 
   CHECK(bundles[0].entries[0].first_dims == std::vector<std::int64_t>{1, 1});
 }
 
-TEST_CASE("reduce-scatters share a bundle as allreduces do, and with nothing else; an alltoall goes alone") {
+TEST_CASE("reduce-scatters share bundles only with reduce-scatters, and each alltoall goes alone") {
   const auto as = [](std::uint32_t id, operation op) {
     auto ready = tensor(id, 8);
     ready.operation = op;
@@ -153,16 +153,16 @@ TEST_CASE("reduce-scatters share a bundle as allreduces do, and with nothing els
   CHECK(ids(plan.flush()) == bundles_of{{1, 3, 8}, {2}, {4}, {5}, {6}, {7}});
 }
 
-TEST_CASE("what does not match is passed over only within the threshold, and keeps its place") {
+TEST_CASE("tensors that do not match are passed over within the threshold only, and keep their place") {
   fusion plan(exactly(40));
   plan.push(std::vector{tensor(1, 8), tensor(2, 16, dtype::float64), tensor(3, 8),
                         tensor(4, 8, dtype::float64), tensor(5, 8, dtype::float64), tensor(6, 8)},
             0ns);
-  // 1 and 3, past 2 and 4, make forty bytes: 5 cannot be passed over, so 6 is not reached.
+  // Tensors 1 and 3, past 2 and 4, make forty bytes: 5 cannot be passed over, so 6 is not reached.
   CHECK(ids(plan.flush()) == bundles_of{{1, 3}, {2, 4, 5}, {6}});
 }
 
-TEST_CASE("groups may be kept apart from everything else") {
+TEST_CASE("with groups_alone, groups are fused apart from other tensors") {
   auto options = exactly(1000);
   auto a = tensor(1, 8), b = tensor(2, 8), c = tensor(3, 8), d = tensor(4, 8);
   a.group = c.group = 7;
@@ -176,7 +176,7 @@ TEST_CASE("groups may be kept apart from everything else") {
   CHECK(ids(apart.flush()) == bundles_of{{1, 3}, {2, 4}});
 }
 
-TEST_CASE("the cycle time holds back until the oldest has waited that long, and no full bundle") {
+TEST_CASE("the cycle time delays a partial bundle until its oldest tensor has waited that long") {
   auto options = exactly(16);
   options.cycle_time = 5ms;
   fusion plan(options);
@@ -188,12 +188,12 @@ TEST_CASE("the cycle time holds back until the oldest has waited that long, and 
   plan.push(std::vector{tensor(2, 8), tensor(3, 8), tensor(4, 8)}, 20ms);
   CHECK(ids(plan.take(20ms)) == bundles_of{{2, 3}});
   CHECK(plan.waiting() == 1);
-  CHECK(!plan.wake_at()); // two are on their way: a finish comes first
+  CHECK(!plan.wake_at()); // two bundles are outstanding: one has to finish first
   plan.finished(0);
   CHECK(plan.wake_at() == 25ms);
 }
 
-TEST_CASE("it can be asked whether an id waits") {
+TEST_CASE("holds_any tells whether any of the given ids is waiting") {
   auto options = exactly(1000);
   options.outstanding = 0;
   fusion plan(options);
@@ -207,7 +207,7 @@ TEST_CASE("it can be asked whether an id waits") {
   CHECK(!plan.holds_any(std::vector<std::uint32_t>{9, 3}));
 }
 
-TEST_CASE("a bundle is run as its tensors were asked for") {
+TEST_CASE("a bundle has the operation, dtype, scales and root that its tensors were requested with") {
   auto reduced = tensor(1, 16, dtype::float64);
   reduced.operation = operation::reducescatter;
   reduced.reduce_op = reduce_op::max;
@@ -235,7 +235,7 @@ TEST_CASE("a bundle is run as its tensors were asked for") {
   CHECK(bundles[2].entries.at(0).row_elements == 2);
 }
 
-TEST_CASE("no bundle has more than a message holds, whatever the threshold") {
+TEST_CASE("no bundle has more first dimensions than a message holds, at any threshold") {
   fusion plan(exactly(1000));
   std::vector<ready_tensor> all;
   for (std::uint32_t id : {1, 2, 3, 4}) {
@@ -248,33 +248,33 @@ TEST_CASE("no bundle has more than a message holds, whatever the threshold") {
   CHECK(ids(plan.take(0ns)) == bundles_of{{1, 2}, {3, 4}});
 }
 
-TEST_CASE("the threshold is rounded up by as much as a whole unit less one byte") {
+TEST_CASE("the threshold is rounded up even if it exceeds a multiple by one byte") {
   fusion_options options;
   options.threshold_bytes = 1537;
   options.local_size = 3;
   CHECK(effective_threshold(options) == 3072);
 }
 
-TEST_CASE("a tensor as large as the threshold is a full bundle, and what fills it exactly fits") {
+TEST_CASE("a tensor as large as the threshold fills a bundle, and tensors that add up to it fit") {
   auto options = exactly(24);
   options.outstanding = 0;
   fusion alone(options);
   alone.push(std::vector{tensor(1, 24)}, 0ns);
   CHECK(ids(alone.take(0ns)) == bundles_of{{1}});
-  // 2 is passed over, for 1 and 2 make 24 bytes.
+  // Tensor 2 is passed over: tensors 1 and 2 make 24 bytes.
   fusion plan(exactly(24));
   plan.push(std::vector{tensor(1, 8), tensor(2, 16, dtype::float64), tensor(3, 16)}, 0ns);
   CHECK(ids(plan.flush()) == bundles_of{{1, 3}, {2}});
 }
 
-TEST_CASE("the end of a bundle that never went out is not heard") {
+TEST_CASE("finishing a bundle that never went out is ignored") {
   fusion plan(exactly(1000));
   plan.finished(0);
   plan.finished(7);
   CHECK(plan.outstanding() == 0);
 }
 
-TEST_CASE("without a cycle time nothing wakes by itself") {
+TEST_CASE("without a cycle time there is no wake-up time") {
   fusion plan(exactly(1000));
   plan.push(std::vector{tensor(1, 8)}, 5ms);
   CHECK_FALSE(plan.wake_at());

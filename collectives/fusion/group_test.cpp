@@ -16,14 +16,14 @@ ready_tensor tensor(std::uint32_t id) {
 
 } // namespace
 
-TEST_CASE("a group's number comes from its names, not from their order") {
+TEST_CASE("a group's number depends on its names and not on their order") {
   CHECK(group_number(names{"a", "b"}) == group_number(names{"b", "a"}));
   CHECK(group_number(names{"a", "b"}) != group_number(names{"a", "c"}));
   CHECK(group_number(names{"a"}) != group_number(names{"a", "a"}));
   CHECK(group_number(names{}) != 0);
 }
 
-TEST_CASE("nothing of a group goes before all of it is decided") {
+TEST_CASE("no tensor of a group is released before all of its tensors are decided") {
   group_gate gate;
   std::vector<ready_tensor> ready;
   gate.ready(7, 3, tensor(1), ready);
@@ -36,13 +36,13 @@ TEST_CASE("nothing of a group goes before all of it is decided") {
   gate.ready(7, 3, tensor(2), ready);
   CHECK(ready == std::vector{tensor(1), tensor(2)});
   CHECK(gate.held() == 0);
-  // The next call of the same group starts anew.
+  // The next operation of the same group starts with no tensor held.
   ready.clear();
   gate.ready(7, 3, tensor(1), ready);
   CHECK(ready.empty());
 }
 
-TEST_CASE("a tensor that will not come is missed by every group that somebody named for it") {
+TEST_CASE("a tensor that will not come is deducted from every group that claimed it") {
   group_gate gate;
   std::vector<ready_tensor> ready;
   gate.ready(7, 2, tensor(1), ready);

@@ -18,7 +18,7 @@ constexpr dtype all_types[] = {dtype::float16, dtype::bfloat16, dtype::float32, 
 
 using bytes = std::vector<std::byte>;
 
-/// Elements of 16 bits are given as such.
+/// Elements of 16 bits are given as their bits.
 template <class T>
 bytes bytes_of(const std::vector<T>& values) {
   bytes result(values.size() * sizeof(T));
@@ -35,7 +35,7 @@ std::vector<T> values_of(const bytes& memory) {
   return result;
 }
 
-/// One and two in every type, by their bits.
+/// The bits of one or two in each type.
 bytes element_of(dtype type, bool two) {
   switch (type) {
   case dtype::float16:
@@ -49,7 +49,7 @@ bytes element_of(dtype type, bool two) {
   }
 }
 
-/// What a and b give together.
+/// The Adasum of a and b.
 template <class T>
 std::vector<T> together(dtype type, const std::vector<T>& a, const std::vector<T>& b) {
   const bytes first = bytes_of(a), second = bytes_of(b);
@@ -61,17 +61,17 @@ std::vector<T> together(dtype type, const std::vector<T>& a, const std::vector<T
 
 } // namespace
 
-TEST_CASE("adasum: equal vectors give their average, orthogonal ones their sum") {
+TEST_CASE("adasum: equal vectors give their average, orthogonal vectors their sum") {
   using row = std::vector<double>;
   CHECK(together<double>(dtype::float64, {3, -1, 2}, {3, -1, 2}) == row{3, -1, 2});
   CHECK(together<double>(dtype::float64, {3, 0, 0}, {0, 4, -5}) == row{3, 4, -5});
-  // ab = 2, aa = 4, bb = 2: a counts 3/4, b counts 1/2.
+  // ab = 2, aa = 4, bb = 2: the weight of a is 3/4, that of b is 1/2.
   CHECK(together<double>(dtype::float64, {2, 0}, {1, 1}) == row{2.0, 0.5});
-  // Opposed ones count for more than themselves, and cancel.
+  // Opposed vectors get weights above 1, and cancel.
   CHECK(together<double>(dtype::float64, {1, 2}, {-1, -2}) == row{0, 0});
 }
 
-TEST_CASE("adasum: a vector of norm 0 leaves the other as it is") {
+TEST_CASE("adasum: a vector of norm 0 leaves the other vector unchanged") {
   const std::vector<float> zeros(11), values{1, -2, 3, 0, 1e-30F, 3e38F, 7, 8, 9, -1, 0.1F};
   CHECK(together(dtype::float32, zeros, values) == values);
   CHECK(together(dtype::float32, values, zeros) == values);
@@ -80,7 +80,7 @@ TEST_CASE("adasum: a vector of norm 0 leaves the other as it is") {
   CHECK(products_of(dtype::float32, nullptr, nullptr, 0) == adasum_products{});
 }
 
-TEST_CASE("adasum: squares of what a type can hold do not overflow, nor vanish") {
+TEST_CASE("adasum: the squares of a type's largest and smallest values neither overflow nor vanish") {
   const float limit = std::numeric_limits<float>::max();
   CHECK(together<float>(dtype::float32, {limit, 0}, {limit, 0}) == std::vector<float>{limit, 0});
   CHECK(together<float>(dtype::float32, {1e-38F}, {1e-38F}) == std::vector<float>{1e-38F});
@@ -89,7 +89,7 @@ TEST_CASE("adasum: squares of what a type can hold do not overflow, nor vanish")
   CHECK(together(dtype::float16, smallest, smallest) == smallest);
 }
 
-TEST_CASE("adasum: every type is read, weighed and rounded as what it is") {
+TEST_CASE("adasum: every type is read, weighted and rounded in its own format") {
   for (const dtype type : all_types) {
     CAPTURE(to_string(type));
     const bytes part = element_of(type, false), two = element_of(type, true);
@@ -102,15 +102,15 @@ TEST_CASE("adasum: every type is read, weighed and rounded as what it is") {
   }
 }
 
-TEST_CASE("adasum: what is not finite stays visible") {
+TEST_CASE("adasum: infinite and NaN inputs give NaN") {
   const float infinite = std::numeric_limits<float>::infinity();
   CHECK(std::isnan(together<float>(dtype::float32, {infinite, 1}, {1, 1})[0]));
-  // A quiet NaN of each type, whatever NaN came in.
+  // The output is a quiet NaN of the type, whichever NaN came in.
   CHECK(together<std::uint16_t>(dtype::bfloat16, {0x7fff}, {0x3f80}) == std::vector<std::uint16_t>{0x7fc0});
   CHECK(together<std::uint16_t>(dtype::float16, {0xfe01}, {0x3c00}) == std::vector<std::uint16_t>{0x7e00});
 }
 
-TEST_CASE("adasum: products agree with a plain sum for every length, and those of pieces add up") {
+TEST_CASE("adasum: products equal a plain sum for every length, and products of pieces add up") {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> real(-4, 4);
   for (std::size_t count = 0; count < 40; ++count) {
@@ -136,7 +136,7 @@ TEST_CASE("adasum: products agree with a plain sum for every length, and those o
   }
 }
 
-TEST_CASE("adasum: a number of ranks that is no power of two is refused by name, and so are integers") {
+TEST_CASE("adasum: integers, and a number of ranks that is no power of two, are refused with the reason") {
   for (const std::size_t members : {1, 2, 4, 8, 1024})
     CHECK_FALSE(why_no_adasum(dtype::float32, members));
   const error odd = why_no_adasum(dtype::float16, 6);

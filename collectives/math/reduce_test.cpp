@@ -55,7 +55,7 @@ bool is_float(dtype type) {
          type == dtype::float64;
 }
 
-// Bits of any kind: NaNs of many payloads, infinities and subnormals are made frequent.
+// Random bits, among which NaNs of many payloads, infinities and subnormals are frequent.
 bytes wild_bytes(dtype type, std::size_t count, std::mt19937_64& random) {
   bytes result(count * size_of(type));
   for (auto& data : result)
@@ -88,7 +88,7 @@ bytes wild_bytes(dtype type, std::size_t count, std::mt19937_64& random) {
 
 } // namespace
 
-TEST_CASE("every instruction set gives the same bits, in place and out of place, at any address") {
+TEST_CASE("every instruction set gives the same bits, in place and out of place, at any alignment") {
   auto tables = math::usable_kernels();
   REQUIRE_FALSE(tables.empty());
   REQUIRE(std::string_view{tables.back()->name} == "scalar");
@@ -102,7 +102,7 @@ TEST_CASE("every instruction set gives the same bits, in place and out of place,
           auto width = size_of(type);
           std::vector<bytes> inputs;
           for (std::size_t i = 0; i < members; ++i) {
-            inputs.push_back(bytes(random() % 9)); // shifts what follows off its alignment
+            inputs.push_back(bytes(random() % 9)); // takes the input that follows off its alignment
             auto content = wild_bytes(type, count, random);
             inputs.back().insert(inputs.back().end(), content.begin(), content.end());
           }
@@ -133,7 +133,7 @@ TEST_CASE("every instruction set gives the same bits, in place and out of place,
         }
 }
 
-TEST_CASE("the bits do not depend on where a tensor is cut") {
+TEST_CASE("the result bits do not depend on where a tensor is cut") {
   std::mt19937_64 random{8};
   for (auto type : all_types) {
     constexpr std::size_t count = 3001;
@@ -191,7 +191,7 @@ TEST_CASE("a scaled sum of floats rounds after every step, without fused multipl
 }
 
 TEST_CASE("float16 and bfloat16 are accumulated in float and rounded once") {
-  // 2048 + 1 is a tie in float16, 256 + 1 one in bfloat16: rounding at each step would lose both ones.
+  // 2048 + 1 is a tie in float16, and so is 256 + 1 in bfloat16: rounding at each step would lose both ones.
   auto half = reduced<std::uint16_t>(dtype::float16, reduce_op::sum, {{0x6800}, {0x3c00}, {0x3c00}});
   CHECK(half[0] == 0x6801); // 2050
   auto brain = reduced<std::uint16_t>(dtype::bfloat16, reduce_op::sum, {{0x4380}, {0x3f80}, {0x3f80}});
@@ -202,14 +202,14 @@ TEST_CASE("float16 and bfloat16 round to nearest even, into subnormals and infin
   auto half = [](std::uint16_t a, std::uint16_t b, double factor = 1.0) {
     return reduced<std::uint16_t>(dtype::float16, reduce_op::sum, {{a}, {b}}, 1.0, factor)[0];
   };
-  CHECK(half(0x6800, 0x3c00) == 0x6800);       // 2049 lies between 2048 and 2050: to the even one
-  CHECK(half(0x6801, 0x3c00) == 0x6802);       // 2051: to 2052
+  CHECK(half(0x6800, 0x3c00) == 0x6800);       // 2049 lies between 2048 and 2050: rounds to the even one
+  CHECK(half(0x6801, 0x3c00) == 0x6802);       // 2051 rounds to 2052
   CHECK(half(0x7bff, 0x4b80) == 0x7bff);       // 65504 + 15
-  CHECK(half(0x7bff, 0x4c00) == 0x7c00);       // 65504 + 16: infinite
-  CHECK(half(0x0001, 0x0000, 0.5) == 0x0000);  // half of the smallest: to even, which is zero
-  CHECK(half(0x0003, 0x0000, 0.5) == 0x0002);  // 1.5 of the smallest
-  CHECK(half(0x8001, 0x8000, 0.75) == 0x8001); // sign kept
-  CHECK(half(0x0400, 0x8001) == 0x03ff);       // normal to subnormal
+  CHECK(half(0x7bff, 0x4c00) == 0x7c00);       // 65504 + 16 is infinite
+  CHECK(half(0x0001, 0x0000, 0.5) == 0x0000);  // half of the smallest subnormal rounds to even, which is zero
+  CHECK(half(0x0003, 0x0000, 0.5) == 0x0002);  // 1.5 times the smallest subnormal
+  CHECK(half(0x8001, 0x8000, 0.75) == 0x8001); // the sign is kept
+  CHECK(half(0x0400, 0x8001) == 0x03ff);       // from normal to subnormal
   auto brain = [](std::uint16_t a, std::uint16_t b) {
     return reduced<std::uint16_t>(dtype::bfloat16, reduce_op::sum, {{a}, {b}})[0];
   };
@@ -219,7 +219,7 @@ TEST_CASE("float16 and bfloat16 round to nearest even, into subnormals and infin
   CHECK(brain(0x0001, 0x0001) == 0x0002);
 }
 
-TEST_CASE("every float16 survives widening and rounding") {
+TEST_CASE("every float16 and bfloat16 value survives widening and rounding") {
   for (const auto* table : math::usable_kernels()) {
     std::vector<std::uint16_t> all(65536);
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -238,9 +238,9 @@ TEST_CASE("every float16 survives widening and rounding") {
   }
 }
 
-TEST_CASE("float16 values are what their bits say") {
-  // Scaling by a power of two into float32's range is exact: compare a product with 1 to the value by
-  // definition.
+TEST_CASE("float16 values are read as their bits define") {
+  // Scaling by a power of two into float32's range is exact, so a product with 1 is compared with the value
+  // by definition.
   for (std::uint32_t bits = 0; bits < 0x7c00; bits += 7) {
     int exponent = static_cast<int>(bits >> 10);
     double mantissa = bits & 0x3ff;
@@ -254,7 +254,7 @@ TEST_CASE("float16 values are what their bits say") {
   }
 }
 
-TEST_CASE("integers wrap") {
+TEST_CASE("integer reductions wrap on overflow") {
   CHECK(reduced<std::uint8_t>(dtype::uint8, reduce_op::sum, {{200}, {100}})[0] == 44);
   CHECK(reduced<std::int8_t>(dtype::int8, reduce_op::sum, {{127}, {1}})[0] == -128);
   CHECK(reduced<std::uint16_t>(dtype::uint16, reduce_op::product, {{65535}, {65535}})[0] == 1);
@@ -263,7 +263,7 @@ TEST_CASE("integers wrap") {
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::product, {{INT64_MAX}, {2}})[0] == -2);
 }
 
-TEST_CASE("scaled integers are truncated toward zero, before and after, each on its own") {
+TEST_CASE("integers are truncated toward zero after prescale and again after postscale") {
   auto int32 = [](std::vector<std::vector<std::int32_t>> inputs, double pre, double post,
                   reduce_op op = reduce_op::sum, std::size_t divisor = 1) {
     return reduced<std::int32_t>(dtype::int32, op, inputs, pre, post, divisor)[0];
@@ -281,8 +281,8 @@ TEST_CASE("scaled integers are truncated toward zero, before and after, each on 
   CHECK(reduced<std::int8_t>(dtype::int8, reduce_op::sum, {{100}, {0}}, 1.0, 3.0)[0] == 44); // 300 wraps
 }
 
-TEST_CASE("a factor of exactly 1 is not applied, so large integers keep every digit") {
-  constexpr std::int64_t odd = (std::int64_t{1} << 62) + 1; // no double
+TEST_CASE("a scale factor of exactly 1 is not applied, so large integers keep every digit") {
+  constexpr std::int64_t odd = (std::int64_t{1} << 62) + 1; // not representable as a double
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{odd}, {0}})[0] == odd);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::max, {{odd}, {0}}, 1.0, 1.0)[0] == odd);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::average, {{odd}, {0}}, 1.0, 2.0, 2)[0] == odd);
@@ -290,13 +290,13 @@ TEST_CASE("a factor of exactly 1 is not applied, so large integers keep every di
         (std::int64_t{1} << 61));
 }
 
-TEST_CASE("scaled integers beyond 64 bits saturate, and NaN factors give 0") {
+TEST_CASE("scaled integers beyond 64 bits saturate, and a NaN factor gives 0") {
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{INT64_MAX}, {0}}, 1.0, 4.0)[0] == INT64_MAX);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{INT64_MAX}, {0}}, 1.0, -4.0)[0] == INT64_MIN);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{5}, {0}}, 1.0, std::nan(""))[0] == 0);
 }
 
-TEST_CASE("minimum and maximum are NaN when any rank brings one, and keep the first of equal values") {
+TEST_CASE("minimum and maximum are NaN if any rank's value is NaN, and keep the first of equal values") {
   auto nan = std::numeric_limits<float>::quiet_NaN();
   for (auto op : {reduce_op::min, reduce_op::max}) {
     CHECK(std::isnan(reduced<float>(dtype::float32, op, {{nan}, {1.0F}, {2.0F}})[0]));
@@ -309,7 +309,7 @@ TEST_CASE("minimum and maximum are NaN when any rank brings one, and keep the fi
   CHECK(reduced<std::uint8_t>(dtype::uint8, reduce_op::min, {{1}, {255}})[0] == 1);
 }
 
-TEST_CASE("every NaN that comes out has the same bits") {
+TEST_CASE("every NaN result has the same bits") {
   auto payload = std::bit_cast<float>(0xffc12345U);
   auto other = std::bit_cast<float>(0x7f812345U);
   for (auto op : {reduce_op::sum, reduce_op::product, reduce_op::min}) {
@@ -323,7 +323,7 @@ TEST_CASE("every NaN that comes out has the same bits") {
   CHECK(std::bit_cast<std::uint64_t>(difference[0]) == 0x7ff8000000000000U);
 }
 
-TEST_CASE("one member without factors gets its own bits back") {
+TEST_CASE("a single member without scale factors gets its own bits back") {
   std::mt19937_64 random{10};
   for (auto type : all_types) {
     auto input = wild_bytes(type, 77, random);
@@ -337,7 +337,7 @@ TEST_CASE("one member without factors gets its own bits back") {
   }
 }
 
-TEST_CASE("a neutral element changes nothing") {
+TEST_CASE("reducing with a neutral element changes nothing") {
   std::mt19937_64 random{11};
   for (auto type : all_types)
     for (auto op : all_ops) {
@@ -347,8 +347,8 @@ TEST_CASE("a neutral element changes nothing") {
       bytes neutral(count * width + 1, std::byte{0x77});
       fill_neutral(type, op, neutral.data(), count);
       CHECK(neutral.back() == std::byte{0x77});
-      // Compared with a reduction of the input alone, so that NaNs are settled on both sides; adding the
-      // neutral zero turns −0 into 0, which is no change of value.
+      // The expected value is a reduction of the input with itself, so that NaNs are canonical on both sides.
+      // Adding the neutral zero turns −0 into 0, which counts as equal.
       const std::byte* with[] = {neutral.data(), input.data(), neutral.data()};
       const std::byte* twice[] = {input.data(), input.data()};
       bytes result(count * width);
@@ -358,13 +358,13 @@ TEST_CASE("a neutral element changes nothing") {
       bool adds = op == reduce_op::sum || op == reduce_op::average;
       for (std::size_t i = 0; i < count; ++i) {
         if (adds && is_float(type) && expected[(i + 1) * width - 1] == std::byte{0x80})
-          continue; // −0, or a tiny negative
+          continue; // −0, or a tiny negative number
         INFO(to_string(type) << ' ' << to_string(op) << " element " << i);
         REQUIRE(std::memcmp(&result[i * width], &expected[i * width], width) == 0);
       }
     }
 }
 
-TEST_CASE("the kernel in use is the best that the machine has") {
+TEST_CASE("the kernel in use is the best that the machine supports") {
   CHECK(reduction_kernel() == math::usable_kernels().front()->name);
 }

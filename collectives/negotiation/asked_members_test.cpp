@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("who has asked is known by row, for one member and for many") {
+TEST_CASE("has and has_any answer for each row whether one or many members have requested it") {
   asked_members asked(70);
   asked.add_row();
   asked.add_row();
@@ -20,7 +20,7 @@ TEST_CASE("who has asked is known by row, for one member and for many") {
   CHECK_FALSE(asked.has_any(0, members));
 }
 
-TEST_CASE("many members ask in a row at once, which is then cleared alone") {
+TEST_CASE("many members are added to a row at once, and clearing a row leaves the others") {
   asked_members asked(70);
   asked.add_row();
   asked.add_row();

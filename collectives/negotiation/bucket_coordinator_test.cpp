@@ -17,11 +17,11 @@ member_mask only(const std::vector<std::size_t>& members) {
   return mask;
 }
 
-// Member 0 speaks for itself; relays speak for 1 and 2, and for 3 and 4.
+// Member 0 has no relay; one relay forwards for members 1 and 2, another one for members 3 and 4.
 const member_mask near = only({1, 2});
 const member_mask far = only({3, 4});
 
-// Bucket 1 is open, of ids 1 and 2, whose rows are `first` and `second`.
+// Bucket 1 is open and has ids 1 and 2, whose rows are `first` and `second`.
 struct job {
   job() {
     for (const auto row : {first, second})
@@ -50,7 +50,7 @@ struct job {
 
 } // namespace
 
-TEST_CASE("a bucket is complete when every relay has asked for it, and no row hears of it before") {
+TEST_CASE("a bucket is complete when every relay has requested it, and its rows are untouched before") {
   job play;
   for (int step = 0; step < 3; ++step) {
     CHECK(play.add(far) == count::waiting);
@@ -59,18 +59,18 @@ TEST_CASE("a bucket is complete when every relay has asked for it, and no row he
   }
 }
 
-TEST_CASE("a relay that asks for a bucket again before the others have is not counted") {
+TEST_CASE("a repeated request of one relay for a bucket is not counted") {
   job play;
   play.add(far);
   CHECK(play.add(far) == count::repeated);
 }
 
-TEST_CASE("a bucket is counted in rows while a relayed member waits in any of them") {
+TEST_CASE("a bucket is counted in rows while a relayed member waits in any of its rows") {
   job play;
   play.rows.add_known(play.second, 3, 5ms);
   CHECK(play.add(near) == count::in_rows);
   play.rows.clear(play.second);
-  // Whoever speaks for itself is no reason.
+  // A member without a relay that waits in a row is no reason to count in rows.
   play.rows.tie(play.second, 2);
   play.rows.add_known(play.first, 0, 5ms);
   CHECK(play.add(near) == count::waiting);
@@ -83,7 +83,8 @@ TEST_CASE("a bucket is counted in rows while a member has joined") {
   play.rows.leave_join();
 }
 
-TEST_CASE("who waits in a bucket for too long waits in its rows, since it asked") {
+TEST_CASE(
+    "a member that waits in a bucket for too long is entered in its rows, with the time of its request") {
   job play;
   play.add(far, 5ms);
   play.buckets.spell_out_late(play.rows, 15ms, 10ms);
@@ -96,7 +97,7 @@ TEST_CASE("who waits in a bucket for too long waits in its rows, since it asked"
   CHECK(play.add(near) == count::in_rows);
 }
 
-TEST_CASE("who waits in a bucket waits in its rows once a member joins") {
+TEST_CASE("members that wait in a bucket are entered in its rows once a member joins") {
   job play;
   play.add(near);
   play.buckets.interrupt(play.rows);
@@ -105,7 +106,7 @@ TEST_CASE("who waits in a bucket waits in its rows once a member joins") {
   CHECK(play.buckets.is_open(1));
 }
 
-TEST_CASE("a dissolved bucket leaves those who wait in its rows, and its ids in memory") {
+TEST_CASE("dissolving a bucket enters its waiting members in its rows, and its ids can still be found") {
   job play;
   play.add(near);
   CHECK(play.buckets.dissolve(1, play.rows) == ids{1, 2});
@@ -117,13 +118,13 @@ TEST_CASE("a dissolved bucket leaves those who wait in its rows, and its ids in 
   CHECK_FALSE(play.buckets.find(2));
 }
 
-TEST_CASE("a bucket that nobody had asked for leaves nobody in rows") {
+TEST_CASE("dissolving a bucket that no relay has requested enters no member in its rows") {
   job play;
   play.buckets.dissolve(1, play.rows);
   CHECK_FALSE(play.asked_any());
 }
 
-TEST_CASE("nothing is planned of a step in which a member joins or an id is forgotten, or without buckets") {
+TEST_CASE("no bucket is planned after a step with a join or a forgotten id, nor with a limit of 0") {
   const auto plans = [](std::size_t limit, auto disturb) {
     request_table rows({0, 1, 2, 3, 4});
     bucket_coordinator buckets(limit, only({1, 2, 3, 4}));

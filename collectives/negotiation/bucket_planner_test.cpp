@@ -11,14 +11,15 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-// Steps in which ids become ready a millisecond apart, and somebody has asked for each `ahead` before it is.
+// Plays steps in which ids become ready a millisecond apart; the first request for an id comes `ahead` before
+// it is ready.
 class training {
 public:
   explicit training(std::size_t buckets) : planner(planner_rules{.buckets = buckets}) {}
 
-  std::vector<bucket> step(const ids& which, std::chrono::nanoseconds ahead = 5ms, std::size_t bytes = 100) {
+  std::vector<bucket> step(const ids& order, std::chrono::nanoseconds ahead = 5ms, std::size_t bytes = 100) {
     std::vector<bucket> planned;
-    for (auto id : which) {
+    for (auto id : order) {
       current_time += 1ms;
       planner.completed(id, bytes, current_time - ahead, current_time);
       auto more = planner.plan();
@@ -26,10 +27,10 @@ public:
     }
     return planned;
   }
-  /// The steps until something is planned, and what.
-  std::pair<int, std::vector<bucket>> steps_until_planned(const ids& which, int limit = 5000) {
+  /// Plays steps until buckets are planned; returns the number of steps and those buckets.
+  std::pair<int, std::vector<bucket>> steps_until_planned(const ids& order, int limit = 5000) {
     for (int count = 1; count <= limit; ++count)
-      if (auto planned = step(which); !planned.empty())
+      if (auto planned = step(order); !planned.empty())
         return {count, planned};
     return {limit, {}};
   }
@@ -38,7 +39,7 @@ public:
   std::chrono::nanoseconds current_time{1s};
 };
 
-ids upto(std::uint32_t last) {
+ids up_to(std::uint32_t last) {
   ids all(last);
   std::iota(all.begin(), all.end(), 1u);
   return all;
@@ -46,11 +47,10 @@ ids upto(std::uint32_t last) {
 
 } // namespace
 
-TEST_CASE(
-    "after two equal steps the order is cut into buckets of about equal bytes, at the end of the second") {
+TEST_CASE("after two equal steps the ids are cut into buckets of about equal bytes, in their order") {
   training job(4);
-  CHECK(job.step(upto(12)).empty());
-  const auto planned = job.step(upto(12));
+  CHECK(job.step(up_to(12)).empty());
+  const auto planned = job.step(up_to(12));
   REQUIRE(planned.size() == 4);
   ids all;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -58,14 +58,14 @@ TEST_CASE(
     CHECK(planned[i].ids.size() == 3);
     all.insert(all.end(), planned[i].ids.begin(), planned[i].ids.end());
   }
-  CHECK(all == upto(12));
+  CHECK(all == up_to(12));
 }
 
-TEST_CASE("bytes count, not ids") {
+TEST_CASE("buckets are balanced by bytes, not by the number of ids") {
   training job(2);
   const auto step = [&] {
     std::vector<bucket> planned;
-    for (auto id : upto(8)) {
+    for (auto id : up_to(8)) {
       job.current_time += 1ms;
       job.planner.completed(id, id == 1 ? 1000 : 10, job.current_time - 5ms, job.current_time);
       planned = job.planner.plan();
@@ -79,27 +79,27 @@ TEST_CASE("bytes count, not ids") {
   CHECK(planned[1].ids == ids{3, 4, 5, 6, 7, 8});
 }
 
-TEST_CASE("steps that differ are none to learn from") {
+TEST_CASE("steps with different ids plan no buckets, and the order of the ids does not matter") {
   training job(4);
   for (int i = 0; i < 10; ++i) {
-    CHECK(job.step(upto(8)).empty());
+    CHECK(job.step(up_to(8)).empty());
     CHECK(job.step({1, 2, 3, 4, 5, 6, 7, 9}).empty());
   }
-  // Another order is the same step.
+  // The same ids in another order are the same step.
   CHECK(job.step({1, 9, 7, 6, 5, 4, 3, 2}).size() == 4);
 }
 
-TEST_CASE("who waits for one tensor before it asks for the next gets no bucket") {
+TEST_CASE("tensors whose callers wait for each one before the next request get no bucket") {
   training job(4);
   for (int i = 0; i < 10; ++i)
-    CHECK(job.step(upto(8), 500us).empty());
+    CHECK(job.step(up_to(8), 500us).empty());
 }
 
-TEST_CASE("a bucket ends where callers wait, and one alone is none") {
+TEST_CASE("a bucket ends where callers wait, and a single id is no bucket") {
   training job(4);
   const auto step = [&] {
     auto planned = job.step({1, 2, 3});
-    job.current_time += 10ms; // all of the above is known by now
+    job.current_time += 10ms; // the requests for all of the above have come by now
     for (auto id : {4u, 5u}) {
       job.current_time += 1ms;
       job.planner.completed(id, 100, id == 4 ? job.current_time - 500us : job.current_time - 5ms,
@@ -120,25 +120,25 @@ TEST_CASE("a bucket ends where callers wait, and one alone is none") {
   CHECK(planned[1].ids == ids{4, 5});
 }
 
-TEST_CASE("patience is four times as long as the ids are apart, within bounds") {
+TEST_CASE("patience is four times the spread of the ids' requests, between 10 ms and 100 ms") {
   const auto patience = [](std::chrono::nanoseconds ahead) {
     training job(1);
-    job.step(upto(4), ahead);
-    return job.step(upto(4), ahead).at(0).patience;
+    job.step(up_to(4), ahead);
+    return job.step(up_to(4), ahead).at(0).patience;
   };
   CHECK(patience(4ms) == 4 * (3ms + 4ms));
   CHECK(patience(90ms) == 100ms);
   training at_once(1);
   for (int i = 0; i < 2; ++i)
-    for (auto id : upto(4))
+    for (auto id : up_to(4))
       at_once.planner.completed(id, 1, at_once.current_time, at_once.current_time);
   CHECK(at_once.planner.plan().at(0).patience == 10ms);
 }
 
-TEST_CASE("what is missed rests twice as long each time, up to a bound, and as at first once it has served") {
+TEST_CASE("a missed bucket rests twice as long each time, up to a bound, until it has served again") {
   training job(1);
   const auto miss_again = [&](int served) {
-    const auto [steps, planned] = job.steps_until_planned(upto(4));
+    const auto [steps, planned] = job.steps_until_planned(up_to(4));
     REQUIRE(planned.size() == 1);
     for (int i = 0; i < served; ++i)
       job.planner.served(planned[0].id);
@@ -152,25 +152,25 @@ TEST_CASE("what is missed rests twice as long each time, up to a bound, and as a
   CHECK(miss_again(0) == 4);
 }
 
-TEST_CASE("a bucket must serve longer than its ids rested before, for them to rest as at first") {
+TEST_CASE("the rest of a bucket's ids is reset only if the bucket served longer than they rested before") {
   const auto next_rest = [](int served) {
     training job(1);
-    job.step(upto(4));
-    job.planner.missed(job.step(upto(4)).at(0).id); // they rest for 4 steps
-    const auto id = job.steps_until_planned(upto(4)).second.at(0).id;
+    job.step(up_to(4));
+    job.planner.missed(job.step(up_to(4)).at(0).id); // its ids rest for 4 steps
+    const auto id = job.steps_until_planned(up_to(4)).second.at(0).id;
     for (int i = 0; i < served; ++i)
       job.planner.served(id);
     job.planner.missed(id);
-    return job.steps_until_planned(upto(4)).first;
+    return job.steps_until_planned(up_to(4)).first;
   };
   CHECK(next_rest(4) == 8);
   CHECK(next_rest(5) == 4);
 }
 
-TEST_CASE("ids rest for steps, also for those in which only buckets come") {
+TEST_CASE("rests are counted in steps, including steps that consist of buckets alone") {
   training job(2);
-  job.step(upto(4));
-  const auto planned = job.step(upto(4));
+  job.step(up_to(4));
+  const auto planned = job.step(up_to(4));
   REQUIRE(planned.size() == 2);
   job.planner.missed(planned[0].id);
   for (int step = 0; step < 10; ++step)
@@ -180,10 +180,10 @@ TEST_CASE("ids rest for steps, also for those in which only buckets come") {
   CHECK(job.step(planned[0].ids).size() == 1);
 }
 
-TEST_CASE("a bucket takes its place among those of a step wherever in the step it comes") {
+TEST_CASE("a bucket belongs to the step in which it comes, at any position") {
   training job(1);
-  job.step(upto(4));
-  REQUIRE(job.step(upto(4)).size() == 1);
+  job.step(up_to(4));
+  REQUIRE(job.step(up_to(4)).size() == 1);
   job.step({11, 12, 13}); // from now on, a step begins with 11
   for (int step = 0; step < 10; ++step) {
     CHECK(job.step({11, 12, 13}).empty());
@@ -191,7 +191,7 @@ TEST_CASE("a bucket takes its place among those of a step wherever in the step i
   }
 }
 
-TEST_CASE("a part ends where it comes nearest to its share") {
+TEST_CASE("a bucket ends where its bytes are nearest to its share") {
   const auto parts = [](const std::vector<std::size_t>& bytes) {
     training job(2);
     std::vector<bucket> planned;
@@ -211,10 +211,10 @@ TEST_CASE("a part ends where it comes nearest to its share") {
   CHECK(parts({1, 1, 1, 1000}) == std::vector<ids>{{1, 2}, {3, 4}});
 }
 
-TEST_CASE("there are never more buckets than wanted; what was dissolved makes room") {
+TEST_CASE("there are never more open buckets than the limit, and a missed bucket makes room") {
   training job(2);
-  job.step(upto(8));
-  const auto planned = job.step(upto(8));
+  job.step(up_to(8));
+  const auto planned = job.step(up_to(8));
   REQUIRE(planned.size() == 2);
   for (int i = 0; i < 5; ++i) {
     for (const auto& bucket : planned)
@@ -227,29 +227,29 @@ TEST_CASE("there are never more buckets than wanted; what was dissolved makes ro
   CHECK(more[0].ids == ids{20, 21, 22});
 }
 
-TEST_CASE("what is forgotten, and steps in which members join, are not planned for") {
+TEST_CASE("forgotten ids, and steps in which a member joins, are not planned for") {
   training job(2);
-  job.step(upto(8));
+  job.step(up_to(8));
   job.step({1, 2, 3, 4});
   job.planner.forget(2);
   CHECK(job.step({5, 6, 7, 8}).empty());
   training other(2);
-  other.step(upto(8));
+  other.step(up_to(8));
   other.planner.spoil();
-  CHECK(other.step(upto(8)).empty());
-  CHECK(other.step(upto(8)).size() == 2);
+  CHECK(other.step(up_to(8)).empty());
+  CHECK(other.step(up_to(8)).size() == 2);
 }
 
-TEST_CASE("without buckets nothing is planned") {
+TEST_CASE("with a limit of 0 no bucket is planned") {
   training job(0);
   for (int i = 0; i < 5; ++i)
-    CHECK(job.step(upto(8)).empty());
+    CHECK(job.step(up_to(8)).empty());
 }
 
-TEST_CASE("steps begin where they did, also after a bucket was missed in the midst of one") {
+TEST_CASE("steps keep their first id after a bucket was missed in the middle of a step") {
   training job(2);
-  job.step(upto(8));
-  const auto planned = job.step(upto(8));
+  job.step(up_to(8));
+  const auto planned = job.step(up_to(8));
   REQUIRE(planned.size() == 2);
   job.planner.served(planned[0].id);
   job.planner.missed(planned[1].id);
@@ -266,10 +266,10 @@ TEST_CASE("steps begin where they did, also after a bucket was missed in the mid
   FAIL("it was not planned again");
 }
 
-TEST_CASE("another model's tensors get buckets of their own, and the first one's stay") {
+TEST_CASE("a second model's tensors get their own buckets, and the first model's buckets stay") {
   training job(2);
-  job.step(upto(8));
-  REQUIRE(job.step(upto(8)).size() == 2);
+  job.step(up_to(8));
+  REQUIRE(job.step(up_to(8)).size() == 2);
   for (int step = 0; step < 3; ++step)
     for (const std::uint32_t bucket : {1, 2})
       job.planner.served(bucket);
@@ -278,13 +278,13 @@ TEST_CASE("another model's tensors get buckets of their own, and the first one's
   REQUIRE(planned.size() == 2);
   CHECK(planned[0].id == 3);
   CHECK(planned[1].ids.back() == 28);
-  job.planner.served(1); // the first model's again
+  job.planner.served(1); // a bucket of the first model
 }
 
-TEST_CASE("in a step there are never more buckets than wanted") {
+TEST_CASE("a step never has more buckets than the limit") {
   training job(2);
-  job.step(upto(8));
-  REQUIRE(job.step(upto(8)).size() == 2);
+  job.step(up_to(8));
+  REQUIRE(job.step(up_to(8)).size() == 2);
   for (int step = 0; step < 20; ++step) {
     for (const std::uint32_t bucket : {1, 2})
       job.planner.served(bucket);
@@ -292,7 +292,7 @@ TEST_CASE("in a step there are never more buckets than wanted") {
   }
 }
 
-TEST_CASE("altogether there are never more buckets than relays keep") {
+TEST_CASE("the total number of buckets never exceeds bucket_limit") {
   training job(3);
   std::size_t planned = 0;
   for (std::uint32_t model = 0; model < 40; ++model) {
@@ -306,16 +306,16 @@ TEST_CASE("altogether there are never more buckets than relays keep") {
 
 namespace {
 
-// Both in a row, where callers wait between them for what came before.
+// Plays both runs in a row; callers wait between the runs.
 std::vector<bucket> two_runs(training& job, const ids& first, std::size_t first_bytes, const ids& second,
                              std::size_t second_bytes) {
   std::vector<bucket> planned;
-  const auto run = [&](const ids& which, std::size_t bytes) {
+  const auto run = [&](const ids& order, std::size_t bytes) {
     job.current_time += 10ms;
-    for (auto id : which) {
+    for (auto id : order) {
       job.current_time += 1ms;
       job.planner.completed(id, bytes,
-                            id == which.front() ? job.current_time - 500us : job.current_time - 5ms,
+                            id == order.front() ? job.current_time - 500us : job.current_time - 5ms,
                             job.current_time);
       auto more = job.planner.plan();
       planned.insert(planned.end(), more.begin(), more.end());
@@ -328,7 +328,7 @@ std::vector<bucket> two_runs(training& job, const ids& first, std::size_t first_
 
 } // namespace
 
-TEST_CASE("where there are more runs than buckets, the longest get one") {
+TEST_CASE("if there are more runs than buckets, the longest runs get a bucket") {
   training job(1);
   CHECK(two_runs(job, {1, 2}, 1000, {3, 4, 5}, 10).empty());
   const auto planned = two_runs(job, {1, 2}, 1000, {3, 4, 5}, 10);
@@ -336,7 +336,7 @@ TEST_CASE("where there are more runs than buckets, the longest get one") {
   CHECK(planned[0].ids == ids{3, 4, 5});
 }
 
-TEST_CASE("where there are more buckets than runs, the one with most bytes is cut") {
+TEST_CASE("if there are more buckets than runs, the run with most bytes is cut") {
   training job(3);
   CHECK(two_runs(job, {1, 2, 3, 4}, 10, {5, 6, 7, 8}, 1000).empty());
   const auto planned = two_runs(job, {1, 2, 3, 4}, 10, {5, 6, 7, 8}, 1000);
@@ -346,7 +346,7 @@ TEST_CASE("where there are more buckets than runs, the one with most bytes is cu
   CHECK(planned[2].ids == ids{7, 8});
 }
 
-TEST_CASE("patience counts from whoever asked first for any of the ids") {
+TEST_CASE("patience counts from the earliest request for any of the ids") {
   training job(1);
   for (int count = 0; count < 2; ++count) {
     job.planner.completed(1, 1, job.current_time - 2ms, job.current_time);
@@ -355,7 +355,7 @@ TEST_CASE("patience counts from whoever asked first for any of the ids") {
   CHECK(job.planner.plan().at(0).patience == 4 * 7ms);
 }
 
-TEST_CASE("an id that is forgotten spoils the step of which it was part, and no other") {
+TEST_CASE("forgetting an id spoils only the step that it was part of") {
   const auto buckets_after = [](std::uint32_t forgotten) {
     training job(1);
     job.step({1, 2, 3});
@@ -368,7 +368,7 @@ TEST_CASE("an id that is forgotten spoils the step of which it was part, and no 
   CHECK(buckets_after(3) == 0);
 }
 
-TEST_CASE("a step has 65536 ids at most") {
+TEST_CASE("steps of more than 65536 ids are not learnt") {
   const auto learns = [](std::uint32_t count) {
     training job(1);
     for (int round = 0; round < 3; ++round)
@@ -385,10 +385,10 @@ TEST_CASE("a step has 65536 ids at most") {
 
 TEST_CASE("an id that rests ends the run before it") {
   training job(2);
-  job.step(upto(4));
-  const auto planned = job.step(upto(4));
+  job.step(up_to(4));
+  const auto planned = job.step(up_to(4));
   REQUIRE(planned.size() == 2);
-  job.planner.missed(planned[0].id); // of 1 and 2
+  job.planner.missed(planned[0].id); // the bucket of ids 1 and 2
   const auto others = job.steps_until_planned({5, 6, 1, 2}).second;
   REQUIRE(others.size() == 1);
   CHECK(others[0].ids == ids{5, 6});

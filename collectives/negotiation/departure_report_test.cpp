@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("a rank that raised is named with its exception, and what was pending is listed") {
+TEST_CASE("the error names a rank that raised with its exception, and lists the pending operations") {
   const auto reason = departure_error({"rank 1 on alpha",
                                        {departure_kind::uncaught_exception, "KeyError: 'labels'", 4},
                                        false,
@@ -16,7 +16,7 @@ TEST_CASE("a rank that raised is named with its exception, and what was pending 
   CHECK(reason.consequence);
 }
 
-TEST_CASE("where the rank that left had submitted less, join() is recommended") {
+TEST_CASE("the error recommends join() if the rank that left had submitted fewer operations") {
   for (const auto kind : {departure_kind::script_ended, departure_kind::shutdown_called}) {
     const auto reason = departure_error({"rank 1 on alpha", {kind, "", 1}, false, {"weights"}, 2});
     CHECK_THAT(reason.text, Catch::Contains("after 1 operation (this rank: 2 operations)") &&
@@ -26,7 +26,7 @@ TEST_CASE("where the rank that left had submitted less, join() is recommended") 
   }
 }
 
-TEST_CASE("a rank that exited with a code is named with it, as a worker that was lost") {
+TEST_CASE("a rank that exited with a code is reported with the code, as a lost worker") {
   const auto reason =
       departure_error({"rank 1 on alpha", {departure_kind::exited, "no data", 1, 3}, false, {"weights"}, 2});
   CHECK(reason.kind == error_kind::disconnected);
@@ -36,14 +36,14 @@ TEST_CASE("a rank that exited with a code is named with it, as a worker that was
         "pending here: weights. Its output may say why.");
 }
 
-TEST_CASE("of many pending operations the first are named and the others counted") {
+TEST_CASE("the error names the first pending operations and counts the others") {
   departure_report report{"rank 1 on alpha", {departure_kind::script_ended, "", 1}, false, {}, 9};
   for (char letter = 'h'; letter >= 'a'; --letter)
     report.pending.emplace_back(1, letter);
   CHECK_THAT(departure_error(report).text, Catch::Contains("pending here: a, b, c, d, e and 3 more. "));
 }
 
-TEST_CASE("a rank that left itself is told so, and not that another one did") {
+TEST_CASE("a rank that left itself is told so, and not that another rank left") {
   const auto reason =
       departure_error({"rank 1 on alpha", {departure_kind::shutdown_called, "", 2}, true, {"weights"}, 2});
   CHECK_THAT(reason.text, Catch::Contains("on this rank; pending here: weights. Wait for all operations"));

@@ -17,7 +17,7 @@ fast_path_options options() {
 
 } // namespace
 
-TEST_CASE("cells lie one behind the other until the area is used up") {
+TEST_CASE("cells are placed one after the other until the area is used up") {
   fast_path_allocator ledger(options());
   CHECK(ledger.grant({}, 100, 2) == fast_path_grant{0, 100});
   CHECK(ledger.grant({}, 40, 3) == fast_path_grant{150, 40});
@@ -26,7 +26,7 @@ TEST_CASE("cells lie one behind the other until the area is used up") {
   CHECK(ledger.used_bytes() == 390);
 }
 
-TEST_CASE("the last cell may fill the area") {
+TEST_CASE("the last cell may fill the area exactly") {
   fast_path_allocator ledger(options());
   CHECK(ledger.grant({}, 100, 2));
   CHECK(ledger.grant({}, 100, 2));
@@ -34,8 +34,7 @@ TEST_CASE("the last cell may fill the area") {
   CHECK(ledger.used_bytes() == 400);
 }
 
-TEST_CASE("a cell is only for what is small, comes again and can be done on the fast path, by members on one "
-          "host") {
+TEST_CASE("only a small tensor of a supported operation that is used twice, on one host, gets a cell") {
   fast_path_allocator ledger(options());
   CHECK(!ledger.grant({}, 101, 2));
   CHECK(!ledger.grant({}, 100, 1));
@@ -54,29 +53,29 @@ TEST_CASE("a cell is only for what is small, comes again and can be done on the 
   CHECK(ledger.used_bytes() == 0);
 }
 
-TEST_CASE("a collective that callers run has a cell of one size, whatever the tensor's size") {
+TEST_CASE("an operation that callers run themselves gets a cell of one size for any tensor size") {
   auto running = options();
   running.collective_bytes = 40;
   running.area_bytes = std::size_t{1} << 20;
   fast_path_allocator ledger(running);
-  const auto asked = [&](operation op, std::size_t bytes, std::uint64_t uses = 2) {
+  const auto granted = [&](operation op, std::size_t bytes, std::uint64_t uses = 2) {
     signature tensor;
     tensor.operation = op;
     return ledger.grant(tensor, bytes, uses);
   };
   for (const auto op : {operation::allgather, operation::alltoall, operation::reducescatter})
-    CHECK(asked(op, 4)->bytes == 40);
+    CHECK(granted(op, 4)->bytes == 40);
   for (const auto op : {operation::allreduce, operation::broadcast}) {
-    CHECK(asked(op, running.limit_bytes)->bytes == running.limit_bytes);
-    CHECK(asked(op, running.limit_bytes + 1)->bytes == 40);
+    CHECK(granted(op, running.limit_bytes)->bytes == running.limit_bytes);
+    CHECK(granted(op, running.limit_bytes + 1)->bytes == 40);
   }
-  CHECK(!asked(operation::allgather, 4, 1));
+  CHECK(!granted(operation::allgather, 4, 1));
   signature adaptive;
   adaptive.reduce_op = reduce_op::adasum;
   CHECK(!ledger.grant(adaptive, 1 << 20, 2));
 }
 
-TEST_CASE("without staging memory, only small tensors have cells") {
+TEST_CASE("without staging memory only small tensors get cells") {
   fast_path_allocator ledger(options());
   signature rows;
   rows.operation = operation::alltoall;

@@ -26,7 +26,7 @@ cached_tensor tensor(std::uint32_t id, std::size_t bytes) {
 
 } // namespace
 
-TEST_CASE("a tensor with a cell knows its place, and members hear of it") {
+TEST_CASE("a tensor that is granted a cell knows its offset, and the assignment announces it") {
   fast_path_granter granter(options());
   auto first = tensor(1, 60);
   REQUIRE(granter.grant(first));
@@ -38,7 +38,7 @@ TEST_CASE("a tensor with a cell knows its place, and members hear of it") {
   CHECK_FALSE(second.fast_path_refused);
 }
 
-TEST_CASE("a tensor for which there is no cell is not asked about again") {
+TEST_CASE("a tensor that was refused a cell is not tried again") {
   fast_path_granter granter(options());
   auto large = tensor(1, 101);
   CHECK_FALSE(granter.grant(large));
@@ -49,7 +49,7 @@ TEST_CASE("a tensor for which there is no cell is not asked about again") {
   CHECK(granter.forget_all().empty());
 }
 
-TEST_CASE("a tensor of a group has no cell, and is not refused one for good") {
+TEST_CASE("a tensor of a group gets no cell by itself, and is not marked as refused") {
   fast_path_granter granter(options());
   auto grouped = tensor(1, 4);
   grouped.group = 7;
@@ -57,11 +57,11 @@ TEST_CASE("a tensor of a group has no cell, and is not refused one for good") {
   CHECK_FALSE(grouped.fast_path_refused);
 }
 
-TEST_CASE("all that have a cell are taken back at once, but for those that are forgotten") {
+TEST_CASE("forget_all returns all ids with a cell except those that were forgotten") {
   fast_path_granter granter(options());
   for (const std::uint32_t id : {3, 1, 2}) {
-    auto seated = tensor(id, 10);
-    REQUIRE(granter.grant(seated));
+    auto granted = tensor(id, 10);
+    REQUIRE(granter.grant(granted));
   }
   granter.forget(1);
   granter.forget(77);
@@ -71,7 +71,7 @@ TEST_CASE("all that have a cell are taken back at once, but for those that are f
 
 namespace {
 
-/// A group of two allreduces.
+/// Grants cells to a group of two allreduces.
 std::vector<assignment> grant_both(fast_path_granter& granter, cached_tensor& first, cached_tensor& second) {
   first.group = second.group = 7;
   cached_tensor* const group[] = {&first, &second};
@@ -95,18 +95,18 @@ TEST_CASE("all tensors of a group get a cell") {
   CHECK(granter.forget_all() == std::vector<std::uint32_t>{1, 2});
 }
 
-TEST_CASE("where one tensor of a group gets no cell, none does, and no room is lost") {
+TEST_CASE("if one tensor of a group gets no cell, none does, and no area is used up") {
   auto first = tensor(1, 60), second = tensor(2, 40);
-  SECTION("too large for a cell") {
+  SECTION("a tensor is too large for a cell") {
     second.as_ready.bytes = 101;
   }
-  SECTION("too large together") {
+  SECTION("the group is too large") {
     first.as_ready.bytes = second.as_ready.bytes = 80;
   }
-  SECTION("refused before") {
+  SECTION("a tensor was refused before") {
     first.fast_path_refused = true;
   }
-  SECTION("of an operation whose members bring different rows") {
+  SECTION("members bring different numbers of rows") {
     second.signature.operation = operation::allgather;
   }
   fast_path_granter granter(with_groups());

@@ -4,7 +4,7 @@
 
 using farandole::fast_path_memory;
 
-TEST_CASE("the fast path's memory is bounded for the host, and so divided among its members") {
+TEST_CASE("the fast path's memory is limited for the host and divided among its members") {
   constexpr std::size_t total = std::size_t{64} << 20;
   for (const std::size_t members : {2, 3, 4, 64, 128}) {
     const auto fast_path_memory = fast_path_memory::of(total, members);
@@ -16,7 +16,7 @@ TEST_CASE("the fast path's memory is bounded for the host, and so divided among 
   }
 }
 
-TEST_CASE("among so many members that a slot has no cache line for each, nothing is staged") {
+TEST_CASE("with too many members for a cache line of each in a slot, no staging memory is reserved") {
   CHECK(fast_path_memory::of(std::size_t{64} << 10, 64).staging_bytes == 0);
   CHECK(fast_path_memory::of(std::size_t{64} << 10, 64).cells_bytes > 0);
 }

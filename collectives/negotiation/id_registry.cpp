@@ -133,7 +133,7 @@ void id_registry::plan(negotiation_result& result) {
     std::vector<request_table::row_id> rows;
     for (const auto id : planned.ids) {
       auto* tensor = cache_.find(id);
-      assert(tensor && tensor->cell < 0 && "the planner forgets what is forgotten");
+      assert(tensor && tensor->cell < 0 && "the planner forgets the same ids");
       tensor->bucket = planned.id;
       rows.push_back(tensor->row);
     }

@@ -15,7 +15,7 @@ fast_path_options with_fast_path() {
   return result;
 }
 
-// Members 0 and 1; a relay speaks for 1.
+// There are members 0 and 1; a relay forwards for member 1.
 struct job {
   explicit job(std::size_t capacity = 10) : ids(capacity, with_fast_path(), {1, below()}) {}
 
@@ -33,7 +33,7 @@ struct job {
     tensor.as_ready.bytes = 100;
     return ids.assign(tensor, rows, 1ms, result);
   }
-  // Bucket 1, of ids 1 and 2.
+  // Plans bucket 1 with ids 1 and 2.
   void plan() {
     for (const auto* name : {"a", "b"})
       assign(name);
@@ -52,7 +52,7 @@ struct job {
 
 } // namespace
 
-TEST_CASE("an id is tied to its row, and members hear of it") {
+TEST_CASE("assigning an id ties it to its row and announces it") {
   job play;
   CHECK(play.assign("a") == 1);
   CHECK(play.assign("b") == 2);
@@ -69,7 +69,7 @@ TEST_CASE("while a member has joined, no tensor gets an id") {
   CHECK(play.result.empty());
 }
 
-TEST_CASE("an id makes way for another, but for those that this message has used or that are pinned") {
+TEST_CASE("a full registry evicts an id, except ids that are pinned or used by the current message") {
   job play(1);
   CHECK(play.assign("a") == 1);
   play.ids.begin_message();
@@ -86,7 +86,7 @@ TEST_CASE("an id makes way for another, but for those that this message has used
   CHECK(play.assign("c") == 3);
 }
 
-TEST_CASE("who waits under an id that is forgotten is asked for the tensor") {
+TEST_CASE("a member that waits under a forgotten id is asked for the tensor") {
   job play;
   play.assign("a");
   const auto row = play.row(1);
@@ -97,7 +97,7 @@ TEST_CASE("who waits under an id that is forgotten is asked for the tensor") {
   CHECK_FALSE(play.rows.find("a"));
 }
 
-TEST_CASE("a cell is for an id that comes again, and the first word that it was left ends the id") {
+TEST_CASE("an id gets a cell when it is used again, and the first report that its cell was left forgets it") {
   job play;
   play.assign("a");
   play.result = {};
@@ -114,7 +114,7 @@ TEST_CASE("a cell is for an id that comes again, and the first word that it was 
   CHECK(play.result.retract.size() == 1);
 }
 
-TEST_CASE("all cells are taken back together, and other ids stay") {
+TEST_CASE("retract_all takes all cells back and keeps the other ids") {
   job play;
   for (const auto* name : {"a", "b", "c"})
     play.assign(name);
@@ -128,7 +128,7 @@ TEST_CASE("all cells are taken back together, and other ids stay") {
   CHECK(play.ids.find(2));
 }
 
-TEST_CASE("a bucket ends with any of its ids: asked for alone, put on the fast path, or forgotten") {
+TEST_CASE("a bucket is dissolved if any of its ids is missed, granted a cell or forgotten") {
   const auto dissolved_by = [](auto disturb) {
     job play;
     play.plan();
@@ -145,7 +145,7 @@ TEST_CASE("a bucket ends with any of its ids: asked for alone, put on the fast p
         bucket);
 }
 
-TEST_CASE("who asked in a bucket for an id that is forgotten is asked as if it had by the id") {
+TEST_CASE("a member that requested a forgotten id in a bucket is asked for the tensor") {
   job play;
   play.plan();
   member_mask others(2);
@@ -157,7 +157,7 @@ TEST_CASE("who asked in a bucket for an id that is forgotten is asked as if it h
   CHECK(play.rows.asked().has(other, 0));
 }
 
-TEST_CASE("an id that is asked for alone while a member has joined stays in its bucket") {
+TEST_CASE("an id that is missed while a member has joined stays in its bucket") {
   job play;
   play.plan();
   play.rows.join(0);

@@ -32,7 +32,7 @@ negotiation_result ready(std::uint32_t id, std::int64_t elements, reduce_op op =
   return decided;
 }
 
-/// Of the global ranks 2, 5 and 7.
+/// The inline reduction of the global ranks 2, 5 and 7.
 inline_reduction three() {
   return {{2, 5, 7}, limit};
 }
@@ -45,7 +45,7 @@ signature floats(std::vector<std::int64_t> shape = {}) {
 
 } // namespace
 
-TEST_CASE("what all members have sent inline is reduced in rank order, and needs no bundle") {
+TEST_CASE("values that all members sent inline are reduced in rank order, without a bundle") {
   auto values = three();
   CHECK_FALSE(values.take(7, asks(4, {100, 200})));
   CHECK_FALSE(values.take(2, asks(4, {1, 2})));
@@ -58,7 +58,7 @@ TEST_CASE("what all members have sent inline is reduced in rank order, and needs
   CHECK(values.kept() == 0);
 }
 
-TEST_CASE("scales, and the divisor of an average, are those of any other allreduce") {
+TEST_CASE("inline allreduces apply scales and the divisor of an average") {
   auto values = three();
   for (const auto rank : {2, 5, 7})
     CHECK_FALSE(values.take(rank, asks(1, {3})));
@@ -70,7 +70,7 @@ TEST_CASE("scales, and the divisor of an average, are those of any other allredu
   CHECK(decided.results[0].bytes == bytes_of({60}));
 }
 
-TEST_CASE("what is sent inline is scaled before it is reduced, and the result after that") {
+TEST_CASE("inline values are prescaled before the reduction, and the result is postscaled") {
   auto values = three();
   for (const auto rank : {2, 5, 7})
     CHECK_FALSE(values.take(rank, asks(1, {3})));
@@ -82,7 +82,7 @@ TEST_CASE("what is sent inline is scaled before it is reduced, and the result af
   CHECK(decided.results[0].bytes == bytes_of({6 * 6 * 6 * 10}));
 }
 
-TEST_CASE("where one member's value is missing, as after a join, the tensor goes into a bundle") {
+TEST_CASE("if one member's value is missing, as after a join, the tensor goes into a bundle") {
   auto values = three();
   CHECK_FALSE(values.take(2, asks(4, {1})));
   CHECK_FALSE(values.take(7, asks(4, {1})));
@@ -93,7 +93,7 @@ TEST_CASE("where one member's value is missing, as after a join, the tensor goes
   CHECK(values.kept() == 0);
 }
 
-TEST_CASE("the tensors of one result that are not inline stay in their order") {
+TEST_CASE("the tensors of one result that are not inline keep their order") {
   auto values = three();
   for (const auto rank : {2, 5, 7})
     CHECK_FALSE(values.take(rank, asks(4, {1})));
@@ -107,11 +107,11 @@ TEST_CASE("the tensors of one result that are not inline stay in their order") {
   CHECK(decided.results.size() == 1);
 }
 
-TEST_CASE("an operation that the leader does not reduce goes into a bundle, whatever came inline") {
+TEST_CASE("an operation that the leader does not reduce goes into a bundle, even with inline values") {
   auto values = three();
   auto decided = ready(4, 4);
   std::vector<std::byte> sent(4 * sizeof(float));
-  SECTION("a broadcast") {
+  SECTION("broadcast") {
     decided.ready[0].operation = operation::broadcast;
   }
   SECTION("Adasum") {
@@ -132,7 +132,7 @@ TEST_CASE("an operation that the leader does not reduce goes into a bundle, what
   CHECK(values.kept() == 0);
 }
 
-TEST_CASE("a value of another length than the tensor's is a breach of its sender") {
+TEST_CASE("a value whose length differs from the tensor's is a breach of its sender") {
   auto values = three();
   CHECK_FALSE(values.take(2, asks(4, {1, 2})));
   CHECK_FALSE(values.take(5, asks(4, {1})));
@@ -144,25 +144,25 @@ TEST_CASE("a value of another length than the tensor's is a breach of its sender
   CHECK(decided.results.empty());
 }
 
-TEST_CASE("a message whose inline values break the rules is refused, and nothing of it is kept") {
+TEST_CASE("a message whose inline values break a rule is refused, and no value of it is kept") {
   auto values = three();
   auto message = asks(4, {1});
   std::int32_t sender = 2;
   std::string part;
-  SECTION("no member") {
+  SECTION("the sender is no member") {
     sender = 3;
     part = "it is not in this process set";
   }
-  SECTION("too large") {
+  SECTION("a value is too large") {
     message.ids.push_back(5);
     message.values.push_back({5, std::vector<std::byte>(limit + 1)});
     part = "has 65 bytes, and at most 64 are allowed";
   }
-  SECTION("not asked for") {
+  SECTION("a value was not requested") {
     message.values.push_back({5, bytes_of({1})});
     part = "inline tensor of id 5 and does not ask for it";
   }
-  SECTION("twice") {
+  SECTION("a value comes twice") {
     message.values.push_back(message.values[0]);
     part = "the inline tensor of id 4 twice";
   }
@@ -176,7 +176,7 @@ TEST_CASE("a value may be as large as the limit") {
   CHECK(values.kept() == 1);
 }
 
-TEST_CASE("a tensor without an id goes into a bundle, whatever came inline") {
+TEST_CASE("a tensor without an id goes into a bundle, even with inline values") {
   auto values = three();
   for (const auto rank : {2, 5, 7})
     CHECK_FALSE(values.take(rank, asks(0, {1})));
@@ -186,13 +186,13 @@ TEST_CASE("a tensor without an id goes into a bundle, whatever came inline") {
   CHECK(decided.results.empty());
 }
 
-TEST_CASE("a set without inline tensors takes none") {
+TEST_CASE("a limit of 0 refuses inline values and passes messages without them") {
   inline_reduction none({0, 1}, 0);
   CHECK(none.take(0, asks(1, {1})));
   CHECK_FALSE(none.take(0, requests{{1}, {}, {}}));
 }
 
-TEST_CASE("what is asked for again, or forgotten, is dropped") {
+TEST_CASE("values are dropped when their member is asked again, or their id is forgotten") {
   auto values = three();
   CHECK_FALSE(values.take(2, asks(4, {1})));
   CHECK_FALSE(values.take(5, asks(4, {1})));
@@ -200,11 +200,11 @@ TEST_CASE("what is asked for again, or forgotten, is dropped") {
   asked.questions = {{2, 4}, {2, 9}};
   values.complete(asked);
   CHECK(values.kept() == 1);
-  SECTION("of the other member as well") {
+  SECTION("the other member is asked as well") {
     asked.questions = {{5, 4}};
     values.complete(asked);
   }
-  SECTION("the id") {
+  SECTION("the id is forgotten") {
     negotiation_result forgotten;
     forgotten.forget = {4};
     values.complete(forgotten);
@@ -212,7 +212,7 @@ TEST_CASE("what is asked for again, or forgotten, is dropped") {
   CHECK(values.kept() == 0);
 }
 
-TEST_CASE("a member's later value of an id replaces the one that it took back") {
+TEST_CASE("a member's later value of an id replaces its earlier one") {
   auto values = three();
   CHECK_FALSE(values.take(2, asks(4, {1})));
   for (const auto rank : {2, 5, 7})
@@ -223,7 +223,7 @@ TEST_CASE("a member's later value of an id replaces the one that it took back") 
   CHECK(decided.results[0].bytes == bytes_of({30}));
 }
 
-TEST_CASE("small tensors that are summed travel inline, two of the largest to a message") {
+TEST_CASE("only small reductions are admitted inline, up to two of the largest per message") {
   const auto rules = inline_rules::of(4096, 2);
   CHECK(rules.admit(floats(), 4096, 0));
   CHECK(rules.admit(floats(), 4096, 4096));
@@ -243,7 +243,7 @@ TEST_CASE("small tensors that are summed travel inline, two of the largest to a 
   CHECK_FALSE(rules.admit(adaptive, 4, 0));
 }
 
-TEST_CASE("the limit falls with the members, so that the leader's part stays small") {
+TEST_CASE("the inline limit falls with the number of members") {
   CHECK(inline_rules::of(4096, 16).limit_bytes == 4096);
   CHECK(inline_rules::of(4096, 32).limit_bytes == 2048);
   CHECK(inline_rules::of(1 << 20, 1).limit_bytes == inline_limit_bytes);

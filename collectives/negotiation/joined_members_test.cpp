@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("a member joins once, until all take part again") {
+TEST_CASE("a member joins only once until the joined members are cleared") {
   joined_members joined(70);
   CHECK(joined.none());
   CHECK(joined.add(66));

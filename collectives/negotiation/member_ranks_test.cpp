@@ -4,7 +4,7 @@
 
 using namespace farandole;
 
-TEST_CASE("positions and ranks translate both ways, in whatever order the ranks are") {
+TEST_CASE("positions and ranks translate both ways for ranks in any order") {
   const member_ranks members({7, 2, 5});
   CHECK(members.count() == 3);
   CHECK(members.rank_of(0) == 7);

@@ -36,7 +36,7 @@ message_gate in_generation(std::uint64_t generation, const message_gate::bounds&
 
 } // namespace
 
-TEST_CASE("a stale message is dropped and a current one passes") {
+TEST_CASE("messages of an older generation are dropped and current ones pass") {
   message_gate before;
   CHECK(*before.offer(message({.generation = 0})) == answer::drop);
   auto gate = in_generation(3);
@@ -46,7 +46,7 @@ TEST_CASE("a stale message is dropped and a current one passes") {
   CHECK(gate.held() == 0);
 }
 
-TEST_CASE("what comes early is held until its generation is entered, and comes out in order") {
+TEST_CASE("messages of a later generation are held until it is entered, and come out in order") {
   message_gate gate;
   for (auto [generation, source] : {std::pair{2, 10}, {1, 11}, {2, 12}, {4, 13}, {2, 14}})
     CHECK(*gate.offer(message({static_cast<std::uint64_t>(generation), 0, source})) == answer::held);
@@ -59,7 +59,7 @@ TEST_CASE("what comes early is held until its generation is entered, and comes o
   CHECK(gate.held() == 0);
 }
 
-TEST_CASE("what comes before its set has started waits, and comes out in order") {
+TEST_CASE("messages for a set that has not started are held until it starts, and come out in order") {
   auto gate = in_generation(1);
   CHECK(*gate.offer(message({})) == answer::pass);
   for (auto [set, source] : {std::pair{1, 10}, {2, 11}, {1, 12}})
@@ -71,7 +71,7 @@ TEST_CASE("what comes before its set has started waits, and comes out in order")
   CHECK(gate.held() == 0);
 }
 
-TEST_CASE("what came early for a generation and for a set of it waits for both") {
+TEST_CASE("a message that is early for its generation and for its set waits for both") {
   message_gate gate;
   const auto early = message({.generation = 2, .set = 1, .source = 7});
   CHECK(*gate.offer(early) == answer::held);
@@ -81,20 +81,20 @@ TEST_CASE("what came early for a generation and for a set of it waits for both")
   CHECK(sources(gate.enter_set(1)) == std::vector<std::int32_t>{7});
 }
 
-TEST_CASE("what comes after its set has ended is dropped") {
+TEST_CASE("messages for a set that has ended are dropped") {
   auto gate = in_generation(1);
   gate.enter_set(1);
   gate.leave_set(1);
   CHECK(*gate.offer(message({.set = 1})) == answer::drop);
   CHECK(*gate.offer(message({.set = 2})) == answer::held);
-  // A set that does not concern this member passes unseen.
+  // The held message was for a set that does not concern this member: it is dropped.
   gate.enter_set(3);
   CHECK(gate.held() == 0);
   CHECK(*gate.offer(message({.set = 2})) == answer::drop);
   CHECK(*gate.offer(message({})) == answer::pass);
 }
 
-TEST_CASE("sets of one generation say nothing about those of the next") {
+TEST_CASE("entering a new generation forgets the sets of the old one") {
   auto gate = in_generation(1);
   gate.enter_set(3);
   gate.enter_generation(2);
@@ -104,14 +104,14 @@ TEST_CASE("sets of one generation say nothing about those of the next") {
   CHECK(*gate.offer(message({.generation = 2, .set = 2})) == answer::held);
 }
 
-TEST_CASE("what comes before any set has started waits, also for number 0") {
+TEST_CASE("messages for set 0 are held until set 0 has started") {
   message_gate gate;
   gate.enter_generation(1);
   CHECK(*gate.offer(message({.source = 1})) == answer::held);
   CHECK(sources(gate.enter_set(0)) == std::vector<std::int32_t>{1});
 }
 
-TEST_CASE("what is for a set below the greatest that has started is late, in whatever order they start") {
+TEST_CASE("a message for a set below the greatest started number is dropped, in any order of starts") {
   auto gate = in_generation(1);
   gate.enter_set(5);
   gate.enter_set(3);
@@ -120,7 +120,7 @@ TEST_CASE("what is for a set below the greatest that has started is late, in wha
   CHECK(*gate.offer(message({.set = 6})) == answer::held);
 }
 
-TEST_CASE("too much that comes early is refused, and what was held stays") {
+TEST_CASE("early messages beyond the bounds are refused, and the held ones stay") {
   const auto size_type = message({}).bytes().size();
   for (const message_gate::bounds bounds :
        {message_gate::bounds{2, 1000 * size_type}, {1000, 2 * size_type}}) {
@@ -133,7 +133,7 @@ TEST_CASE("too much that comes early is refused, and what was held stays") {
     CHECK(third.error().text.find("a message of generation 1 from rank 3 while in generation 0 would be "
                                   "number 3 of at most") != std::string::npos);
     CHECK(sources(gate.enter_generation(1)) == std::vector<std::int32_t>{1, 2});
-    // The bounds count what is held now, for a set or for a generation.
+    // The bounds count the messages held now, for a set or for a generation.
     CHECK(gate.offer(message({.set = 2})));
     CHECK(gate.offer(message({.generation = 2})));
     const auto another = gate.offer(message({.set = 1, .source = 3}));

@@ -1,4 +1,4 @@
-// Buckets on the leader's side: what is asked for in them is what would have been decided without.
+// The leader's side of buckets: its decisions are those that it would make without buckets.
 #include "collectives/negotiation/negotiation_testing.hpp"
 
 using namespace farandole;
@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Has learnt bucket 1, of ids 1 to 4.
+// A leader that has assigned ids 1 to 4 and is about to plan buckets of them.
 negotiation taught(std::size_t buckets = 3) {
   auto leader = made({}, buckets);
   std::vector<request> request_list;
@@ -31,7 +31,7 @@ requests some_requests(std::vector<std::uint32_t> ids) {
   return result;
 }
 
-gathered all_of(std::vector<std::uint32_t> ids) {
+gathered every_member(std::vector<std::uint32_t> ids) {
   gathered result;
   result.ids = {{std::move(ids), {}}};
   return result;
@@ -43,13 +43,13 @@ gathered whole(std::uint32_t bucket) {
   return result;
 }
 
-// All ask for these in single ids, the relay of most as the last; its result.
+// All members request these by single ids, the relay of most members last; returns the last result.
 negotiation_result step(negotiation& leader, const std::vector<std::uint32_t>& ids,
                         std::chrono::nanoseconds current_time = 2ms) {
   leader.receive(0, some_requests(ids), current_time);
   leader.receive(1, some_requests(ids), current_time);
-  leader.receive(2, all_of(ids), current_time);
-  return leader.receive(4, all_of(ids), current_time + 1ms);
+  leader.receive(2, every_member(ids), current_time);
+  return leader.receive(4, every_member(ids), current_time + 1ms);
 }
 
 negotiation with_bucket() {
@@ -64,7 +64,7 @@ negotiation with_bucket() {
 
 } // namespace
 
-TEST_CASE("a bucket is ready when all have asked for it, members beside relays by its ids or its number") {
+TEST_CASE("a bucket is ready when all have requested it, members without a relay by its ids or its number") {
   auto leader = with_bucket();
   for (int step = 0; step < 3; ++step) {
     CHECK(leader.receive(0, some_requests({2, 1, 3, 4}), 5ms).empty());
@@ -84,7 +84,7 @@ TEST_CASE("a bucket is ready when all have asked for it, members beside relays b
   }
 }
 
-TEST_CASE("who speaks for itself may come last") {
+TEST_CASE("a member without a relay may request a bucket's ids last") {
   auto leader = with_bucket();
   for (int step = 0; step < 3; ++step) {
     leader.receive(2, whole(1), 5ms);
@@ -92,31 +92,31 @@ TEST_CASE("who speaks for itself may come last") {
     const auto relays = leader.receive(4, whole(1), 5ms);
     CHECK(relays.empty());
     CHECK_FALSE(relays.whole);
-    // It need not be ready for all of it.
+    // The member may request the ids of a bucket one after the other.
     CHECK(leader.receive(1, some_requests({2}), 6ms).ready.at(0).id == 2);
     CHECK(leader.receive(1, some_requests({1}), 7ms).ready.at(0).id == 1);
   }
 }
 
-TEST_CASE("an id of a bucket that comes singly dissolves it, and nothing is lost") {
+TEST_CASE("a single id of a bucket dissolves the bucket, and no request is lost") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(1, some_requests({1, 2}), 5ms);
   leader.receive(2, whole(1), 5ms);
-  const auto first = leader.receive(4, all_of({2}), 6ms);
+  const auto first = leader.receive(4, every_member({2}), 6ms);
   CHECK(first.dissolved == std::vector<std::uint32_t>{1});
   CHECK(first.ready.at(0).id == 2);
-  CHECK(leader.receive(4, all_of({1}), 6ms).ready.at(0).id == 1);
-  // Others have not heard yet.
+  CHECK(leader.receive(4, every_member({1}), 6ms).ready.at(0).id == 1);
+  // The other members have not learnt of it yet.
   leader.receive(0, some_requests({1, 2}), 7ms);
   leader.receive(1, some_requests({1, 2}), 7ms);
-  leader.receive(2, all_of({1}), 7ms);
-  leader.receive(2, all_of({2}), 7ms);
+  leader.receive(2, every_member({1}), 7ms);
+  leader.receive(2, every_member({2}), 7ms);
   CHECK(leader.receive(4, whole(1), 7ms).ready.size() == 2);
   CHECK(leader.receive(4, whole(1), 8ms).empty());
 }
 
-TEST_CASE("who takes a tensor of an open bucket back is heard, and the others are told") {
+TEST_CASE("withdrawing a tensor of an open bucket dissolves it, and the waiting members are refused") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(4, whole(1), 5ms);
@@ -131,7 +131,7 @@ TEST_CASE("who takes a tensor of an open bucket back is heard, and the others ar
   CHECK(last.ready.at(0).id == 2);
 }
 
-TEST_CASE("who joins in the midst of a bucket is not counted, and the bucket stays") {
+TEST_CASE("a member that joins while a bucket is open is not counted, and the bucket stays") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(1, some_requests({1, 2}), 5ms);
@@ -154,10 +154,10 @@ TEST_CASE("who joins in the midst of a bucket is not counted, and the bucket sta
   CHECK(decision.dissolved.empty());
 }
 
-TEST_CASE("an id that is forgotten leaves no bucket behind, and who had asked in it is asked") {
+TEST_CASE("forgetting an id dissolves its bucket, and members that requested the bucket are asked") {
   auto leader = with_bucket();
   leader.receive(2, whole(1), 5ms);
-  // Another shape: the id is of no use any more.
+  // The request has another shape, so that the id is forgotten.
   const auto decision = leader.receive(0, alone(ask("a", 4)), 6ms);
   CHECK(decision.dissolved == std::vector<std::uint32_t>{1});
   CHECK(decision.forget == std::vector<std::uint32_t>{1});
@@ -165,7 +165,7 @@ TEST_CASE("an id that is forgotten leaves no bucket behind, and who had asked in
   CHECK(leader.receive(4, whole(1), 6ms).questions.size() == 96);
 }
 
-TEST_CASE("who is late for a bucket is named, tensor by tensor") {
+TEST_CASE("members that are late for a bucket are reported for each of its tensors") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(4, whole(1), 5ms);
@@ -175,7 +175,7 @@ TEST_CASE("who is late for a bucket is named, tensor by tensor") {
   CHECK(late[0].name == "a");
   CHECK(late[0].missing == std::vector<std::int32_t>{1, 2, 3});
   CHECK(late[0].waited == 2s - 5ms);
-  // It goes on from there.
+  // The bucket can still be completed.
   leader.receive(1, some_requests({1, 2}), 3s);
   CHECK(leader.receive(2, whole(1), 3s).ready.size() == 2);
   leader.receive(0, some_requests({1, 2}), 3s);
@@ -184,7 +184,7 @@ TEST_CASE("who is late for a bucket is named, tensor by tensor") {
   CHECK(leader.receive(4, whole(1), 3s).whole);
 }
 
-TEST_CASE("a bucket for which only relays have asked waits since the first of them did") {
+TEST_CASE("a bucket that only relays have requested waits since the first relay's request") {
   auto leader = with_bucket();
   leader.receive(4, whole(1), 5ms);
   const auto late = leader.stalled(2s, 1s);
@@ -192,7 +192,7 @@ TEST_CASE("a bucket for which only relays have asked waits since the first of th
   CHECK(late[1].waited == 2s - 5ms);
 }
 
-TEST_CASE("a relay that says a bucket again while members beside relays are missing is counted once") {
+TEST_CASE("a relay that repeats a bucket while members without a relay are missing is counted once") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(4, whole(1), 5ms);
@@ -201,7 +201,7 @@ TEST_CASE("a relay that says a bucket again while members beside relays are miss
   CHECK(leader.receive(1, some_requests({1, 2}), 6ms).ready.size() == 2);
 }
 
-TEST_CASE("a relay that says a bucket twice is counted once") {
+TEST_CASE("a relay that repeats a bucket while another relay is missing is counted once") {
   auto leader = with_bucket();
   leader.receive(0, some_requests({1, 2}), 5ms);
   leader.receive(1, some_requests({1, 2}), 5ms);
@@ -210,7 +210,7 @@ TEST_CASE("a relay that says a bucket twice is counted once") {
   CHECK(leader.receive(4, whole(1), 5ms).ready.size() == 2);
 }
 
-TEST_CASE("a bucket that nobody planned breaks the protocol, whoever says it") {
+TEST_CASE("naming a bucket that was not planned breaks the protocol, for relays and members") {
   auto leader = with_bucket();
   auto decision = leader.receive(2, whole(3), 5ms);
   CHECK(decision.breach);
@@ -225,14 +225,14 @@ TEST_CASE("a bucket that nobody planned breaks the protocol, whoever says it") {
   CHECK(decision.broken_by == 3);
 }
 
-TEST_CASE("there are as many buckets as the setting says") {
+TEST_CASE("the leader plans as many buckets as the setting allows") {
   auto none = taught(0);
   CHECK(step(none, {1, 2, 3, 4}).buckets.empty());
   auto single = taught(1);
   CHECK(step(single, {1, 2, 3, 4}).buckets == std::vector<bucket>{{1, {1, 2, 3, 4}, 10ms}});
 }
 
-TEST_CASE("without relays nothing is put into buckets") {
+TEST_CASE("without relays no bucket is planned") {
   negotiation_options options;
   options.members = {0};
   negotiation leader(options);
@@ -246,12 +246,12 @@ TEST_CASE("without relays nothing is put into buckets") {
   }
 }
 
-TEST_CASE("buckets are planned as well where a member beside relays asks as the last, unless it leaves") {
+TEST_CASE("buckets are planned if a member without a relay requests last, unless it leaves") {
   const auto play = [](bool leaves) {
     auto leader = taught();
     leader.receive(0, some_requests({1, 2, 3, 4}), 2ms);
-    leader.receive(2, all_of({1, 2, 3, 4}), 2ms);
-    leader.receive(4, all_of({1, 2, 3, 4}), 2ms);
+    leader.receive(2, every_member({1, 2, 3, 4}), 2ms);
+    leader.receive(4, every_member({1, 2, 3, 4}), 2ms);
     auto last = some_requests({1, 2, 3, 4});
     if (leaves)
       last.leaves = departure{};
@@ -261,7 +261,7 @@ TEST_CASE("buckets are planned as well where a member beside relays asks as the 
   CHECK(play(true) == 0);
 }
 
-TEST_CASE("no bucket is planned while a member has joined, nor of a step in which one had") {
+TEST_CASE("no bucket is planned while a member has joined, nor from a step in which one had joined") {
   auto leader = taught();
   requests join;
   join.join = true;
@@ -270,7 +270,7 @@ TEST_CASE("no bucket is planned while a member has joined, nor of a step in whic
   for (int count = 0; count < 3; ++count) {
     for (const auto rank : {0, 1})
       leader.receive(rank, some_requests({1, 2, 3, 4}), 2ms);
-    leader.receive(2, all_of({1, 2, 3, 4}), 2ms);
+    leader.receive(2, every_member({1, 2, 3, 4}), 2ms);
     gathered rest;
     rest.ids = {{{1, 2, 3, 4}, others}};
     const auto decision = leader.receive(4, rest, 3ms);
@@ -285,7 +285,7 @@ TEST_CASE("no bucket is planned while a member has joined, nor of a step in whic
   CHECK(step(all_join, {3, 4}).buckets.empty());
 }
 
-TEST_CASE("an id that is forgotten in a step is in no bucket of that step") {
+TEST_CASE("an id that is forgotten in a step is in no bucket planned from it") {
   auto leader = taught();
   CHECK(step(leader, {1, 2, 3}).ready.size() == 3);
   CHECK(leader.receive(0, alone(ask("a", 4)), 3ms).forget == std::vector<std::uint32_t>{1});
@@ -294,7 +294,7 @@ TEST_CASE("an id that is forgotten in a step is in no bucket of that step") {
   CHECK(last.buckets.empty());
 }
 
-TEST_CASE("a bucket that comes after a member has joined waits for those that come by its ids") {
+TEST_CASE("a bucket that is requested after a join waits for the requests of its ids") {
   auto leader = with_bucket();
   requests join;
   join.join = true;
@@ -306,24 +306,24 @@ TEST_CASE("a bucket that comes after a member has joined waits for those that co
     CHECK(leader.receive(4, together(id, {{4, 46}, {51, 49}}), 6ms).ready.size() == 1);
 }
 
-TEST_CASE("a member below a relay that asks apart for an id of a bucket dissolves it") {
+TEST_CASE("a relayed member that requests an id of a bucket itself dissolves the bucket") {
   auto leader = with_bucket();
   leader.receive(2, whole(1), 5ms);
   CHECK(leader.receive(50, some_requests({2}), 5ms).dissolved == std::vector<std::uint32_t>{1});
   CHECK(leader.receive(0, some_requests({1}), 5ms).dissolved.empty());
 }
 
-TEST_CASE("a member may name a bucket of whose end it has not heard") {
+TEST_CASE("a member may name a bucket before it learns that the bucket was dissolved") {
   auto leader = with_bucket();
-  CHECK(leader.receive(4, all_of({1, 2}), 5ms).dissolved == std::vector<std::uint32_t>{1});
+  CHECK(leader.receive(4, every_member({1, 2}), 5ms).dissolved == std::vector<std::uint32_t>{1});
   leader.receive(0, some_requests({1, 2}), 5ms);
-  leader.receive(2, all_of({1, 2}), 5ms);
+  leader.receive(2, every_member({1, 2}), 5ms);
   requests own;
   own.buckets = {1};
   CHECK(leader.receive(1, own, 5ms).ready.size() == 2);
 }
 
-TEST_CASE("no bucket is counted that a relay names after one that nobody planned") {
+TEST_CASE("after an unplanned bucket in a relay's message, its other buckets are not counted") {
   auto leader = with_bucket();
   auto mixed = whole(77);
   mixed.buckets.push_back(1);

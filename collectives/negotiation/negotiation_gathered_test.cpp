@@ -1,11 +1,12 @@
-// The leader hears many members at once; it must come to what it would have decided had each spoken alone.
+// The leader receives the requests of many members at once, and decides what it would decide if each had sent
+// its own.
 #include "collectives/negotiation/negotiation_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("subtrees are counted as their members, in full and by id") {
+TEST_CASE("the members of a relay's subtree are all counted, in full and by id") {
   auto leader = made();
   const auto first = all_ask(leader, ask("a", 3));
   REQUIRE(first.assignments.size() == 1);
@@ -14,7 +15,7 @@ TEST_CASE("subtrees are counted as their members, in full and by id") {
     CHECK(all_ask(leader, first.assignments[0].id).ready.size() == 1);
 }
 
-TEST_CASE("who is late in a subtree is named") {
+TEST_CASE("members of a subtree that are late are named") {
   auto leader = made();
   all_ask(leader, ask("a", 3));
   CHECK(leader.receive(4, together(1, {{4, 10}, {16, 84}}), 0ns).empty());
@@ -46,7 +47,7 @@ TEST_CASE("members that disagree within and between subtrees are named with both
   CHECK(other.failures[0].reason.text.find("rank 0 has [8], rank 2 has [7]") != std::string::npos);
 }
 
-TEST_CASE("rows of a gather are those of each member, also where many bring as many") {
+TEST_CASE("the rows of a gather are added up for each member of a subtree") {
   auto leader = made();
   leader.receive(0, alone(ask("g", 5, operation::allgather)), 0ns);
   leader.receive(1, alone(ask("g", 6, operation::allgather)), 0ns);
@@ -56,7 +57,7 @@ TEST_CASE("rows of a gather are those of each member, also where many bring as m
   CHECK(decision.ready[0].elements == 5 + 6 + 2 * 2 + 96);
 }
 
-TEST_CASE("a forgotten id is asked of everybody that stands behind it") {
+TEST_CASE("every member of a subtree that waits under a forgotten id is asked") {
   auto leader = made();
   all_ask(leader, ask("a", 3));
   leader.receive(2, together(1), 0ns);
@@ -66,7 +67,7 @@ TEST_CASE("a forgotten id is asked of everybody that stands behind it") {
   CHECK(leader.receive(4, together(1), 0ns).questions.size() == 96);
 }
 
-TEST_CASE("one of a subtree that wants no seat keeps the tensor off the board") {
+TEST_CASE("one member of a subtree that asks for no fast path keeps the tensor without a cell") {
   fast_path_options fast_path;
   fast_path.on = fast_path.one_host = true;
   fast_path.limit_bytes = 256;
@@ -86,7 +87,7 @@ TEST_CASE("one of a subtree that wants no seat keeps the tensor off the board") 
     leader.receive(2, later ? together(no_fast_path) : together(1), 0ns);
     const auto second = leader.receive(4, together(1), 0ns);
     CHECK(second.ready.size() == 1);
-    // Who has not heard of a cell is asked what it means.
+    // Members that have not heard of the cell are asked for the tensor.
     CHECK(leader.receive(2, together(1), 0ns).questions.size() == 2 * second.assignments.size());
     return second.assignments.size();
   };
@@ -95,14 +96,14 @@ TEST_CASE("one of a subtree that wants no seat keeps the tensor off the board") 
   CHECK(play(false, true) == 0);
 }
 
-TEST_CASE("who asks for what was taken back is turned away, each of a subtree") {
+TEST_CASE("each member of a subtree that requests a withdrawn tensor by id is refused") {
   auto leader = made();
   all_ask(leader, ask("a", 3));
   leader.receive(0, alone(1), 0ns);
   requests back;
   back.withdraw = {"a"};
   CHECK(leader.receive(0, back, 0ns).refusals.size() == 1);
-  // Early, for the next round.
+  // The request is early and counts for the next round.
   CHECK(leader.receive(0, alone(1), 0ns).empty());
   CHECK(leader.receive(4, together(1), 0ns).refusals.size() == 96);
   CHECK(leader.receive(2, together(1), 0ns).refusals.size() == 2);
@@ -112,7 +113,7 @@ TEST_CASE("who asks for what was taken back is turned away, each of a subtree") 
   CHECK(leader.receive(2, together(1), 0ns).ready.size() == 1);
 }
 
-TEST_CASE("who has joined is not counted with its subtree") {
+TEST_CASE("a member that has joined is not counted with its subtree") {
   auto leader = made();
   all_ask(leader, ask("a", 3));
   requests join;
@@ -124,7 +125,7 @@ TEST_CASE("who has joined is not counted with its subtree") {
   CHECK(leader.receive(4, together(1, {{4, 46}, {51, 49}}), 0ns).ready.size() == 1);
 }
 
-TEST_CASE("a relay that speaks for others than its own breaks the protocol") {
+TEST_CASE("a relay that forwards for ranks outside its subtree breaks the protocol") {
   auto leader = made();
   for (const auto& batch : {together(1, {{3, 2}}), together(1, {{99, 2}}), together(1, {{0, 1}})}) {
     const auto decision = leader.receive(2, batch, 0ns);
@@ -136,13 +137,13 @@ TEST_CASE("a relay that speaks for others than its own breaks the protocol") {
   CHECK(!leader.speaks_for(4, 3));
   CHECK(!leader.speaks_for(2, 100));
   CHECK(!leader.speaks_for(3, 3));
-  // A member that breaks it is named itself.
+  // A member that breaks the protocol through its relay is named itself.
   const auto decision = leader.receive(4, together(ask("j", 1, operation::join), {{77, 2}}), 0ns);
   CHECK(decision.breach);
   CHECK(decision.broken_by == 77);
 }
 
-TEST_CASE("who asks in full for what was taken back is turned away, each of a subtree") {
+TEST_CASE("each member of a subtree that requests a withdrawn tensor in full is refused") {
   auto leader = made();
   leader.receive(0, alone(ask("a", 3)), 0ns);
   requests back;
@@ -151,7 +152,7 @@ TEST_CASE("who asks in full for what was taken back is turned away, each of a su
   CHECK(leader.receive(4, together(ask("a", 3)), 0ns).refusals.size() == 96);
 }
 
-TEST_CASE("one that has asked already is counted once with its subtree") {
+TEST_CASE("a member that sent its own request before is counted once with its subtree") {
   auto leader = made();
   leader.receive(50, alone(ask("a", 3)), 0ns);
   CHECK(leader.receive(0, alone(ask("a", 3)), 0ns).empty());
@@ -163,7 +164,7 @@ TEST_CASE("one that has asked already is counted once with its subtree") {
   CHECK(last.broken_by == -1);
 }
 
-TEST_CASE("nothing that follows a breach of a relay is taken") {
+TEST_CASE("requests that follow a relay's breach in its message are not taken") {
   auto leader = made();
   leader.receive(0, alone(ask("a", 3)), 0ns);
   leader.receive(1, alone(ask("a", 3)), 0ns);
@@ -175,7 +176,7 @@ TEST_CASE("nothing that follows a breach of a relay is taken") {
   CHECK(decision.ready.empty());
 }
 
-TEST_CASE("after the end nothing is decided of what relays gathered") {
+TEST_CASE("after the end the leader ignores gathered requests") {
   auto leader = made();
   leader.receive(0, alone(ask("a", 3)), 0ns);
   leader.receive(1, alone(ask("a", 3)), 0ns);
@@ -184,7 +185,7 @@ TEST_CASE("after the end nothing is decided of what relays gathered") {
   CHECK(leader.receive(4, together(ask("a", 3)), 0ns).empty());
 }
 
-TEST_CASE("what relays gathered may take the id of what was scheduled before, and not of what it schedules") {
+TEST_CASE("gathered requests may evict an id of an earlier schedule, but none of their own schedule") {
   negotiation_options options;
   options.members = {2, 3, 4, 5};
   options.branches = {{2, {2, 3}}, {4, {4, 5}}};

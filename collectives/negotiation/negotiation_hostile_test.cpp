@@ -1,5 +1,5 @@
-// Requests that no member sends, of a member that has the job's secret: read as they come off the wire, and
-// negotiated. The leader names the member, or the tensor alone fails; it never does anything else.
+// Requests that no correct member sends, from a member that has the job's secret. They are decoded from their
+// wire form and negotiated. The leader either names the member or fails the tensor alone.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::int32_t hostile = 2; ///< of ranks 0 to 2
+constexpr std::int32_t hostile = 2; ///< among ranks 0 to 2
 
 negotiation_options three_members() {
   negotiation_options options;
@@ -28,9 +28,8 @@ request ask(std::string name, std::vector<std::int64_t> shape = {1}) {
   return asked_request;
 }
 
-/// `refused`: the member is named. `alone`: the tensor that was asked for fails, or never becomes ready. An
-/// id or a round that is not known may have been forgotten while the message was under way: its sender is
-/// asked.
+/// `refused`: the member is named. `alone`: the requested tensor fails, or never becomes ready. An unknown id
+/// or round may have been forgotten while the message was under way, so that its sender is asked.
 enum class outcome : std::uint8_t { refused, alone };
 
 struct attack {
@@ -53,15 +52,15 @@ const std::vector<attack> attacks{
      }},
     {"a bucket where there are none", outcome::refused, [](requests& r) { r.buckets = {1}; }},
     {"the greatest bucket", outcome::refused, [](requests& r) { r.buckets = {UINT32_MAX}; }},
-    {"a name twice, differently", outcome::refused,
+    {"a name twice with different shapes", outcome::refused,
      [](requests& r) {
        r.full = {ask("x"), ask("x", {2})};
      }},
-    {"a fast path round of no id", outcome::alone,
+    {"a fast-path round of an unknown id", outcome::alone,
      [](requests& r) {
        r.left = {{99, 1}};
      }},
-    {"the last fast path round of an id without a fast path", outcome::alone,
+    {"the last fast-path round of an id without a cell", outcome::alone,
      [](requests& r) {
        r.left = {{1, UINT64_MAX}};
      }},
@@ -88,19 +87,19 @@ const std::vector<attack> attacks{
        r.full[0].signature.operation = operation::broadcast;
        r.full[0].signature.root = INT32_MAX;
      }},
-    {"a group larger than any", outcome::alone,
+    {"a group of the greatest size", outcome::alone,
      [](requests& r) {
        r.full = {ask("b")};
        r.full[0].group = UINT32_MAX;
        r.full[0].group_size = UINT32_MAX;
      }},
-    {"a group of none", outcome::alone,
+    {"a group of size 0", outcome::alone,
      [](requests& r) {
        r.full = {ask("b")};
        r.full[0].group = 5;
      }},
     {"an empty name", outcome::alone, [](requests& r) { r.full = {ask("")}; }},
-    {"the withdrawal of what nobody asked for", outcome::alone,
+    {"the withdrawal of a tensor that was not requested", outcome::alone,
      [](requests& r) { r.withdraw = {"never heard of"}; }},
     {"a set of ranks that do not exist", outcome::alone,
      [](requests& r) {
@@ -114,7 +113,7 @@ const std::vector<attack> attacks{
      [](requests& r) {
        r.change = set_change{set_change_kind::add, 0, std::vector<std::vector<std::int32_t>>(100, {0, 1})};
      }},
-    {"the removal of a set that nobody has added", outcome::alone,
+    {"the removal of a set that was never added", outcome::alone,
      [](requests& r) {
        r.change = set_change{set_change_kind::remove, 77, {}};
      }},
@@ -122,7 +121,7 @@ const std::vector<attack> attacks{
      [](requests& r) {
        r.change = set_change{set_change_kind::remove, 0, {}};
      }},
-    {"ids for sets that are not there", outcome::alone,
+    {"ids of sets that do not exist", outcome::alone,
      [](requests& r) {
        r.change = set_change{set_change_kind::found, 0, {{0, 1}}, {1, 2, 3, 4}};
      }},
@@ -130,7 +129,7 @@ const std::vector<attack> attacks{
      [](requests& r) {
        r.change = set_change{static_cast<set_change_kind>(99), 1, {{0}}};
      }},
-    {"a fault in a set that nobody has", outcome::alone,
+    {"a fault in a set that does not exist", outcome::alone,
      [](requests& r) {
        r.faults = {{77, "x"}};
      }},
@@ -156,10 +155,10 @@ TEST_CASE("negotiation: a hostile member is named, or its tensor fails alone", "
         leader.receive(rank, full({ask("a")}), 0ns);
       for (std::int32_t rank = 0; rank < hostile; ++rank)
         REQUIRE_FALSE(leader.receive(rank, full({ask("b")}), 0ns).breach);
-      requests said;
-      attack.fill(said);
-      // As it comes from another process, whose encoder checks nothing.
-      const auto read = decode_requests(encode(address{1, 0, hostile}, said));
+      requests message;
+      attack.fill(message);
+      // The message passes the wire format as from another process, whose encoder checks nothing.
+      const auto read = decode_requests(encode(address{1, 0, hostile}, message));
       negotiation_result decision;
       if (read)
         decision = leader.receive(hostile, *read, 1ns);
@@ -169,20 +168,20 @@ TEST_CASE("negotiation: a hostile member is named, or its tensor fails alone", "
       CHECK(decision.ready.empty());
       for (const auto& failure : decision.failures)
         CHECK_FALSE(failure.reason.text.empty());
-      // The others go on with what the hostile member does not take part in: nothing of it is ready.
+      // The other members go on, and no tensor is ready without the hostile member.
       for (std::int32_t rank = 0; rank < hostile; ++rank) {
         const auto next = leader.receive(rank, full({ask("c")}), 2ns);
         CHECK(next.ready.empty());
         CHECK_FALSE(next.breach);
       }
-      // A message as members send it is still understood.
+      // A correct message of the hostile member is still understood.
       if (!named)
         CHECK(leader.receive(hostile, full({ask("c")}), 3ns).ready.size() == 1);
     }
   }
 }
 
-TEST_CASE("negotiation: messages of ranks that are not in the set change nothing", "[negotiation]") {
+TEST_CASE("negotiation: messages of ranks outside the set are refused and change nothing", "[negotiation]") {
   for (const std::int32_t rank : {-1, 3, INT32_MAX, INT32_MIN}) {
     negotiation leader(three_members());
     leader.receive(0, full({ask("a")}), 0ns);

@@ -1,4 +1,4 @@
-// What the transcripts cannot say well: many members, long lives, and things that must not be mixed up.
+// Cases that transcripts express badly: many members, long runs, and requests that must not be mixed up.
 #include "collectives/negotiation/negotiation.hpp"
 
 #include <catch2/catch.hpp>
@@ -49,7 +49,7 @@ TEST_CASE("the last of a thousand members makes a tensor ready, in full and by i
   CHECK(leader.receive(0, by_id({2, 1}), 0ns).ready.at(0).id == 2);
 }
 
-TEST_CASE("one among a thousand that disagrees is named") {
+TEST_CASE("one member among a thousand that disagrees is named") {
   constexpr std::int32_t count = 1000;
   negotiation leader(members(count));
   for (std::int32_t rank = count - 1; rank > 0; --rank)
@@ -60,7 +60,7 @@ TEST_CASE("one among a thousand that disagrees is named") {
   CHECK(leader.ids() == 0);
 }
 
-TEST_CASE("unnamed tensors that come once do not grow the leader's memory") {
+TEST_CASE("unnamed tensors that are used once do not grow the leader's memory") {
   auto options = members(2);
   options.cache_capacity = 4;
   negotiation leader(options);
@@ -76,7 +76,7 @@ TEST_CASE("unnamed tensors that come once do not grow the leader's memory") {
   CHECK(forgotten == 2996);
 }
 
-TEST_CASE("what is scheduled in a step is not forgotten in it") {
+TEST_CASE("an id that is scheduled in a step is not evicted in the same step") {
   auto options = members(1);
   options.cache_capacity = 2;
   negotiation leader(options);
@@ -87,7 +87,7 @@ TEST_CASE("what is scheduled in a step is not forgotten in it") {
   CHECK(decision.ready[2].id == 0);
 }
 
-TEST_CASE("who waits under an id that is forgotten is asked, once, and waits on") {
+TEST_CASE("a member that waits under a forgotten id is asked once and keeps waiting") {
   auto options = members(2);
   options.cache_capacity = 1;
   negotiation leader(options);
@@ -103,7 +103,7 @@ TEST_CASE("who waits under an id that is forgotten is asked, once, and waits on"
   CHECK(leader.receive(0, full({ask("a", 3)}), 0ns).ready.at(0).elements == 3);
 }
 
-TEST_CASE("rows of all ranks that cannot be counted together fail") {
+TEST_CASE("gathers whose total number of rows overflows fail") {
   const auto op = GENERATE(operation::allgather, operation::alltoall);
   negotiation leader(members(2));
   auto huge = ask("g", std::int64_t{1} << 60);
@@ -116,7 +116,7 @@ TEST_CASE("rows of all ranks that cannot be counted together fail") {
   CHECK(decision.failures[0].reason.kind == error_kind::precondition);
 }
 
-TEST_CASE("after the end nothing is decided any more") {
+TEST_CASE("after the end the leader ignores requests") {
   negotiation leader(members(1));
   requests last;
   last.leaves = departure{};
@@ -125,7 +125,7 @@ TEST_CASE("after the end nothing is decided any more") {
   CHECK(leader.receive(0, full({ask("a")}), 0ns).empty());
 }
 
-TEST_CASE("a process set that fails on a member is answered to all, in the global set alone") {
+TEST_CASE("a member's set fault restarts the set for all, and is accepted only by the global set") {
   auto options = members(2);
   options.keeps_sets = true;
   negotiation leader(options);
@@ -148,7 +148,7 @@ TEST_CASE("rows without elements that a schedule cannot carry fail instead of be
   negotiation leader(members(2));
   auto gathers = ask("a");
   gathers.signature.operation = operation::allgather;
-  // Each request is sound; together they hold 2^61 rows, one more than a member reads of float32.
+  // Each request is valid; together they hold 2^61 rows, one more than a member reads of float32.
   gathers.signature.shape = {std::int64_t{1} << 60, 0};
   REQUIRE(decode_requests(encode(address{1, 0, 0}, full({gathers}))));
   leader.receive(0, full({gathers}), 0ns);
@@ -158,7 +158,7 @@ TEST_CASE("rows without elements that a schedule cannot carry fail instead of be
   CHECK(decided.failures[0].reason.text.find("hold more than can be counted") != std::string::npos);
 }
 
-TEST_CASE("what members asked for is what is run, in full and by id") {
+TEST_CASE("the ready tensor has the operation, dtype and scales of its requests, in full and by id") {
   request reduced = ask("reduced", 6);
   reduced.signature.operation = operation::reducescatter;
   reduced.signature.dtype = dtype::int64;
@@ -185,7 +185,7 @@ TEST_CASE("what members asked for is what is run, in full and by id") {
   CHECK(first[1].root == 1);
 }
 
-TEST_CASE("the end is told once, by whoever it comes from") {
+TEST_CASE("the end is reported once, by end() or by a member that leaves") {
   negotiation alone(members(1));
   CHECK(alone.end().end);
   CHECK_FALSE(alone.end().end);
@@ -196,7 +196,7 @@ TEST_CASE("the end is told once, by whoever it comes from") {
   CHECK_FALSE(left.end().end);
 }
 
-TEST_CASE("a tensor that a member asks for by its id and in full, differently, breaks the protocol") {
+TEST_CASE("requesting a tensor by id and in full with different values breaks the protocol") {
   negotiation leader(members(2));
   leader.receive(0, full({ask("a")}), 0ns);
   leader.receive(1, full({ask("a")}), 0ns);
@@ -207,13 +207,13 @@ TEST_CASE("a tensor that a member asks for by its id and in full, differently, b
   CHECK(leader.receive(0, by_id({1}), 0ns).ready.size() == 1);
 }
 
-TEST_CASE("who changes process sets where that is not done, or faster than is answered, is named") {
+TEST_CASE("a member that changes sets where it is not possible, or before the last answer, is named") {
   requests change, faulty;
   change.change = set_change{set_change_kind::add, 0, {{0, 1}}};
   faulty.faults = {set_fault{7, "broke"}};
   negotiation one_set(members(2));
-  for (const auto* said : {&change, &faulty}) {
-    const auto decision = one_set.receive(1, *said, 0ns);
+  for (const auto* message : {&change, &faulty}) {
+    const auto decision = one_set.receive(1, *message, 0ns);
     CHECK(decision.breach);
     CHECK(decision.broken_by == 1);
   }
@@ -228,7 +228,7 @@ TEST_CASE("who changes process sets where that is not done, or faster than is an
   CHECK(all_sets.receive(0, change, 0ns).breach.text.find("adds 2 process sets") != std::string::npos);
 }
 
-TEST_CASE("a change of process sets that members do not agree on fails for all, and changes nothing") {
+TEST_CASE("a change of process sets on which members disagree fails for all and changes nothing") {
   auto options = members(2);
   options.keeps_sets = true;
   negotiation leader(options);
@@ -250,12 +250,12 @@ TEST_CASE("a change of process sets that members do not agree on fails for all, 
   CHECK(done.sets[0].ranks == std::vector<std::int32_t>{0});
 }
 
-TEST_CASE("nothing that follows a breach is taken") {
+TEST_CASE("the rest of a message after a breach is not taken") {
   requests message;
   std::string part;
   auto join_by_name = ask("j");
   join_by_name.signature.operation = operation::join;
-  SECTION("another request in full, and the member's end") {
+  SECTION("another request in full, and the member's departure") {
     message = full({join_by_name, ask("a")});
     message.leaves = departure{};
     part = "asks to join by name";
@@ -277,7 +277,7 @@ TEST_CASE("nothing that follows a breach is taken") {
   CHECK_FALSE(leader.ended());
 }
 
-TEST_CASE("nobody is blamed without a breach") {
+TEST_CASE("a decision without a breach names no member") {
   negotiation leader(members(2));
   leader.receive(0, full({ask("a")}), 0ns);
   const auto decision = leader.receive(1, full({ask("a")}), 0ns);
@@ -285,7 +285,7 @@ TEST_CASE("nobody is blamed without a breach") {
   CHECK(decision.broken_by == -1);
 }
 
-TEST_CASE("who leaves a cell that its id does not have changes nothing") {
+TEST_CASE("leaving a cell that the id does not have changes nothing") {
   negotiation leader(members(2));
   leader.receive(0, full({ask("a")}), 0ns);
   leader.receive(1, full({ask("a")}), 0ns);
@@ -295,7 +295,7 @@ TEST_CASE("who leaves a cell that its id does not have changes nothing") {
   CHECK(leader.ids() == 1);
 }
 
-TEST_CASE("the same request twice is one, and another for the same name breaks the protocol") {
+TEST_CASE("a repeated request counts once, and a different one for the same name breaks the protocol") {
   negotiation leader(members(3));
   leader.receive(1, full({ask("a"), ask("b"), ask("c", 3)}), 0ns);
   CHECK(leader.receive(1, full({ask("c", 3)}), 0ns).empty());
@@ -304,7 +304,7 @@ TEST_CASE("the same request twice is one, and another for the same name breaks t
   CHECK(leader.receive(0, full({ask("c", 3)}), 0ns).breach);
 }
 
-TEST_CASE("the id of a gather is told with the rows of the first member, whoever asked first") {
+TEST_CASE("the id of a gather is announced with the rows of the first member, in any order of requests") {
   negotiation leader(members(2));
   auto two = ask("g", 2), three = ask("g", 3);
   two.signature.operation = three.signature.operation = operation::allgather;

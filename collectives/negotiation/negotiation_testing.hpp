@@ -1,4 +1,4 @@
-// Helpers for tests of a leader with relays: one leader, and the messages of relays and members to it.
+// Helpers for tests of a leader with relays: the leader, and the messages of relays and members to it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@
 
 namespace farandole::testing {
 
-// The leader on rank 0: it has rank 1 as a direct member, and the relays 2 (for 2 and 3) and 4 (for 4 … 99).
+// The leader on rank 0: rank 1 is a direct member, and ranks 2 (for 2 and 3) and 4 (for 4 … 99) are relays.
 inline negotiation made(const fast_path_options& fast_path = {}, std::size_t buckets = 3) {
   negotiation_options options;
   options.fast_path = fast_path;
@@ -59,8 +59,8 @@ inline gathered together(std::uint32_t id, rank_runs ranks = {}) {
 }
 
 // All members request `value`; returns the result of the last request.
-template <class What>
-negotiation_result all_ask(negotiation& leader, const What& value) {
+template <class Value>
+negotiation_result all_ask(negotiation& leader, const Value& value) {
   CHECK(leader.receive(0, alone(value), std::chrono::nanoseconds(0)).empty());
   CHECK(leader.receive(4, together(value), std::chrono::nanoseconds(0)).empty());
   CHECK(leader.receive(1, alone(value), std::chrono::nanoseconds(0)).empty());

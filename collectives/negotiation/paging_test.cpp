@@ -59,7 +59,7 @@ std::vector<schedule> told(const std::vector<envelope>& messages) {
 
 } // namespace
 
-TEST_CASE("a large schedule is told in several, and read in order they say the same") {
+TEST_CASE("a large schedule is split into several messages that add up to it when read in order") {
   for (std::size_t limit : {8, 160, 800, 8000}) {
     const auto messages = messages_of(sender, large(), limit);
     CHECK(messages.size() > 1);
@@ -71,7 +71,7 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
     std::size_t last_joined = 0, changes = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& part = parts[i];
-      // A kind that comes later in the order of a schedule is not followed by an earlier one.
+      // A kind of entry that comes later in a schedule is not followed by an earlier kind.
       CHECK((part.assignments.empty() || joined.bundles.empty()));
       CHECK((part.failures.empty() || joined.bundles.empty()));
       append(joined.assignments, part.assignments);
@@ -102,20 +102,19 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
   }
 }
 
-TEST_CASE("a schedule that fits is one") {
+TEST_CASE("a schedule that fits is sent as one message") {
   CHECK(told(messages_of(sender, large())) == std::vector{large()});
   CHECK(told(messages_of(sender, schedule{})) == std::vector{schedule{}});
 }
 
-TEST_CASE(
-    "a schedule is told in several from the byte on that is too many, and in about as many as it takes") {
+TEST_CASE("a schedule that is one byte too large is split, into about as many messages as it needs") {
   const auto size = encode(sender, large()).bytes().size();
   CHECK(messages_of(sender, large(), size).size() == 1);
   CHECK(messages_of(sender, large(), size - 1).size() == 2);
   CHECK(messages_of(sender, large(), size / 4).size() <= 8);
 }
 
-TEST_CASE("a list that is longer than a list may be is cut before it is written") {
+TEST_CASE("a list longer than the list limit is split before it is encoded") {
   schedule whole;
   whole.forget.assign((std::size_t{1} << 20) + 1, 5);
   const auto parts = told(messages_of(sender, whole));
@@ -123,7 +122,7 @@ TEST_CASE("a list that is longer than a list may be is cut before it is written"
   CHECK(parts[0].forget.size() + parts[1].forget.size() == whole.forget.size());
 }
 
-TEST_CASE("every list of a schedule counts towards the bound of one message") {
+TEST_CASE("every list of a schedule counts towards the size limit of one message") {
   schedule whole = large();
   for_each_part(whole, [&](auto tag, auto& part) {
     schedule alone;
@@ -131,7 +130,7 @@ TEST_CASE("every list of a schedule counts towards the bound of one message") {
     if constexpr (requires { part.size(); } && decltype(tag)::value != schedule_part::sets)
       CHECK(messages_of(sender, alone, 1).size() == part.size());
     else if constexpr (decltype(tag)::value == schedule_part::sets) {
-      // Told at once, with what stands before it in a message of its own.
+      // Set changes are sent at once, in a message after the one that holds the parts before them.
       alone.restarts = {{1, {}, "it broke"}};
       CHECK(messages_of(sender, alone, 1).size() == 2);
     } else

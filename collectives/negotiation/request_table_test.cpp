@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Members 0, 1 and 2 of a set, whose ranks do not ascend.
+/// The table of members 0, 1 and 2 of a set whose ranks do not ascend.
 request_table three() {
   return request_table({7, 2, 5});
 }
@@ -30,7 +30,7 @@ member_mask only(std::vector<std::size_t> members) {
   return mask;
 }
 
-/// A row with an id, for which `members` have asked by it.
+/// A row with an id, which `members` have requested by the id.
 request_table::row_id known_row(request_table& rows, std::string_view name,
                                 std::vector<std::int32_t> members) {
   const auto row = rows.open(name);
@@ -44,7 +44,7 @@ using count = request_table::count;
 
 } // namespace
 
-TEST_CASE("a row ends with what was asked in it, and its place is used again") {
+TEST_CASE("clearing a row drops its requests, and its place is used again") {
   auto rows = three();
   const auto row = rows.open("a");
   CHECK(rows.open("a") == row);
@@ -60,7 +60,7 @@ TEST_CASE("a row ends with what was asked in it, and its place is used again") {
   CHECK(rows.open("c") != row);
 }
 
-TEST_CASE("a row with an id lives on when nobody waits in it, until it loses its id") {
+TEST_CASE("a row with an id stays while no member waits in it, until it loses its id") {
   auto rows = three();
   const auto idle = rows.open("a");
   rows.tie(idle, 1);
@@ -73,7 +73,7 @@ TEST_CASE("a row with an id lives on when nobody waits in it, until it loses its
   CHECK(rows.open("b") == idle);
 }
 
-TEST_CASE("a row that loses its id while somebody waits in it lives until it is cleared") {
+TEST_CASE("a row that loses its id while a member waits in it stays until it is cleared") {
   auto rows = three();
   const auto row = known_row(rows, "a", {0});
   rows.tie(row, 0);
@@ -82,7 +82,7 @@ TEST_CASE("a row that loses its id while somebody waits in it lives until it is 
   CHECK_FALSE(rows.find("a"));
 }
 
-TEST_CASE("what each member asked for is known, where only the first extents differ too") {
+TEST_CASE("the signature of each member's request is kept, even if only the first dimensions differ") {
   auto rows = three();
   rows.open("another");
   rows.open("one more");
@@ -96,7 +96,7 @@ TEST_CASE("what each member asked for is known, where only the first extents dif
   CHECK_FALSE(rows.disagreement(row));
 }
 
-TEST_CASE("only a gather of rows has first extents") {
+TEST_CASE("only a gather of rows has first dimensions") {
   auto rows = three();
   rows.add(rows.open("sum"), 0, ask({2, 3}), 0ns);
   CHECK(rows.written(*rows.find("sum"))->first_dims().empty());
@@ -104,7 +104,7 @@ TEST_CASE("only a gather of rows has first extents") {
   CHECK(rows.written(*rows.find("scalar"))->first_dims().empty());
 }
 
-TEST_CASE("a scalar among rows disagrees in the number of dimensions") {
+TEST_CASE("a scalar among gathered rows disagrees in the number of dimensions") {
   auto rows = three();
   const auto row = rows.open("a");
   rows.add(row, 0, gather({2}), 0ns);
@@ -114,7 +114,7 @@ TEST_CASE("a scalar among rows disagrees in the number of dimensions") {
   CHECK_THAT(rows.disagreement(row).text, Catch::Contains("rank 7 has [2], rank 2 has []"));
 }
 
-TEST_CASE("many members that ask at once, and differently, are all written down") {
+TEST_CASE("the requests of many members added at once are all recorded") {
   auto rows = three();
   const auto row = rows.open("a");
   rows.add(row, 0, ask({1}), 0ns);
@@ -123,7 +123,7 @@ TEST_CASE("many members that ask at once, and differently, are all written down"
   CHECK(rows.written(row)->signature_of(2) == ask({2}).signature);
 }
 
-TEST_CASE("what was asked by an id is taken out, and what was asked in full or taken back stays") {
+TEST_CASE("take_out removes requests by id, and keeps requests in full and withdrawn rows") {
   auto rows = three();
   const auto by_id = known_row(rows, "a", {0, 2});
   CHECK(rows.take_out(by_id) == std::vector<std::int32_t>{7, 5});
@@ -139,7 +139,7 @@ TEST_CASE("what was asked by an id is taken out, and what was asked in full or t
   CHECK(rows.asked().has(taken_back, 1));
 }
 
-TEST_CASE("a row that was withdrawn says by whom until it is cleared") {
+TEST_CASE("a withdrawn row names the rank that withdrew it until the row is cleared") {
   auto rows = three();
   const auto row = known_row(rows, "a", {0, 1});
   CHECK_FALSE(rows.withdrawn(row));
@@ -150,7 +150,7 @@ TEST_CASE("a row that was withdrawn says by whom until it is cleared") {
   CHECK_FALSE(rows.withdrawn(row));
 }
 
-TEST_CASE("a member that joins completes rows in the order in which they were first asked for") {
+TEST_CASE("a join completes rows in the order of their first requests") {
   auto rows = three();
   const auto a = known_row(rows, "a", {});
   const auto b = known_row(rows, "b", {});
@@ -172,7 +172,7 @@ TEST_CASE("a row that was taken out while one member was missing is not complete
   CHECK(rows.join(0).empty());
 }
 
-TEST_CASE("a member that has joined counts once, whether or not it asks") {
+TEST_CASE("a member that has joined counts once, whether or not it requests the tensor") {
   auto rows = three();
   rows.join(0);
   const auto row = known_row(rows, "a", {});
@@ -195,7 +195,7 @@ TEST_CASE("a member that has joined is not named among those that disagree") {
   CHECK_THAT(rows.disagreement(row).text, Catch::Contains("rank 2 has [1], rank 5 has [2]"));
 }
 
-TEST_CASE("what an id stands for counts where nobody asked in full") {
+TEST_CASE("a row without requests in full is checked against the signature of its id") {
   auto rows = three();
   rows.join(0);
   const auto row = known_row(rows, "a", {1, 2});
@@ -206,7 +206,7 @@ TEST_CASE("what an id stands for counts where nobody asked in full") {
              Catch::Contains("not supported with join: rank 7 joined already"));
 }
 
-TEST_CASE("what waits longer than the limit is named, oldest first, with the ranks that are missing") {
+TEST_CASE("stalled rows are reported oldest first, with their missing ranks") {
   auto rows = three();
   const auto later = rows.open("later");
   rows.add(rows.open("first"), 2, ask({1}), 1s);

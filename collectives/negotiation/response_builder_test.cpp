@@ -26,9 +26,9 @@ request ask(std::string name, std::int64_t elements, std::uint32_t group = 0, st
   return result;
 }
 
-// Members 0 and 1.
+// A leader's tables for members 0 and 1.
 struct job {
-  // Both ask in full; what comes of it.
+  // Both members request in full; returns the result.
   negotiation_result write(const request& first, const request& second) {
     const auto row = rows.open(first.name);
     rows.add(row, 0, first, 1ms);
@@ -36,7 +36,7 @@ struct job {
     return take([&](auto& step) { responses.complete_written(row, rows, ids, step); });
   }
   negotiation_result write(const request& both) { return write(both, both); }
-  // All who have not joined ask by the id.
+  // All members that have not joined request by the id.
   negotiation_result use(std::uint32_t id, bool joins = false) {
     auto& tensor = *ids.find(id);
     for (const std::int32_t member : {0, 1})
@@ -59,7 +59,7 @@ struct job {
 
 } // namespace
 
-TEST_CASE("a tensor is ready at once and gets an id, and comes again by it, and gets a cell") {
+TEST_CASE("a tensor is ready at once and gets an id, and gets a cell when it comes again by its id") {
   job play;
   const auto first = play.write(ask("a", 3));
   REQUIRE(first.ready.size() == 1);
@@ -72,7 +72,7 @@ TEST_CASE("a tensor is ready at once and gets an id, and comes again by it, and 
   CHECK(again.assignments[0].cell == 0);
 }
 
-TEST_CASE("a tensor whose members differ fails, and its row is empty") {
+TEST_CASE("a tensor on which members differ fails, and its row is cleared") {
   job play;
   const auto failed = play.write(ask("a", 3), ask("a", 4));
   REQUIRE(failed.failures.size() == 1);
@@ -81,7 +81,7 @@ TEST_CASE("a tensor whose members differ fails, and its row is empty") {
   CHECK_FALSE(play.rows.find("a"));
 }
 
-TEST_CASE("a tensor whose rows cannot be counted fails") {
+TEST_CASE("a tensor whose number of rows overflows fails") {
   job play;
   auto large = ask("a", std::numeric_limits<std::int64_t>::max());
   large.signature.operation = operation::allgather;
@@ -90,7 +90,7 @@ TEST_CASE("a tensor whose rows cannot be counted fails") {
   CHECK(failed.failures[0].reason.kind == error_kind::precondition);
 }
 
-TEST_CASE("no cell is given while a member has joined, or joins with this message") {
+TEST_CASE("no cell is granted while a member has joined, or joins with the current message") {
   job play;
   play.write(ask("a", 3));
   CHECK(play.use(1, true).assignments.empty());
@@ -100,7 +100,7 @@ TEST_CASE("no cell is given while a member has joined, or joins with this messag
   CHECK(play.use(1).assignments.size() == 1);
 }
 
-TEST_CASE("a tensor of a group waits for the others, also by its id, and nobody evicts it meanwhile") {
+TEST_CASE("a tensor of a group waits for the others, also by its id, and is not evicted meanwhile") {
   job play;
   CHECK(play.write(ask("a", 3, 7, 2)).ready.empty());
   CHECK(play.write(ask("b", 3, 7, 2)).ready.size() == 2);
@@ -112,13 +112,13 @@ TEST_CASE("a tensor of a group waits for the others, also by its id, and nobody 
   const auto last = play.write(ask("a", 3, 7, 2));
   REQUIRE(last.ready.size() == 2);
   CHECK(last.ready[0].id == 2);
-  // Let go, it can be evicted.
+  // Once released, the id can be evicted.
   for (int count = 0; count < 11; ++count)
     play.write(ask("another " + std::to_string(count), 3));
   CHECK_FALSE(play.ids.find(2));
 }
 
-TEST_CASE("a group does not wait for what fails, is withdrawn, or is of no one group") {
+TEST_CASE("a group does not wait for a tensor that fails, is withdrawn, or has conflicting groups") {
   const auto released_by = [](auto disturb) {
     job play;
     CHECK(play.write(ask("a", 3, 7, 2)).ready.empty());
@@ -133,7 +133,7 @@ TEST_CASE("a group does not wait for what fails, is withdrawn, or is of no one g
         }).size() == 1);
 }
 
-TEST_CASE("a group does not wait for what is withdrawn after it was asked for by its id") {
+TEST_CASE("a group does not wait for a tensor that is withdrawn after a request by its id") {
   job play;
   play.write(ask("a", 3, 7, 2));
   play.write(ask("b", 3, 7, 2));

@@ -21,7 +21,7 @@ std::vector<std::uint32_t> ids(const std::vector<cached_tensor>& tensors) {
 
 } // namespace
 
-TEST_CASE("ids count from 1 and are never given out again") {
+TEST_CASE("ids count from 1 and are never reused") {
   response_cache cache(2);
   std::vector<cached_tensor> evicted;
   for (std::uint32_t id = 1; id <= 5000; ++id) {
@@ -38,7 +38,7 @@ TEST_CASE("ids count from 1 and are never given out again") {
     CHECK(cache.find(id) == nullptr);
 }
 
-TEST_CASE("the least recently used makes way") {
+TEST_CASE("the least recently used id is evicted") {
   response_cache cache(3);
   std::vector<cached_tensor> evicted;
   for (const auto* name : {"a", "b", "c"})
@@ -56,7 +56,7 @@ TEST_CASE("the least recently used makes way") {
   CHECK(ids(evicted) == std::vector<std::uint32_t>{2, 1});
 }
 
-TEST_CASE("what was touched in the same step does not make way") {
+TEST_CASE("an id that was touched in the same step is not evicted") {
   response_cache cache(2);
   std::vector<cached_tensor> evicted;
   cache.insert(named("a"), evicted);
@@ -69,7 +69,7 @@ TEST_CASE("what was touched in the same step does not make way") {
   CHECK(cache.insert(named("d"), evicted) == nullptr);
 }
 
-TEST_CASE("what is pinned stays, and takes its place") {
+TEST_CASE("a pinned id is not evicted and counts towards the capacity") {
   response_cache cache(2);
   std::vector<cached_tensor> evicted;
   cache.pin(*cache.insert(named("a"), evicted));
@@ -90,14 +90,14 @@ TEST_CASE("what is pinned stays, and takes its place") {
   CHECK(cache.insert(named("e"), evicted)->id == 5);
 }
 
-TEST_CASE("what sits on the fast path stays, and leaves its place to another") {
+TEST_CASE("an id kept for the fast path is not evicted and does not count towards the capacity") {
   response_cache cache(2);
   std::vector<cached_tensor> evicted;
   for (const auto* name : {"a", "b"})
     cache.insert(named(name), evicted);
   cache.keep_for_fast_path(*cache.find(1));
   cache.keep_for_fast_path(*cache.find(1));
-  cache.unpin(*cache.find(1)); // handed on; it still has its seat
+  cache.unpin(*cache.find(1)); // unpinned after it was scheduled; it is still on the fast path
   for (const auto* name : {"c", "d", "e"}) {
     cache.mark();
     REQUIRE(cache.insert(named(name), evicted));
@@ -111,13 +111,13 @@ TEST_CASE("what sits on the fast path stays, and leaves its place to another") {
   CHECK(ids(evicted) == std::vector<std::uint32_t>{2, 3, 4});
 }
 
-TEST_CASE("a cache of none gives no id") {
+TEST_CASE("a cache of capacity 0 assigns no id") {
   response_cache cache(0);
   std::vector<cached_tensor> evicted;
   CHECK(cache.insert(named("a"), evicted) == nullptr);
 }
 
-TEST_CASE("an id is met only by just its signature and group, and by each rank's own rows") {
+TEST_CASE("a request matches an id only with its signature and group, and with its rank's own rows") {
   cached_tensor tensor = named("g");
   tensor.signature.operation = operation::allgather;
   tensor.signature.shape = {2, 3};
@@ -138,7 +138,7 @@ TEST_CASE("an id is met only by just its signature and group, and by each rank's
   CHECK(!tensor.matches(asked, 1));
 }
 
-TEST_CASE("a place that is used again is neither pinned nor seated") {
+TEST_CASE("a place that is reused is neither pinned nor kept for the fast path") {
   response_cache cache(1);
   std::vector<cached_tensor> evicted;
   cache.keep_for_fast_path(*cache.insert(named("a"), evicted));
@@ -148,7 +148,7 @@ TEST_CASE("a place that is used again is neither pinned nor seated") {
   CHECK(evicted.empty());
 }
 
-TEST_CASE("the order of use stands, however often one is used") {
+TEST_CASE("the order of eviction follows the last use, not the number of uses") {
   response_cache cache(3);
   std::vector<cached_tensor> evicted;
   for (const auto* name : {"a", "b", "c"})

@@ -40,7 +40,7 @@ std::string told_apart(const set_change& zero, std::size_t rank, const set_chang
   auto answer = [&](const set_change& change) {
     return at(change, i) == id ? "has ranks " + ranks_to_text(change.sets[i]) : std::string("has none");
   };
-  return "ranks must agree on who is in process set " + std::to_string(id) + ", but on rank 0 it " +
+  return "ranks must agree on the members of process set " + std::to_string(id) + ", but on rank 0 it " +
          answer(zero) + " and on rank " + std::to_string(rank) + " it " + answer(other);
 }
 

@@ -22,7 +22,7 @@ set_change removal(std::uint32_t id) {
   return {set_change_kind::remove, id, {}};
 }
 
-/// All ranks ask for the same, the last one first; what the last word brings.
+/// All ranks request the same change, rank 0 last; returns the answer to the last request.
 set_registry::answer agreed(set_registry& registry, std::int32_t size, const set_change& change) {
   for (auto rank = size - 1; rank > 0; --rank) {
     auto early = registry.ask(rank, change);
@@ -43,7 +43,7 @@ std::string refused(set_registry& registry, std::int32_t size, const set_change&
 
 } // namespace
 
-TEST_CASE("a set starts when every rank has asked for it, and ends so") {
+TEST_CASE("a set starts, and ends, when every rank has requested it") {
   set_registry registry(3);
   auto begun = agreed(registry, 3, add({0, 2}));
   CHECK(!begun.problem);
@@ -55,7 +55,7 @@ TEST_CASE("a set starts when every rank has asked for it, and ends so") {
   CHECK(registry.sets().empty());
 }
 
-TEST_CASE("ids of removed sets are used again, the oldest first; numbers never are") {
+TEST_CASE("ids of removed sets are reused, the oldest first, and numbers are not") {
   set_registry registry(4);
   for (auto& numbers : {ranks{0}, ranks{1}, ranks{2}})
     agreed(registry, 4, add(numbers));
@@ -70,7 +70,7 @@ TEST_CASE("ids of removed sets are used again, the oldest first; numbers never a
   CHECK(given == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{4, 3}, {5, 1}, {6, 4}});
 }
 
-TEST_CASE("ranks that differ change nothing, and the first two that differ are named with what they asked") {
+TEST_CASE("changes on which ranks differ fail, and the first two ranks that differ are named") {
   set_registry registry(3);
   registry.ask(0, add({0, 1}));
   registry.ask(1, add({0, 1}));
@@ -79,11 +79,11 @@ TEST_CASE("ranks that differ change nothing, and the first two that differ are n
   CHECK(result.events.empty());
   CHECK(result.problem.text == "ranks must change process sets alike, but rank 0 adds a process set of ranks "
                                "[0, 1] and rank 2 removes process set 7");
-  // The job goes on.
+  // Later changes are possible.
   CHECK(agreed(registry, 3, add({0, 1})).events.size() == 1);
 }
 
-TEST_CASE("sets that cannot be are refused for everybody") {
+TEST_CASE("invalid sets are refused for all ranks") {
   set_registry registry(3);
   agreed(registry, 3, add({1}));
   CHECK(refused(registry, 3, add({})) == "a process set needs at least one rank");
@@ -100,14 +100,14 @@ TEST_CASE("sets that cannot be are refused for everybody") {
   CHECK(registry.sets().size() == 1);
 }
 
-TEST_CASE("of equal sets at the start, and of one that equals the global set, one exists") {
+TEST_CASE("equal sets at the start become one, and a set equal to the global set is not founded") {
   set_registry registry(3);
   auto begun = agreed(registry, 3, found({{0}, {0, 1, 2}, {1, 2}, {0}}));
   CHECK(!begun.problem);
   CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0}}, {2, 2, false, {1, 2}}});
 }
 
-TEST_CASE("a set that cannot be at the start makes the whole start fail") {
+TEST_CASE("an invalid set at the start makes the whole start fail") {
   set_registry registry(2);
   CHECK(refused(registry, 2, found({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
   CHECK(registry.sets().empty());
@@ -118,7 +118,8 @@ TEST_CASE("a set that cannot be at the start makes the whole start fail") {
       "process sets: [0], [1]");
 }
 
-TEST_CASE("a rank that asks twice before it was answered breaks the protocol, and its first word counts") {
+TEST_CASE(
+    "a rank that requests a second change before the answer breaks the protocol, and its first counts") {
   set_registry registry(2);
   registry.ask(1, add({1}));
   auto again = registry.ask(1, add({0}));
@@ -127,7 +128,7 @@ TEST_CASE("a rank that asks twice before it was answered breaks the protocol, an
   CHECK(registry.ask(0, add({1})).events.size() == 1);
 }
 
-TEST_CASE("there is a most of sets") {
+TEST_CASE("the number of process sets is limited") {
   constexpr auto size = static_cast<std::int32_t>(set_limit) + 1;
   set_registry registry(size);
   std::vector<ranks> all;
@@ -140,7 +141,7 @@ TEST_CASE("there is a most of sets") {
         "there are 1024 process sets already; remove one before adding another");
 }
 
-TEST_CASE("a set that fails starts anew under its id, with the next number") {
+TEST_CASE("a set that fails restarts under its id with the next number") {
   using namespace std::chrono_literals;
   set_registry registry(3);
   CHECK(agreed(registry, 3, found({{0, 1}, {1, 2}})).events.size() == 2);
@@ -150,7 +151,7 @@ TEST_CASE("a set that fails starts anew under its id, with the next number") {
   CHECK(registry.sets().at(2).number == 2);
 }
 
-TEST_CASE("a late word on a set that has started anew, or was removed, begins nothing") {
+TEST_CASE("a late fault of a set that was restarted or removed restarts nothing") {
   using namespace std::chrono_literals;
   set_registry registry(3);
   CHECK(agreed(registry, 3, found({{0, 1}})).events.size() == 1);
@@ -160,7 +161,7 @@ TEST_CASE("a late word on a set that has started anew, or was removed, begins no
   CHECK(registry.failed(0, {2, "late"}, 0s).restart == set_restart{2, {}, "on rank 0: late"});
 }
 
-TEST_CASE("a fault in a set that never was breaks the protocol") {
+TEST_CASE("a fault in a set that never existed breaks the protocol") {
   using namespace std::chrono_literals;
   set_registry registry(2);
   CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
@@ -182,7 +183,7 @@ TEST_CASE("a set that fails too often in too short a time is given up") {
   CHECK(last.reason == "process set 1 failed 4 times within 10 s, the last time on rank 0: broken");
 }
 
-TEST_CASE("a set that has the id of one that was removed has not failed yet") {
+TEST_CASE("a set with the id of a removed one starts without failures") {
   using namespace std::chrono_literals;
   set_registry registry(2);
   for (int i = 0; i < 4; ++i) {
@@ -196,7 +197,7 @@ TEST_CASE("a set that has the id of one that was removed has not failed yet") {
   }
 }
 
-TEST_CASE("sets from before keep their ids, and equal ranks do not make them one") {
+TEST_CASE("sets from an earlier generation keep their ids, even with equal ranks") {
   set_registry registry(2);
   auto again = found({{0}, {0, 1}, {0}});
   again.ids = {2, 4, 5};
@@ -205,22 +206,22 @@ TEST_CASE("sets from before keep their ids, and equal ranks do not make them one
   CHECK(begun.events ==
         std::vector<set_event>{{1, 2, false, {0}}, {2, 4, false, {0, 1}}, {3, 5, false, {0}}});
   CHECK_THAT(refused(registry, 2, add({0})), Catch::Contains("exists already: it has id 2"));
-  // What was free before is given out first.
+  // The lowest id that was free before is given out first.
   CHECK(agreed(registry, 2, add({1})).events.at(0).id == 1);
   agreed(registry, 2, removal(2));
   agreed(registry, 2, removal(5));
   CHECK(agreed(registry, 2, add({0})).events.at(0).id == 3);
 }
 
-TEST_CASE("a list that stands for an earlier set, or for all ranks, founds none") {
+TEST_CASE("an entry that stands for an earlier set or the global set founds no set") {
   set_registry registry(2);
   auto given = found({{0}, {0}, {0, 1}});
   given.ids = {1, 1, 0};
   CHECK(agreed(registry, 2, given).events == std::vector<set_event>{{1, 1, false, {0}}});
 }
 
-TEST_CASE("ranks that disagree on a set by name are told which, and both answers") {
-  auto said = [](std::vector<ranks> sets, std::vector<std::uint32_t> ids) {
+TEST_CASE("ranks that disagree on a set by name are told which set, and both answers") {
+  auto named_sets = [](std::vector<ranks> sets, std::vector<std::uint32_t> ids) {
     auto change = found(std::move(sets));
     change.ids = std::move(ids);
     return change;
@@ -231,13 +232,13 @@ TEST_CASE("ranks that disagree on a set by name are told which, and both answers
     return registry.ask(1, entry).problem.text;
   };
   const std::string text =
-      "ranks must agree on who is in process set 2, but on rank 0 it has ranks [0] and on rank 1 it ";
-  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {1}}, {1, 2})) == text + "has ranks [1]");
-  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {0}}, {1, 3})) == text + "has none");
-  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}}, {1})) == text + "has none");
+      "ranks must agree on the members of process set 2, but on rank 0 it has ranks [0] and on rank 1 it ";
+  CHECK(told(named_sets({{1}, {0}}, {1, 2}), named_sets({{1}, {1}}, {1, 2})) == text + "has ranks [1]");
+  CHECK(told(named_sets({{1}, {0}}, {1, 2}), named_sets({{1}, {0}}, {1, 3})) == text + "has none");
+  CHECK(told(named_sets({{1}, {0}}, {1, 2}), named_sets({{1}}, {1})) == text + "has none");
 }
 
-TEST_CASE("of many ranks the first and the last eight are told") {
+TEST_CASE("of more than 16 ranks the first and the last eight are listed") {
   ranks sixteen(16), more(17);
   std::iota(sixteen.begin(), sixteen.end(), 0);
   std::iota(more.begin(), more.end(), 0);
@@ -245,7 +246,7 @@ TEST_CASE("of many ranks the first and the last eight are told") {
   CHECK(ranks_to_text(more) == "[0, 1, 2, 3, 4, 5, 6, 7, …, 9, 10, 11, 12, 13, 14, 15, 16]");
 }
 
-TEST_CASE("of many process sets the first eight are told") {
+TEST_CASE("of many process sets the first eight are listed") {
   const auto told = [](std::size_t count) {
     set_registry registry(2);
     registry.ask(0, found(std::vector<ranks>(count, {0})));
@@ -256,7 +257,7 @@ TEST_CASE("of many process sets the first eight are told") {
   CHECK_THAT(told(9), Catch::Contains("9 process sets: [0], [0], [0], [0], [0], [0], [0], [0], … and"));
 }
 
-TEST_CASE("a rank that names its sets by id and one that does not do not agree") {
+TEST_CASE("a rank that names its sets by id and a rank that does not disagree") {
   auto named = found({{0}});
   named.ids = {1};
   for (const bool first_names : {true, false}) {

@@ -13,7 +13,8 @@ signature asked(operation op, std::vector<std::int64_t> shape = {}) {
   return result;
 }
 
-/// What is wrong where ranks 0 and 1 ask for these, and `joined` have joined.
+/// The text of the disagreement if ranks 0 and 1 request these signatures and the ranks in `joined` have
+/// joined.
 std::string told(const signature& zero, const signature& entry,
                  const std::vector<std::int32_t>& joined = {}) {
   const std::vector<asked_by> asked_bys{{0, &zero}, {1, &entry}};
@@ -22,13 +23,13 @@ std::string told(const signature& zero, const signature& entry,
 
 } // namespace
 
-TEST_CASE("a scalar may be reduced, and has no rows to gather") {
+TEST_CASE("a scalar may be reduced, but not gathered") {
   const auto sum = asked(operation::allreduce), gather = asked(operation::allgather);
   CHECK(told(sum, sum).empty());
   CHECK_THAT(told(gather, gather), Catch::Contains("allgather of a scalar on rank 0"));
 }
 
-TEST_CASE("both scales of a reduction must be equal") {
+TEST_CASE("both scale factors of a reduction must be equal") {
   const auto plain = asked(operation::allreduce);
   auto before = plain, after = plain;
   before.prescale = 0.5;
@@ -37,7 +38,7 @@ TEST_CASE("both scales of a reduction must be equal") {
   CHECK_THAT(told(plain, after), Catch::Contains("scale factors differ"));
 }
 
-TEST_CASE("of the ranks that have joined six are told") {
+TEST_CASE("at most six of the ranks that have joined are listed") {
   const auto gather = asked(operation::allgather, {1});
   CHECK_THAT(told(gather, gather, {2}), Catch::Contains("join: rank 2 joined"));
   CHECK_THAT(told(gather, gather, {2, 3, 4, 5, 6, 7}),

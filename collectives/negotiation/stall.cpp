@@ -47,7 +47,7 @@ stall_rules::findings stall_rules::judge(std::span<const stall> stalls,
   if (shutdown > warning && longest->waited > shutdown)
     return {{},
             "tensors" + set + " wait for ranks that have not submitted them, and " + shutdown_setting +
-                " has passed. Missing ranks, with ! at what has waited that long:\n" +
+                " has passed. Missing ranks, with ! at operations that have waited that long:\n" +
                 describe(stalls, shutdown)};
   std::vector<std::string> names;
   for (const auto& stalled : stalls)

@@ -5,7 +5,7 @@
 using namespace farandole;
 using namespace std::chrono_literals;
 
-TEST_CASE("a stall is told by missing rank, with at most six names and the blamed ones marked") {
+TEST_CASE("stalls are listed by missing rank, with at most six names, and overdue ones are marked") {
   std::vector<stall> stalls;
   for (int i = 0; i < 7; ++i)
     stalls.push_back({"t" + std::to_string(i), i < 2 ? 90s : 70s, {3}});
@@ -15,7 +15,7 @@ TEST_CASE("a stall is told by missing rank, with at most six names and the blame
   CHECK(describe({}, 0s).empty());
 }
 
-TEST_CASE("a name in a stall begins no line of its own, and does nothing to a terminal") {
+TEST_CASE("control characters in a stalled tensor's name are escaped") {
   const std::vector<stall> stalls{{"a\n4: [forged]\x1b[2J", 61s, {3}}};
   CHECK(describe(stalls, 0s) == "3: [a\\n4: [forged]\\x1b[2J]");
 }
@@ -33,7 +33,7 @@ stall_rules rules_of(std::chrono::seconds warning, std::chrono::seconds shutdown
 
 } // namespace
 
-TEST_CASE("a stall is spoken of at once, and again when as much time has passed as before the first word") {
+TEST_CASE("a stall is warned of at once, and again after the warning time") {
   auto rules = rules_of(60s, 0s);
   rules.set = " of process set 3";
   CHECK(rules.judge({}, 0s).warning.empty());
@@ -44,12 +44,12 @@ TEST_CASE("a stall is spoken of at once, and again when as much time has passed 
                                 Catch::Contains("stall warning time = 60 s"));
   CHECK(rules.judge(stalls, 110s).warning.empty());
   CHECK_THAT(rules.judge(two, 115s).warning, Catch::Contains("1: [b]") && Catch::Contains("2: [a, b]"));
-  CHECK(rules.judge(stalls, 174s).warning.empty()); // fewer is nothing new
+  CHECK(rules.judge(stalls, 174s).warning.empty()); // fewer stalls are no news
   CHECK_FALSE(rules.judge(stalls, 175s).warning.empty());
   CHECK(rules.judge(two, 1000s).end.empty());
 }
 
-TEST_CASE("what has waited for the shutdown time ends the job, with a mark at what has") {
+TEST_CASE("a stall longer than the shutdown time ends the job, and the text marks it") {
   auto rules = rules_of(10s, 30s);
   CHECK_FALSE(rules.ignores_shutdown());
   const std::vector<stall> stalls{{"old", 31s, {0}}, {"new", 11s, {0, 1}}};
@@ -61,13 +61,13 @@ TEST_CASE("what has waited for the shutdown time ends the job, with a mark at wh
   CHECK(rules_of(30s, 30s).judge(stalls, 40s).end.empty());
 }
 
-TEST_CASE("stalls are looked for four times in the warning time, and neither all the time nor seldom") {
+TEST_CASE("stalls are checked four times in the warning time, within bounds") {
   CHECK(rules_of(40s, 0s).period(15s) == 10s);
   CHECK(rules_of(3600s, 0s).period(15s) == 15s);
   CHECK(rules_of(0s, 0s).period(15s) == 50ms);
 }
 
-TEST_CASE("what has waited just as long as a limit has not waited longer") {
+TEST_CASE("a stall as long as a limit has not exceeded it") {
   std::vector<stall> six(6, stall{"t", 80s, {3}});
   CHECK(describe(six, 80s) == "3: [t, t, t, t, t, t]");
   auto rules = rules_of(60s, 120s);
@@ -77,7 +77,7 @@ TEST_CASE("what has waited just as long as a limit has not waited longer") {
   CHECK_FALSE(rules.judge(std::vector<stall>{{"a", 121s, {2}}}, 1s).end.empty());
 }
 
-TEST_CASE("stalls that are known are not spoken of again, in whatever order they come") {
+TEST_CASE("known stalls are not warned of again, in any order") {
   auto rules = rules_of(60s, 0s);
   const std::vector<stall> stalls{{"b", 70s, {2}}, {"c", 65s, {2}}, {"a", 61s, {2}}};
   CHECK_FALSE(rules.judge(stalls, 0s).warning.empty());
@@ -86,7 +86,7 @@ TEST_CASE("stalls that are known are not spoken of again, in whatever order they
   CHECK(rules.judge(std::vector(stalls.rbegin(), stalls.rend()), 3s).warning.empty());
 }
 
-TEST_CASE("a shutdown time is ignored where there is one and it is not longer than the warning time") {
+TEST_CASE("a shutdown time is ignored if it is not longer than the warning time") {
   CHECK_FALSE(rules_of(60s, 0s).ignores_shutdown());
   CHECK(rules_of(60s, 1s).ignores_shutdown());
   CHECK(rules_of(60s, 60s).ignores_shutdown());

@@ -1,5 +1,5 @@
-// Negotiation told as transcripts: the files in transcripts/ are scripts with the exact exchange, readable
-// without C++. What a line may say is told in transcripts/README.md.
+// Negotiation tests as transcripts: each file in transcripts/ is a script with the exact exchange, readable
+// without C++. transcripts/README.md describes its lines.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -51,7 +51,7 @@ request full_request(std::istringstream& words) {
     else if (key == "group") {
       result.group = static_cast<std::uint32_t>(std::stoul(value));
       result.group_size = static_cast<std::uint32_t>(std::stoul(value.substr(value.find('/') + 1)));
-    } else { // 3x4, or "scalar"
+    } else { // a shape as 3x4, or "scalar"
       std::istringstream extents(word == "scalar" ? "" : word);
       for (std::string extent; std::getline(extents, extent, 'x');)
         result.signature.shape.push_back(std::stoll(extent));
@@ -161,7 +161,7 @@ negotiation_options options_of(std::istringstream& words) {
   return options;
 }
 
-/// Plays the script and returns it with what really came out in place of its "<" lines.
+/// Plays the script and returns it with the actual results in place of its "<" lines.
 std::string played(std::istream& script) {
   std::string text, line;
   std::unique_ptr<negotiation> leader;
@@ -197,7 +197,7 @@ std::string played(std::istream& script) {
 
 } // namespace
 
-TEST_CASE("negotiation goes as the transcripts tell") {
+TEST_CASE("negotiation gives the results that the transcripts list") {
   std::size_t scripts = 0;
   for (const auto& entry : std::filesystem::directory_iterator(FARANDOLE_TRANSCRIPTS)) {
     if (entry.path().extension() != ".txt")

@@ -14,7 +14,7 @@ request ask(std::int64_t extent) {
 
 } // namespace
 
-TEST_CASE("of what a member asks for too early the first is kept, of each member") {
+TEST_CASE("of each member's early requests for a withdrawn tensor the first is kept") {
   withdrawal taken_back(7);
   CHECK(taken_back.rank() == 7);
   taken_back.keep_early(1, ask(1));

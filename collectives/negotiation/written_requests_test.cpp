@@ -19,7 +19,7 @@ request gather(std::vector<std::int64_t> shape) {
 
 } // namespace
 
-TEST_CASE("a free first extent is written down by member, and is no difference") {
+TEST_CASE("a free first dimension is recorded for each member and is no difference") {
   written_requests written;
   CHECK(written.empty());
   written.add(0, gather({2, 3}), 3);
@@ -32,7 +32,7 @@ TEST_CASE("a free first extent is written down by member, and is no difference")
   CHECK(written.reference() == gather({2, 3}).signature);
 }
 
-TEST_CASE("a member that differs is written down beside the reference") {
+TEST_CASE("a member that differs is recorded beside the reference signature") {
   written_requests written;
   written.add(0, ask({2}), 3);
   written.add(1, ask({3}), 3);
@@ -43,7 +43,7 @@ TEST_CASE("a member that differs is written down beside the reference") {
   CHECK(written.signature_of(2) == ask({2}).signature);
 }
 
-TEST_CASE("rows that differ in more than the first extent differ, and so does a scalar among them") {
+TEST_CASE("rows that differ in other dimensions differ, and so does a scalar among rows") {
   written_requests wider;
   wider.add(0, gather({2, 3}), 2);
   wider.add(1, gather({2, 4}), 2);
@@ -55,7 +55,7 @@ TEST_CASE("rows that differ in more than the first extent differ, and so does a 
   CHECK(scalar.first_dims() == std::vector<std::int64_t>{2, 0});
 }
 
-TEST_CASE("each group that is named is listed once, and one member without a seat is enough") {
+TEST_CASE("each named group is listed once, and one member without the fast path is enough") {
   written_requests written;
   auto grouped = ask({2});
   grouped.group = 4;
@@ -69,7 +69,7 @@ TEST_CASE("each group that is named is listed once, and one member without a sea
   CHECK(written.groups() == std::vector<group_claim>{{4, 2}, {0, 0}});
 }
 
-TEST_CASE("what is cleared begins anew") {
+TEST_CASE("clearing resets the recorded requests") {
   written_requests written;
   auto first = gather({2, 3});
   first.no_fast_path = true;

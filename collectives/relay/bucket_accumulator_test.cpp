@@ -18,7 +18,7 @@ bucket_accumulator with_two() {
 
 } // namespace
 
-TEST_CASE("a bucket goes up when all of it is ready, step after step") {
+TEST_CASE("a bucket is sent when all of its ids are ready, in every step") {
   auto accumulator = with_two();
   CHECK(!accumulator.takes(5));
   for (int step = 0; step < 3; ++step) {
@@ -33,7 +33,7 @@ TEST_CASE("a bucket goes up when all of it is ready, step after step") {
   }
 }
 
-TEST_CASE("what has waited too long comes off, and its bucket is used no more") {
+TEST_CASE("ids that have waited too long are released, and their bucket is not used again") {
   auto accumulator = with_two();
   accumulator.put(12, 1ms);
   accumulator.put(11, 15ms);
@@ -46,7 +46,7 @@ TEST_CASE("what has waited too long comes off, and its bucket is used no more") 
   CHECK(*accumulator.find(1) == ids{11, 12, 13});
 }
 
-TEST_CASE("what must not be overtaken comes off; buckets that have nothing here stay") {
+TEST_CASE("released buckets return their waiting ids, and buckets without waiting ids stay") {
   auto accumulator = with_two();
   accumulator.put(12, 1ms);
   CHECK(accumulator.let_all_go() == ids{12});
@@ -57,7 +57,7 @@ TEST_CASE("what must not be overtaken comes off; buckets that have nothing here 
   CHECK(accumulator.let_go(99).empty());
 }
 
-TEST_CASE("what a bucket stood for is known for a while after it was dissolved") {
+TEST_CASE("a dissolved bucket's ids can be found until twice the limit of later buckets have come") {
   auto accumulator = with_two();
   accumulator.put(13, 1ms);
   CHECK(accumulator.dissolve(1) == ids{13});
@@ -73,7 +73,7 @@ TEST_CASE("what a bucket stood for is known for a while after it was dissolved")
   CHECK(accumulator.find(3));
 }
 
-TEST_CASE("an id that is planned anew leaves its bucket, and more buckets than may be are none") {
+TEST_CASE("an id in a new bucket leaves its old one, and buckets beyond the limit are not accepted") {
   auto accumulator = with_two();
   accumulator.put(11, 1ms);
   CHECK(accumulator.add({3, {12, 31}, 1ms}) == ids{11});
@@ -86,13 +86,13 @@ TEST_CASE("an id that is planned anew leaves its bucket, and more buckets than m
   CHECK(!accumulator.find(199));
 }
 
-TEST_CASE("exactly as many buckets stand as may be, and one of them can be planned anew") {
+TEST_CASE("bucket_limit buckets are accepted, and one of them can be replaced") {
   bucket_accumulator accumulator;
   for (std::uint32_t bucket = 1; bucket <= bucket_limit + 1; ++bucket)
     CHECK(accumulator.add({bucket, {bucket + 1000}, 1ms}).empty());
   CHECK(accumulator.takes(bucket_limit + 1000));
   CHECK(!accumulator.takes(bucket_limit + 1001));
-  // Its number stands already, or its id leaves the bucket that stands.
+  // The bucket's number is in use already, or its id leaves the bucket in use.
   accumulator.add({1, {5000}, 1ms});
   CHECK(accumulator.takes(5000));
   CHECK(!accumulator.takes(1001));

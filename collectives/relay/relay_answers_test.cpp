@@ -1,4 +1,4 @@
-// Relays: what they wait for, and what ends the wait.
+// What relays wait for, and what ends the wait.
 #include <tuple>
 
 #include "collectives/relay/relay_testing.hpp"
@@ -7,7 +7,7 @@ using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("the result of an inline tensor, and a cell that is left, answer a message") {
+TEST_CASE("an inline result and a retracted cell each answer a message") {
   auto relay_node = made();
   schedule answer;
   SECTION("a result") {
@@ -24,7 +24,7 @@ TEST_CASE("the result of an inline tensor, and a cell that is left, answer a mes
   CHECK_FALSE(relay_node.due(3us).empty());
 }
 
-TEST_CASE("full requests of different groups go up side by side") {
+TEST_CASE("full requests of different groups are sent side by side") {
   auto relay_node = made();
   auto request = full("a", 3);
   std::tie(request.group, request.group_size) = std::pair(1u, 2u);
@@ -39,7 +39,7 @@ TEST_CASE("full requests of different groups go up side by side") {
   CHECK(relay_node.due(1us).full.size() == 3);
 }
 
-TEST_CASE("the relay wakes for what has waited longest, each for its own while") {
+TEST_CASE("the relay wakes for the request that is due first, each with its own delay") {
   auto relay_node = made();
   relay_node.take(4, ids({1}), 1ms);
   CHECK(relay_node.wake_at() == 51ms);
@@ -55,7 +55,7 @@ TEST_CASE("the relay wakes for what has waited longest, each for its own while")
   CHECK(relay_node.wake_at() < 51ms);
 }
 
-TEST_CASE("members join until the last of all has, also where that is rank 0") {
+TEST_CASE("members count as joined until the leader says that all have joined, even if rank 0 is last") {
   auto relay_node = made();
   requests join;
   join.join = true;
@@ -75,7 +75,7 @@ TEST_CASE("members join until the last of all has, also where that is rank 0") {
   CHECK(others_ask(2, 20ms) == 0);
 }
 
-TEST_CASE("how far a member has come goes up as its own word") {
+TEST_CASE("a member's progress is sent as its own message") {
   auto relay_node = made();
   auto message = ids({1});
   message.finished = 1;
@@ -86,7 +86,7 @@ TEST_CASE("how far a member has come goes up as its own word") {
   CHECK(up.apart[0].batch.ids.empty());
 }
 
-TEST_CASE("who asked together with a cell that it left is not waited for") {
+TEST_CASE("a member that sends a request together with a left cell is not waited for") {
   auto relay_node = made();
   relay_node.take(5, ids({2}), 1us);
   relay_node.take(6, ids({2}), 1us);
@@ -98,7 +98,7 @@ TEST_CASE("who asked together with a cell that it left is not waited for") {
   CHECK(relay_node.due(2us).ids == std::vector<gathered_ids>{{{2}, {{5, 2}, {8, 2}}}});
 }
 
-TEST_CASE("what others wait for stays when a member takes something back, and goes up once") {
+TEST_CASE("a withdrawal sends the member's own requests, and requests that wait for others stay") {
   auto relay_node = made();
   relay_node.take(5, ids({1}), 1us);
   relay_node.take(5, in_full(full("b", 3)), 1us);
@@ -117,7 +117,7 @@ TEST_CASE("what others wait for stays when a member takes something back, and go
   CHECK(later.full[0].asked_request.name == "b");
 }
 
-TEST_CASE("what still waits for others stays when a member joins, and goes up once") {
+TEST_CASE("a join sends the requests that it completes, and requests that wait for others stay") {
   auto relay_node = made();
   gathered below;
   below.ids = {{{1}, {}}};
@@ -142,7 +142,7 @@ TEST_CASE("what still waits for others stays when a member joins, and goes up on
   CHECK(later.full[0].asked_request.name == "b");
 }
 
-TEST_CASE("what several members say apart goes up of each, and of nobody who is not below") {
+TEST_CASE("separate messages of several members are sent for each, and refused for ranks not below") {
   auto relay_node = made();
   requests word;
   word.finished = 1;

@@ -6,7 +6,7 @@ using namespace farandole;
 
 namespace {
 
-// Ranks 10 to 14; relay 11 speaks for 11 and 12, relay 14 for itself.
+// Ranks 10 to 14; relay 11 forwards for ranks 11 and 12, relay 14 for itself.
 relay_branches two() {
   return {{10, 11, 12, 13, 14}, std::vector<relay_branch>{{11, {11, 12}}, {14, {14}}}};
 }
@@ -20,7 +20,7 @@ member_mask positions(std::vector<std::size_t> members) {
 
 } // namespace
 
-TEST_CASE("a relay speaks for all of its branch, or for those of it that it names") {
+TEST_CASE("a relay represents all of its branch, or the ranks of it that it names") {
   const auto branches = two();
   CHECK(*branches.find(11) == positions({1, 2}));
   CHECK(branches.named(11, {}) == positions({1, 2}));
@@ -30,7 +30,7 @@ TEST_CASE("a relay speaks for all of its branch, or for those of it that it name
   CHECK_FALSE(branches.empty());
 }
 
-TEST_CASE("nobody speaks for ranks of another branch, for strangers, or without being a relay") {
+TEST_CASE("ranks of another branch, ranks outside the set, and senders that are no relay are refused") {
   const auto branches = two();
   CHECK_FALSE(branches.named(11, {{12, 2}}));
   CHECK_FALSE(branches.named(11, {{14, 1}}));
@@ -39,7 +39,7 @@ TEST_CASE("nobody speaks for ranks of another branch, for strangers, or without 
   CHECK_FALSE(branches.find(12));
 }
 
-TEST_CASE("without relays nobody is relayed, whatever the order of ranks") {
+TEST_CASE("without relays no member is relayed, in any order of ranks") {
   const relay_branches none({7, 2, 5}, {});
   CHECK(none.empty());
   CHECK(none.relayed().empty());

@@ -6,19 +6,19 @@ using namespace std::chrono_literals;
 
 namespace {
 
-requests in_bucket(std::uint32_t which) {
+requests in_bucket(std::uint32_t bucket) {
   requests result;
-  result.buckets = {which};
+  result.buckets = {bucket};
   return result;
 }
 
-gathered bucket_of_8(std::uint32_t which) {
+gathered bucket_of_8(std::uint32_t bucket) {
   gathered result;
-  result.buckets = {which};
+  result.buckets = {bucket};
   return result;
 }
 
-// Bucket 1 is ids 11 and 12, for 20 ms.
+// A relay with bucket 1 of ids 11 and 12, which waits for 20 ms.
 relay with_bucket() {
   auto relay_node = made();
   schedule plan;
@@ -29,7 +29,7 @@ relay with_bucket() {
 
 } // namespace
 
-TEST_CASE("a whole bucket goes up as one word, whether it came as ids or as a bucket") {
+TEST_CASE("a complete bucket is sent by its number, whether members requested ids or the bucket") {
   auto relay_node = with_bucket();
   for (int step = 0; step < 3; ++step) {
     const auto current_time = 30ms * (step + 1);
@@ -46,27 +46,27 @@ TEST_CASE("a whole bucket goes up as one word, whether it came as ids or as a bu
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("what is ready of a bucket that does not become whole goes up after a while") {
+TEST_CASE("the ready ids of an incomplete bucket are sent after its patience") {
   auto relay_node = with_bucket();
   all_ask(relay_node, 11, 1ms);
   CHECK(relay_node.due(1ms).empty());
   CHECK(relay_node.wake_at() == 21ms);
   CHECK(relay_node.due(21ms).ids == std::vector<gathered_ids>{{{11}, {}}});
-  // The other is not kept for it any more.
+  // Its other id does not wait for the bucket any more.
   all_ask(relay_node, 12, 30ms);
   CHECK(relay_node.due(30ms).ids == std::vector<gathered_ids>{{{12}, {}}});
-  // Those below may not know yet.
+  // The relays below may not know yet that the bucket is dissolved.
   CHECK(!relay_node.take(8, bucket_of_8(1), 40ms));
 }
 
-TEST_CASE("who is late is named also where the id is in a bucket") {
+TEST_CASE("an incomplete id in a bucket is sent with the ranks that requested it") {
   auto relay_node = with_bucket();
   relay_node.take(5, ids({11}), 1ms);
   CHECK(relay_node.wake_at() == 151ms);
   CHECK(relay_node.due(151ms).ids == std::vector<gathered_ids>{{{11}, {{5, 1}}}});
 }
 
-TEST_CASE("what must not be overtaken goes up before what comes behind it") {
+TEST_CASE("ids that wait in a bucket are sent before a message that must not overtake them") {
   requests back, join, left, end, change, fault;
   back.withdraw = {"something"};
   join.join = true;
@@ -90,7 +90,7 @@ TEST_CASE("what must not be overtaken goes up before what comes behind it") {
   CHECK(relay_node.due(2ms).ids.empty());
 }
 
-TEST_CASE("while somebody below has joined nothing is kept, and then it is again") {
+TEST_CASE("buckets are not used while a member below has joined, and are used again afterwards") {
   auto relay_node = with_bucket();
   requests join;
   join.join = true;
@@ -112,7 +112,7 @@ TEST_CASE("while somebody below has joined nothing is kept, and then it is again
   CHECK(relay_node.due(20ms).buckets == std::vector<std::uint32_t>{1});
 }
 
-TEST_CASE("a bucket that is dissolved, or one of whose ids is forgotten, is kept no longer") {
+TEST_CASE("a bucket that is dissolved, or one of whose ids is forgotten, is not used any more") {
   schedule dissolved, forgotten;
   dissolved.dissolved = {1};
   forgotten.forget = {12};
@@ -126,14 +126,14 @@ TEST_CASE("a bucket that is dissolved, or one of whose ids is forgotten, is kept
   }
 }
 
-TEST_CASE("who asks again for what waits in a bucket begins another round") {
+TEST_CASE("a member that requests an id again while it waits in a bucket begins another round") {
   auto relay_node = with_bucket();
   all_ask(relay_node, 11, 1ms);
   relay_node.take(4, ids({11}), 2ms);
   CHECK(relay_node.due(2ms).ids == std::vector<gathered_ids>{{{11}, {}}});
 }
 
-TEST_CASE("a bucket that nobody planned breaks the protocol") {
+TEST_CASE("requesting a bucket that was not planned breaks the protocol") {
   auto relay_node = with_bucket();
   CHECK(relay_node.take(4, in_bucket(2), 1ms));
   CHECK(relay_node.take(8, bucket_of_8(2), 1ms));
@@ -143,7 +143,7 @@ TEST_CASE("a bucket that nobody planned breaks the protocol") {
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("a bucket is named in no message that goes up for something else") {
+TEST_CASE("a separate message of a member does not name its bucket") {
   auto relay_node = with_bucket();
   auto message = in_bucket(1);
   message.withdraw = {"a"};
@@ -153,7 +153,7 @@ TEST_CASE("a bucket is named in no message that goes up for something else") {
   CHECK(up.apart[0].batch.buckets.empty());
 }
 
-TEST_CASE("an id for which some have asked apart takes its bucket off, and goes up behind it") {
+TEST_CASE("an id with a separate request releases its bucket and is sent after it") {
   auto relay_node = with_bucket();
   relay_node.take(5, ids({11}), 1ms);
   auto leaves = ids({11});

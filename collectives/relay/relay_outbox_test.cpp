@@ -15,12 +15,12 @@ member_mask only(std::size_t member) {
   return mask;
 }
 
-// Of ranks 4, 5 and 8; messages wait 2 ms for an answer.
+// An outbox for ranks 4, 5 and 8, whose messages wait up to 2 ms for an answer.
 relay_outbox empty_outbox() {
   return {{4, 5, 8}, 2ms};
 }
 
-// The same, where ids 1 and 2 make up bucket 7.
+// The same outbox with bucket 7 of ids 1 and 2.
 relay_outbox with_bucket() {
   auto outbox = empty_outbox();
   outbox.add({7, {1, 2}, 10ms});
@@ -41,7 +41,7 @@ gathered ids(std::vector<std::uint32_t> numbers, rank_runs ranks = {}) {
 
 } // namespace
 
-TEST_CASE("what the same members have asked for goes up together, and everybody needs no names") {
+TEST_CASE("requests of the same members are sent together, and requests of all members without ranks") {
   auto outbox = empty_outbox();
   CHECK(outbox.due(0ms).empty());
   CHECK_FALSE(outbox.wake_at());
@@ -60,7 +60,7 @@ TEST_CASE("what the same members have asked for goes up together, and everybody 
   CHECK(outbox.due(5ms).empty());
 }
 
-TEST_CASE("a message waits for the answer to all of the one before, or for a while") {
+TEST_CASE("a message waits until all of the previous one is answered, up to a bound") {
   auto outbox = empty_outbox();
   outbox.put(1, everyone);
   outbox.put(named("a"), everyone);
@@ -77,7 +77,7 @@ TEST_CASE("a message waits for the answer to all of the one before, or for a whi
   CHECK(outbox.due(4ms) == ids({1}));
 }
 
-TEST_CASE("a bucket goes up as one word when all of it is ready, and is answered id by id") {
+TEST_CASE("a complete bucket is sent by its number, and is answered id by id") {
   auto outbox = with_bucket();
   outbox.put_complete(1, everyone, 1ms);
   CHECK(outbox.due(1ms).empty());
@@ -94,8 +94,8 @@ TEST_CASE("a bucket goes up as one word when all of it is ready, and is answered
   CHECK(outbox.due(3ms) == ids({3}));
 }
 
-TEST_CASE("what waits for its bucket goes up when it must not, for whatever reason") {
-  const auto up = [](auto reason) {
+TEST_CASE("ids that wait in a bucket are sent when the bucket is released, for any reason") {
+  const auto sent_after = [](auto reason) {
     auto outbox = with_bucket();
     outbox.put_complete(1, everyone, 1ms);
     reason(outbox);
@@ -103,14 +103,14 @@ TEST_CASE("what waits for its bucket goes up when it must not, for whatever reas
     REQUIRE(outbox.find(7));
     return outbox.due(11ms);
   };
-  CHECK(up([](auto& outbox) { outbox.let_go(2); }) == ids({1}));
-  CHECK(up([](auto& outbox) { outbox.let_all_go(); }) == ids({1}));
-  CHECK(up([](auto& outbox) { outbox.let_overdue_go(11ms); }) == ids({1}));
-  CHECK(up([](auto& outbox) { outbox.dissolve(7); }) == ids({1}));
-  CHECK(up([](auto& outbox) { outbox.add({8, {1, 3}, 10ms}); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.let_go(2); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.let_all_go(); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.let_overdue_go(11ms); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.dissolve(7); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.add({8, {1, 3}, 10ms}); }) == ids({1}));
 }
 
-TEST_CASE("a tensor of which part has gone up before ends its bucket") {
+TEST_CASE("an id of which a part is sent before dissolves its bucket") {
   auto outbox = with_bucket();
   outbox.put_complete(1, everyone, 1ms);
   outbox.put_complete(2, only(1), 1ms);

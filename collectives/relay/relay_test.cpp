@@ -6,7 +6,7 @@ using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("what all below have asked for goes up once, for all") {
+TEST_CASE("an id that all members below have requested is sent once for all") {
   auto relay_node = made();
   relay_node.take(4, ids({1, 2, 3}), 1us);
   relay_node.take(5, ids({2, 1}), 1us);
@@ -21,7 +21,7 @@ TEST_CASE("what all below have asked for goes up once, for all") {
   CHECK(up.apart.empty());
 }
 
-TEST_CASE("the next step's request begins anew") {
+TEST_CASE("the request of an id in the next step starts a new round") {
   auto relay_node = made();
   for (int step = 0; step < 3; ++step) {
     const auto current_time = 2ms * (step + 1);
@@ -48,7 +48,7 @@ schedule moving(std::vector<std::uint32_t> which) {
 
 } // namespace
 
-TEST_CASE("what becomes ready before a message is answered goes up together, when it is") {
+TEST_CASE("ids that become ready before a message is answered are sent together after the answer") {
   auto relay_node = made();
   all_ask(relay_node, 1, 1000us);
   all_ask(relay_node, 2, 1000us);
@@ -71,13 +71,13 @@ TEST_CASE("an answer is not waited for beyond the bound") {
   CHECK(relay_node.wake_at() == 3ms);
   CHECK(relay_node.due(2999us).empty());
   CHECK(relay_node.due(3ms).ids == std::vector<gathered_ids>{{{2}, {}}});
-  // The first has not been answered yet; that does not matter any more.
+  // The first message has not been answered yet, which does not matter any more.
   relay_node.hear(moving({2}));
   all_ask(relay_node, 3, 3100us);
   CHECK(!relay_node.due(3100us).empty());
 }
 
-TEST_CASE("a caller that waits for each tensor waits for nothing else") {
+TEST_CASE("requests of a caller that waits for each tensor are sent without delay") {
   auto relay_node = made();
   for (std::uint32_t id = 1; id < 10; ++id) {
     const auto current_time = 10us * id;
@@ -87,7 +87,7 @@ TEST_CASE("a caller that waits for each tensor waits for nothing else") {
   }
 }
 
-TEST_CASE("full requests are answered by the ids that they get, or by their failure") {
+TEST_CASE("full requests are answered by their assignments or by their failures") {
   auto relay_node = made();
   const auto ask = [&](const std::string& name, std::chrono::nanoseconds current_time) {
     for (auto rank : {4, 5, 6})
@@ -110,7 +110,7 @@ TEST_CASE("full requests are answered by the ids that they get, or by their fail
   CHECK(!relay_node.due(1ms).empty());
 }
 
-TEST_CASE("what waits for others goes up after a while, and the rest of it as soon as it has come") {
+TEST_CASE("an incomplete id is sent after a delay, and the rest of it as soon as it is complete") {
   auto relay_node = made();
   relay_node.take(5, ids({7}), 1ms);
   relay_node.take(6, ids({7}), 2ms);
@@ -125,7 +125,7 @@ TEST_CASE("what waits for others goes up after a while, and the rest of it as so
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("equal full requests are one, different ones go up side by side") {
+TEST_CASE("equal full requests are sent as one, and different ones side by side") {
   auto relay_node = made();
   for (auto rank : {4, 6})
     relay_node.take(rank, in_full(full("a", 3)), 1ms);
@@ -139,7 +139,7 @@ TEST_CASE("equal full requests are one, different ones go up side by side") {
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("requests that differ only in whether they want a seat are one, that wants none") {
+TEST_CASE("requests that differ only in the fast path are sent as one without the fast path") {
   auto no_fast_path = full("a", 3);
   no_fast_path.no_fast_path = true;
   for (const bool first : {true, false}) {
@@ -154,13 +154,13 @@ TEST_CASE("requests that differ only in whether they want a seat are one, that w
   }
 }
 
-TEST_CASE("a full request that stays alone goes up after a shorter while") {
+TEST_CASE("an incomplete full request is sent after a shorter delay") {
   auto relay_node = made();
   relay_node.take(5, in_full(full("a", 4)), 1ms);
   for (auto rank : {4, 6})
     relay_node.take(rank, ids({7}), 1ms);
   CHECK(relay_node.due(3ms).full == std::vector<gathered_request>{{full("a", 4), {{5, 1}}}});
-  // The leader forgets the id, and has to know who waits under it.
+  // The leader forgets the id, and has to know which ranks wait under it.
   schedule plan;
   plan.forget = {7};
   relay_node.hear(plan);
@@ -168,7 +168,7 @@ TEST_CASE("a full request that stays alone goes up after a shorter while") {
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("who has joined is not waited for, until all have") {
+TEST_CASE("a member that has joined is not waited for until all have joined") {
   auto relay_node = made();
   requests join;
   join.join = true;
@@ -188,7 +188,7 @@ TEST_CASE("who has joined is not waited for, until all have") {
   CHECK(relay_node.due(2ms).empty());
 }
 
-TEST_CASE("what a member takes back goes up behind what it had asked for") {
+TEST_CASE("a member's withdrawal is sent after its requests") {
   auto relay_node = made();
   relay_node.take(5, ids({7}), 1ms);
   relay_node.take(6, in_full(full("a", 3)), 1ms);
@@ -200,7 +200,7 @@ TEST_CASE("what a member takes back goes up behind what it had asked for") {
   CHECK(up.full == std::vector<gathered_request>{{full("b", 3), {{5, 1}}}});
   back.full.clear();
   CHECK(up.apart == std::vector<said_apart>{{5, back}});
-  // It asks again, before the others have been turned away.
+  // The member requests the id again before the others have been refused.
   relay_node.take(5, ids({7}), 3ms);
   for (auto rank : {4, 6})
     relay_node.take(rank, ids({7}), 3ms);
@@ -208,7 +208,7 @@ TEST_CASE("what a member takes back goes up behind what it had asked for") {
   CHECK(relay_node.due(3ms).ids == std::vector<gathered_ids>{{{7}, {}}});
 }
 
-TEST_CASE("what comes with a round of the fast path that is left stays together") {
+TEST_CASE("requests that come with a left fast-path round are sent with it as one message") {
   auto relay_node = made();
   auto left = in_full(full("a", 3));
   left.left = {{7, 2}};
@@ -217,7 +217,7 @@ TEST_CASE("what comes with a round of the fast path that is left stays together"
   CHECK(!relay_node.wake_at());
 }
 
-TEST_CASE("a member's word that a process set failed goes up as its own") {
+TEST_CASE("a member's report that a process set failed is sent as its own message") {
   auto relay_node = made();
   requests fault;
   fault.faults = {{3, "it broke"}};
@@ -225,7 +225,7 @@ TEST_CASE("a member's word that a process set failed goes up as its own") {
   CHECK(relay_node.due(1ms).apart == std::vector<said_apart>{{5, fault}});
 }
 
-TEST_CASE("a relay speaks for those below it alone") {
+TEST_CASE("a relay accepts gathered requests only for ranks below their sender") {
   auto relay_node = made();
   CHECK(relay_node.take(8, below_8({7}, {{6, 1}}), 1ms));
   CHECK(relay_node.take(8, below_8({7}, {{8, 3}}), 1ms));
@@ -239,7 +239,7 @@ TEST_CASE("a relay speaks for those below it alone") {
 
 namespace {
 
-/// Of these, without 5.
+/// The ranks of the relay, without rank 5.
 const rank_runs all_but_5{{4, 1}, {6, 1}, {8, 2}};
 
 void others_ask(relay& relay_node, const requests& batch, const gathered& from_8,
@@ -257,7 +257,7 @@ gathered full_below_8(const request& request) {
 
 } // namespace
 
-TEST_CASE("a member that asks for an id again begins another round, and the one before goes up") {
+TEST_CASE("a member that requests an id again begins another round, and the old round is sent") {
   auto relay_node = made();
   relay_node.take(5, ids({7}), 1us);
   relay_node.take(5, ids({7}), 2us);
@@ -266,7 +266,7 @@ TEST_CASE("a member that asks for an id again begins another round, and the one 
   CHECK(relay_node.due(10ms).ids == std::vector<gathered_ids>{{{7}, {}}});
 }
 
-TEST_CASE("who has asked in the round before is waited for in the next") {
+TEST_CASE("a member that requested in the previous round is waited for in the next one") {
   auto relay_node = made();
   relay_node.take(4, ids({7}), 0us);
   relay_node.take(5, ids({7}), 0us);
@@ -279,7 +279,7 @@ TEST_CASE("who has asked in the round before is waited for in the next") {
   CHECK(relay_node.due(80ms).ids == std::vector<gathered_ids>{{{7}, {}}});
 }
 
-TEST_CASE("a member that asks in full again begins another round, and the one before goes up") {
+TEST_CASE("a member that requests in full again begins another round, and the old round is sent") {
   auto relay_node = made();
   relay_node.take(5, in_full(full("a", 3)), 1us);
   relay_node.take(5, in_full(full("a", 4)), 2us);
@@ -294,7 +294,7 @@ TEST_CASE("a member that asks in full again begins another round, and the one be
   CHECK(up[0].ranks.empty());
 }
 
-TEST_CASE("what a member takes back goes up before that, and nothing of others does") {
+TEST_CASE("a withdrawal sends the member's earlier requests first, and no requests of others") {
   auto relay_node = made();
   relay_node.take(5, in_full(full("a", 3)), 1us);
   relay_node.take(6, in_full(full("b", 3)), 1us);
@@ -309,12 +309,12 @@ TEST_CASE("what a member takes back goes up before that, and nothing of others d
   CHECK(up.apart[0].rank == 5);
   CHECK(up.apart[0].batch.withdraw == back.withdraw);
   CHECK(up.apart[0].batch.ids.empty());
-  // The others' share of the round goes up alone.
+  // The other members' part of the round is sent alone.
   others_ask(relay_node, ids({7}), below_8({7}), 10ms);
   CHECK(relay_node.due(10ms).ids == std::vector<gathered_ids>{{{7}, all_but_5}});
 }
 
-TEST_CASE("nobody waits for a member that has joined, and what others wait for is held on") {
+TEST_CASE("a member that has joined is not waited for, and incomplete requests of others are held") {
   auto relay_node = made();
   others_ask(relay_node, ids({7}), below_8({7}), 1us);
   others_ask(relay_node, in_full(full("a", 3)), full_below_8(full("a", 3)), 1us);
@@ -333,26 +333,26 @@ TEST_CASE("nobody waits for a member that has joined, and what others wait for i
   CHECK(up.apart[0].batch.join);
 }
 
-TEST_CASE("a rank above all that are below is none of them") {
+TEST_CASE("a rank above all ranks of the relay is refused") {
   relay_rules rules;
   rules.ranks = {4, 5, 6, 7};
-  rules.ranks.pop_back(); // what lies behind the last must not be looked at
+  rules.ranks.pop_back(); // the memory after the last rank must not be read
   relay relay_node(std::move(rules));
   CHECK(relay_node.take(7, ids({1}), 1us));
   CHECK(relay_node.take(5, ids({1}), 1us).text == "");
   CHECK(relay_node.take(3, ids({1}), 1us));
 }
 
-TEST_CASE("of 8192 rows all are kept; of more, those in which nothing is held are forgotten") {
+TEST_CASE("up to 8192 rows are kept; beyond that, rows that hold no request are forgotten") {
   const auto goes_up_without_4 = [](std::uint32_t earlier) {
     auto relay_node = made();
     std::vector<std::uint32_t> all(earlier);
     std::iota(all.begin(), all.end(), 1u);
     relay_node.take(4, ids(all), 1ms);
-    relay_node.due(100ms); // they have waited long enough, and go up for rank 4
+    relay_node.due(100ms); // the requests have waited long enough, and are sent for rank 4
     relay_node.take(4, ids({20'000}), 100ms);
     relay_node.due(101ms);
-    // What is held is not forgotten.
+    // A row that holds requests is not forgotten.
     relay_node.take(5, ids({20'000}), 101ms);
     relay_node.take(6, ids({20'000}), 101ms);
     CHECK(!relay_node.take(8, below_8({20'000}), 101ms));

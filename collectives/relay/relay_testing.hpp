@@ -1,4 +1,4 @@
-// Helpers for tests of relays: one relay, and the messages of the members below it.
+// Helpers for tests of relays: a relay, and the messages of the members below it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -13,7 +13,8 @@
 
 namespace farandole::testing {
 
-// The relay on rank 4: it has ranks 4, 5 and 6 on its host, and below it the relay on rank 8 for ranks 8 and 9.
+// The relay on rank 4: it has ranks 4, 5 and 6 on its host, and below it the relay on rank 8 for ranks 8 and
+// 9.
 inline relay made() {
   relay_rules rules;
   rules.ranks = {4, 5, 6, 8, 9};
@@ -28,9 +29,9 @@ inline request full(const std::string& name, std::int64_t extent) {
   return result;
 }
 
-inline requests ids(std::vector<std::uint32_t> which) {
+inline requests ids(std::vector<std::uint32_t> id_list) {
   requests result;
-  result.ids = std::move(which);
+  result.ids = std::move(id_list);
   return result;
 }
 
@@ -40,9 +41,9 @@ inline requests in_full(const request& request) {
   return result;
 }
 
-inline gathered below_8(std::vector<std::uint32_t> which, rank_runs ranks = {}) {
+inline gathered below_8(std::vector<std::uint32_t> id_list, rank_runs ranks = {}) {
   gathered result;
-  result.ids = {{std::move(which), std::move(ranks)}};
+  result.ids = {{std::move(id_list), std::move(ranks)}};
   return result;
 }
 

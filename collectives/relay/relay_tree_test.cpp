@@ -9,7 +9,7 @@ using namespace farandole;
 
 namespace {
 
-// `hosts` hosts of `each` ranks, one after the other or dealt out in turn.
+// A job of `hosts` hosts with `number` ranks each, one host after the other, or dealt out in turn.
 struct job {
   job(std::int32_t hosts, std::int32_t number, bool dealt = false) {
     for (std::int32_t host = 0; host < hosts; ++host)
@@ -21,7 +21,7 @@ struct job {
   std::vector<std::string_view> of_rank;
 };
 
-// Whether every rank but 0 hangs below rank 0, once, and all questions agree on where.
+// Checks that every rank but 0 is below rank 0 exactly once, and that all queries agree on its place.
 void check_whole(const relay_tree& tree) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(tree.members()));
   std::iota(all.begin(), all.end(), 0);
@@ -52,7 +52,7 @@ TEST_CASE("small jobs and jobs on one host have no relays") {
   CHECK(relay_tree(1).children(0).empty());
 }
 
-TEST_CASE("the members of a host speak with its first rank, on the leader's host with the second") {
+TEST_CASE("the first rank of a host relays for it, and the second rank on the leader's host") {
   const relay_tree tree(job(3, 4, true).of_rank, {12, 16});
   CHECK(tree.relays());
   check_whole(tree);
@@ -68,7 +68,7 @@ TEST_CASE("the members of a host speak with its first rank, on the leader's host
   CHECK(!tree.below(0, 12));
 }
 
-TEST_CASE("a leader with one neighbour listens to that, and to the relays") {
+TEST_CASE("a leader with one other rank on its host has that rank and the relays as children") {
   const relay_tree tree(job(3, 2).of_rank, {1, 16});
   check_whole(tree);
   const auto below = tree.children(0);
@@ -76,7 +76,7 @@ TEST_CASE("a leader with one neighbour listens to that, and to the relays") {
   CHECK(tree.children(1).empty());
 }
 
-TEST_CASE("nobody listens to more than 16 hosts besides its own, at any size") {
+TEST_CASE("no rank has more than 16 hosts besides its own below it, in a job of any size") {
   for (const std::int32_t hosts : {2, 17, 18, 100, 512, 1000}) {
     INFO(hosts << " hosts");
     const relay_tree tree(job(hosts, 8).of_rank, {1, 16});
@@ -90,7 +90,7 @@ TEST_CASE("nobody listens to more than 16 hosts besides its own, at any size") {
       deepest = std::max(deepest, depth);
     }
     CHECK(deepest <= 4);
-    // A subtree is a run of ranks.
+    // The ranks of a subtree are contiguous.
     for (auto child : tree.children(0)) {
       const auto ranks = tree.subtree(child);
       REQUIRE(ranks.back() - ranks.front() + 1 == static_cast<std::int32_t>(ranks.size()));

@@ -87,12 +87,12 @@ struct adasum_recipe {
                              : dtype == dtype::float32 ? 1e-5
                              : dtype == dtype::float16 ? 6e-3
                                                        : 5e-2;
-    std::vector<std::vector<bytes>> brought;
+    std::vector<std::vector<bytes>> inputs_by_rank;
     for (std::uint32_t rank = 0; rank < members; ++rank)
-      brought.push_back(inputs(static_cast<std::int32_t>(rank)));
+      inputs_by_rank.push_back(inputs(static_cast<std::int32_t>(rank)));
     for (std::size_t part = 0; part < counts.size(); ++part) {
       std::vector<std::vector<double>> vectors;
-      for (const auto& by_member : brought)
+      for (const auto& by_member : inputs_by_rank)
         vectors.push_back(numbers_of(dtype, by_member[part]));
       while (vectors.size() > 1) {
         std::vector<std::vector<double>> next;
@@ -131,8 +131,8 @@ struct adasum_host {
                                       std::int32_t joined = -1) {
     std::vector<std::vector<bytes>> outputs(members);
     std::vector<error> errors(members);
-    std::vector<std::vector<bytes>> left(
-        members); // the inputs afterwards: Catch's assertions are for one thread
+    std::vector<std::vector<bytes>> inputs_after(
+        members); // the inputs after the run: Catch's assertions must run in one thread
     together(members, [&](std::uint32_t rank) {
       auto inputs = recipe.inputs(static_cast<std::int32_t>(rank));
       outputs[rank] = inputs;
@@ -141,12 +141,12 @@ struct adasum_host {
         for (auto& part : bundle.parts)
           part = {nullptr, nullptr, part.input_bytes, {}};
       errors[rank] = paths[rank]->run(bundle, {abort, far(), "test deadline"}).error;
-      left[rank] = std::move(inputs);
+      inputs_after[rank] = std::move(inputs);
     });
     for (std::uint32_t rank = 0; rank < members; ++rank) {
       REQUIRE(errors[rank].text == "");
       if (!in_place)
-        CHECK(left[rank] == recipe.inputs(static_cast<std::int32_t>(rank)));
+        CHECK(inputs_after[rank] == recipe.inputs(static_cast<std::int32_t>(rank)));
     }
     return outputs;
   }
@@ -157,7 +157,8 @@ struct adasum_host {
   abort_token abort;
 };
 
-/// Bundles of every kind: nothing, less than one element a member, odd sizes, many, more than a slot holds.
+/// Element counts of the parts of various bundles: no elements, fewer elements than members, odd sizes, many
+/// parts, and more bytes than a slot holds.
 inline const std::vector<std::vector<std::size_t>> adasum_counts = {
     {0}, {1}, {3}, {1001}, {20'011}, {1, 0, 3, 1024, 2, 5001, 0, 5}, std::vector<std::size_t>(300, 17)};
 

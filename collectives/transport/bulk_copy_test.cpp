@@ -7,7 +7,7 @@
 
 using namespace farandole;
 
-TEST_CASE("a bulk copy moves every byte of any length, from any place to any place, and no other") {
+TEST_CASE("a bulk copy copies exactly the requested bytes for every length and alignment") {
   std::mt19937 random(11);
   std::vector<std::byte> source(70'000);
   for (auto& data : source)

@@ -1,4 +1,4 @@
-// Bundles of bytes for tests of how operations fail: no test looks at the result.
+// Bundles for tests of failing operations. These tests do not check the result.
 #pragma once
 
 #include "collectives/transport/path.hpp"

@@ -124,7 +124,7 @@ public:
 private:
   [[noreturn]] static void live(const set_view& set, int control, const path_options& options,
                                 const body& act) {
-    ::signal(SIGPIPE, SIG_IGN); // as a lane does
+    ::signal(SIGPIPE, SIG_IGN); // as the lane of a process set does
     forked_member self{set, control};
     std::string answer = self.join(options);
     if (answer.empty())

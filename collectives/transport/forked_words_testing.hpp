@@ -1,4 +1,4 @@
-// Strings between a test and its forked members, each with its length in front.
+// Sends strings between a test and its forked members, each preceded by its length.
 #pragma once
 
 #include <sys/socket.h>

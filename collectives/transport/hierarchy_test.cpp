@@ -6,7 +6,7 @@
 
 using namespace farandole;
 
-TEST_CASE("hosts are ordered by their first rank, and a member knows its place and its cross-host group") {
+TEST_CASE("hierarchy::of orders hosts by their first rank and gives a member's place and cross-host group") {
   const std::vector<std::string> hosts = {"b", "a", "b", "a", "c", "c", "b"};
   const auto made = hierarchy::of(hosts, 3);
   CHECK(made.hosts == std::vector<std::vector<std::int32_t>>{{0, 2, 6}, {1, 3}, {4, 5}});
@@ -18,7 +18,7 @@ TEST_CASE("hosts are ordered by their first rank, and a member knows its place a
   CHECK_FALSE(hierarchy::of(hosts, 6).in_cross_host_group());
 }
 
-TEST_CASE("ranks and hosts fit together for halving and doubling where hosts are made of bits of the rank") {
+TEST_CASE("splits_by_bits holds only for layouts in which bits of the rank select the host") {
   const auto splits = [](const std::vector<std::string>& hosts) {
     return hierarchy::of(hosts, 0).splits_by_bits();
   };
@@ -33,7 +33,7 @@ TEST_CASE("ranks and hosts fit together for halving and doubling where hosts are
   CHECK_FALSE(splits({"a", "b", "c", "c"}));
 }
 
-TEST_CASE("shares cover a stream once, in order, and only the last piece is not full") {
+TEST_CASE("the shares of a plan cover the stream once and in order, and only the last piece may be partial") {
   const std::size_t bytes = GENERATE(0u, 1u, 4096u, 4097u, 100'000u, 1'048'576u, 5'000'001u);
   const std::size_t cross_host_groups = GENERATE(1u, 2u, 3u, 8u);
   CAPTURE(bytes, cross_host_groups);

@@ -50,7 +50,7 @@ error refusal(const std::string& forced) {
                                            "; unset it to let Farandole choose"};
   return {error_kind::unimplemented,
           "FARANDOLE_CPU_PATH=" + forced +
-              " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use " + forcible_paths()};
+              " (or HOROVOD_CPU_OPERATIONS) names a path that this build does not have; use " + forcible_paths()};
 }
 
 } // namespace
@@ -79,7 +79,7 @@ bool needs(const path_routes& routes, const path_row& row) {
 
 std::string path_report(std::span<const std::string_view> absent) {
   const auto rows = path_table();
-  constexpr std::size_t first_cross_host_group = 15;
+  constexpr std::size_t name_width = 15;
   const auto padded = [](std::string_view text, std::size_t width) {
     std::string cell(text);
     cell.resize(std::max(width, cell.size()), ' ');
@@ -88,14 +88,14 @@ std::string path_report(std::span<const std::string_view> absent) {
   const auto is_absent = [&](const path_row& row) {
     return std::find(absent.begin(), absent.end(), row.name) != absent.end();
   };
-  std::string text = "    " + padded("", first_cross_host_group), reasons;
+  std::string text = "    " + padded("", name_width), reasons;
   for (const auto& row : rows)
     text += "  " + std::string(row.name);
   text += "\n";
   for (const auto& asked : operation_table) {
     if (asked.id == operation::join)
       continue;
-    std::string line = "    " + padded(asked.name, first_cross_host_group);
+    std::string line = "    " + padded(asked.name, name_width);
     for (const auto& row : rows) {
       const bool possible = row.moves(asked.id) && !is_absent(row);
       line += "  " + padded(possible ? "[X]" : "[ ]", row.name.size());

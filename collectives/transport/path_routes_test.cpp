@@ -17,7 +17,7 @@ std::string_view route_of(operation asked, const set_facts& set, const path_wish
 
 } // namespace
 
-TEST_CASE("the set decides between solo, local and tcp") {
+TEST_CASE("the numbers of members and hosts select solo, local or tcp") {
   CHECK(route_of(operation::allreduce, {1, 1}, {}) == "solo");
   CHECK(route_of(operation::alltoall, {1, 1}, {"ucx", true, true}) == "solo");
   CHECK(route_of(operation::allreduce, {4, 1}, {"auto", true, true}) == "local");
@@ -26,8 +26,7 @@ TEST_CASE("the set decides between solo, local and tcp") {
   CHECK(route_of(operation::allreduce, {4, 2}, {}) == "tcp");
 }
 
-TEST_CASE(
-    "the hierarchical settings choose that path for their operation, where a host has several members") {
+TEST_CASE("a hierarchical setting selects that path for its operation if a host has several members") {
   const path_wishes allreduce{"auto", true, false}, allgather{"auto", false, true};
   CHECK(route_of(operation::allreduce, {4, 2}, allreduce) == "hierarchical");
   CHECK(route_of(operation::allgather, {4, 2}, allreduce) == "tcp");
@@ -38,7 +37,7 @@ TEST_CASE(
   CHECK(route_of(operation::allreduce, {4, 2}, {"ucx", true, true}) == "ucx");
 }
 
-TEST_CASE("what levels leave of an allreduce has a path, though a library has all other operations") {
+TEST_CASE("the hierarchical path keeps its rest path even if a plugin moves all other operations") {
   path_wishes wishes{"plugin", true, false};
   wishes.library_moves.fill(true);
   wishes.library_moves[static_cast<std::size_t>(operation::allreduce)] = false;
@@ -50,7 +49,7 @@ TEST_CASE("what levels leave of an allreduce has a path, though a library has al
     CHECK_FALSE(needs(*routes, *find_path(name)));
 }
 
-TEST_CASE("a torus is levels of equal hosts") {
+TEST_CASE("the torus setting selects the hierarchical path only if all hosts have equally many members") {
   path_wishes torus;
   torus.torus_allreduce = true;
   CHECK(route_of(operation::allreduce, {4, 2, true}, torus) == "hierarchical");
@@ -59,7 +58,8 @@ TEST_CASE("a torus is levels of equal hosts") {
   CHECK(route_of(operation::allreduce, {4, 1, true}, torus) == "local");
 }
 
-TEST_CASE("a path that must be asked for by name moves everything of a set with others in it, or nothing") {
+TEST_CASE(
+    "a path that must be requested by name moves all operations of a set with several members, or none") {
   for (const char* name : {"ucx", "gloo", "mpi"})
     for (const set_facts set : {set_facts{1, 1}, set_facts{4, 1}, set_facts{4, 2}, set_facts{4, 4}}) {
       const auto forced = routes_for(set, {name, true, true}), free = routes_for(set, {"auto", true, true});
@@ -78,14 +78,14 @@ TEST_CASE("a forced path that cannot serve the set is refused with the reason") 
   const auto pigeons = routes_for({4, 2}, {"pigeons", false, false});
   REQUIRE_FALSE(pigeons);
   CHECK_THAT(pigeons.error().text,
-             Catch::Contains("asks for what is not in this build; use auto, local, tcp, ucx, ") &&
+             Catch::Contains("names a path that this build does not have; use auto, local, tcp, ucx, ") &&
                  Catch::EndsWith(" or " + std::string(path_table().back().name)));
   const auto levels = routes_for({4, 2}, {"hierarchical", true, true});
   REQUIRE_FALSE(levels);
   CHECK_THAT(levels.error().text, Catch::Contains("needs several hosts, one of them with several members"));
 }
 
-TEST_CASE("the report marks what each path moves and says why it does not move the rest") {
+TEST_CASE("the report lists the operations of each path and gives the reason for each missing one") {
   const auto report = path_report();
   for (const auto& row : operation_table)
     CHECK((report.find("    " + std::string(row.name) + " ") != std::string::npos) ==

@@ -20,7 +20,7 @@ bytes counted(std::size_t length, int first) {
 
 } // namespace
 
-TEST_CASE("a range inside one part is found, one across parts is packed and unpacked") {
+TEST_CASE("a range inside one part is addressed directly, and a range across parts is packed and unpacked") {
   bytes first = counted(10, 1), second = counted(5, 21);
   tensor_stream row;
   row.append(first.size(), first.data());
@@ -44,7 +44,7 @@ TEST_CASE("a range inside one part is found, one across parts is packed and unpa
   CHECK(second[2] == std::byte{23});
 }
 
-TEST_CASE("a cut is told piece by piece, and empty tensors have none") {
+TEST_CASE("for_each visits a range piece by piece and skips empty tensors") {
   const bytes memory(10);
   tensor_stream row;
   row.append(0);

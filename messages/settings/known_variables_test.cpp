@@ -58,7 +58,8 @@ TEST_CASE("a variable with the other prefix is recognised", "[known variables]")
   CHECK(warning_of({"HOROVOD_FAST_PATH"}).find("did you mean FARANDOLE_FAST_PATH?") != std::string::npos);
 }
 
-TEST_CASE("every setting's variable and those that others read are known", "[known variables]") {
+TEST_CASE("every setting's variable, and variables that other programs read, are known",
+          "[known variables]") {
   for (const auto& row : setting_table())
     CHECK(is_known_variable(row.environment));
   CHECK(warning_of({"HOROVOD_WITH_PYTORCH", "HOROVOD_WITHOUT_MPI", "HOROVOD_GPU_OPERATIONS",
@@ -67,7 +68,7 @@ TEST_CASE("every setting's variable and those that others read are known", "[kno
             .empty());
 }
 
-TEST_CASE("what Kubernetes says of a service is no mistake, and a port without a service is one",
+TEST_CASE("variables that Kubernetes sets for a service are known, and a port without a service is not",
           "[known variables]") {
   CHECK(warning_of({"HOROVOD_MASTER_SERVICE_HOST", "HOROVOD_MASTER_SERVICE_PORT", "HOROVOD_MASTER_PORT",
                     "HOROVOD_MASTER_PORT_22_TCP_ADDR"})
@@ -100,11 +101,10 @@ TEST_CASE("every variable that the sources read is known", "[known variables]") 
   CHECK(read.contains("FARANDOLE_TEST_FAULT"));
 }
 
-// Whoever makes a setting work has to take the mark away, and a setting that nothing reads has to get it.
-TEST_CASE("the table says of exactly those settings that they have no effect which nothing reads",
-          "[known variables]") {
+// A change that makes a setting work removes the mark, and a setting that is no longer read gets it.
+TEST_CASE("exactly the settings that no source reads are marked as without effect", "[known variables]") {
   std::string everything;
-  std::map<std::string, std::string> names; // enumerator by variable
+  std::map<std::string, std::string> names; // the enumerator of each variable
   for (const auto& [path, text] : sources()) {
     const bool of_table = path.find("/settings/rows/") != std::string::npos;
     if (of_table) {
@@ -113,7 +113,7 @@ TEST_CASE("the table says of exactly those settings that they have no effect whi
         names[(*found)[2].str()] = (*found)[1].str();
     } else if (!path.ends_with("/worker_environment.cpp") && !path.ends_with("/command_line.cpp") &&
                !path.ends_with("/settings_page.cpp") && !path.ends_with("/basics.py")) {
-      everything += text; // the exceptions hand settings on, or only look at how they were written
+      everything += text; // the excepted files pass settings on, or only look at how they were written
     }
   }
   REQUIRE(names.size() == setting_table().size());

@@ -37,7 +37,7 @@ struct section {
 
 constexpr std::array sections = {
     section{setting::rank, "How members find each other"},
-    section{setting::fusion_threshold, "What the whole job shares"},
+    section{setting::fusion_threshold, "Settings of the whole job"},
     section{setting::start_timeout, "Deadlines"},
     section{setting::stall_check_disable, "Watching"},
     section{setting::controller, "How a job is launched and which libraries it may use"},
@@ -97,7 +97,7 @@ std::string settings_page() {
     for (const auto& section : sections)
       if (section.first == row.id)
         page += "\n## " + std::string(section.title) +
-                "\n\n| setting | environment | flag, YAML key | default | values | what it does |\n"
+                "\n\n| setting | environment | flag, YAML key | default | values | description |\n"
                 "| --- | --- | --- | --- | --- | --- |\n";
     page += line_of(row, defaults);
   }

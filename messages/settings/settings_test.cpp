@@ -37,8 +37,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 } // namespace
 
-TEST_CASE("every row stands at its id, can be found by unique names and has a default in its range",
-          "[settings]") {
+TEST_CASE("every row stands at its id, has unique names and has a default in its range", "[settings]") {
   std::set<std::string_view> names;
   for (const auto& row : setting_table()) {
     CHECK(&row_of(row.id) == &row);
@@ -69,7 +68,7 @@ TEST_CASE("flag beats file beats environment beats default, and the source is re
   CHECK(loaded(sources).integer(setting::cache_capacity) == 3);
 }
 
-TEST_CASE("a switch in the environment is on for positive numbers and for words that say so", "[settings]") {
+TEST_CASE("a switch in the environment is on for positive numbers and for words that mean on", "[settings]") {
   const std::pair<const char*, bool> cases[] = {
       {"1", true},   {"2.5", true}, {"true", true},   {"Yes", true}, {"ON", true},   {"0", false},
       {"-1", false}, {"", false},   {"False", false}, {"no", false}, {"off", false}, {" 1 ", true}};
@@ -82,13 +81,13 @@ TEST_CASE("a switch in the environment is on for positive numbers and for words 
   }
 }
 
-TEST_CASE("where any number but zero is on, a negative one is", "[settings]") {
+TEST_CASE("a switch for which any number but zero means on is on for a negative one", "[settings]") {
   CHECK(loaded({environment_of({{"HOROVOD_CCL_CACHE", "-1"}}), {}, {}}).flag(setting::ccl_cache));
   CHECK_FALSE(
       loaded({environment_of({{"HOROVOD_BATCH_D2D_MEMCOPIES", "0"}}), {}, {}}).flag(setting::batch_copies));
 }
 
-TEST_CASE("garbage in the environment leaves the default and one warning that names variable and value",
+TEST_CASE("garbage in the environment leaves the default and one warning with variable and value",
           "[settings]") {
   for (const auto& [name, text] :
        {std::pair{"HOROVOD_AUTOTUNE", "maybe"}, std::pair{"HOROVOD_CACHE_CAPACITY", "lots"},
@@ -113,7 +112,7 @@ TEST_CASE("a value out of range is refused with the setting's name, the value an
   CHECK(contains(refusal({{}, {}, {{"--autotune-gaussian-process-noise", "1.5"}}}), "0 to 1"));
 }
 
-TEST_CASE("the range is told in the unit of what was typed", "[settings]") {
+TEST_CASE("the range is given in the unit of the typed value", "[settings]") {
   const auto text = refusal({{}, {}, {{"--fusion-threshold-mb", "-1"}}});
   CHECK(text == "fusion threshold (--fusion-threshold-mb) = '-1' is out of range: 0 to 1048576");
 }
@@ -123,14 +122,14 @@ TEST_CASE("a flag or a value in the file that does not parse is refused", "[sett
   CHECK(contains(refusal({{}, {{"params.cache_capacity", "many"}}, {}}), "params.cache_capacity"));
 }
 
-TEST_CASE("a key of the file that no row has is named in a warning and nothing else happens", "[settings]") {
+TEST_CASE("an unknown key in the file is named in a warning and changes nothing", "[settings]") {
   const auto values = loaded({{}, {{"params.fusion_treshold_mb", "3"}}, {}});
   REQUIRE(values.warnings().size() == 1);
   CHECK(values.warnings()[0] == "config file: there is no setting 'params.fusion_treshold_mb'; did you mean "
                                 "'params.fusion_threshold_mb'?");
 }
 
-TEST_CASE("flags and file count in their own unit", "[settings]") {
+TEST_CASE("flags and file have their own units", "[settings]") {
   CHECK(loaded({{}, {}, {{"--fusion-threshold-mb", "32"}}}).integer(setting::fusion_threshold) == 33554432);
   CHECK(loaded({{}, {{"params.fusion_threshold_mb", "0"}}, {}}).integer(setting::fusion_threshold) == 0);
   CHECK(loaded({{}, {}, {{"--cycle-time-ms", "2.5"}}}).duration(setting::cycle_time) == 2500us);
@@ -138,7 +137,7 @@ TEST_CASE("flags and file count in their own unit", "[settings]") {
             .duration(setting::start_timeout) == 250ms);
 }
 
-TEST_CASE("negated keys and off-switches turn their switch around", "[settings]") {
+TEST_CASE("negated keys and off-switches invert their switch", "[settings]") {
   CHECK_FALSE(loaded({{}, {{"stall_check.enabled", "true"}}, {}}).flag(setting::stall_check_disable));
   CHECK(loaded({{}, {{"stall_check.enabled", "0"}}, {}}).flag(setting::stall_check_disable));
   CHECK(loaded({{}, {{"logging.with_timestamp", "no"}}, {}}).flag(setting::log_hide_time));
@@ -147,7 +146,7 @@ TEST_CASE("negated keys and off-switches turn their switch around", "[settings]"
   CHECK(values.source(setting::autotune) == setting_source::flag);
 }
 
-TEST_CASE("named values are taken in any case and others are refused", "[settings]") {
+TEST_CASE("named values are accepted in any case, and unknown ones are refused", "[settings]") {
   CHECK(
       loaded({environment_of({{"HOROVOD_CPU_OPERATIONS", "GLOO"}}), {}, {}}).text(setting::cpu_operations) ==
       "gloo");
@@ -166,7 +165,7 @@ TEST_CASE("a citation names the setting, its variable and its value with the uni
   CHECK(settings::built_in().shown(setting::fast_path) == "on");
 }
 
-TEST_CASE("assigning what cannot be leaves the old value", "[settings]") {
+TEST_CASE("assigning an invalid value leaves the old value", "[settings]") {
   auto values = settings::built_in();
   CHECK(values.assign(setting::segment_slots, "1", setting_source::flag));
   CHECK(values.integer(setting::segment_slots) == 4);
@@ -175,7 +174,7 @@ TEST_CASE("assigning what cannot be leaves the old value", "[settings]") {
   CHECK(values.integer(setting::segment_slots) == 8);
 }
 
-TEST_CASE("what is plain can be assigned again and means the same", "[settings]") {
+TEST_CASE("a plain value can be assigned again and means the same", "[settings]") {
   auto values = loaded({{}, {}, {{"--cycle-time-ms", "0.125"}, {"--fusion-threshold-mb", "7"}}});
   auto copy = settings::built_in();
   for (const auto& row : setting_table()) {
@@ -184,7 +183,7 @@ TEST_CASE("what is plain can be assigned again and means the same", "[settings]"
   }
 }
 
-TEST_CASE("settings that nothing reads are named as they were given, and switches that are off are not",
+TEST_CASE("settings without effect are named as they were given, except switches that are off",
           "[settings]") {
   const auto values = loaded({environment_of({{"HOROVOD_TIMELINE", "t.json"},
                                               {"HOROVOD_AUTOTUNE", "0"},
@@ -209,7 +208,7 @@ TEST_CASE("one line names all settings without effect", "[settings]") {
   CHECK(no_effect_warning(names{"--a", "B", "c"}) == "--a, B and c have no effect in this build");
 }
 
-TEST_CASE("job-wide values of the rendezvous win, and a line tells of each that was chosen differently here",
+TEST_CASE("job-wide values of the rendezvous win, with a line for each that a member had set differently",
           "[settings]") {
   auto rendezvous =
       loaded({environment_of({{"HOROVOD_CACHE_CAPACITY", "7"}, {"FARANDOLE_FAST_PATH", "0"}}), {}, {}});
@@ -232,7 +231,7 @@ TEST_CASE("a job-wide value that is unknown or out of range is ignored with a li
   CHECK(member.integer(setting::segment_slots) == 4);
 }
 
-TEST_CASE("nobody else can have this process load a library", "[settings]") {
+TEST_CASE("the rendezvous cannot make a member load a library", "[settings]") {
   auto member = settings::built_in();
   const std::vector<std::pair<std::string, std::string>> values = {{"path library", "/tmp/theirs.so"}};
   const auto lines = member.override_with(values);
@@ -244,7 +243,7 @@ TEST_CASE("nobody else can have this process load a library", "[settings]") {
     CHECK(name != "path library");
 }
 
-TEST_CASE("the page has a line for every row", "[settings]") {
+TEST_CASE("the settings page has a line for every row", "[settings]") {
   const auto page = settings_page();
   for (const auto& row : setting_table())
     CHECK(contains(page, "| `" + std::string(row.environment) + "` |"));

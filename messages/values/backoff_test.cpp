@@ -5,7 +5,7 @@
 using namespace farandole;
 using namespace std::chrono_literals;
 
-TEST_CASE("each wait is twice as long as the one before it, up to the longest") {
+TEST_CASE("each wait is twice as long as the previous one, up to the longest") {
   constexpr backoff waits{50ms, 1s};
   CHECK(waits.before_try(0) == 50ms);
   CHECK(waits.before_try(1) == 100ms);
@@ -14,7 +14,7 @@ TEST_CASE("each wait is twice as long as the one before it, up to the longest") 
     CHECK(waits.before_try(number) == 1s);
 }
 
-TEST_CASE("chance makes a wait longer, never shorter, and never twice as long") {
+TEST_CASE("the random part makes a wait longer, but less than twice as long") {
   constexpr backoff waits{50ms, 1s};
   CHECK(waits.before_try(0, 0.5) == 75ms);
   CHECK(waits.before_try(9, 0.5) == 1500ms);

@@ -17,7 +17,7 @@ TEST_CASE("the edit distance counts insertions, deletions, replacements and swap
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
-TEST_CASE("a mistyped name is answered by the nearest known one, an unlike name by none", "[nearest name]") {
+TEST_CASE("a mistyped name gets the nearest known one, and an unlike name gets none", "[nearest name]") {
   constexpr std::string_view names[] = {"--hosts", "--hostfile", "--fusion-threshold-mb", "--verbose"};
   CHECK(nearest_name("--host", names) == "--hosts");
   CHECK(nearest_name("--fusion-treshold", names) == "--fusion-threshold-mb");

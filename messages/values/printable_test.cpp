@@ -4,14 +4,14 @@
 
 using namespace farandole;
 
-TEST_CASE("what is printable stays as it is, in any script", "[printable]") {
+TEST_CASE("printable text stays unchanged, in any script", "[printable]") {
   for (const std::string text : {"", "layer.0/weight:0", "größe", "重み", "🙂", "a\\n"}) {
     CHECK(printable_name(text) == text);
     CHECK(printable(text) == text);
   }
 }
 
-TEST_CASE("control characters are written out", "[printable]") {
+TEST_CASE("control characters are escaped", "[printable]") {
   CHECK(printable_name("a\x1b[2Jb") == "a\\x1b[2Jb");
   CHECK(printable_name("a\rb\nc\td") == "a\\rb\\nc\\td");
   CHECK(printable_name(std::string("a\0b", 3)) == "a\\x00b");
@@ -23,11 +23,11 @@ TEST_CASE("control characters are written out", "[printable]") {
   CHECK(printable_name("\xe2\x80\xa8") == "\\u2028");
 }
 
-TEST_CASE("a text keeps its lines, and nothing else that controls", "[printable]") {
+TEST_CASE("a text keeps its newlines and tabs, and other control characters are escaped", "[printable]") {
   CHECK(printable("ranks:\n\t0: [a\x1b]") == "ranks:\n\t0: [a\\x1b]");
 }
 
-TEST_CASE("bytes that are no UTF-8 are written out one by one", "[printable]") {
+TEST_CASE("bytes that are not UTF-8 are escaped one by one", "[printable]") {
   CHECK(printable_name("a\x9b"
                        "b") == "a\\x9bb");
   CHECK(printable_name("\xc3") == "\\xc3");

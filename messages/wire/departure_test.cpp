@@ -7,7 +7,7 @@
 
 using namespace farandole;
 
-TEST_CASE("of a text with several lines the first is kept, printable and within the limit") {
+TEST_CASE("the first line of a text is kept, printable and within the limit") {
   CHECK(printable_line("KeyError: 'a'\nsecond") == "KeyError: 'a'");
   CHECK(printable_line("bell\aand\x1b[31m") == "bell?and?[31m");
   CHECK(printable_line("").empty());
@@ -15,7 +15,7 @@ TEST_CASE("of a text with several lines the first is kept, printable and within 
   CHECK(printable_line("ab\xc3\xa9", 3) == "ab"); // no character is cut apart
 }
 
-TEST_CASE("a departure that is too long, not printable or of no known kind is refused") {
+TEST_CASE("a departure that is too long, not printable or of unknown kind is refused") {
   const auto received = [](departure manner) {
     requests value;
     value.leaves = std::move(manner);
@@ -27,7 +27,7 @@ TEST_CASE("a departure that is too long, not printable or of no known kind is re
   CHECK_FALSE(received({static_cast<departure_kind>(departure_kind_count), "", 1}));
 }
 
-TEST_CASE("an exit code travels with the departure, and stands in its text") {
+TEST_CASE("an exit code is sent with the departure, and is part of its text") {
   requests value;
   value.leaves = departure{departure_kind::exited, "", 4, 5};
   const auto received = decode_requests(encode(address{1, 0, 1}, value));
@@ -37,7 +37,7 @@ TEST_CASE("an exit code travels with the departure, and stands in its text") {
   CHECK(departure{departure_kind::exited, "no data", 4, 1}.text() == "exited with code 1 (no data)");
 }
 
-TEST_CASE("a schedule names who left only where it ends, and only a member") {
+TEST_CASE("a schedule names a departed member only at the end, and only a valid rank") {
   const auto received = [](bool end, std::int32_t rank) {
     schedule value;
     value.end = end;

@@ -13,7 +13,7 @@ constexpr address somewhere{2, 0, 1};
 
 } // namespace
 
-TEST_CASE("what is said of members that leave by plan arrives as it was sent") {
+TEST_CASE("messages about planned departures arrive as they were sent") {
   const auto wish = decode_leaving(travelled(encode(somewhere, leaving{7, 4})));
   REQUIRE(wish);
   CHECK(*wish == leaving{7, 4});
@@ -27,7 +27,7 @@ TEST_CASE("what is said of members that leave by plan arrives as it was sent") {
   CHECK(*told == answer);
 }
 
-TEST_CASE("of a drain in another wire version only the version is believed") {
+TEST_CASE("a drain in another wire version is read no further than the version") {
   drain asked;
   asked.wire_version = wire_version + 1;
   asked.ranks = {-4};

@@ -22,7 +22,7 @@ envelope small_message() {
 
 } // namespace
 
-TEST_CASE("a message reads the same after its bytes have travelled") {
+TEST_CASE("a message reads the same after it was parsed from its bytes") {
   auto sent = small_message();
   auto received = envelope::parse(sent.bytes());
   REQUIRE(received);
@@ -33,7 +33,7 @@ TEST_CASE("a message reads the same after its bytes have travelled") {
   CHECK(bytes_of(*received) == bytes_of(sent));
 }
 
-TEST_CASE("a message that outgrows what is kept for building arrives whole") {
+TEST_CASE("a message larger than the build buffer arrives whole") {
   std::string text(std::size_t{1} << 20, 'x');
   auto sent = envelope::write([&](wire::Envelope::Builder root) {
     auto list = root.initBody().initRequests().initWithdraw(3);
@@ -48,8 +48,7 @@ TEST_CASE("a message that outgrows what is kept for building arrives whole") {
     CHECK(std::string{entry.cStr()} == text);
 }
 
-TEST_CASE(
-    "a message takes the bytes that it needs, whatever was built before it or is being built around it") {
+TEST_CASE("a message's size does not depend on messages built before it or around it") {
   auto fill = [](wire::Envelope::Builder root) { root.setGeneration(5); };
   const auto first = bytes_of(envelope::write(fill));
   CHECK(first.size() == 6 * sizeof(capnp::word));
@@ -76,7 +75,7 @@ TEST_CASE("a truncated message is an error at every length") {
   }
 }
 
-TEST_CASE("a message with something behind its end is an error") {
+TEST_CASE("a message with bytes after its end is an error") {
   auto bytes = bytes_of(small_message());
   bytes.resize(bytes.size() + 8);
   CHECK_FALSE(envelope::parse(bytes));
@@ -93,7 +92,7 @@ TEST_CASE("a message over the size limit is refused before it is copied") {
   CHECK(envelope::parse(bytes, limits));
 }
 
-TEST_CASE("a segment table that promises more than there is, is an error") {
+TEST_CASE("a segment table that does not match the message's size is an error") {
   auto bytes = bytes_of(small_message());
   for (std::uint32_t segments : {0U, 1U, 511U, 0x7fffffffU, 0xffffffffU}) {
     for (std::uint32_t words : {0U, 1U, 0x1fffffffU, 0xffffffffU}) {

@@ -44,7 +44,7 @@ std::string complaint(const rank_runs& runs) {
 
 } // namespace
 
-TEST_CASE("what was gathered arrives as it was sent") {
+TEST_CASE("gathered requests arrive as they were sent") {
   CHECK(*travelled(sample()) == sample());
   CHECK(*travelled({}) == gathered{});
   CHECK(!decode_requests(encode(somewhere, sample())));
@@ -59,7 +59,7 @@ TEST_CASE("runs of ranks ascend, do not touch and stay in range") {
     CHECK(!complaint(wrong).empty());
 }
 
-TEST_CASE("what is gathered is checked as closely as what comes alone") {
+TEST_CASE("gathered requests are checked as closely as single ones") {
   auto value = sample();
   value.ids[0].ids[1] = 0;
   CHECK(!travelled(value));

@@ -57,7 +57,7 @@ TEST_CASE("a hello arrives as it was sent") {
   CHECK(*received == sound_hello());
 }
 
-TEST_CASE("a list of missing members arrives as it was sent, and bounded") {
+TEST_CASE("a list of missing members arrives as it was sent, and is checked") {
   const awaited sent{15, 2, 5, true, {{1, "alpha"}, {3, ""}}};
   const auto received = decode_awaited(travelled(encode(somewhere, sent)));
   REQUIRE(received);
@@ -71,7 +71,7 @@ TEST_CASE("a list of missing members arrives as it was sent, and bounded") {
   CHECK(holds(complaint_about({1, 1, 0xffffffff, false, {}}), "size is out of range"));
 }
 
-TEST_CASE("of a hello in another wire version only the version is believed") {
+TEST_CASE("a hello in another wire version is read no further than the version") {
   auto value = sound_hello();
   value.wire_version = wire_version + 1;
   value.size = -4;
@@ -113,7 +113,7 @@ TEST_CASE("a welcome that breaks a rule is refused, and the text names the rule"
   CHECK(holds(complaint([](welcome& w) { w.settings.resize(5000); }), "too many settings"));
 }
 
-TEST_CASE("one encoding of what all are told serves each of them") {
+TEST_CASE("one encoding of the roster serves the welcomes of all members") {
   const auto whole = sound_welcome();
   const auto encoded = encode(static_cast<const roster&>(whole));
   for (std::int32_t rank : {0, 2}) {
@@ -135,7 +135,7 @@ TEST_CASE("members on one host cost little more than their addresses") {
   CHECK(more <= 1000 * (2 * sizeof(capnp::word) + 16));
 }
 
-TEST_CASE("a roster that is none is refused, whatever is wrong with it") {
+TEST_CASE("an invalid roster is refused") {
   const auto refusal = [](std::span<const std::byte> bytes) {
     const auto received = decode_welcome(travelled(encode_welcome(somewhere, 1, false, bytes)));
     return received ? std::string{} : received.error().text;
@@ -148,7 +148,7 @@ TEST_CASE("a roster that is none is refused, whatever is wrong with it") {
   CHECK_FALSE(refusal(std::span(encoded).first(encoded.size() / 16 * 8)).empty());
 }
 
-TEST_CASE("whoever is on a host that is not listed is refused, and so are hosts that take too much room") {
+TEST_CASE("a member on a host that is not listed is refused, and so are hosts that take too much room") {
   const auto refusal = [](kj::uint hosts, kj::uint place, kj::uint members, std::size_t name) {
     capnp::MallocMessageBuilder builder;
     auto to = builder.initRoot<wire::Roster>();
@@ -169,7 +169,7 @@ TEST_CASE("whoever is on a host that is not listed is refused, and so are hosts 
   CHECK_THAT(refusal(1, 0, 20'000, 4000), Catch::Contains("too long"));
 }
 
-TEST_CASE("the short messages of a member's life arrive as they were sent") {
+TEST_CASE("short membership messages arrive as they were sent") {
   auto loss = decode_lost(travelled(encode(somewhere, lost{9, 2, "was killed by signal 9"})));
   REQUIRE(loss);
   CHECK(*loss == lost{9, 2, "was killed by signal 9"});
@@ -220,7 +220,7 @@ TEST_CASE("path addresses that name a path twice, or too many paths, are refused
   CHECK_FALSE(decode_path_addresses(encode(somewhere, many)));
 }
 
-TEST_CASE("the address of a path that a member did not tell is empty") {
+TEST_CASE("the address of a path that a member did not send is empty") {
   const auto entry = sound_member_path_addresses().members[1];
   CHECK(entry.address_of("gloo") == std::string("\2\0", 2));
   CHECK(entry.address_of("tcp") == "");
@@ -259,14 +259,14 @@ TEST_CASE("every decoder refuses every other kind of message") {
   CHECK(accepted == 8);
 }
 
-TEST_CASE("process sets that outlive their generation travel in hellos and welcomes") {
+TEST_CASE("kept process sets arrive in hellos and welcomes as they were sent") {
   auto greeting = sound_hello();
   greeting.keeps_sets = true;
   greeting.state_generation = 7;
   greeting.sets = {{{0, false, 1}, 1, {0, 7}}, {{0, true, 0}, 2, {}}, {{9, false, 4}, 8, {3}}};
-  auto said = decode_hello(travelled(encode(somewhere, greeting)));
-  REQUIRE(said);
-  CHECK(*said == greeting);
+  auto received_hello = decode_hello(travelled(encode(somewhere, greeting)));
+  REQUIRE(received_hello);
+  CHECK(*received_hello == greeting);
   auto told = sound_welcome();
   told.sets_kept = true;
   told.sets = {{{0, false, 1}, 1, {0, 2}}, {{0, true, 0}, 2, {}}};
@@ -275,7 +275,7 @@ TEST_CASE("process sets that outlive their generation travel in hellos and welco
   CHECK(*received == told);
 }
 
-TEST_CASE("process sets of many members travel, too") {
+TEST_CASE("process sets of many members arrive as they were sent") {
   auto value = sound_hello();
   value.keeps_sets = true;
   value.sets = {{{0, false, 0}, 1, std::vector<std::int32_t>(20'000)}};

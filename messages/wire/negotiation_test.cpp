@@ -65,7 +65,7 @@ schedule full_schedule() {
   return value;
 }
 
-// What a decoder says of `value` after `spoil` has changed one thing in it.
+// The decoder's error for `value` after `spoil` has changed one field of it.
 template <class Spoil>
 std::string complaint(schedule value, Spoil spoil) {
   spoil(value);
@@ -116,7 +116,7 @@ TEST_CASE("an empty schedule arrives empty") {
   CHECK(received->empty());
 }
 
-TEST_CASE("the name of an entry that has an id stays at home") {
+TEST_CASE("the name of an entry that has an id is not sent") {
   schedule value;
   value.bundles.emplace_back().entries = {{3, "known", 10, {}, 0}};
   auto received = decode_schedule(travelled(encode(somewhere, value)), 1);
@@ -222,7 +222,7 @@ TEST_CASE("a schedule that breaks a rule is refused, and the text names the rule
   CHECK(holds(complaint(sound, [](schedule& s) { s.bundles[2].root = -1; }), "root"));
 }
 
-TEST_CASE("elements that overflow only together are refused") {
+TEST_CASE("entries whose elements overflow only together are refused") {
   auto text = complaint(schedule{}, [](schedule& s) {
     s.bundles.emplace_back().entries = {
         {1, "", huge / 8, {}, 0}, {2, "", huge / 8, {}, 0}, {3, "", 9, {}, 0}};
@@ -230,7 +230,7 @@ TEST_CASE("elements that overflow only together are refused") {
   CHECK(holds(text, "counted"));
 }
 
-TEST_CASE("an explanation over the limit is cut at a character's border") {
+TEST_CASE("an error text over the limit is cut at a character's border") {
   schedule value;
   std::string text((64 << 10) - 1, 'x');
   value.failures = {{"odd", {error_kind::unknown, text + "\xc3\xa9 and more"}}};
@@ -239,7 +239,7 @@ TEST_CASE("an explanation over the limit is cut at a character's border") {
   CHECK(received->failures[0].reason.text == text);
 }
 
-TEST_CASE("pointers that share one object cannot blow a small message up") {
+TEST_CASE("pointers that share one object cannot expand a small message beyond the limit") {
   // A list of 4,000 names whose pointers all lead to one text of 4,096 bytes: 16 MiB out of 36 KiB.
   constexpr kj::uint copies = 4000;
   auto sent = envelope::write([](wire::Envelope::Builder root) {
@@ -261,7 +261,7 @@ TEST_CASE("pointers that share one object cannot blow a small message up") {
   CHECK(holds(result.error().text, "raversal limit"));
 }
 
-TEST_CASE("whatever bytes are flipped, a decoder answers with a value or an error") {
+TEST_CASE("decoders answer messages with flipped bits with a value or an error") {
   auto source = encode(somewhere, full_schedule());
   auto other = encode(somewhere, full_requests());
   std::mt19937 random{20261121};

@@ -12,7 +12,7 @@ constexpr address somewhere{2, 0, 1};
 
 } // namespace
 
-TEST_CASE("what is said after a rendezvous was away arrives as it was sent") {
+TEST_CASE("messages after a rendezvous has restarted arrive as they were sent") {
   const returning back{wire_version, 3, 1, 4, "boot-1:ipc:net", 1234, 6};
   CHECK(*decode_returning(travelled(encode(somewhere, back))) == back);
   const resumed answer{3, 7, 2, true};
@@ -20,7 +20,7 @@ TEST_CASE("what is said after a rendezvous was away arrives as it was sent") {
   CHECK(decode_superseded(travelled(encode(somewhere, superseded{9})))->epoch == 9);
 }
 
-TEST_CASE("what a launcher says to a rendezvous, and hears, arrives as it was sent") {
+TEST_CASE("messages between a launcher and a rendezvous arrive as they were sent") {
   const slot_report report{
       wire_version,
       11,
@@ -33,14 +33,14 @@ TEST_CASE("what a launcher says to a rendezvous, and hears, arrives as it was se
   CHECK(*decode_formed(travelled(encode(somewhere, news))) == news);
 }
 
-TEST_CASE("of another wire version nothing else is believed") {
+TEST_CASE("a returning message in another wire version is read no further than the version") {
   auto back = returning{wire_version + 1, 0, -1, -1, "", 0, 0};
   REQUIRE(decode_returning(encode(somewhere, back)));
   back.wire_version = wire_version;
   CHECK_FALSE(decode_returning(encode(somewhere, back)));
 }
 
-TEST_CASE("numbers that cannot be are refused") {
+TEST_CASE("invalid numbers are refused") {
   CHECK_FALSE(decode_resumed(encode(somewhere, resumed{0, 7, 2, true})));
   CHECK_FALSE(decode_formed(encode(somewhere, formed{3, 7, {}})));
   CHECK_FALSE(decode_slot_report(
@@ -48,11 +48,11 @@ TEST_CASE("numbers that cannot be are refused") {
   CHECK_FALSE(decode_formed(encode(somewhere, superseded{9})));
 }
 
-TEST_CASE("an epoch is told as a life and what was drawn for it") {
+TEST_CASE("the text of an epoch has its life and its random number") {
   CHECK(epoch_text((3ULL << 32U) + 0x1f0c22aa) == "3.1f0c22aa");
 }
 
-TEST_CASE("hosts that failed are refused where they promise what cannot be") {
+TEST_CASE("invalid failed hosts are refused") {
   const auto refuses = [](std::vector<failed_host> hosts) {
     const bool in_report =
         !decode_slot_report(encode(somewhere, slot_report{wire_version, 1, 1, {}, false, hosts}));

@@ -12,7 +12,7 @@ using namespace farandole;
 
 namespace {
 
-/// The fields of a struct as they stand in the schema, whatever their numbers.
+/// The fields of a struct in the order of the schema file, not of their numbers.
 std::vector<std::string> declared_fields(const capnp::StructSchema& schema) {
   std::vector<std::pair<unsigned, std::string>> fields;
   for (auto field : schema.getFields())

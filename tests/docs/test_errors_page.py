@@ -1,4 +1,4 @@
-"""The guide to errors explains every message of the sources, and nothing else."""
+"""The guide to errors explains every error message of the sources and no other."""
 
 from pathlib import Path
 
@@ -30,7 +30,9 @@ def f(name, value):
 def test_cpp_texts_become_patterns_with_gaps_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(error_messages, "ROOT", tmp_path)
     (tmp_path / "a.cpp").write_text(CPP)
-    found = [each for each in error_messages.cpp_messages(tmp_path / "a.cpp") if error_messages.enough(each.pattern)]
+    found = [
+        message for message in error_messages.cpp_messages(tmp_path / "a.cpp") if error_messages.enough(message.pattern)
+    ]
     assert found == [
         ("rank … cannot be negative; give a rank from 0 to ….", "a.cpp:7"),
         ("the late text", "a.cpp:9"),
@@ -86,7 +88,10 @@ def test_python_texts_become_patterns_with_gaps_for_values(tmp_path: Path, monke
     source = tmp_path / "a.py"
     source.write_text(PYTHON)
     found = error_messages.python_messages(source, error_messages.module_constants([source]))
-    assert [each.pattern for each in found] == ["…: … is no number; every worker calls it", "call init() before …"]
+    assert [message.pattern for message in found] == [
+        "…: … is no number; every worker calls it",
+        "call init() before …",
+    ]
 
 
 def test_cpp_texts_of_functions_lines_and_warnings_are_messages(
@@ -94,8 +99,8 @@ def test_cpp_texts_of_functions_lines_and_warnings_are_messages(
 ) -> None:
     monkeypatch.setattr(error_messages, "ROOT", tmp_path)
     (tmp_path / "a.cpp").write_text(CPP_OF_OTHER_FORMS)
-    found = [each.pattern for each in error_messages.cpp_messages(tmp_path / "a.cpp")]
-    assert [each for each in found if error_messages.enough(each)] == [
+    found = [message.pattern for message in error_messages.cpp_messages(tmp_path / "a.cpp")]
+    assert [pattern for pattern in found if error_messages.enough(pattern)] == [
         "the file … is refused: …",
         "… are unknown names",
         "the disk of … is nearly full",
@@ -115,7 +120,7 @@ def test_python_texts_that_are_logged_or_printed_are_messages(tmp_path: Path, mo
     monkeypatch.setattr(error_messages, "ROOT", tmp_path)
     source = tmp_path / "a.py"
     source.write_text(PYTHON_OF_OTHER_FORMS)
-    assert [each.pattern for each in error_messages.python_messages(source, {})] == [
+    assert [message.pattern for message in error_messages.python_messages(source, {})] == [
         "tried again … times, the last one … s ago",
         "average is deprecated",
         "this worker ends: …",
@@ -126,13 +131,13 @@ def test_python_texts_that_are_logged_or_printed_are_messages(tmp_path: Path, mo
 @pytest.mark.parametrize(
     "prefix", ["farandole: ", "farandole: error: ", "farandole drain: ", "farandole settings: WARNING: "]
 )
-def test_the_name_of_a_command_alone_is_no_message(prefix: str) -> None:
+def test_a_command_name_without_text_is_not_a_message(prefix: str) -> None:
     assert not error_messages.enough(f"{prefix}{error_messages.GAP}")
     assert not error_messages.enough(prefix.strip())
     assert error_messages.enough(f"{prefix}no host is left")
 
 
-def test_messages_and_patterns_without_a_counterpart_are_told() -> None:
+def test_messages_and_patterns_without_a_counterpart_are_reported() -> None:
     messages = [
         error_messages.Message("rank … has gone away", "a.cpp:1"),
         error_messages.Message("brand new text", "b"),
@@ -141,7 +146,7 @@ def test_messages_and_patterns_without_a_counterpart_are_told() -> None:
         "| message | cause |\n| --- | --- |\n| `rank … has gone away`, `an old text` | |\nprose with `brand new text`\n"
     )
     unexplained, unused = error_messages.compare(messages, error_messages.page_patterns(page))
-    assert [each.place for each in unexplained] == ["b"]
+    assert [message.place for message in unexplained] == ["b"]
     assert unused == ["an old text"]
 
 
@@ -150,7 +155,7 @@ def test_the_guide_explains_every_error_message_of_the_sources() -> None:
     messages = error_messages.source_messages()
     assert len(messages) > 300, "the reader of the sources finds too little"
     unexplained, unused = error_messages.compare(messages, error_messages.page_patterns(page))
-    assert [f"{each.place}: {each.pattern}" for each in unexplained] == []
+    assert [f"{message.place}: {message.pattern}" for message in unexplained] == []
     assert unused == []
 
 

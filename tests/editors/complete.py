@@ -1,5 +1,7 @@
-"""Asks Jedi what an editor asks while a user writes a script; prints the answers as JSON. Runs in the environment that
-has Jedi; its argument is the interpreter of the user's environment."""
+"""Asks Jedi for the completions that an editor shows while a user writes a script, and prints them as JSON.
+
+It runs in the environment that has Jedi; its argument is the interpreter of the user's environment.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ environment = jedi.create_environment(sys.argv[1], safe=False)
 
 
 def names_after(text: str) -> List[str]:
-    """The names that are offered behind a text, without the private ones."""
+    """The public names that Jedi offers after a text."""
     script = jedi.Script(SCRIPT + text, environment=environment)
-    return [each.name for each in script.complete() if not each.name.startswith("_")]
+    return [completion.name for completion in script.complete() if not completion.name.startswith("_")]
 
 
 def parameters_of(text: str) -> List[str]:
     (signature,) = jedi.Script(SCRIPT + text, environment=environment).get_signatures()
-    return [each.name for each in signature.params]
+    return [parameter.name for parameter in signature.params]
 
 
 answers = {

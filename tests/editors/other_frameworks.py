@@ -1,5 +1,5 @@
 # pyright: basic, reportUnnecessaryTypeIgnoreComment=true
-"""The other adapters, whose frameworks are not installed where this is looked at."""
+"""The other bindings, whose frameworks are not installed where type checkers read this file."""
 
 import horovod
 import horovod.keras

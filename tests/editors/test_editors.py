@@ -1,4 +1,4 @@
-"""Type checkers and editors see the interface as it is installed in .venv: mypy, pyright, and Jedi.
+"""mypy, pyright and Jedi read the interface as it is installed in .venv.
 
 pyright and Jedi are in .setup/venvs/editors, which ``tools/setup --editors`` makes from PyPI alone.
 """
@@ -20,7 +20,7 @@ SCRIPTS = ("user_script.py", "other_frameworks.py")
 
 def run(command: Sequence[object]) -> str:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    # pyright's package takes Node.js from the wheel beside it, and fetches nothing.
+    # The package of pyright uses Node.js from the wheel beside it and downloads nothing.
     variables["PYRIGHT_PYTHON_GLOBAL_NODE"] = "off"
     words = [str(word) for word in command]
     ran = subprocess.run(words, check=False, cwd=HERE, env=variables, capture_output=True, text=True)
@@ -28,15 +28,15 @@ def run(command: Sequence[object]) -> str:
     return ran.stdout
 
 
-def test_mypy_is_strict_and_content() -> None:
+def test_mypy_accepts_the_user_scripts_in_strict_mode() -> None:
     cache = ROOT / ".setup" / "mypy-editors"
-    # Without the configuration of this tree, as in a user's folder.
+    # mypy runs without the configuration of this tree, as in a user's folder.
     run([sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", cache, *SCRIPTS])
 
 
-def test_pyright_is_content() -> None:
-    said = run([EDITORS / "pyright", "--warnings", "--pythonpath", sys.executable, *SCRIPTS])
-    assert "0 errors, 0 warnings" in said
+def test_pyright_accepts_the_user_scripts() -> None:
+    output = run([EDITORS / "pyright", "--warnings", "--pythonpath", sys.executable, *SCRIPTS])
+    assert "0 errors, 0 warnings" in output
 
 
 def test_jedi_completes_names_and_parameters() -> None:

@@ -1,6 +1,6 @@
 # pyright: basic, reportUnnecessaryTypeIgnoreComment=true
-"""A user's elastic training script. Type checkers must find nothing in it, and must refuse the lines at its end: a
-comment that ignores no error is an error itself."""
+"""A user's elastic training script. Type checkers must find no error in it but those that comments ignore at its end:
+a comment that ignores no error is an error itself."""
 
 import horovod.torch as hvd
 import torch
@@ -22,7 +22,7 @@ wrapped.synchronize()
 with wrapped.skip_synchronize():
     wrapped.step()
 plain: torch.optim.SGD = wrapped  # it is an instance of the wrapped class too
-# The usual way: the name of the optimizer that is wrapped goes on.
+# Scripts usually assign the wrapper to the name of the wrapped optimizer.
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 optimizer.step()
 

@@ -1,10 +1,11 @@
-"""Tests of the adapters. ``suite`` holds what is true of every framework: it runs on one framework at a time, in the
-environment of that framework, on ranks of a job:
+"""Tests of the framework bindings. ``suite`` holds the tests that every framework must pass. It runs on one framework
+at a time, in the environment of that framework, on the ranks of a job:
 
     FARANDOLE_TEST_FRAMEWORK=torch horovodrun -np 2 python -m pytest tests/frameworks/suite
 
-A folder with a framework's name holds what is true of it alone; its files ``test_launch*.py`` start jobs themselves and
-are run by a plain pytest. ``arithmetic`` holds what is decided without any framework: it needs NumPy and no job.
+A folder with a framework's name holds the tests of that framework alone. Its files ``test_launch*.py`` start jobs
+themselves, so a plain pytest runs them. ``arithmetic`` holds the tests of logic that needs no framework: they need
+NumPy and no job.
 
 Every rank runs the same tests in the same order; the names of tensors come from the names of the tests.
 """
@@ -26,27 +27,28 @@ from launched import Job  # noqa: E402
 WITHOUT_A_JOB = ("arithmetic",)
 
 
-def _is_one_of_many() -> bool:
+def _runs_as_a_rank() -> bool:
     return "HOROVOD_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path, config):  # type: ignore[no-untyped-def]
-    """Ranks of a job do not launch jobs."""
-    return True if _is_one_of_many() and collection_path.name.startswith("test_launch") else None
+    """Leaves out the tests that launch jobs where pytest itself runs as a rank of a job."""
+    return True if _runs_as_a_rank() and collection_path.name.startswith("test_launch") else None
 
 
 @pytest.fixture(autouse=True)
 def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Starts the job, and keeps ranks from running ahead into the next test. The runtime is the same for all
-    frameworks, so this needs none."""
+    """Starts the job, and holds the ranks at a barrier so that none begins the next test early. The runtime is the
+    same for all frameworks, so this fixture imports none of them."""
     path = request.node.path
     if path.name.startswith("test_launch") or path.parent.name in WITHOUT_A_JOB:
         yield
         return
     import farandole.numpy as job
 
-    # Not again where it runs: if another rank's test has ended it by now, this rank would begin the next one early.
+    # A running job is not initialized again: if another rank's test has already shut the job down, init() would make
+    # this rank begin the next job early.
     if not job.is_initialized():
         job.init(process_sets="dynamic")
     yield
@@ -57,11 +59,11 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def jobs() -> Iterator[List[Job]]:
-    """What is put in here ends with the test, if it still runs."""
+    """A list of jobs; the fixture kills those that still run when the test ends."""
     started: List[Job] = []
     yield started
-    for each in started:
-        each.kill()
+    for job in started:
+        job.kill()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-// Turns the bytes of a fuzzer into decisions, one byte a decision, so that a small change of the input is a
-// small change of what is done; and stops the process where something does not hold, which is how a fuzzer
-// learns of it.
+// Turns the bytes of a fuzzer into decisions, one byte for each, so that a small change of the input changes
+// little. Also provides require(), which aborts the process if a condition does not hold, so that the fuzzer
+// notices it.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ public:
   explicit choices(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
 
   bool done() const { return rest_.empty(); }
-  /// 0 behind the end.
+  /// The next byte; 0 after the end.
   std::uint8_t byte() {
     if (rest_.empty())
       return 0;
@@ -44,9 +44,9 @@ public:
     return among(std::span<const Value>(values));
   }
   std::int32_t below(std::int32_t end) { return byte() % end; }
-  /// In one of so many cases.
+  /// True in one of `cases` cases.
   bool one_in(std::int32_t cases) { return byte() % cases == cases - 1; }
-  /// At most `most` of them, as the input says, which may end before.
+  /// At most `most` bytes; the input chooses their number and may end earlier.
   std::span<const std::uint8_t> bytes(std::size_t most) {
     const auto size = std::min<std::size_t>(std::size_t{byte()} * 256 + byte(), most);
     const auto taken = rest_.first(std::min(size, rest_.size()));

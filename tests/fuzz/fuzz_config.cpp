@@ -1,5 +1,5 @@
-// Any bytes, as the file of --config-file: flat keys and texts, or an error that can be shown; and what comes
-// of them as settings.
+// Feeds arbitrary bytes to the parser of --config-file, which must return flat keys and texts, or an error
+// with a text. Then loads the values as settings.
 #include "messages/settings/settings.hpp"
 #include "tests/fuzz/choices.hpp"
 #include "tools/farandole/config_file.hpp"

@@ -1,6 +1,6 @@
-// Any bytes, as what a discovery script printed, as the list of -H and as a host file: hosts each named
-// once, with no more slots than one may have, or an error. The first byte says which, the second how many
-// slots a host has that tells none.
+// Feeds arbitrary bytes to the parsers of discovery scripts, of the list of -H and of host files. Each must
+// return hosts with unique names and a permitted number of slots, or an error. The first byte selects the
+// parser, the second the number of slots of a host without one.
 #include <set>
 
 #include "elastic/discovery.hpp"

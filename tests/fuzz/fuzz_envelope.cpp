@@ -1,5 +1,5 @@
-// Any bytes, as a message: parsing and every decoder answer with a value or an error. What was decoded can be
-// encoded, and decoding that gives the same again.
+// Feeds arbitrary bytes to envelope::parse() and every decoder. Each must return a value or an error, and a
+// decoded value must be the same after encoding and decoding it again.
 #include <algorithm>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ bool same_bytes(const envelope& a, const envelope& b) {
   return std::ranges::equal(a.bytes(), b.bytes());
 }
 
-// Compares encodings, since a NaN among the factors equals nothing.
+// Compares encodings, since a NaN among the factors is not equal to itself.
 template <class Decode>
 void check(const envelope& message, Decode decode) {
   auto first = decode(message);

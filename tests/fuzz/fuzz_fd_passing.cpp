@@ -1,6 +1,6 @@
-// Any packets to both sides of a hand-off, from a process that does not know the job's secret: no side takes
-// them for the other's, and of the descriptors that come with them none is kept but the one that may. The
-// first byte says to which side.
+// Feeds arbitrary packets of a process without the job's secret to both sides of the descriptor exchange.
+// Neither side may accept them, and only a permitted descriptor may stay open. The first byte selects the
+// target.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ void to_peer(choices& input) {
   }
 }
 
-/// Its number is the lowest that is free.
+/// The lowest free descriptor number.
 int lowest_free() {
   return descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get();
 }

@@ -1,6 +1,6 @@
-// Any bytes, as a stream of frames cut anywhere: how a stream is cut changes neither the messages nor the
-// verdict, and no more is ever held than one message and what came with it. The first byte says how it is
-// cut.
+// Feeds arbitrary bytes as a stream of frames to frame_reader, cut into pieces. The cuts must change neither
+// the messages nor the result, and the reader must hold at most one message and its header. The first byte
+// selects the size of the pieces.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -49,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto cut = read(stream, std::size_t{data[0]} + 1);
   auto whole = read(stream, stream.size());
   require(cut.broken == whole.broken);
-  // A broken stream hands out nothing of the piece in which it broke, so the finer cut may have had more.
+  // A broken stream returns no message of the piece in which it broke, so smaller pieces may give more
+  // messages.
   require(whole.messages.size() <= cut.messages.size());
   require(std::equal(whole.messages.begin(), whole.messages.end(), cut.messages.begin()));
   if (!whole.broken)

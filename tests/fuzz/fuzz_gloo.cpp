@@ -1,5 +1,5 @@
-// Any bytes, as the addresses that a member tells the others for the gloo path: each place holds an address
-// of bounded length or nothing; what is packed comes out as it was.
+// Feeds arbitrary bytes to the parser of a member's packed addresses for the gloo path. Each place must give
+// an address of bounded length or nothing, and packed addresses must be read back unchanged.
 #include "collectives/transport/gloo/gloo_address.hpp"
 #include "tests/fuzz/choices.hpp"
 
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     addresses.push_back(address_at(packed, place));
     require(addresses.back().size() <= longest_address);
     if (packed_addresses(std::span(&addresses.back(), 1)).size() > longest_packed)
-      return 0; // none that Gloo makes
+      return 0; // Gloo creates no such address
   }
   require(address_at(packed, size + 1).empty());
   const auto again = packed_addresses(addresses);

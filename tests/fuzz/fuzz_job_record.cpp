@@ -1,5 +1,5 @@
-// Any bytes, as the file in which a launcher tells where its job is: reading answers with a job that drain
-// can call, or an error; what is written of it reads the same.
+// Feeds arbitrary bytes to the parser of job records. It must return a job that the drain command can
+// contact, or an error, and a job must be the same after writing and parsing it again.
 #include "tests/fuzz/choices.hpp"
 #include "tools/farandole/cli/job_record.hpp"
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   require(!job->name.empty());
   require(!job->elastic || (!job->ip.empty() && job->port != 0 && !job->secret.empty()));
-  // Only an elastic one says where it is, and the command is one line of bounded length.
+  // Only an elastic job has an address, and the command is one line of bounded length.
   const auto text = to_text(*job);
   const auto again = parse_job_record(text);
   require(again && to_text(*again) == text && again->name == job->name && again->elastic == job->elastic &&

@@ -1,5 +1,6 @@
-// Any bytes, as the file of a journal: replaying answers with a job or an error, never goes beyond the file,
-// and what is sound of it gives the same again. A job that came out can be written and read.
+// Feeds arbitrary bytes as the file of a journal to replay(). It must return a job or an error, must not read
+// beyond the file, and the sound part must give the same result again. A decoded job must be the same after
+// encoding and decoding it again.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

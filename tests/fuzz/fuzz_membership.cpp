@@ -1,8 +1,8 @@
-// Sequences of well-formed messages, as the input chooses them, into the decisions of a rendezvous: hellos,
-// farewells, reports and returns of members that follow no rule, with what their launcher says in between,
-// and a rendezvous that ends and is started again from its journal. Whatever comes, only those are told
-// something who have said something, every message can be read by who gets it, a generation has as many
-// members as it must, and none leaves out anybody that waits and has a right to be in.
+// Feeds sequences of well-formed messages, which the input chooses, to the decisions of a rendezvous: hellos,
+// farewells, reports and returns of members that follow no rule, events of their launcher, and restarts of
+// the rendezvous from its journal. The rendezvous must answer only on links that have sent a message, every
+// answer must be readable, a generation must have a permitted number of members, and it must include every
+// waiting member that may join.
 #include <map>
 #include <set>
 
@@ -74,10 +74,10 @@ private:
     }
   }
 
-  // ---- what is said ------------------------------------------------------------------------------
+  // ---- messages ------------------------------------------------------------------------------
 
   route new_route() { return next_route_++; }
-  /// Mostly of somebody who is linked; also of nobody.
+  /// Usually the route of a linked member, sometimes an unknown route.
   route any_route() { return static_cast<route>(input_.byte()) % (next_route_ + 1); }
   std::uint64_t any_generation() {
     const auto wanted = input_.byte();
@@ -101,7 +101,7 @@ private:
     if (said.keeps_sets)
       for (auto count = input_.below(3); count > 0; --count)
         said.sets.push_back(random_set());
-    // Sometimes by a link on which something was said before.
+    // Sometimes by a link that has already sent a message.
     const auto from = next_route_ > 1 && input_.one_in(8)
                           ? 1 + static_cast<route>(input_.byte()) % (next_route_ - 1)
                           : new_route();
@@ -166,7 +166,7 @@ private:
         obey(members_.retire(entry.slot));
   }
 
-  /// The rendezvous dies and another one goes on from its journal. All links are gone.
+  /// The rendezvous dies, and a new one continues from its journal. All links are gone.
   void start_again() {
     const auto kept = decode_job_image(encode(members_.image()));
     require(static_cast<bool>(kept));
@@ -175,7 +175,7 @@ private:
     said_something_from_ = next_route_;
   }
 
-  // ---- what comes of it --------------------------------------------------------------------------
+  // ---- results --------------------------------------------------------------------------
 
   void obey(const membership_decision& decision) {
     for (const auto& entry : decision.refusals) {
@@ -218,7 +218,7 @@ private:
       require(members_.slot_of(entry.to) ==
               decision.roster.members[static_cast<std::size_t>(entry.rank)].slot);
     }
-    // Who waited, and is linked still, is in, unless there are as many as there may be.
+    // Every member that waited and is still linked is in the generation, unless the generation is full.
     for (const auto& record : members_.image().slot_images)
       if (const auto waited = waited_.find(record.slot); waited != waited_.end() && !record.in_generation)
         require(count == rules_.limit || record.retired || members_.slot_of(waited->second) != record.slot);
@@ -226,7 +226,7 @@ private:
 
   void check_state() {
     const auto now = members_.image();
-    // As long as the revision stays the same, so does the image.
+    // While the revision stays the same, so does the image.
     if (check_revision_ && members_.revision() == revision_)
       require(now == image_);
     const auto kept = decode_job_image(encode(now));
@@ -250,9 +250,9 @@ private:
   std::uint64_t revision_;
   std::uint64_t generation_ = 0;
   bool check_revision_ = true;
-  std::map<std::int32_t, route> waited_; ///< after the last step
+  std::map<std::int32_t, route> waited_; ///< waiting members after the last step
   route next_route_ = 1;
-  route said_something_from_ = 1; ///< links that are older ended with the rendezvous before
+  route said_something_from_ = 1; ///< older links ended with the previous rendezvous
 };
 
 } // namespace

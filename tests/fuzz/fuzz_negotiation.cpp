@@ -1,8 +1,8 @@
-// Sequences of well-formed messages, as the input chooses them, into the leader of a process set and a relay
-// below it: from members that follow no rule, by themselves and by way of the relay, and from a relay that
-// follows none either. Whatever comes, the leader answers with schedules that every member can read, blames
-// nobody but a member, and keeps its tables within their bounds; and as long as nobody has broken a rule,
-// joined or ended the set, a new tensor for which all ask moves.
+// Feeds sequences of well-formed messages, which the input chooses, to the leader of a process set and to a
+// relay below it. The messages come from members that follow no rule, directly and through the relay, and
+// from a relay that follows no rule. The leader must answer with schedules that every member can read, must
+// blame only members, and must keep its tables within their bounds. If no member has broken a rule, joined or
+// ended the set, a new tensor that all members request must move.
 #include <chrono>
 #include <deque>
 
@@ -17,7 +17,8 @@ using namespace farandole;
 
 namespace {
 
-// Ranks 0, 1 and 2 speak with the leader; 2 is a relay for 2 … 5, and below it 4 one for 4 and 5.
+// Ranks 0, 1 and 2 send to the leader; rank 2 is a relay for ranks 2 to 5, and below it rank 4 is a relay for
+// 4 and 5.
 constexpr std::int32_t members = 6, relay_rank = 2, lower_relay = 4;
 constexpr std::size_t id_capacity = 4, cells = 3, cell_footprint = 256;
 constexpr std::uint32_t highest_id = 24;
@@ -50,7 +51,7 @@ public:
     for (int steps = 0; steps < 400 && !input_.done(); ++steps)
       step();
     if (!broken_ && !joins_ && !leader_.ended())
-      everybody_asks();
+      all_members_ask();
   }
 
 private:
@@ -95,11 +96,11 @@ private:
     case 6:
       return relay_due();
     default:
-      return everybody_asks_for_id();
+      return all_members_ask_for_id();
     }
   }
 
-  // ---- what is said ------------------------------------------------------------------------------
+  // ---- messages ------------------------------------------------------------------------------
 
   request random_request() {
     request made;
@@ -142,7 +143,7 @@ private:
     return made;
   }
 
-  /// Of a length that is right for some tensors, or for none.
+  /// The length fits some tensors, or none.
   void add_value(requests& made, std::uint32_t id) {
     constexpr std::size_t lengths[] = {4, 16, 24, 4, 16, 8, 0, 25};
     made.values.push_back({id, std::vector<std::byte>(input_.among(lengths), std::byte{1})});
@@ -209,9 +210,9 @@ private:
     return made;
   }
 
-  // ---- who hears it ------------------------------------------------------------------------------
+  // ---- receivers ------------------------------------------------------------------------------
 
-  /// As it comes over a link; nothing where no link would carry it.
+  /// The message as a link delivers it; nothing if no link would carry it.
   static std::optional<requests> carried(std::int32_t rank, const requests& message) {
     auto said = decode_requests(encode(address{1, 0, rank}, message));
     return said ? std::optional(std::move(*said)) : std::nullopt;
@@ -226,7 +227,7 @@ private:
       taken(rank, *said);
   }
 
-  /// As the negotiator takes it.
+  /// Processes a message like the negotiator.
   void taken(std::int32_t rank, const requests& message) {
     if (inline_.take(rank, message))
       broken_ = true;
@@ -235,7 +236,7 @@ private:
     require(inline_.kept() <= members * (leader_.ids() + highest_id));
   }
 
-  /// From a relay that follows no rule.
+  /// A message of a relay that follows no rule.
   void to_leader(const gathered& message) {
     if (const auto said = carried(relay_rank, message))
       taken(*said);
@@ -260,7 +261,7 @@ private:
       broken_ = true;
   }
 
-  /// What a relay says that follows the rules can always be read.
+  /// Every message of a relay that follows the rules must be readable.
   void relay_due() {
     const auto up = relay_.due(now_);
     if (up.empty())
@@ -317,8 +318,8 @@ private:
 
   // ---- members that follow the rules -------------------------------------------------------------
 
-  /// One id, by all, so that tensors come again and buckets are planned.
-  void everybody_asks_for_id() {
+  /// All members request the same ids, so that tensors repeat and buckets are planned.
+  void all_members_ask_for_id() {
     requests message;
     for (auto count = 1 + input_.below(4); count > 0; --count)
       message.ids.push_back(random_id());
@@ -344,7 +345,7 @@ private:
     relay_due();
   }
 
-  void everybody_asks() {
+  void all_members_ask() {
     request wanted;
     wanted.name = fresh;
     wanted.signature.shape = {7};
@@ -354,7 +355,7 @@ private:
     now_ += 1s;
     if (relayed())
       relay_due();
-    // It may get an id under which some have asked before it was given, and seem to be asked for again.
+    // The tensor may get an id that some members have requested before, and then seems to be requested again.
     require(fresh_moves_ >= 1 || broken_ || leader_.ended());
     for (const auto& late : leader_.stalled(now_ + 1s, 1ms))
       for (const auto rank : late.missing)
@@ -370,8 +371,8 @@ private:
   inline_reduction inline_;
   fusion fusion_{fusion_options{}};
   std::chrono::nanoseconds now_ = 1s;
-  bool broken_ = false; ///< a rule, by somebody: the generation would end
-  bool joins_ = false;  ///< somebody has joined
+  bool broken_ = false; ///< a member has broken a rule, so the generation would end
+  bool joins_ = false;  ///< a member has joined
   std::uint32_t fresh_id_ = 0;
   int fresh_moves_ = 0;
 };

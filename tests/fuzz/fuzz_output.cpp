@@ -1,6 +1,6 @@
-// Any bytes, as what a worker prints, in pieces: every byte of it goes out, in order, behind its prefixes;
-// what is kept for a report is bounded; and what is printable of any text stays so. The first byte says how
-// the stream is cut.
+// Feeds arbitrary bytes as a worker's output, cut into pieces. Every byte must be written in order after its
+// prefix, the lines kept for a report must be bounded, and printable text must stay printable. The first byte
+// selects the size of the pieces.
 #include "actors/launch/last_lines.hpp"
 #include "actors/launch/output_prefix.hpp"
 #include "messages/values/printable.hpp"
@@ -19,9 +19,9 @@ std::string without_prefixes(std::string text) {
 }
 
 bool has_control(std::string_view text, std::string_view but) {
-  return std::any_of(text.begin(), text.end(), [&](char each) {
-    const auto byte = static_cast<unsigned char>(each);
-    return (byte < 0x20 || byte == 0x7f) && but.find(each) == std::string_view::npos;
+  return std::any_of(text.begin(), text.end(), [&](char letter) {
+    const auto byte = static_cast<unsigned char>(letter);
+    return (byte < 0x20 || byte == 0x7f) && but.find(letter) == std::string_view::npos;
   });
 }
 

@@ -1,7 +1,7 @@
-// Any words where members show what they have for each other, in memory that every one of them can write: a
-// plan comes out that writes to within the places that are announced and nowhere else, or an error. The first
-// bytes say which operation, how many members, whose plan, and how long a row is; of each word one byte says
-// what kind of number it is.
+// Feeds arbitrary words as the row descriptors of members, which every member can overwrite, to plan_rows().
+// It must return a plan that writes only within the announced destinations, or an error. The first bytes
+// select the operation, the number of members, the rank and the length of a row; one byte of each word
+// selects the kind of number.
 #include <limits>
 
 #include "collectives/transport/shm/row_descriptor.hpp"
@@ -32,15 +32,15 @@ void check(const row_plan& plan, std::span<const row_descriptor> descriptors, st
     bytes += plan.received[member];
     require(plan.received[member] <= plan.longest && plan.sent[member] <= plan.longest);
   }
-  // All of them together are a count that an extent can hold.
+  // The sum of all rows fits into an extent.
   require(total <= most);
   require(plan.bytes == total * row_bytes && plan.bytes == bytes);
   require(plan.peer_writes.size() <= (plan.placed ? members : 0));
-  // A place is where its owner says, wherever that is: the result heap looks whether it has it.
-  for (const auto& gift : plan.peer_writes) {
-    require(gift.member < members && gift.bytes > 0);
-    const auto place = descriptors[gift.member].place();
-    require(gift.bytes <= place.bytes && gift.at - place.at <= place.bytes - gift.bytes);
+  // The plan accepts any destination of its owner; the result heap checks that it exists.
+  for (const auto& peer_write : plan.peer_writes) {
+    require(peer_write.member < members && peer_write.bytes > 0);
+    const auto place = descriptors[peer_write.member].place();
+    require(peer_write.bytes <= place.bytes && peer_write.at - place.at <= place.bytes - peer_write.bytes);
   }
 }
 
@@ -48,16 +48,16 @@ void check(const row_plan& plan, std::span<const row_descriptor> descriptors, st
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   choices input{{data, size}};
-  const auto what = input.byte() % 2 == 0 ? operation::alltoall : operation::allgather;
+  const auto asked_operation = input.byte() % 2 == 0 ? operation::alltoall : operation::allgather;
   const auto members = static_cast<std::uint32_t>(1 + input.below(5));
   const auto rank = static_cast<std::uint32_t>(input.below(static_cast<std::int32_t>(members)));
   constexpr std::size_t lengths[] = {0, 1, 4, 4096, std::size_t{1} << 40, std::size_t{1} << 62};
   const auto row_bytes = input.among(lengths);
   std::vector<row_descriptor> descriptors(members, row_descriptor(members));
-  for (auto& each : descriptors)
-    for (auto& word : each.words())
+  for (auto& descriptor : descriptors)
+    for (auto& word : descriptor.words())
       word = word_of(input);
-  const auto plan = plan_rows(what, descriptors, rank, row_bytes);
+  const auto plan = plan_rows(asked_operation, descriptors, rank, row_bytes);
   if (plan)
     check(*plan, descriptors, row_bytes);
   else

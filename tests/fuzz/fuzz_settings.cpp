@@ -1,7 +1,7 @@
-// Any texts, as settings: variables of the environment, among them those by which launchers tell a process
-// its place, and what a rendezvous hands out with its welcome. A line "NAME=value" is a variable, one "name:
-// value" is handed out. Every value stays in its range, and what is handed out changes nothing that a job
-// does not share.
+// Feeds arbitrary texts as settings: environment variables, including those by which launchers tell a process
+// its rank, and the settings in a welcome of the rendezvous. A line "NAME=value" is a variable, a line "name:
+// value" is a setting of the welcome. Every value must stay in its range, and a welcome must change only
+// job-wide settings.
 #include <map>
 
 #include "elastic/foreign_launch.hpp"
@@ -28,7 +28,7 @@ void check_launch(const environment_lookup& environment) {
   if (!launch)
     return;
   require(launch->rank >= -1 && launch->size >= 0);
-  // As the variable says, and not what is left of it.
+  // The numbers must be those of the variables, without overflow.
   if (launch->rank >= 0)
     require(std::strtoll(environment(launch->rank_variable)->c_str(), nullptr, 10) == launch->rank);
   if (launch->size > 0)

@@ -1,5 +1,5 @@
-// What strangers and members send to the tcp path: a listener's handshake, the chunks of a connection whose
-// keys are known, and the address in path addresses. None may crash, and none may be taken for a member's.
+// Feeds arbitrary bytes to the tcp path: to a listener's handshake, as chunks of an authenticated connection,
+// and as the address in path addresses. No input may crash the process, and no handshake may succeed.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -31,8 +31,8 @@ void to_listener(std::span<const std::byte> input) {
   require(!answerer->done() && !answerer->proved());
 }
 
-/// What a member sends: sealed as the channel expects it, whatever it says. The input gives header and
-/// plaintext of each chunk.
+/// Feeds the chunks of a member, which are sealed correctly. The input gives the header and the plaintext of
+/// each chunk.
 void to_channel(std::span<const std::byte> input) {
   int sockets[2];
   require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) == 0);

@@ -1,7 +1,7 @@
-// Any bytes, from a peer that does not know the job's secret: to a listener's session, to that of a member
-// who has called, and into one that is open. Nothing is ever taken for what a member said, no session opens,
-// what goes back is bounded, and a session that has failed stays so. The first byte says which, the second
-// how the stream is cut.
+// Feeds arbitrary bytes of a peer without the job's secret to the session of a listener, to the session of a
+// caller, and to an open session. No byte may be accepted as data of a member, no session may open, the
+// answer must be bounded, and a failed session must stay failed. The first byte selects the target, the
+// second the size of the pieces.
 #include <array>
 #include <memory>
 
@@ -13,9 +13,10 @@ using namespace farandole;
 
 namespace {
 
-/// A handshake's answers and an alert; far less than what would let a stranger make a listener talk.
+/// The limit for the answers of a handshake and an alert, so that a listener cannot be used to amplify
+/// traffic.
 constexpr std::size_t most_wire_bytes = 8192;
-/// With so many any record's header and the first byte of its message have come.
+/// After this number of bytes, a record's header and the first byte of its message have arrived.
 constexpr std::size_t telling_bytes = record_header_bytes + 1;
 
 const std::shared_ptr<const tls_credentials>& credentials() {
@@ -42,7 +43,7 @@ void to_listener(std::span<const std::byte> stream, std::size_t piece) {
   tls_session session{credentials(), tls_side::server};
   feed_stranger(session, stream, piece);
   require(session.state() != tls_state::open);
-  // What the listener need not wait for cannot be a hello.
+  // Bytes for which the listener need not wait cannot be a hello.
   if (wanted == 1 && stream.size() >= telling_bytes)
     require(session.state() == tls_state::failed);
 }
@@ -55,7 +56,7 @@ void to_caller(std::span<const std::byte> stream, std::size_t piece) {
   require(session.state() != tls_state::open);
 }
 
-/// Both ends have proved the secret; then somebody on the way adds bytes.
+/// Both ends are authenticated; then an attacker on the path inserts bytes.
 void into_open(std::span<const std::byte> stream, std::size_t piece) {
   tls_session caller{credentials(), tls_side::client}, listener{credentials(), tls_side::server};
   std::vector<std::byte> plain, to_listener, to_caller;

@@ -1,4 +1,4 @@
-// One sound message of every kind, with every field and list in use: what the fuzzers start from.
+// A valid message of every kind, with every field and list in use. The fuzzers start from these messages.
 #pragma once
 
 #include <vector>

@@ -15,7 +15,7 @@ namespace {
 
 using namespace farandole;
 
-/// A journal of three records, and what is in two of them alone.
+/// A journal of three records, and the separate content of two of them.
 std::vector<std::vector<std::byte>> journal_samples() {
   job_image job;
   job.elastic = job.running = true;
@@ -36,7 +36,7 @@ std::vector<std::vector<std::byte>> journal_samples() {
   return {file, encode(job), encode(failed)};
 }
 
-/// A caller's first words, two chunks of which the first is whole, and an address.
+/// The first message of a caller, two chunks of which the first is complete, and an address.
 std::vector<std::vector<std::byte>> tcp_samples() {
   std::vector<std::byte> hello{std::byte{0}}, chunks{std::byte{1}}, address{std::byte{2}};
   const auto credentials = std::make_shared<const tls_credentials>("a secret", data_purpose);
@@ -86,10 +86,11 @@ int main(int count, char** arguments) {
         return 1;
     return 0;
   }
-  // The other targets have theirs in the tree.
+  // The seeds of the other targets are in the repository.
   if (target != "fuzz_envelope" && target != "fuzz_frames")
     return 0;
-  // A frame is a message behind its length in words and a zero; fuzz_frames takes one byte more in front.
+  // A frame is the length of a message in words, zero bytes and the message; fuzz_frames takes one more byte
+  // in front.
   for (const auto& message : samples()) {
     const auto path = seed + std::to_string(number++);
     const auto words = message.bytes().size() / 8;

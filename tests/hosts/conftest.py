@@ -1,6 +1,6 @@
-"""Hosts for tests: network namespaces, which are removed when a test ends, however it ends.
+"""Hosts for tests: network namespaces, which are removed at the end of a test in every case.
 
-Making them needs root; elsewhere the tests are skipped and say so.
+Making them needs root; without root the tests are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from namespaces import FARANDOLE, Hosts, why_not
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ended_by_a_signal_as_by_an_exception() -> Iterator[None]:
-    """So that SIGTERM, too, removes what was made."""
+def sigterm_raises_system_exit() -> Iterator[None]:
+    """SIGTERM raises SystemExit, so that the fixtures remove their namespaces."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     yield
     signal.signal(signal.SIGTERM, before)
@@ -34,8 +34,10 @@ def permitted() -> None:
 def rendezvous_command() -> None:
     if shutil.which(FARANDOLE) is None:
         pytest.skip(f"{FARANDOLE} is not there")
-    told = subprocess.run([FARANDOLE, "rendezvous", "--help"], check=False, capture_output=True, text=True, timeout=60)
-    if told.returncode != 0 or "--secret-file" not in told.stdout:
+    help_output = subprocess.run(
+        [FARANDOLE, "rendezvous", "--help"], check=False, capture_output=True, text=True, timeout=60
+    )
+    if help_output.returncode != 0 or "--secret-file" not in help_output.stdout:
         pytest.skip(f"{FARANDOLE} has no command rendezvous with --size, --bind, --port and --secret-file")
 
 

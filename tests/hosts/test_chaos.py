@@ -1,4 +1,4 @@
-"""Training while the link of a host is down, with what is beyond it: hosts that the tool makes itself."""
+"""Training while `farandole chaos` takes the link of a host down, with hosts that the tool makes itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from namespaces import DEADLINE_S, FARANDOLE, Process
 
 pytestmark = pytest.mark.skipif(shutil.which(FARANDOLE) is None, reason=f"{FARANDOLE} is not there")
 
-# Trains until a file says that it is enough.
+# The script trains until the file of its first argument exists.
 SCRIPT = """
 import os, sys
 import numpy, farandole.numpy as hvd
@@ -46,7 +46,7 @@ BEYOND_ONE_LINK = ("--no-compare", "--faults", "link", "-np", "2", "--min-np", "
 
 @pytest.fixture
 def chaos(permitted: None, tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Starts the tool, with temporary files of its own."""
+    """Starts `farandole chaos` with its own folder for temporary files."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     temporary = tmp_path / "temporary"
@@ -61,12 +61,12 @@ def chaos(permitted: None, tmp_path: Path) -> Iterator[Callable[..., Process]]:
         return started[-1]
 
     yield start
-    for each in started:
-        each.kill()
+    for process in started:
+        process.kill()
 
 
-def assert_all_gone(text: str) -> None:
-    """All that have ever trained."""
+def assert_all_workers_end(text: str) -> None:
+    """Every process that has ever trained ends before the deadline."""
     pids = re.findall(r"BEGIN of \d+ pid (\d+)", text)
     assert pids
     end = time.monotonic() + DEADLINE_S
@@ -82,14 +82,14 @@ def is_running(pid: str) -> bool:
         return False
 
 
-def test_a_short_cut_is_survived_and_after_a_long_one_the_member_is_back(
+def test_a_short_link_failure_loses_no_member_and_after_a_long_one_the_member_returns(
     chaos: Callable[..., Process], tmp_path: Path
 ) -> None:
     # Seed 33: the link of one host is down for 1.1 s, later that of one for 31.5 s.
     job = chaos("--seed", "33", "--every", "3", "--duration", "7", *BEYOND_ONE_LINK)
     job.read_until(r"link +member \d+, counted around, for 31.5 s$")
     job.read_until(r"BEGIN of 1 pid (\d+)")
-    assert len(re.findall("BEGIN of 2", job.text)) == 2  # the short one has lost nobody
+    assert len(re.findall("BEGIN of 2", job.text)) == 2  # the short failure has lost no member
     job.read_until(r"BEGIN of 1(.|\n)*(BEGIN of 2(.|\n)*){2}")
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
@@ -97,15 +97,15 @@ def test_a_short_cut_is_survived_and_after_a_long_one_the_member_is_back(
     short, long = (re.split(r"\s{2,}", line.strip()) for line in table)
     assert short[2] == long[2] == "link"
     assert short[4:7] == ["0", "-", "-"]
-    assert int(long[4]) <= 1  # it commits at every step
+    assert int(long[4]) <= 1  # the script commits at every step
     assert float(long[5]) > 0
     assert float(long[6]) > 0
-    assert_all_gone(job.text)
-    assert not [each for each in (tmp_path / "temporary").rglob("*") if not each.is_dir()]
+    assert_all_workers_end(job.text)
+    assert not [path for path in (tmp_path / "temporary").rglob("*") if not path.is_dir()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_however_it_is_ended_nobody_stays_beyond_a_link_that_is_down(
+def test_a_signal_to_the_tool_ends_the_workers_behind_a_link_that_is_down(
     chaos: Callable[..., Process], number: signal.Signals
 ) -> None:
     job = chaos("--seed", "33", "--every", "0.1", "--duration", "600", *BEYOND_ONE_LINK)
@@ -113,13 +113,15 @@ def test_however_it_is_ended_nobody_stays_beyond_a_link_that_is_down(
     os.kill(job.pid, number)
     if number == signal.SIGINT:
         assert job.end() == 130, job.text
-    assert_all_gone(job.text)
+    assert_all_workers_end(job.text)
 
 
-def test_where_hosts_cannot_be_made_nothing_starts(tmp_path: Path) -> None:
+def test_chaos_starts_nothing_if_hosts_cannot_be_made(tmp_path: Path) -> None:
     without_rights = ["setpriv", "--bounding-set=-sys_admin"] if os.geteuid() == 0 else []
     command = [*without_rights, FARANDOLE, "chaos", *BEYOND_ONE_LINK, "touch", str(tmp_path / "ran")]
-    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
-    assert told.returncode == 2
-    assert "faults of the kind link need network namespaces, which cannot be made here: root is needed" in told.stderr
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert refused.returncode == 2
+    assert (
+        "faults of the kind link need network namespaces, which cannot be made here: root is needed" in refused.stderr
+    )
     assert not (tmp_path / "ran").exists()

@@ -1,4 +1,4 @@
-"""A C++ program outside the source tree is built against the installed package, and runs on two ranks."""
+"""A C++ program outside the source tree is compiled against the installed package and runs on two ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADERS = ["farandole.h", "farandole.hpp", "kernel_api.h", "path_plugin.h"]
 
 
 def run(*command: object) -> str:
-    """What the command prints; it must end with 0."""
+    """The output of a command, which must exit with 0."""
     ran = subprocess.run([str(word) for word in command], check=False, capture_output=True, text=True)
     assert ran.returncode == 0, f"{command} ended with {ran.returncode}:\n{ran.stdout}{ran.stderr}"
     return ran.stdout

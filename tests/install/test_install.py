@@ -1,7 +1,7 @@
-"""pip installs Farandole from a clean clone, into an empty environment outside of the tree.
+"""pip installs Farandole from a clean clone into an empty environment outside the tree.
 
-The tests run in order and share one clone and one environment, so that the core is compiled once; with a warm ccache
-(the clone's paths do not count) this takes seconds. pip fetches the build tools from PyPI.
+The tests run in order and share one clone and one environment, so that the core is compiled once. With a warm ccache,
+for which the paths of the clone do not matter, this takes seconds. pip fetches the build tools from PyPI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Environment:
         subprocess.run([base, "-m", "venv", folder], check=True)
 
     def run(self, *command: object) -> str:
-        """What the command prints; it must end with 0."""
+        """The output of a command, which must exit with 0."""
         unset = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         variables = {name: value for name, value in os.environ.items() if name not in unset}
         variables["PATH"] = f"{self.folder / 'bin'}:{variables['PATH']}"
@@ -48,14 +48,14 @@ class Environment:
         return self.run("python", "-c", code).strip()
 
     def leftovers(self) -> List[str]:
-        """Files that mention us, by their paths in the environment."""
+        """Paths in the environment that mention Farandole or Horovod."""
         paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if not path.is_dir())
         return sorted(str(path) for path in paths if "farandole" in str(path) or "horovod" in str(path))
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What a clone of this tree would hold if all changes were committed: nothing that a build has left."""
+    """The files of a clone of this tree if all changes were committed, without build outputs."""
     folder = tmp_path_factory.mktemp("clone")
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -76,25 +76,25 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
 
 
 def lacks_hardening(binary: Path) -> List[str]:
-    """Of the flags of tools/cmake/hardening.cmake, what cannot be seen in a program or a module."""
+    """The flags of tools/cmake/hardening.cmake that are not visible in a program or a module."""
     found = subprocess.run(
         ["readelf", "--wide", "--file-header", "--program-headers", "--dynamic", "--dyn-syms", binary],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    wanted = {
+    patterns = {
         "position-independent": r"^ +Type: +DYN ",
         "full RELRO: segment": r"^ +GNU_RELRO ",
         "full RELRO: bound at start": r"\(FLAGS(_1)?\).*\b(BIND_)?NOW\b",
         "stack protector": r" __stack_chk_fail\b",
     }
     if binary.suffix != ".so":
-        wanted["PIE"] = r"\(FLAGS_1\).*\bPIE\b"
+        patterns["PIE"] = r"\(FLAGS_1\).*\bPIE\b"
     if binary.name.startswith("_native"):  # large enough to call functions that have a checked variant
-        wanted["_FORTIFY_SOURCE"] = r" __\w+_chk\b"
-        wanted["_GLIBCXX_ASSERTIONS"] = r" _ZSt21__glibcxx_assert_fail"
-    return [name for name, pattern in wanted.items() if not re.search(pattern, found, re.MULTILINE)]
+        patterns["_FORTIFY_SOURCE"] = r" __\w+_chk\b"
+        patterns["_GLIBCXX_ASSERTIONS"] = r" _ZSt21__glibcxx_assert_fail"
+    return [name for name, pattern in patterns.items() if not re.search(pattern, found, re.MULTILINE)]
 
 
 def check_hardened(environment: Environment) -> None:
@@ -109,7 +109,7 @@ def check_hardened(environment: Environment) -> None:
 
 
 def check_installed(environment: Environment) -> None:
-    """Both distributions, both programs, and everything that a job looks for."""
+    """Checks both distributions, both programs, and the files that a job looks for."""
     versions = 'from importlib.metadata import version; print(version("farandole"), version("horovod"))'
     packages = "import farandole, horovod; print(farandole.__version__, horovod.__version__)"
     assert environment.python(versions) == environment.python(packages)
@@ -119,7 +119,7 @@ def check_installed(environment: Environment) -> None:
     assert environment.run("horovodrun", "--version").strip() == environment.python(packages).split()[1]
     assert environment.run("farandole", "--version").startswith(f"farandole {environment.python(packages).split()[0]} ")
     report = environment.run("farandole", "check")
-    for path in ("board", "local", "tcp", "ucx", "gloo", "mpi"):
+    for path in ("fast path", "local", "tcp", "ucx", "gloo", "mpi"):
         assert f"[X] {path}\n" in report, report
     modules = "from pathlib import Path; from farandole import _native; folder = Path(_native.__file__).parent\n"
     modules += 'print(*sorted(path.name for path in folder.rglob("*.so")))'
@@ -129,7 +129,9 @@ def check_installed(environment: Environment) -> None:
     assert environment.python(headers) == "True"
 
 
-def test_a_wheel_trains_on_two_ranks_and_is_removed_whole(clone: Path, environment: Environment) -> None:
+def test_an_installed_wheel_trains_on_two_ranks_and_is_uninstalled_completely(
+    clone: Path, environment: Environment
+) -> None:
     wheels = environment.folder / "wheels"
     environment.pip("wheel", "--no-deps", "-w", wheels, clone)
     (wheel,) = wheels.iterdir()
@@ -137,25 +139,27 @@ def test_a_wheel_trains_on_two_ranks_and_is_removed_whole(clone: Path, environme
     wheel.unlink()
     check_installed(environment)
     check_hardened(environment)
-    said = environment.run("horovodrun", "-np", "2", "python", TRAIN)
-    assert "rank 0 of 2 has trained" in said and "rank 1 of 2 has trained" in said
+    output = environment.run("horovodrun", "-np", "2", "python", TRAIN)
+    assert "rank 0 of 2 has trained" in output and "rank 1 of 2 has trained" in output
     for path in ("gloo", "mpi"):
-        said = environment.run(
+        output = environment.run(
             "env", f"FARANDOLE_CPU_PATH={path}", "FARANDOLE_TRUSTED_NETWORK=1", *launcher(path), "python", TRAIN
         )
-        assert said.count("has trained") == 2
+        assert output.count("has trained") == 2
     environment.pip("uninstall", "-y", "farandole")
     assert environment.leftovers() == []
 
 
 def launcher(path: str) -> List[str]:
-    """What starts 2 ranks that can use a data path."""
+    """The command that starts two ranks which can use a data path."""
     if path == "mpi":
         return ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", "2"]
     return ["horovodrun", "-np", "2"]
 
 
-def test_the_folder_is_installed(clone: Path, environment: Environment) -> None:
+def test_an_installation_from_the_folder_works_and_is_uninstalled_completely(
+    clone: Path, environment: Environment
+) -> None:
     environment.pip("install", clone)
     check_installed(environment)
     assert environment.python("import horovod; print(horovod.__file__)").startswith(str(environment.folder))
@@ -166,8 +170,8 @@ def test_the_folder_is_installed(clone: Path, environment: Environment) -> None:
 def test_an_editable_installation_follows_the_sources(clone: Path, environment: Environment) -> None:
     environment.pip("install", "-e", clone)
     check_installed(environment)
-    said = environment.run("horovodrun", "-np", "2", "python", TRAIN)
-    assert said.count("has trained") == 2
+    output = environment.run("horovodrun", "-np", "2", "python", TRAIN)
+    assert output.count("has trained") == 2
     (clone / "bindings" / "python" / "farandole" / "added.py").write_text("value = 7\n")
     assert environment.python("import horovod.added; print(horovod.added.value, horovod.added.__file__)") == (
         f"7 {clone}/bindings/python/farandole/added.py"

@@ -1,13 +1,13 @@
-// Explores every execution of a few threads that the C++20 memory model allows, and says which of them breaks
-// a claim. The product's own lock-free code is compiled against `model_atomics` (below) instead of
-// std::atomic; then each load may return any value that coherence and happens-before allow, each store may
-// come anywhere in its location's modification order that they allow, and the threads take turns in every
-// order. Executions are enumerated by depth-first search with replay; of orders that differ only in
-// independent operations, one is played (sleep sets).
+// Explores every execution of a few threads that the C++20 memory model allows, and reports the first one
+// that breaks a claim. The lock-free code of the product is compiled against `model_atomics` (below) instead
+// of std::atomic. Each load may then return any value that coherence and happens-before allow, each store may
+// take any place in the modification order that they allow, and the threads take turns in every order.
+// Executions are enumerated by depth-first search with replay; of the orders that differ only in independent
+// operations, one is executed (sleep sets).
 //
 // The semantics are those of RC11 (no load reads from a store that program order and reads-from put after
-// it), stated as views: each thread and each message knows, for each location, the newest message that it
-// must not read behind. See Norris and Demsky, CDSChecker (OOPSLA 2013), and Kang et al., A promising
+// it), expressed as views: each thread and each message has, for each location, the oldest message that may
+// still be read. See Norris and Demsky, CDSChecker (OOPSLA 2013), and Kang et al., A promising
 // semantics (POPL 2017), section 4.
 #pragma once
 
@@ -25,8 +25,8 @@ namespace farandole::models {
 
 enum class access : std::uint8_t { load, store, read_modify_write, failed_exchange, fence };
 
-/// An atomic operation in the source. A compare-and-exchange has two: one for when it succeeds and one for
-/// when not.
+/// An atomic operation in the source. A compare-and-exchange counts as two: one for success and one for
+/// failure.
 struct site {
   std::string file;
   unsigned line = 0;
@@ -42,12 +42,13 @@ std::string to_string(std::memory_order order);
 /// for none.
 std::vector<std::memory_order> weaker_orders(access kind, std::memory_order order);
 
-/// The threads of one execution, made afresh for each. Threads must leave nothing on their stacks that needs
-/// a destructor while they access atomics: an execution that is not worth finishing is dropped where it
-/// stands.
+/// The threads of one execution, created anew for each execution. While a thread accesses atomics, its stack
+/// must not hold an object with a destructor, because an execution that need not be completed is abandoned
+/// without unwinding.
 struct scenario {
   std::vector<std::function<void()>> threads; ///< at most 3
-  std::function<void()> at_end = [] {};       ///< when all have returned; atomics have their newest values
+  /// Called after all threads have returned; atomics have their newest values.
+  std::function<void()> at_end = [] {};
 };
 using program = std::function<scenario()>;
 
@@ -57,21 +58,22 @@ struct weakening {
 };
 
 struct exploration {
-  std::uint64_t executions = 0;                 ///< that were played to their end
-  std::string failure;                          ///< of the first that failed; empty: none did
-  std::map<site, std::memory_order> operations; ///< that were met, with their orders in the source
+  std::uint64_t executions = 0;                 ///< number of completed executions
+  std::string failure;                          ///< reason of the first failure; empty: no failure
+  std::map<site, std::memory_order> operations; ///< executed operations, with their orders in the source
 };
 
-/// Plays every execution of `which`, or up to the first that fails, with one operation weakened if that is
-/// asked for.
+/// Runs every execution of `which` up to the first that fails, with one operation weakened if `changed` is
+/// set.
 exploration explore(const program& which, const std::optional<weakening>& changed = std::nullopt);
 
 /// In a thread or at_end: ends the execution as failed unless `holds`.
 void require(bool holds, const char* claim);
 
-/// Sleeps while `word` has this value (FUTEX_WAIT); wakes all that sleep there (FUTEX_WAKE). As futex(2)
-/// promises, these calls are totally ordered for one word, and nothing more: the kernel's own barriers are
-/// not counted on.
+/// sleep_while() sleeps while `word` has this value (FUTEX_WAIT); wake_sleepers() wakes all threads that
+/// sleep on it (FUTEX_WAKE). As futex(2)
+/// promises, these calls are totally ordered for one word. The model assumes no further barriers of the
+/// kernel.
 class atomic_word;
 void sleep_while(const atomic_word& word, std::uint64_t mask, std::uint64_t value);
 void wake_sleepers(const atomic_word& word);
@@ -86,7 +88,7 @@ protected:
   explicit atomic_word(std::uint64_t initial);
   std::uint64_t read(std::memory_order order, const place& from) const;
   void write(std::uint64_t value, std::memory_order order, const place& from);
-  /// Adds to it (modulo 2^64), or puts `value` in its place. Returns what it was.
+  /// Adds `value` (modulo 2^64), or stores it. Returns the old value.
   enum class change : std::uint8_t { add, replace };
   std::uint64_t modify(change change, std::uint64_t value, std::memory_order order, const place& from);
   bool exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
@@ -125,7 +127,7 @@ public:
     expected = static_cast<T>(observed);
     return done;
   }
-  /// Never fails spuriously: whoever uses it tries again.
+  /// Never fails spuriously: every caller retries in a loop.
   bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure,
                              place from = place::current()) {
     return compare_exchange_strong(expected, desired, success, failure, from);
@@ -134,8 +136,8 @@ public:
 
 void fence(std::memory_order order, std::source_location from = std::source_location::current());
 
-/// Memory that is not atomic. Two accesses of which one writes, and neither happens before the other, are a
-/// failure.
+/// Memory that is not atomic. Two accesses are a failure if one of them writes and neither happens before the
+/// other.
 class plain {
 public:
   plain();
@@ -149,7 +151,7 @@ private:
   std::uint64_t value_ = 0;
 };
 
-/// What the product's protocol templates are instantiated with here; machine_atomics is its counterpart.
+/// The argument of the product's protocol templates in these tests; the product uses machine_atomics.
 struct model_atomics {
   template <class T>
   using atomic = models::atomic<T>;

@@ -1,4 +1,5 @@
-// The checker against the standard's own examples: what the memory model allows is found, and nothing else.
+// Tests the checker with the examples of the standard: it must find exactly the results that the memory model
+// allows.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -15,14 +16,14 @@ constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_
                release = std::memory_order_release, acq_rel = std::memory_order_acq_rel,
                seq_cst = std::memory_order_seq_cst;
 
-/// What the threads of a litmus test share, and what they read.
+/// The variables that the threads of a litmus test share, and the values that they read.
 struct litmus {
   atomic<int> x, y;
   int a = -1, b = -1, c = -1, d = -1;
 };
 using results = std::set<std::tuple<int, int, int, int>>;
 
-/// Every combination of a, b, c, d with which an execution ends.
+/// Every combination of a, b, c and d at the end of an execution.
 template <class... Threads>
 results all_results(const Threads&... threads) {
   results all;
@@ -63,7 +64,7 @@ results message_passing(std::memory_order store, std::memory_order load) {
 
 } // namespace
 
-TEST_CASE("only sequentially consistent accesses forbid that both threads miss the other's store") {
+TEST_CASE("only sequentially consistent accesses prevent both threads from missing the other's store") {
   const auto both_missed = [](const results& all) { return all.count({0, 0, -1, -1}) > 0; };
   CHECK(store_buffering(seq_cst, seq_cst).size() == 3);
   CHECK_FALSE(both_missed(store_buffering(seq_cst, seq_cst)));
@@ -104,7 +105,7 @@ TEST_CASE("a fence on one side pairs with sequentially consistent accesses on th
   CHECK(all.count({0, 0, -1, -1}) == 0);
 }
 
-TEST_CASE("a message is passed by release and acquire, and by nothing weaker") {
+TEST_CASE("a message is passed by release and acquire, and by no weaker orders") {
   CHECK(message_passing(release, acquire).count({1, 0, -1, -1}) == 0);
   CHECK(message_passing(release, acquire).size() == 3);
   CHECK(message_passing(relaxed, acquire).count({1, 0, -1, -1}) == 1);
@@ -126,7 +127,7 @@ TEST_CASE("a message is passed through a read-modify-write of another thread") {
   CHECK(all.count({2, 1, -1, -1}) == 1);
 }
 
-TEST_CASE("one thread never sees a location go back") {
+TEST_CASE("a thread never reads an older value of a location after a newer one") {
   const auto all =
       all_results([](litmus& m) { m.x.store(1, relaxed); }, [](litmus& m) { m.x.store(2, relaxed); },
                   [](litmus& m) {
@@ -138,7 +139,7 @@ TEST_CASE("one thread never sees a location go back") {
   CHECK(all.count({2, 1, -1, -1}) == 1);
 }
 
-TEST_CASE("stores to two locations may come in opposite orders") {
+TEST_CASE("weak stores to two locations may take effect in opposite orders") {
   const auto last_values = [](std::memory_order order) {
     results all;
     explore([&] {
@@ -179,7 +180,7 @@ TEST_CASE("additions are never lost, and no two exchanges of one value both succ
   CHECK(found.executions > 1);
 }
 
-TEST_CASE("plain memory that two threads touch unordered is reported") {
+TEST_CASE("unordered accesses of two threads to plain memory are reported") {
   struct cell {
     plain data;
     atomic<int> ready;
@@ -203,7 +204,7 @@ TEST_CASE("plain memory that two threads touch unordered is reported") {
   CHECK(with(relaxed).failure == "two threads touch plain memory at the same time");
 }
 
-TEST_CASE("a sleeper that nobody wakes is reported") {
+TEST_CASE("a sleeping thread that no thread wakes is reported") {
   const auto with = [](bool wakes) {
     return explore([wakes] {
       auto m = std::make_shared<litmus>();
@@ -224,7 +225,7 @@ TEST_CASE("a sleeper that nobody wakes is reported") {
   CHECK(with(false).failure == "threads sleep that nobody will wake");
 }
 
-TEST_CASE("a weakened operation is the one at that place in the source") {
+TEST_CASE("a weakening applies to the operation at the given place in the source") {
   struct cell {
     plain data;
     atomic<int> ready;

@@ -50,7 +50,7 @@ void engine::play() {
   scenario current = which_();
   assert(!current.threads.empty() && current.threads.size() <= most_threads);
   threads_.resize(current.threads.size());
-  // Each runs up to its first access of an atomic.
+  // Each thread runs up to its first access of an atomic.
   starting_ = true;
   for (current_ = 0; current_ < threads_.size(); ++current_) {
     self().body = current.threads[current_];
@@ -89,7 +89,7 @@ void engine::enter() {
   setcontext(&running->self().context);
 }
 
-/// The calling thread has come to its next access; returns when it is its turn to make it.
+/// Registers the next access of the calling thread, and returns when it is its turn.
 void engine::announce(const step& next) {
   self().next = next;
   if (starting_)
@@ -100,7 +100,7 @@ void engine::announce(const step& next) {
     swapcontext(&threads_[own].context, &self().context);
 }
 
-/// Sets current_ to who takes the next step; to nobody when the execution is over.
+/// Sets current_ to the thread that takes the next step, or to most_threads if the execution is over.
 void engine::schedule() {
   std::vector<std::size_t> candidates;
   bool all_ended = true, can_go_on = false;
@@ -129,7 +129,7 @@ void engine::schedule() {
         pruned_ &= ~(1u << i);
     return;
   }
-  // The execution is over: whoever asked goes back to play().
+  // The execution is over: the calling thread returns to play().
   if (asking < threads_.size()) {
     current_ = asking;
     leave();
@@ -141,7 +141,7 @@ void engine::fail(std::string reason) {
     throw reason;
   found_.failure = std::move(reason);
   leave();
-  std::abort(); // nobody comes back to a failed execution
+  std::abort(); // no thread continues a failed execution
 }
 
 std::memory_order engine::order_of(access kind, std::memory_order declared,

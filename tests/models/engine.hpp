@@ -1,5 +1,5 @@
-// One exploration: the search through all executions, and the memory model by which each is played. Seen by
-// the checker's own files only.
+// One exploration: the search through all executions, and the memory model of each execution. Only the files
+// of the checker include this header.
 #pragma once
 
 #include <ucontext.h>
@@ -25,11 +25,12 @@ inline bool releases(std::memory_order order) {
          order == std::memory_order_seq_cst;
 }
 
-/// A place in a location's modification order; between two there is always another. The initial value has 0.
+/// A place in a location's modification order; there is always another place between two. The initial value
+/// has place 0.
 using stamp = double;
 
-/// What a thread knows, or tells by a message. `seen` is what it must not read behind; `clock` is
-/// happens-before, which is less: sequentially consistent fences add to the former only.
+/// The knowledge of a thread, or of a message. `stamps` are the oldest places that may still be read; `clock`
+/// is happens-before, which is less: sequentially consistent fences add to `stamps` only.
 struct knowledge {
   std::array<stamp, most_locations> stamps{};
   std::array<std::uint32_t, most_threads> clock{};
@@ -48,14 +49,15 @@ struct knowledge {
 struct message {
   std::uint64_t value = 0;
   stamp at = 0;
-  knowledge told;        ///< to whoever reads it and acquires
-  bool followed = false; ///< by a read-modify-write of it: nothing comes between the two
+  knowledge told; ///< for a thread that reads the message and acquires
+  /// Whether a read-modify-write of this message follows: no message may come between the two.
+  bool followed = false;
 };
 
 struct location {
   std::vector<message> history; ///< in modification order
-  stamp newest_sc = 0;          ///< that a sequentially consistent access wrote or read
-  knowledge by_futex;           ///< of those that called the kernel to wake
+  stamp newest_sc = 0;          ///< newest place that a sequentially consistent access wrote or read
+  knowledge by_futex;           ///< knowledge of the threads that called FUTEX_WAKE
 };
 
 struct plain_cell {
@@ -64,14 +66,14 @@ struct plain_cell {
   std::uint32_t written = 0; ///< the writer's clock; 0: never
 };
 
-/// What a thread does next.
+/// The next access of a thread.
 struct step {
   std::size_t location = most_locations; ///< most_locations: none
   bool writes = false;
-  bool consistent = false; ///< sequentially
+  bool consistent = false; ///< sequentially consistent
 };
 
-/// Whether it makes a difference which of the two comes first.
+/// Whether the order of the two steps makes a difference.
 inline bool dependent(const step& a, const step& b) {
   const bool a_fence = a.location == most_locations, b_fence = b.location == most_locations;
   if (a_fence || b_fence)
@@ -83,9 +85,9 @@ struct thread {
   enum class state : std::uint8_t { ready, asleep, ended } current = state::ready;
   step next;
   std::size_t bed = most_locations; ///< the location at which it sleeps
-  knowledge knows;                  ///< what its accesses must respect
-  knowledge loaded;                 ///< and what an acquire fence would add
-  knowledge fenced;                 ///< what it knew at its last release fence
+  knowledge knows;                  ///< limits its accesses
+  knowledge loaded;                 ///< the knowledge that an acquire fence would add
+  knowledge fenced;                 ///< the knowledge at its last release fence
   std::function<void()> body;
   ucontext_t context{};
 };
@@ -143,7 +145,7 @@ private:
   const std::optional<weakening>& changed_;
   exploration found_;
 
-  // The search: at each choice how many options there are, and which was taken.
+  // The search: the number of options of each choice, and the option taken.
   struct decision {
     std::size_t options, taken;
   };
@@ -153,7 +155,7 @@ private:
   // The execution.
   std::vector<location> locations_;
   std::vector<plain_cell> cells_;
-  std::array<stamp, most_locations> fences_{}; ///< what sequentially consistent fences have seen
+  std::array<stamp, most_locations> fences_{}; ///< the knowledge of the sequentially consistent fences
   std::vector<thread> threads_;
   std::size_t current_ = most_threads;
   std::uint32_t steps_ = 0;
@@ -164,7 +166,7 @@ private:
   ucontext_t outside_{};
 };
 
-/// The one that explores, while one does.
+/// The engine of the running exploration.
 extern engine* running;
 
 } // namespace farandole::models

@@ -1,16 +1,16 @@
-// What an access may return, what it tells others, and what it makes them respect.
+// The values that an access may return, and its effects on other threads.
 #include "tests/models/engine.hpp"
 
 namespace farandole::models {
 
-/// Nothing older may be read, and nothing may be written before it.
+/// The oldest place that may be read; no message may be inserted before it.
 stamp engine::minimum(std::size_t at, std::memory_order order) {
   const auto entry = self().knows.stamps[at];
   return order == std::memory_order_seq_cst ? std::max({entry, locations_[at].newest_sc, fences_[at]})
                                             : entry;
 }
 
-/// Newest first, so that the first execution is the usual one.
+/// The newest message comes first, so that the first execution is the usual one.
 std::vector<std::size_t> engine::readable(std::size_t at, std::memory_order order) {
   std::vector<std::size_t> all;
   const auto& history = locations_[at].history;
@@ -39,7 +39,7 @@ void engine::insert(std::size_t at, std::size_t behind, std::uint64_t value, std
   fresh.told = releases(order) ? me.knows : me.fenced;
   fresh.told.stamps[at] = fresh.at;
   if (modifies) {
-    fresh.told.join(history[behind].told); // it goes on with the release sequence
+    fresh.told.join(history[behind].told); // continues the release sequence
     history[behind].followed = true;
   }
   if (order == std::memory_order_seq_cst)
@@ -135,7 +135,7 @@ void engine::sleep_while(std::size_t at, std::uint64_t mask, std::uint64_t value
     return;
   self().current = thread::state::asleep;
   self().bed = at;
-  announce({most_locations, false, false}); // when it has been woken
+  announce({most_locations, false, false}); // returns after another thread has woken this one
 }
 
 void engine::wake(std::size_t at) {

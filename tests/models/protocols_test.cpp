@@ -1,5 +1,5 @@
-// The protocols by which members of one host exchange tensors without locks: no execution breaks one, and
-// with any memory order weakened some execution does.
+// The lock-free protocols between the members of one host: no execution breaks a protocol, and for every
+// weaker memory order some execution does.
 #include <catch2/catch.hpp>
 
 #include <memory>
@@ -36,7 +36,7 @@ void publish(counter& own, std::uint32_t next) {
   own.publish(next, [&own] { wake_sleepers(own.value); });
 }
 
-/// waiting::until, without a limit: a sleep that only a deadline would end counts as endless.
+/// futex_wait::until() without a deadline: a sleep that only a deadline would end counts as endless.
 template <class Word, class Waiters, class Ready>
 void wait_until(const Word& word, Waiters& waiters, const Ready& ready) {
   while (!ready())
@@ -64,7 +64,8 @@ scenario threads_on(const std::shared_ptr<Shared>& shared, const Threads&... thr
 
 // ---- the models ----------------------------------------------------------------------------------
 
-/// Whoever sleeps until a mark shows a round is woken, and reads what its owner wrote before.
+/// A thread that sleeps until a mark shows a round is woken, and reads the bytes that the owner of the mark
+/// wrote before.
 scenario a_sleeper_is_woken() {
   struct shared {
     mark fast_path;
@@ -82,8 +83,8 @@ scenario a_sleeper_is_woken() {
       });
 }
 
-/// A channel of the segment: a slot is written again only when its reader has released it.
-scenario a_slot_is_written_again_when_it_was_released() {
+/// A channel of the segment: a slot is overwritten only after its reader has released it.
+scenario a_slot_is_overwritten_after_its_release() {
   struct shared {
     counter packed, released;
     plain slot;
@@ -106,8 +107,8 @@ scenario a_slot_is_written_again_when_it_was_released() {
       });
 }
 
-/// Rounds on the fast path: no member writes a half that another still reads, and nobody reads an older round's
-/// bytes.
+/// Rounds on the fast path: no member writes a half that another member still reads, and no member reads the
+/// bytes of an older round.
 scenario two_halves_are_enough() {
   struct shared {
     mark marks[2][2];
@@ -123,7 +124,7 @@ scenario two_halves_are_enough() {
         own.show(published(round), [&own] { wake_sleepers(own.word); });
         auto& theirs = m.marks[1 - rank][half];
         if (!theirs.has_come(published(round)))
-          return; // it would wait; what it does then does not depend on when it began to
+          return; // the member would wait; its later steps do not depend on the start of the wait
         require(m.halves[1 - rank][half].read() == 10 * (1 - rank) + round,
                 "the other's bytes of this round");
         require(theirs.still_stands(published(round)), "nobody is ahead by two rounds");
@@ -133,10 +134,9 @@ scenario two_halves_are_enough() {
   return threads_on(std::make_shared<shared>(), member(0), member(1));
 }
 
-/// What is read under a word that still stands afterwards is what that word told of, however the owner takes
-/// it back.
+/// If a word is unchanged after a read, the bytes read belong to that word, however the owner retracts it.
 template <class TakeBack>
-scenario what_was_taken_back_is_not_believed(const TakeBack& take_back) {
+scenario retracted_bytes_are_not_used(const TakeBack& take_back) {
   struct shared {
     mark fast_path{make_word(id, 0, cell_state::published), 0, 0};
     models::atomic<int> bytes[2]{1, 1};
@@ -156,7 +156,8 @@ scenario what_was_taken_back_is_not_believed(const TakeBack& take_back) {
       });
 }
 
-/// The outcome of a round is the same for all, and whoever learns that it is complete may read all cells.
+/// The outcome of a round is the same for all members, and a member that learns that it is complete may read
+/// all cells.
 scenario a_round_has_one_outcome() {
   struct shared {
     mark marks[3];
@@ -169,10 +170,10 @@ scenario a_round_has_one_outcome() {
     return [rank, leaves](shared& m) {
       m.cells[rank].write(rank + 1);
       show(m.marks[rank], published(0));
-      bool all_came = !leaves;
-      for (std::size_t i = 0; i < 3 && all_came; ++i)
-        all_came = m.marks[i].has_come(published(0));
-      m.ends[rank] = m.outcome.decide(id, 0, all_came ? round_outcome::complete : round_outcome::given_up);
+      bool all_arrived = !leaves;
+      for (std::size_t i = 0; i < 3 && all_arrived; ++i)
+        all_arrived = m.marks[i].has_come(published(0));
+      m.ends[rank] = m.outcome.decide(id, 0, all_arrived ? round_outcome::complete : round_outcome::given_up);
       if (m.ends[rank] == round_outcome::complete)
         for (std::size_t i = 0; i < 3; ++i)
           require(m.cells[i].read() == i + 1, "the cells of all members");
@@ -186,8 +187,8 @@ scenario a_round_has_one_outcome() {
   return threads;
 }
 
-/// A thread that was interrupted in a round learns its outcome although its half was decided for a later one
-/// since.
+/// A thread that was interrupted in a round learns its outcome although its half has been decided for a later
+/// round since.
 scenario an_earlier_outcome_stands() {
   struct shared {
     plain cell;
@@ -206,8 +207,8 @@ scenario an_earlier_outcome_stands() {
       });
 }
 
-/// A member that begins to write outputs and one that takes the round back agree on which of the two happens.
-scenario beginning_and_taking_back_exclude_each_other() {
+/// A member that begins to write outputs and a member that retracts the round agree on one of the two.
+scenario beginning_and_retracting_exclude_each_other() {
   struct shared {
     decision beginning;
     bool began = false, left = false;
@@ -225,7 +226,7 @@ scenario beginning_and_taking_back_exclude_each_other() {
   return played;
 }
 
-/// What a member writes into another's result is there when its counter says so.
+/// The bytes that a member writes into another member's result have arrived when its counter says so.
 scenario a_peer_write_arrives_whole() {
   struct shared {
     counter packed;
@@ -251,16 +252,16 @@ struct model {
 std::vector<model> all_models() {
   return {
       {"a sleeper is woken", a_sleeper_is_woken},
-      {"a slot is written again when it was released", a_slot_is_written_again_when_it_was_released},
+      {"a slot is overwritten after its release", a_slot_is_overwritten_after_its_release},
       {"two halves are enough", two_halves_are_enough},
-      {"what is hidden is not believed",
+      {"hidden bytes are not used",
        [] {
-         return what_was_taken_back_is_not_believed(
+         return retracted_bytes_are_not_used(
              [](mark& own) { own.hide(make_word(id, 2, cell_state::empty)); });
        }},
       {"a round has one outcome", a_round_has_one_outcome},
       {"an earlier outcome stands", an_earlier_outcome_stands},
-      {"beginning and taking back exclude each other", beginning_and_taking_back_exclude_each_other},
+      {"beginning and retracting exclude each other", beginning_and_retracting_exclude_each_other},
       {"a peer write arrives whole", a_peer_write_arrives_whole},
   };
 }

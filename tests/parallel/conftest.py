@@ -23,16 +23,17 @@ def _is_one_of_many() -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_ignore_collect(collection_path, config):  # type: ignore[no-untyped-def]
-    """Ranks of a job do not launch jobs."""
+    """Ignores the tests that launch jobs when pytest itself runs as a rank of a job."""
     return True if _is_one_of_many() and collection_path.name.startswith("test_launch") else None
 
 
 @pytest.fixture(autouse=True)
 def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     """Starts the job, and keeps ranks from running ahead into the next test."""
-    # What only one rank runs must not wait for the others.
-    alone = any(mark.kwargs.get("reason") == "one rank is enough" for mark in request.node.iter_markers("skipif"))
-    if alone or request.node.path.name.startswith("test_launch"):
+    # A test that one rank runs alone must not wait for the other ranks.
+    marks = request.node.iter_markers("skipif")
+    runs_alone = any(mark.kwargs.get("reason") == "one rank is enough" for mark in marks)
+    if runs_alone or request.node.path.name.startswith("test_launch"):
         yield
         return
     import horovod.torch as hvd
@@ -47,16 +48,16 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def jobs() -> Iterator[List[Job]]:
-    """What is put in here ends with the test, if it still runs."""
+    """The jobs of the test. Those that still run at its end are killed."""
     started: List[Job] = []
     yield started
-    for each in started:
-        each.kill()
+    for job in started:
+        job.kill()
 
 
 @pytest.fixture
 def elastic(tmp_path: Path, jobs: List[Job], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
-    """Launches a script with these flags of the launcher and arguments of its own; keywords are settings."""
+    """Launches a script: flags go to the launcher, arguments to the script, and keywords to the environment."""
 
     def start(script: str, flags: List[str], *arguments: str, **settings: str) -> Job:
         for name, value in settings.items():

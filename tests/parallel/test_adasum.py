@@ -1,4 +1,4 @@
-"""Adasum against a model in NumPy: every tensor is a vector of its own, ranks come together in pairs."""
+"""Adasum compared with a NumPy model, which treats every tensor as one vector and combines ranks in pairs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 4e-2, torch.float32: 1e-5, tor
 COUNTS = [0, 1, 2, 3, 1001, 40_003, 300_001]
 
 
-def of_two(a: Any, b: Any) -> Any:
+def combine(a: Any, b: Any) -> Any:
     dot, first, second = a @ b, a @ a, b @ b
     return (1 - dot / (2 * first) if first else 1) * a + (1 - dot / (2 * second) if second else 1) * b
 
 
 def model(vectors: List[Any]) -> Any:
-    """Neighbours first, then pairs of pairs."""
+    """Combines neighbours first, then pairs of pairs."""
     while len(vectors) > 1:
-        vectors = [of_two(a, b) for a, b in zip(vectors[::2], vectors[1::2])]
+        vectors = [combine(a, b) for a, b in zip(vectors[::2], vectors[1::2])]
     return vectors[0]
 
 
 def vector(rank: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(10_000 * rank + count)
     shared = torch.randn(count, generator=torch.Generator().manual_seed(count), dtype=torch.float64)
-    # What all ranks say alike, and what each says on its own.
+    # A part that is equal on all ranks, plus a part of this rank alone.
     return (shared + torch.randn(count, generator=generator, dtype=torch.float64)).to(dtype)
 
 
@@ -50,12 +50,12 @@ def power_of_two(size: int, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_tensor_of_any_size_is_a_vector(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+def test_a_tensor_of_any_size_is_reduced_as_one_vector(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
     for count in COUNTS:
-        mine = vector(rank, count, dtype)
-        result = hvd.allreduce(mine, op=hvd.Adasum, name=f"{name}.{count}")
+        own = vector(rank, count, dtype)
+        result = hvd.allreduce(own, op=hvd.Adasum, name=f"{name}.{count}")
         check(result, expected(size, count, dtype), dtype)
-        assert torch.equal(mine, vector(rank, count, dtype))
+        assert torch.equal(own, vector(rank, count, dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -65,36 +65,36 @@ def test_a_group_is_reduced_tensor_by_tensor(dtype: torch.dtype, name: str, rank
         check(result, expected(size, count, dtype), dtype)
 
 
-def test_in_place_and_asynchronously(name: str, rank: int, size: int) -> None:
-    mine = vector(rank, 1001)
-    assert hvd.allreduce_(mine, op=hvd.Adasum, name=name) is mine
-    check(mine, expected(size, 1001), torch.float32)
+def test_in_place_and_asynchronous_calls_match_the_model(name: str, rank: int, size: int) -> None:
+    own = vector(rank, 1001)
+    assert hvd.allreduce_(own, op=hvd.Adasum, name=name) is own
+    check(own, expected(size, 1001), torch.float32)
     handles = [hvd.allreduce_async(vector(rank, n), op=hvd.Adasum, name=f"{name}.{n}") for n in range(60)]
     for count, handle in enumerate(handles):
         check(hvd.synchronize(handle), expected(size, count), torch.float32)
 
 
-def test_bits_are_the_same_on_all_ranks_however_often_and_however_fused(name: str, rank: int, size: int) -> None:
+def test_repeated_and_fused_calls_give_the_same_bits_on_all_ranks(name: str, rank: int, size: int) -> None:
     counts = [7, 30_001, 1, 500]
     fused = hvd.grouped_allreduce([vector(rank, n) for n in counts], op=hvd.Adasum, name=name)
     for _ in range(3):
         alone = [hvd.allreduce(vector(rank, n), op=hvd.Adasum, name=f"{name}.{n}") for n in counts]
         assert all(torch.equal(one, other) for one, other in zip(alone, fused))
     for result in fused:
-        everybody = hvd.allgather(result.unsqueeze(0))
-        assert all(torch.equal(everybody[0], row) for row in everybody)
+        gathered = hvd.allgather(result.unsqueeze(0))
+        assert all(torch.equal(gathered[0], row) for row in gathered)
 
 
-def test_shapes_do_not_matter(name: str, rank: int, size: int) -> None:
-    mine = vector(rank, 60)
-    flat = hvd.allreduce(mine, op=hvd.Adasum, name=name)
-    shaped = hvd.allreduce(mine.reshape(3, 4, 5), op=hvd.Adasum, name=f"{name}.shaped")
+def test_the_result_does_not_depend_on_the_shape(name: str, rank: int, size: int) -> None:
+    own = vector(rank, 60)
+    flat = hvd.allreduce(own, op=hvd.Adasum, name=name)
+    shaped = hvd.allreduce(own.reshape(3, 4, 5), op=hvd.Adasum, name=f"{name}.shaped")
     assert torch.equal(shaped, flat.reshape(3, 4, 5))
     scalar = hvd.allreduce(torch.tensor(3.0), op=hvd.Adasum, name=f"{name}.scalar")
     assert scalar.shape == () and scalar.item() == 3
 
 
-def test_equal_vectors_are_averaged_and_orthogonal_ones_added(name: str, rank: int, size: int) -> None:
+def test_equal_vectors_are_averaged_and_orthogonal_vectors_added(name: str, rank: int, size: int) -> None:
     same = hvd.allreduce(torch.arange(10.0), op=hvd.Adasum, name=f"{name}.same")
     assert torch.equal(same, torch.arange(10.0))
     apart = hvd.allreduce(torch.eye(size)[rank] * 5, op=hvd.Adasum, name=f"{name}.apart")
@@ -103,18 +103,18 @@ def test_equal_vectors_are_averaged_and_orthogonal_ones_added(name: str, rank: i
     assert torch.equal(none, torch.zeros(1000))
 
 
-def test_scales(name: str, rank: int, size: int) -> None:
+def test_prescale_and_postscale_factors_multiply_the_result(name: str, rank: int, size: int) -> None:
     result = hvd.allreduce(vector(rank, 501), op=hvd.Adasum, name=name, prescale_factor=0.5, postscale_factor=3.0)
     check(result, 1.5 * expected(size, 501), torch.float32)
 
 
-def test_compression(name: str, rank: int, size: int) -> None:
+def test_fp16_compression_reduces_the_rounded_vectors(name: str, rank: int, size: int) -> None:
     result = hvd.allreduce(vector(rank, 501), op=hvd.Adasum, name=name, compression=hvd.Compression.fp16)
     assert result.dtype == torch.float32
     check(result.half(), expected(size, 501, torch.float16), torch.float16)
 
 
-def test_whoever_has_joined_brings_zeros(name: str, rank: int, size: int) -> None:
+def test_a_joined_rank_contributes_zeros(name: str, rank: int, size: int) -> None:
     if rank != size - 1 or size == 1:
         result = hvd.allreduce(vector(rank, 3000), op=hvd.Adasum, name=name)
         vectors = [vector(r, 3000).to(torch.float64).numpy() for r in range(max(1, size - 1))]
@@ -124,7 +124,7 @@ def test_whoever_has_joined_brings_zeros(name: str, rank: int, size: int) -> Non
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_integers_are_refused(dtype: torch.dtype, name: str) -> None:
+def test_integer_tensors_are_refused(dtype: torch.dtype, name: str) -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async):
         with pytest.raises(ValueError, match="Adasum.*float16"):
             call(torch.ones(2).to(dtype), op=hvd.Adasum, name=name)
@@ -133,7 +133,7 @@ def test_integers_are_refused(dtype: torch.dtype, name: str) -> None:
     assert torch.equal(hvd.allreduce(torch.ones(2), name=name), torch.ones(2))
 
 
-def test_ranks_that_ask_for_different_reductions_are_told(name: str, rank: int, size: int) -> None:
+def test_different_reductions_on_different_ranks_fail(name: str, rank: int, size: int) -> None:
     if size == 1:
         return
     with pytest.raises(hvd.HorovodInternalError, match="adasum allreduce"):
@@ -141,14 +141,14 @@ def test_ranks_that_ask_for_different_reductions_are_told(name: str, rank: int, 
     assert torch.equal(hvd.allreduce(torch.ones(2), op=hvd.Adasum, name=f"{name}.after"), torch.ones(2))
 
 
-def test_the_gradient_is_reduced_in_the_same_way(name: str, rank: int, size: int) -> None:
+def test_the_gradient_is_reduced_with_adasum(name: str, rank: int, size: int) -> None:
     x = vector(rank, 11).requires_grad_()
     hvd.allreduce(x, op=hvd.Adasum, name=name).backward(vector(rank, 11))
     assert x.grad is not None
     check(x.grad, expected(size, 11), torch.float32)
 
 
-def test_three_ranks_are_refused_and_the_job_goes_on(name: str, size: int) -> None:
+def test_three_ranks_are_refused_and_other_reductions_still_work(name: str, size: int) -> None:
     if size & (size - 1) == 0:
         return
     calls: List[Callable[..., Any]] = [hvd.allreduce, hvd.allreduce_, hvd.allreduce_async]
@@ -176,11 +176,11 @@ def batch(rank: int, step: int) -> torch.Tensor:
 
 
 def local_deltas(net: torch.nn.Module, optimizer: torch.optim.Optimizer, rank: int, step: int) -> List[torch.Tensor]:
-    before = [each.detach().clone() for each in net.parameters()]
+    before = [parameter.detach().clone() for parameter in net.parameters()]
     optimizer.zero_grad()
     net(batch(rank, step)).square().mean().backward()
     optimizer.step()
-    return [after.detach() - each for after, each in zip(net.parameters(), before)]
+    return [after.detach() - start for after, start in zip(net.parameters(), before)]
 
 
 KINDS = [
@@ -190,28 +190,28 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["sgd", "adam"])
-def test_the_optimizer_combines_what_local_steps_change(kind: Any, rank: int, size: int) -> None:
+def test_the_optimizer_combines_the_changes_of_local_steps(kind: Any, rank: int, size: int) -> None:
     net = make_model()
     optimizer = hvd.DistributedOptimizer(kind(net.parameters()), net.named_parameters(), op=hvd.Adasum)
-    # Every rank also plays all ranks: each has an optimizer state of its own, over parameters that are shared.
-    players = [make_model() for _ in range(size)]
-    optimizers = [kind(player.parameters()) for player in players]
+    # Every rank also simulates all ranks: each has its own optimizer state, and all have equal parameters.
+    simulated_nets = [make_model() for _ in range(size)]
+    optimizers = [kind(simulated.parameters()) for simulated in simulated_nets]
     for step in range(4):
         optimizer.zero_grad()
         net(batch(rank, step)).square().mean().backward()
         optimizer.step()
-        before = [each.detach().clone() for each in players[0].parameters()]
-        deltas = [local_deltas(players[r], optimizers[r], r, step) for r in range(size)]
+        before = [parameter.detach().clone() for parameter in simulated_nets[0].parameters()]
+        deltas = [local_deltas(simulated_nets[r], optimizers[r], r, step) for r in range(size)]
         for index, start in enumerate(before):
-            delta = model([each[index].double().flatten().numpy() for each in deltas])
+            delta = model([changes[index].double().flatten().numpy() for changes in deltas])
             after = start + torch.from_numpy(delta).reshape(start.shape).float()
-            for player in players:
+            for simulated in simulated_nets:
                 with torch.no_grad():
-                    list(player.parameters())[index].copy_(after)
+                    list(simulated.parameters())[index].copy_(after)
             assert torch.allclose(list(net.parameters())[index], after, rtol=1e-4, atol=1e-6)
 
 
-def test_all_ranks_hold_the_same_parameters(rank: int, size: int) -> None:
+def test_all_ranks_hold_the_same_parameters_after_compressed_steps(rank: int, size: int) -> None:
     net = make_model()
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(net.parameters(), lr=0.1), compression=hvd.Compression.fp16, op=hvd.Adasum
@@ -220,12 +220,12 @@ def test_all_ranks_hold_the_same_parameters(rank: int, size: int) -> None:
         optimizer.zero_grad()
         net(batch(rank, step)).square().mean().backward()
         optimizer.step()
-    everything = torch.cat([each.detach().flatten() for each in net.parameters()]).unsqueeze(0)
-    everybody = hvd.allgather(everything)
-    assert all(torch.equal(row, everybody[0]) for row in everybody)
+    parameters = torch.cat([parameter.detach().flatten() for parameter in net.parameters()]).unsqueeze(0)
+    gathered = hvd.allgather(parameters)
+    assert all(torch.equal(row, gathered[0]) for row in gathered)
 
 
-def test_several_backward_passes_make_one_step(rank: int, size: int) -> None:
+def test_two_backward_passes_per_step_equal_one_pass_over_both_batches(rank: int, size: int) -> None:
     nets = make_model(), make_model()
     split = hvd.DistributedOptimizer(
         torch.optim.SGD(nets[0].parameters(), lr=0.1), backward_passes_per_step=2, op=hvd.Adasum
@@ -243,7 +243,7 @@ def test_several_backward_passes_make_one_step(rank: int, size: int) -> None:
         assert torch.allclose(one, other, atol=1e-6)
 
 
-def test_parameters_without_a_gradient_and_closures(rank: int, size: int) -> None:
+def test_a_step_with_a_closure_keeps_parameters_without_a_gradient(rank: int, size: int) -> None:
     net, unused = make_model(), torch.nn.Parameter(torch.ones(3))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([*net.parameters(), unused], lr=0.1), op=hvd.Adasum)
 
@@ -253,20 +253,20 @@ def test_parameters_without_a_gradient_and_closures(rank: int, size: int) -> Non
         loss.backward()
         return loss
 
-    before = [each.detach().clone() for each in net.parameters()]
+    before = [parameter.detach().clone() for parameter in net.parameters()]
     assert optimizer.step(closure).item() > 0
     assert all(not torch.equal(one, other) for one, other in zip(net.parameters(), before))
     assert torch.equal(unused, torch.ones(3))
 
 
-def test_the_delta_optimizers_manners(rank: int, size: int) -> None:
+def test_the_adasum_optimizer_checks_its_options_and_the_order_of_calls(rank: int, size: int) -> None:
     if size == 1:
         return
     net = make_model()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), lr=0.1), op=hvd.Adasum)
     assert type(optimizer).__name__ == "SGD" and isinstance(optimizer, torch.optim.SGD)
     net(batch(rank, 0)).square().mean().backward()
-    before = [each.detach().clone() for each in net.parameters()]
+    before = [parameter.detach().clone() for parameter in net.parameters()]
     optimizer.synchronize()
     assert all(torch.equal(one, other) for one, other in zip(net.parameters(), before))
     with pytest.raises(AssertionError):

@@ -1,5 +1,5 @@
-"""Arguments of a wrong type or value: what each call says. Every message names the operation, the tensor where it has a
-name, what was passed and what to do; and it is found on the rank that calls, before anything is sent.
+"""Errors for arguments of a wrong type or value. Every message names the operation, the tensor if it has a name, the
+argument and the remedy; the calling rank raises the error before it sends anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def ones(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 class Unpaired:
-    """A compressor that forgets what ``decompress`` needs. A tensor of two rows could be mistaken for a pair."""
+    """A compressor that returns no context for ``decompress``. A tensor of two rows could be mistaken for a pair."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> torch.Tensor:
@@ -58,14 +58,14 @@ def wrapped(**options: Any) -> torch.optim.Optimizer:
 
 
 def step_of(compression: Any) -> None:
-    """A step whose gradients go through a compressor."""
+    """Makes a step whose gradients go through a compressor."""
     net = Net()
     own = hvd.DistributedOptimizer(optimizer(net), named_parameters=net.named_parameters(), compression=compression)
     net.layer(ones(1, 2)).sum().backward()
     own.step()
 
 
-def twice_served() -> None:
+def used_twice() -> None:
     compressor = hvd.Compression.powersgd()
     first = wrapped(compression=compressor)
     assert first is not None
@@ -98,7 +98,7 @@ REDUCED_TYPES = "uint8, int8, uint16, int16, int32, int64, float16, bfloat16, fl
 
 
 def plain(function: str) -> str:
-    """The operation of a function."""
+    """The name of a function's operation."""
     return function.rstrip("_").replace("_async", "")
 
 
@@ -226,9 +226,9 @@ def rows_of_compressors() -> Dict[str, Row]:
         (f"allreduce.grad: {not_array}",),
     )
     rows["two optimizers of one compressor"] = (
-        twice_served,
+        used_twice,
         ValueError,
-        ("DistributedOptimizer", "PowerSGDCompressor serves another optimizer", "a compressor for each optimizer"),
+        ("DistributedOptimizer", "PowerSGDCompressor is used by another optimizer", "a compressor for each optimizer"),
     )
     return rows
 
@@ -429,7 +429,7 @@ TABLES: Dict[str, Dict[str, Row]] = {
 
 
 def problem_of(row: Row) -> str:
-    """What is wrong with what a call says; empty if nothing is."""
+    """The difference between the error of a call and the expected error; empty if there is none."""
     call, kind, words = row
     try:
         with warnings.catch_warnings():
@@ -446,28 +446,28 @@ def problem_of(row: Row) -> str:
 
 
 @pytest.mark.parametrize("table", list(TABLES))
-def test_wrong_arguments_are_explained(table: str) -> None:
+def test_wrong_arguments_raise_errors_that_name_the_remedy(table: str) -> None:
     problems = {case: problem_of(row) for case, row in TABLES[table].items()}
     assert not {case: problem for case, problem in problems.items() if problem}
 
 
-def test_a_compressor_without_a_pair_is_told_of_by_the_gradient(size: int) -> None:
-    """In the backward pass, which is when it first compresses."""
+def test_a_compressor_that_returns_no_pair_fails_with_the_gradients_name(size: int) -> None:
+    """The error comes in the backward pass, which calls the compressor first."""
     if size > 1:
         with pytest.raises(TypeError, match=r"allreduce\.layer\.(weight|bias): allreduce needs a pair from Unpaired"):
             step_of(Unpaired)
 
 
-def test_everything_goes_on_afterwards(name: str, size: int) -> None:
-    """No refused call has been sent, nor counted as one without a name."""
+def test_valid_calls_succeed_after_refused_calls(name: str, size: int) -> None:
+    """No refused call was sent or counted as an unnamed one."""
     assert hvd.allreduce(ones(3), name="grad", op=hvd.Sum).tolist() == [size] * 3
     assert hvd.allreduce(ones(3), op=hvd.Sum).tolist() == [size] * 3
     assert hvd.synchronize(2**40) is None and hvd.synchronize(-1) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_splits_may_be_of_int32_and_int64(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
-    rows = torch.tensor([1 + each for each in range(size)], dtype=dtype)
+def test_splits_may_have_type_int32_or_int64(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    rows = torch.tensor([1 + source for source in range(size)], dtype=dtype)
     own = torch.arange(int(rows.sum()), dtype=torch.float32)
     for package, splits, tensor in (
         (hvd, rows, own),
@@ -480,7 +480,7 @@ def test_splits_may_be_of_int32_and_int64(dtype: torch.dtype, name: str, rank: i
         assert received.tolist()[: rank + 1] == own[math.comb(rank + 1, 2) :][: rank + 1].tolist()
 
 
-def test_average_as_a_truth_value_still_works(name: str, size: int) -> None:
+def test_a_bool_as_average_still_works_with_a_deprecation_warning(name: str, size: int) -> None:
     with pytest.warns(DeprecationWarning):
         assert hvd.allreduce(ones(2), True, name).tolist() == [1.0, 1.0]
     with pytest.warns(DeprecationWarning):

@@ -1,4 +1,4 @@
-"""Every mistake that the interface names, in both bindings, among all ranks and in a set.
+"""Invalid calls that the interface documents, through both bindings, in the global process set and in a subset.
 
 Only the wrong operation fails, with an error that names the tensor, the ranks and the values; later operations work.
 """
@@ -19,8 +19,8 @@ from farandole.common.process_sets import ProcessSet
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-class Door(NamedTuple):
-    """One framework, and how its tensors are made."""
+class Binding(NamedTuple):
+    """The package of a framework, and the function that makes its tensors."""
 
     hvd: Any
     ones: Callable[..., Any]
@@ -29,68 +29,68 @@ class Door(NamedTuple):
         return self.ones(shape, dtype=getattr(torch if self.hvd is horovod.torch else numpy, dtype))
 
 
-DOORS = {"torch": Door(horovod.torch, torch.ones), "numpy": Door(farandole.numpy, numpy.ones)}
+BINDINGS = {"torch": Binding(horovod.torch, torch.ones), "numpy": Binding(farandole.numpy, numpy.ones)}
 
 
-class Party(NamedTuple):
-    """Who takes part: everybody, or a set without rank 0."""
+class Members(NamedTuple):
+    """The members of an operation: all ranks, or a set without rank 0."""
 
     group: ProcessSet
     ranks: List[int]
 
 
 @pytest.fixture(scope="module")
-def sets() -> Iterator[Dict[str, Party]]:
+def sets() -> Iterator[Dict[str, Members]]:
     hvd = horovod.torch
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
         hvd.shutdown()
         hvd.init()
-        everybody, others = list(range(hvd.size())), list(range(1, hvd.size()))
+        all_ranks, others = list(range(hvd.size())), list(range(1, hvd.size()))
         yield {
-            "all": Party(hvd.global_process_set, everybody),
-            "set": Party(hvd.add_process_set(others), others),
+            "all": Members(hvd.global_process_set, all_ranks),
+            "set": Members(hvd.add_process_set(others), others),
         }
         hvd.barrier()
         hvd.shutdown()
     hvd.init()
 
 
-@pytest.fixture(params=list(DOORS))
-def door(request: pytest.FixtureRequest) -> Door:
-    return DOORS[request.param]
+@pytest.fixture(params=list(BINDINGS))
+def binding(request: pytest.FixtureRequest) -> Binding:
+    return BINDINGS[request.param]
 
 
 @pytest.fixture(params=["all", "set"])
-def party(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Party:
-    found: Party = sets[request.param]
+def members(request: pytest.FixtureRequest, sets: Dict[str, Members]) -> Members:
+    found: Members = sets[request.param]
     return found
 
 
 @pytest.fixture(params=["torch all", "numpy set"])
-def place(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Tuple[Door, Party]:
-    """For what the core decides, which is the same behind both bindings."""
-    door, _, party = request.param.partition(" ")
-    return DOORS[door], sets[party]
+def binding_and_members(request: pytest.FixtureRequest, sets: Dict[str, Members]) -> Tuple[Binding, Members]:
+    """One binding for each set, for errors that the core decides: they are the same through both bindings."""
+    binding, _, members = request.param.partition(" ")
+    return BINDINGS[binding], sets[members]
 
 
-def fine(door: Door, party: Party, name: str) -> None:
-    """The set and the name go on; that all ranks meet between tests says so of the job."""
-    if horovod.torch.rank() in party.ranks:
-        result = door.hvd.allreduce(door.tensor(4), name=name, op=door.hvd.Sum, process_set=party.group)
-        assert result.tolist() == [len(party.ranks)] * 4
+def assert_still_works(binding: Binding, members: Members, name: str) -> None:
+    """Reduces under this name in the set. The barrier between tests shows that the job still works too."""
+    if horovod.torch.rank() in members.ranks:
+        result = binding.hvd.allreduce(binding.tensor(4), name=name, op=binding.hvd.Sum, process_set=members.group)
+        assert result.tolist() == [len(members.ranks)] * 4
 
 
-# ---- what ranks must agree on -----------------------------------------------------------------------------------
+# ---- parameters that must be equal on all ranks ---------------------------------------------------------------
 
-# By what differs and in which operation: what the last rank of the set brings otherwise than the others, and the words
-# that tell it apart. Rows and extents are so many that every set can share them out.
+# For each operation and difference: the usual input, the input of the set's last rank, and the words that name the
+# difference. Rows and extents are divisible by the size of every set.
 Options = Dict[str, Any]
-Brought = Tuple[Tuple[int, ...], Options]
+Input = Tuple[Tuple[int, ...], Options]
 
 
-def differing() -> Dict[str, Tuple[str, Brought, Brought, Tuple[str, str]]]:
-    cases: Dict[str, Tuple[str, Brought, Brought, Tuple[str, str]]] = {}
+def differing() -> Dict[str, Tuple[str, Input, Input, Tuple[str, str]]]:
+    cases: Dict[str, Tuple[str, Input, Input, Tuple[str, str]]] = {}
     tensors = ("allreduce", "allgather", "broadcast", "alltoall", "reducescatter")
     for operation in tensors:
         cases[f"{operation} dtype"] = (
@@ -115,113 +115,117 @@ def differing() -> Dict[str, Tuple[str, Brought, Brought, Tuple[str, str]]]:
 DIFFERING = differing()
 
 
-def call(door: Door, operation: str, brought: Brought, party: Party, name: str) -> Any:
-    shape, options = brought[0], dict(brought[1])
-    tensor = door.tensor(*shape, dtype=options.pop("dtype", "float32"))
+def call(binding: Binding, operation: str, given: Input, members: Members, name: str) -> Any:
+    shape, options = given[0], dict(given[1])
+    tensor = binding.tensor(*shape, dtype=options.pop("dtype", "float32"))
     if "op" in options:
-        options["op"] = getattr(door.hvd, options["op"])
-    place = options.pop("root", 0)
+        options["op"] = getattr(binding.hvd, options["op"])
+    root_index = options.pop("root", 0)
     if operation == "broadcast":
-        options["root_rank"] = party.ranks[place]
-    return getattr(door.hvd, operation)(tensor, name=name, process_set=party.group, **options)
+        options["root_rank"] = members.ranks[root_index]
+    return getattr(binding.hvd, operation)(tensor, name=name, process_set=members.group, **options)
 
 
 @pytest.mark.parametrize("case", list(DIFFERING))
-def test_what_differs_fails_on_every_rank_of_the_set(
-    case: str, place: Tuple[Door, Party], name: str, rank: int
+def test_a_difference_fails_on_every_rank_of_the_set(
+    case: str, binding_and_members: Tuple[Binding, Members], name: str, rank: int
 ) -> None:
-    door, party = place
+    binding, members = binding_and_members
     operation, usual, other, words = DIFFERING[case]
-    if rank in party.ranks and len(party.ranks) > 1:
-        first, last = party.ranks[0], party.ranks[-1]
+    if rank in members.ranks and len(members.ranks) > 1:
+        first, last = members.ranks[0], members.ranks[-1]
         with pytest.raises(HorovodInternalError) as failed:
-            call(door, operation, other if rank == last else usual, party, name)
+            call(binding, operation, other if rank == last else usual, members, name)
         text = str(failed.value)
         assert name in text and failed.value.kind == "mismatch", text  # type: ignore[attr-defined]
         for word in (*words, *((str(first), str(last)) if case == "broadcast root" else ())):
             assert word in text
         assert re.search(rf"\brank {first}\b", text) and re.search(rf"\brank {last}\b", text), text
-    fine(door, party, name)
+    assert_still_works(binding, members, name)
 
 
 @pytest.mark.parametrize("operation", ["allgather", "alltoall", "reducescatter"])
-def test_a_scalar_has_no_rows(operation: str, place: Tuple[Door, Party], name: str, rank: int) -> None:
-    door, party = place
-    if rank in party.ranks:
+def test_operations_on_rows_refuse_a_scalar(
+    operation: str, binding_and_members: Tuple[Binding, Members], name: str, rank: int
+) -> None:
+    binding, members = binding_and_members
+    if rank in members.ranks:
         with pytest.raises((HorovodInternalError, ValueError), match=f"{re.escape(name)}|scalar"):
-            call(door, operation, ((), {}), party, name)
-    fine(door, party, name)
+            call(binding, operation, ((), {}), members, name)
+    assert_still_works(binding, members, name)
 
 
 @pytest.mark.parametrize("operation", ["allgather", "broadcast", "alltoall", "reducescatter"])
-def test_only_reductions_go_on_when_a_rank_has_joined(
-    operation: str, door: Door, sets: Dict[str, Party], name: str, rank: int, size: int
+def test_operations_other_than_allreduce_fail_when_a_rank_has_joined(
+    operation: str, binding: Binding, sets: Dict[str, Members], name: str, rank: int, size: int
 ) -> None:
-    everybody = sets["all"]
+    members = sets["all"]
     if rank != size - 1:
         with pytest.raises(HorovodInternalError, match=re.escape(name)):
-            call(door, operation, ((12,), {}), everybody, name)
-    door.hvd.join()
-    fine(door, everybody, name)
+            call(binding, operation, ((12,), {}), members, name)
+    binding.hvd.join()
+    assert_still_works(binding, members, name)
 
 
-# ---- what one rank can see ---------------------------------------------------------------------------------------
+# ---- mistakes that the calling rank finds ---------------------------------------------------------------------
 
-OPERATIONS: Dict[str, Callable[[Door, str, ProcessSet], Any]] = {
-    "allreduce": lambda door, name, group: door.hvd.allreduce(door.tensor(2), name=name, process_set=group),
-    "allreduce_": lambda door, name, group: door.hvd.allreduce_(door.tensor(2), name=name, process_set=group),
-    "grouped_allreduce": lambda door, name, group: door.hvd.grouped_allreduce(
-        [door.tensor(2)] * 2, name=name, process_set=group
+OPERATIONS: Dict[str, Callable[[Binding, str, ProcessSet], Any]] = {
+    "allreduce": lambda api, name, group: api.hvd.allreduce(api.tensor(2), name=name, process_set=group),
+    "allreduce_": lambda api, name, group: api.hvd.allreduce_(api.tensor(2), name=name, process_set=group),
+    "grouped_allreduce": lambda api, name, group: api.hvd.grouped_allreduce(
+        [api.tensor(2)] * 2, name=name, process_set=group
     ),
-    "allgather": lambda door, name, group: door.hvd.allgather(door.tensor(2), name=name, process_set=group),
-    "broadcast": lambda door, name, group: door.hvd.broadcast(door.tensor(2), 1, name=name, process_set=group),
-    "broadcast_": lambda door, name, group: door.hvd.broadcast_(door.tensor(2), 1, name=name, process_set=group),
-    "alltoall": lambda door, name, group: door.hvd.alltoall(door.tensor(12), name=name, process_set=group),
-    "reducescatter": lambda door, name, group: door.hvd.reducescatter(door.tensor(2), name=name, process_set=group),
-    "barrier": lambda door, name, group: door.hvd.barrier(process_set=group),
+    "allgather": lambda api, name, group: api.hvd.allgather(api.tensor(2), name=name, process_set=group),
+    "broadcast": lambda api, name, group: api.hvd.broadcast(api.tensor(2), 1, name=name, process_set=group),
+    "broadcast_": lambda api, name, group: api.hvd.broadcast_(api.tensor(2), 1, name=name, process_set=group),
+    "alltoall": lambda api, name, group: api.hvd.alltoall(api.tensor(12), name=name, process_set=group),
+    "reducescatter": lambda api, name, group: api.hvd.reducescatter(api.tensor(2), name=name, process_set=group),
+    "barrier": lambda api, name, group: api.hvd.barrier(process_set=group),
 }
 
 
 @pytest.mark.parametrize("operation", list(OPERATIONS))
-def test_sets_that_one_cannot_call_into(
-    operation: str, door: Door, sets: Dict[str, Party], name: str, rank: int, size: int
+def test_calls_into_foreign_unregistered_and_unknown_sets_are_refused(
+    operation: str, binding: Binding, sets: Dict[str, Members], name: str, rank: int, size: int
 ) -> None:
-    party = sets["set"]
+    members = sets["set"]
     if rank == 0:
-        with pytest.raises(ValueError, match=f"rank 0 is not in process set {party.group.process_set_id}"):
-            OPERATIONS[operation](door, name, party.group)
+        with pytest.raises(ValueError, match=f"rank 0 is not in process set {members.group.process_set_id}"):
+            OPERATIONS[operation](binding, name, members.group)
     with pytest.raises(ValueError, match="not registered"):
-        OPERATIONS[operation](door, name, ProcessSet([0]))
+        OPERATIONS[operation](binding, name, ProcessSet([0]))
     unknown = ProcessSet([0])
     unknown.process_set_id = 77
     with pytest.raises(ValueError, match="77"):
-        OPERATIONS[operation](door, name, unknown)
-    fine(door, party, name)
+        OPERATIONS[operation](binding, name, unknown)
+    assert_still_works(binding, members, name)
 
 
-def test_a_set_that_was_removed(door: Door, sets: Dict[str, Party], name: str) -> None:
-    removed = door.hvd.add_process_set([0])
+def test_calls_into_a_removed_set_are_refused(binding: Binding, sets: Dict[str, Members], name: str) -> None:
+    removed = binding.hvd.add_process_set([0])
     number = removed.process_set_id
-    assert door.hvd.remove_process_set(removed)
+    assert binding.hvd.remove_process_set(removed)
     for operation in OPERATIONS.values():
         with pytest.raises(ValueError, match="not registered"):
-            operation(door, name, removed)
+            operation(binding, name, removed)
     removed.process_set_id = number
     with pytest.raises(ValueError, match=str(number)):
-        door.hvd.allreduce(door.tensor(2), name=name, process_set=removed)
-    fine(door, sets["set"], name)
+        binding.hvd.allreduce(binding.tensor(2), name=name, process_set=removed)
+    assert_still_works(binding, sets["set"], name)
 
 
-def test_roots_outside(door: Door, party: Party, name: str, rank: int, size: int) -> None:
-    if rank in party.ranks:
-        for root in [each for each in (-1, 0, size, 1000) if each not in party.ranks]:
-            for broadcast in (door.hvd.broadcast, door.hvd.broadcast_, door.hvd.broadcast_async):
+def test_a_root_rank_outside_the_set_is_refused(
+    binding: Binding, members: Members, name: str, rank: int, size: int
+) -> None:
+    if rank in members.ranks:
+        for root in [root for root in (-1, 0, size, 1000) if root not in members.ranks]:
+            for broadcast in (binding.hvd.broadcast, binding.hvd.broadcast_, binding.hvd.broadcast_async):
                 with pytest.raises(ValueError, match=f"root rank {root} is not in the process set of ranks"):
-                    broadcast(door.tensor(2), root, name=name, process_set=party.group)
-    fine(door, party, name)
+                    broadcast(binding.tensor(2), root, name=name, process_set=members.group)
+    assert_still_works(binding, members, name)
 
 
-# What is wrong with the splits of 12 rows among `count` ranks, and the words that say so.
+# Invalid splits of 12 rows among `count` ranks, and the patterns of their errors.
 SPLITS: Dict[str, Tuple[Callable[[int], Any], Callable[[int], str]]] = {
     "two dimensions": (lambda count: numpy.ones((count, 1), "int32"), lambda count: "one dimension|flat array"),
     "fractions": (lambda count: numpy.full(count, 12 / count, "float64"), lambda count: "int32|whole numbers"),
@@ -234,75 +238,85 @@ SPLITS: Dict[str, Tuple[Callable[[int], Any], Callable[[int], str]]] = {
 
 
 @pytest.mark.parametrize("wrong", list(SPLITS))
-def test_splits_that_cannot_be(wrong: str, door: Door, party: Party, name: str, rank: int) -> None:
-    if rank in party.ranks:
-        count = len(party.ranks)
+def test_invalid_splits_are_refused(wrong: str, binding: Binding, members: Members, name: str, rank: int) -> None:
+    if rank in members.ranks:
+        count = len(members.ranks)
         make, words = SPLITS[wrong]
         splits = make(count)
-        if door.hvd is horovod.torch and isinstance(splits, numpy.ndarray):
+        if binding.hvd is horovod.torch and isinstance(splits, numpy.ndarray):
             splits = torch.from_numpy(splits)
-        for alltoall in (door.hvd.alltoall, door.hvd.alltoall_async):
+        for alltoall in (binding.hvd.alltoall, binding.hvd.alltoall_async):
             with pytest.raises(ValueError, match=words(count)):
-                alltoall(door.tensor(12), splits, name=name, process_set=party.group)
-    fine(door, party, name)
+                alltoall(binding.tensor(12), splits, name=name, process_set=members.group)
+    assert_still_works(binding, members, name)
 
 
-def test_rows_that_cannot_be_dealt_out_evenly(door: Door, party: Party, name: str, rank: int) -> None:
-    count = len(party.ranks)
-    if rank in party.ranks and count > 1:
+def test_rows_that_do_not_divide_evenly_are_refused_without_splits(
+    binding: Binding, members: Members, name: str, rank: int
+) -> None:
+    count = len(members.ranks)
+    if rank in members.ranks and count > 1:
         with pytest.raises(ValueError, match=rf"\b{count + 1}\b.*\b{count}\b"):
-            door.hvd.alltoall(door.tensor(count + 1), name=name, process_set=party.group)
-    fine(door, party, name)
+            binding.hvd.alltoall(binding.tensor(count + 1), name=name, process_set=members.group)
+    assert_still_works(binding, members, name)
 
 
 @pytest.mark.parametrize("operation", ["reducescatter", "grouped_reducescatter"])
-def test_what_reducescatter_cannot_reduce_with(operation: str, door: Door, party: Party, name: str, rank: int) -> None:
-    for op in (door.hvd.Adasum, 6, -1):
-        if rank in party.ranks:
-            tensor = door.tensor(4) if operation == "reducescatter" else [door.tensor(4)]
+def test_reducescatter_refuses_adasum_and_unknown_reductions(
+    operation: str, binding: Binding, members: Members, name: str, rank: int
+) -> None:
+    for op in (binding.hvd.Adasum, 6, -1):
+        if rank in members.ranks:
+            tensor = binding.tensor(4) if operation == "reducescatter" else [binding.tensor(4)]
             with pytest.raises(HorovodInternalError, match="reduce") as failed:
-                getattr(door.hvd, operation)(tensor, name=name, op=op, process_set=party.group)
+                getattr(binding.hvd, operation)(tensor, name=name, op=op, process_set=members.group)
             assert failed.value.kind == "unimplemented"  # type: ignore[attr-defined]
-    fine(door, party, name)
+    assert_still_works(binding, members, name)
 
 
-def test_names_in_flight(door: Door, party: Party, name: str, rank: int) -> None:
-    """Also in a group, which is then refused as a whole."""
-    first = len(party.ranks) > 1 and rank == party.ranks[0]
+def test_a_name_in_flight_is_refused(binding: Binding, members: Members, name: str, rank: int) -> None:
+    """A group with a name in flight is refused as a whole."""
+    first = len(members.ranks) > 1 and rank == members.ranks[0]
 
     def begin() -> List[int]:
-        alone = door.hvd.allreduce_async(door.tensor(2), name=name, op=door.hvd.Sum, process_set=party.group)
-        several = [door.tensor(2), door.tensor(3)]
-        group = door.hvd.grouped_allreduce_async(several, name=name, op=door.hvd.Sum, process_set=party.group)
+        hvd = binding.hvd
+        alone = hvd.allreduce_async(binding.tensor(2), name=name, op=hvd.Sum, process_set=members.group)
+        several = [binding.tensor(2), binding.tensor(3)]
+        group = hvd.grouped_allreduce_async(several, name=name, op=hvd.Sum, process_set=members.group)
         return [alone, group]
 
     handles = begin() if first else []
-    if first:  # the others have not called yet
+    if first:  # the other ranks have not called yet
+        hvd, tensor = binding.hvd, binding.tensor
         for again in (
-            lambda: door.hvd.allreduce_async(door.tensor(2), name=name, process_set=party.group),
-            lambda: door.hvd.grouped_allreduce_async([door.tensor(2)] * 2, name=name, process_set=party.group),
+            lambda: hvd.allreduce_async(tensor(2), name=name, process_set=members.group),
+            lambda: hvd.grouped_allreduce_async([tensor(2)] * 2, name=name, process_set=members.group),
         ):
             with pytest.raises(ValueError, match=f"{re.escape(name)}.*in flight"):
                 again()
-    door.hvd.barrier()
-    if rank in party.ranks:
+    binding.hvd.barrier()
+    if rank in members.ranks:
         alone, group = handles or begin()
-        assert door.hvd.synchronize(alone)[0] == len(party.ranks)
-        assert [each[0] for each in door.hvd.synchronize(group)] == [len(party.ranks)] * 2
-    fine(door, party, name)
+        assert binding.hvd.synchronize(alone)[0] == len(members.ranks)
+        assert [result[0] for result in binding.hvd.synchronize(group)] == [len(members.ranks)] * 2
+    assert_still_works(binding, members, name)
 
 
 @pytest.mark.parametrize("operation", ["allreduce", "allreduce_", "reducescatter"])
-def test_truth_values_are_not_reduced(operation: str, door: Door, party: Party, name: str, rank: int) -> None:
-    if rank in party.ranks:
+def test_reductions_refuse_truth_values(
+    operation: str, binding: Binding, members: Members, name: str, rank: int
+) -> None:
+    if rank in members.ranks:
         with pytest.raises(ValueError, match="bool"):
-            tensor = door.tensor(4) > 0
-            getattr(door.hvd, operation)(tensor, name=name, process_set=party.group)
-    fine(door, party, name)
+            tensor = binding.tensor(4) > 0
+            getattr(binding.hvd, operation)(tensor, name=name, process_set=members.group)
+    assert_still_works(binding, members, name)
 
 
-def test_ranks_that_make_no_set(door: Door, sets: Dict[str, Party], name: str, rank: int, size: int) -> None:
-    """Unknown or doubled ranks, none, what exists, and lists that differ between ranks fail on all."""
+def test_invalid_lists_of_ranks_are_refused(
+    binding: Binding, sets: Dict[str, Members], name: str, rank: int, size: int
+) -> None:
+    """Unknown, repeated or no ranks, existing sets, and lists that differ between ranks fail on all ranks."""
     cases: List[Tuple[List[int], str]] = [
         ([0, 0], r"\[0, 0\] names rank 0 twice"),
         ([0, size], rf"names rank {size}; this job has ranks 0 to {size - 1}"),
@@ -314,16 +328,17 @@ def test_ranks_that_make_no_set(door: Door, sets: Dict[str, Party], name: str, r
     ]
     for ranks, words in cases:
         with pytest.raises(ValueError, match=words):
-            door.hvd.add_process_set(ranks)
-        fine(door, sets["set"], name)
+            binding.hvd.add_process_set(ranks)
+        assert_still_works(binding, sets["set"], name)
 
 
-def test_without_a_job_nothing_goes(door: Door, name: str) -> None:
-    door.hvd.barrier()
-    door.hvd.shutdown()
+def test_operations_fail_without_a_job_and_work_in_the_next_job(binding: Binding, name: str) -> None:
+    binding.hvd.barrier()
+    binding.hvd.shutdown()
     errors: Tuple[Type[Exception], ...] = (ValueError, HorovodInternalError)
     for operation in OPERATIONS.values():
         with pytest.raises(errors, match="init"):
-            operation(door, name, horovod.torch.global_process_set)
-    door.hvd.init()
-    assert door.hvd.allreduce(door.tensor(2), name=name, op=door.hvd.Sum).tolist() == [door.hvd.size()] * 2
+            operation(binding, name, horovod.torch.global_process_set)
+    binding.hvd.init()
+    result = binding.hvd.allreduce(binding.tensor(2), name=name, op=binding.hvd.Sum)
+    assert result.tolist() == [binding.hvd.size()] * 2

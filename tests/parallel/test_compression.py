@@ -1,4 +1,4 @@
-"""Compressors with a memory under the optimizer and allreduce, on real ranks."""
+"""Compressors with error feedback under the optimizer and under allreduce, on real ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAKERS: Dict[str, Callable[[], GradientCompressor]] = {
     "powersgd": lambda: hvd.Compression.powersgd(rank=2),
     "topk": lambda: hvd.Compression.topk(ratio=0.1),
     "pair": lambda: hvd.Compression.custom(own.Rounded),
-    "sender": lambda: hvd.Compression.custom(own.signs),
+    "generator": lambda: hvd.Compression.custom(own.signs),
 }
 each_kind = pytest.mark.parametrize("kind", list(MAKERS))
 
@@ -64,7 +64,7 @@ def trained(compression: Any, rank: int, steps: int = 4, passes: int = 1, **opti
 
 
 def trained_by_hand(kind: str, size: int, steps: int = 4, passes: int = 1, op: int = hvd.Average) -> Any:
-    """All ranks in one process: the gradients of each, exchanged by hand."""
+    """Simulates all ranks in one process and exchanges their gradients with ``by_hand``."""
     model = model_of()
     compressors = [MAKERS[kind]() for _ in range(size)]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -76,21 +76,21 @@ def trained_by_hand(kind: str, size: int, steps: int = 4, passes: int = 1, op: i
                 model(batch(rank, step * passes + number)).square().mean().backward()
             given.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
         for name, parameter in model.named_parameters():
-            parameter.grad = by_hand.exchange(compressors, name, [each[name] for each in given], op)[0]
+            parameter.grad = by_hand.exchange(compressors, name, [gradients[name] for gradients in given], op)[0]
         optimizer.step()
     return model
 
 
 def assert_close(model: torch.nn.Module, expected: torch.nn.Module) -> None:
     for (key, value), other in zip(model.named_parameters(), expected.parameters()):
-        # Where sums are rounded differently, a sign or a choice of entries may change: few entries, by little.
+        # Sums that are rounded differently may change a sign or a selected entry: few entries, and by little.
         off = (value - other).abs() > 1e-4 + 1e-3 * other.abs()
         assert off.float().mean() < 0.05 and (value - other).abs().max() < 0.05, key
 
 
 def assert_the_same_everywhere(tensor: torch.Tensor, name: str, size: int) -> None:
-    everywhere = hvd.allgather(tensor.detach().contiguous().unsqueeze(0), name=name)
-    assert all(torch.equal(each, everywhere[0]) for each in everywhere) and len(everywhere) == size
+    gathered = hvd.allgather(tensor.detach().contiguous().unsqueeze(0), name=name)
+    assert all(torch.equal(row, gathered[0]) for row in gathered) and len(gathered) == size
 
 
 # ---- the optimizer ----
@@ -109,8 +109,10 @@ OPTIONS: List[Dict[str, Any]] = [
 
 @several_ranks
 @each_kind
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda each: "-".join(each) or "plain")
-def test_the_job_does_what_is_done_by_hand(kind: str, options: Dict[str, Any], rank: int, size: int, name: str) -> None:
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "plain")
+def test_training_matches_the_simulated_ranks(
+    kind: str, options: Dict[str, Any], rank: int, size: int, name: str
+) -> None:
     model = trained(MAKERS[kind](), rank, **options)
     alike = {key: options[key] for key in ("passes", "op") if key in options}
     assert_close(model, trained_by_hand(kind, size, **alike))
@@ -119,8 +121,8 @@ def test_the_job_does_what_is_done_by_hand(kind: str, options: Dict[str, Any], r
 
 
 @several_ranks
-def test_a_gradient_of_low_rank_trains_as_if_uncompressed(rank: int, size: int) -> None:
-    """Three images a rank make gradients of rank three a rank at most."""
+def test_a_low_rank_gradient_trains_as_without_compression(rank: int, size: int) -> None:
+    """The three images of a rank give a gradient of matrix rank three at most."""
     if size > 4:
         pytest.skip("the gradients would have too high a rank")
     lossless = trained(hvd.Compression.powersgd(rank=3 * size), rank, steps=3)
@@ -130,7 +132,7 @@ def test_a_gradient_of_low_rank_trains_as_if_uncompressed(rank: int, size: int) 
 
 
 @several_ranks
-def test_starts_are_the_same_and_errors_are_each_ranks_own(rank: int, size: int, name: str) -> None:
+def test_powersgd_starts_are_equal_on_all_ranks_and_errors_differ(rank: int, size: int, name: str) -> None:
     compression = hvd.Compression.powersgd(rank=2)
     trained(compression, rank)
     state = compression.state_dict()
@@ -142,8 +144,8 @@ def test_starts_are_the_same_and_errors_are_each_ranks_own(rank: int, size: int,
 
 
 @several_ranks
-def test_two_kernels_in_another_layout(rank: int) -> None:
-    """Whatever the layout of a gradient, it keeps it, and what comes back is the same."""
+def test_gradients_of_either_memory_layout_give_the_same_update(rank: int) -> None:
+    """A gradient keeps its layout, and the updates of both layouts are equal."""
     moved = []
     for layout in (torch.contiguous_format, torch.channels_last):
         torch.manual_seed(1)
@@ -166,8 +168,8 @@ def test_two_kernels_in_another_layout(rank: int) -> None:
 
 @several_ranks
 @pytest.mark.parametrize("as_dense", [False, True])
-def test_sparse_gradients(as_dense: bool, rank: int, size: int) -> None:
-    """Sparse ones travel as they do without compression, unless they are made dense before."""
+def test_sparse_gradients_are_compressed_only_if_made_dense(as_dense: bool, rank: int, size: int) -> None:
+    """Sparse gradients are sent uncompressed unless sparse_as_dense converts them first."""
     torch.manual_seed(3)
     table = torch.nn.Embedding(size + 200, 16, sparse=True)
     start = table.weight.detach().clone()
@@ -186,27 +188,27 @@ def test_sparse_gradients(as_dense: bool, rank: int, size: int) -> None:
 
 
 @several_ranks
-def test_one_compressor_serves_one_optimizer(rank: int) -> None:
+def test_a_second_optimizer_refuses_the_compressor_of_the_first(rank: int) -> None:
     compression = hvd.Compression.topk()
     first, second = model_of(), model_of()
     kept = hvd.DistributedOptimizer(torch.optim.SGD(first.parameters(), lr=0.1), compression=compression)
-    with pytest.raises(ValueError, match="serves another optimizer"):
+    with pytest.raises(ValueError, match="is used by another optimizer"):
         hvd.DistributedOptimizer(torch.optim.SGD(second.parameters(), lr=0.1), compression=compression)
     del kept
 
 
 @pytest.mark.parametrize("op", [hvd.Min, hvd.Max, hvd.Product])
 @each_kind
-def test_only_averages_and_sums_can_be_compressed(kind: str, op: int) -> None:
+def test_reductions_other_than_average_and_sum_cannot_be_compressed(kind: str, op: int) -> None:
     model = model_of()
-    with pytest.raises(ValueError, match="averages and sums only"):
+    with pytest.raises(ValueError, match="supports Average and Sum only"):
         hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), compression=MAKERS[kind](), op=op)
-    with pytest.raises(ValueError, match="averages and sums only"):
+    with pytest.raises(ValueError, match="supports Average and Sum only"):
         hvd.allreduce(torch.ones(40, 40), name="unwilling", compression=MAKERS[kind](), op=op)
 
 
 @pytest.mark.parametrize("bad", [hvd.Compression.powersgd, hvd.Compression.topk, "fp16", None])
-def test_what_is_no_compressor_is_refused(bad: Any) -> None:
+def test_an_object_that_is_no_compressor_is_refused(bad: Any) -> None:
     with pytest.raises(ValueError, match="is no compressor"):
         hvd.DistributedOptimizer(torch.optim.SGD(model_of().parameters(), lr=0.1), compression=bad)
 
@@ -222,27 +224,33 @@ def matrices(size: int) -> Tuple[List[torch.Tensor], List[torch.Tensor]]:
 
 @each_kind
 @pytest.mark.parametrize("grouped", [False, True])
-def test_allreduce_remembers_by_name(kind: str, grouped: bool, rank: int, size: int, name: str) -> None:
+def test_allreduce_keeps_error_feedback_by_name(kind: str, grouped: bool, rank: int, size: int, name: str) -> None:
     pair = matrices(size)
     compression, compressors = MAKERS[kind](), [MAKERS[kind]() for _ in range(size)]
     for _ in range(3):
         if grouped:
-            mine = [each[rank] for each in pair]
-            reduced = hvd.grouped_allreduce(mine, name=name, compression=compression, op=hvd.Sum, prescale_factor=0.5)
+            own_matrices = [matrix_by_rank[rank] for matrix_by_rank in pair]
+            reduced = hvd.grouped_allreduce(
+                own_matrices, name=name, compression=compression, op=hvd.Sum, prescale_factor=0.5
+            )
         else:
             reduced = [
                 hvd.allreduce(
-                    each[rank], name=f"{name}.{number}", compression=compression, op=hvd.Sum, prescale_factor=0.5
+                    matrix_by_rank[rank],
+                    name=f"{name}.{number}",
+                    compression=compression,
+                    op=hvd.Sum,
+                    prescale_factor=0.5,
                 )
-                for number, each in enumerate(pair)
+                for number, matrix_by_rank in enumerate(pair)
             ]
-        for number, each in enumerate(pair):
-            expected = by_hand.exchange(compressors, f"{name}.{number}", each, hvd.Sum, prescale=0.5)[0]
+        for number, matrix_by_rank in enumerate(pair):
+            expected = by_hand.exchange(compressors, f"{name}.{number}", matrix_by_rank, hvd.Sum, prescale=0.5)[0]
             torch.testing.assert_close(reduced[number], expected, rtol=0.02, atol=0.02 if kind == "pair" else 1e-4)
             assert_the_same_everywhere(reduced[number], f"{name}.same", size)
 
 
-def test_allreduce_needs_a_name_and_records_no_gradient() -> None:
+def test_a_compressed_allreduce_needs_a_name_and_a_detached_tensor() -> None:
     compression = hvd.Compression.topk()
     for call in (hvd.allreduce, lambda tensor, **options: hvd.grouped_allreduce([tensor], **options)):
         with pytest.raises(ValueError, match="name="):
@@ -257,7 +265,7 @@ def test_allreduce_needs_a_name_and_records_no_gradient() -> None:
 # ---- bytes ----
 
 
-def test_bytes_on_wire_are_those_that_travel(size: int, name: str) -> None:
+def test_bytes_on_wire_counts_sent_and_received_bytes(size: int, name: str) -> None:
     tensor = torch.ones(40, 50)
     raw = tensor.numel() * 4
     wanted = [
@@ -280,7 +288,7 @@ def test_bytes_on_wire_are_those_that_travel(size: int, name: str) -> None:
 
 @several_ranks
 @pytest.mark.parametrize("kind", ["none", "fp16", "bf16"])
-def test_the_optimizer_counts_what_comes_back(kind: str, rank: int) -> None:
+def test_the_optimizer_counts_sent_and_received_bytes(kind: str, rank: int) -> None:
     compression = hvd.Compression.measured(getattr(hvd.Compression, kind))
     model = trained(compression, rank, steps=2)
     raw = 2 * sum(4 * parameter.numel() for parameter in model.parameters())
@@ -289,7 +297,7 @@ def test_the_optimizer_counts_what_comes_back(kind: str, rank: int) -> None:
 
 
 @several_ranks
-def test_whatever_compress_returns_is_decompressed(rank: int) -> None:
+def test_the_result_of_compress_is_passed_to_decompress(rank: int) -> None:
     """A compressor may change a tensor in place and undo that when it has been reduced."""
 
     class Tripled:
@@ -308,13 +316,13 @@ def test_whatever_compress_returns_is_decompressed(rank: int) -> None:
 # ---- the examples ----
 
 
-@pytest.mark.parametrize("kind", ["pair", "sender"])
-def test_examples_of_custom_compressors_train(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["pair", "generator"])
+def test_the_example_compressors_reduce_the_loss_tenfold(kind: str) -> None:
     assert own.train(MAKERS[kind](), steps=1) > 10 * own.train(MAKERS[kind](), steps=60)
 
 
 @several_ranks
-def test_the_comparison_makes_a_row_of_each_compressor() -> None:
+def test_the_comparison_example_makes_a_row_for_each_compressor() -> None:
     compare = example("compare_compression")
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(64, 1, 28, 28, generator=generator)

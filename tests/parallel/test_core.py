@@ -1,4 +1,4 @@
-"""The Python core without a framework's help: the ledger of gradients, small helpers, the alias, the stubs."""
+"""The Python core without a framework: the accumulator of gradients, small helpers, the alias, the stubs."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ import horovod
 import horovod.torch as hvd
 import pytest
 from farandole.common import basics, exceptions, signatures, util
-from farandole.common.ledger import Ledger, check_groups
+from farandole.common.gradient_accumulator import GradientAccumulator, check_groups
 
-once = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
+one_rank = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def opened(passes: int, keys: str, groups: object = None) -> Ledger[str]:
-    ledger: Ledger[str] = Ledger(passes, groups)  # type: ignore[arg-type]
+def opened(passes: int, keys: str, groups: object = None) -> GradientAccumulator[str]:
+    accumulator: GradientAccumulator[str] = GradientAccumulator(passes, groups)  # type: ignore[arg-type]
     for key in keys:
-        ledger.open(key)
-    return ledger
+        accumulator.open(key)
+    return accumulator
 
 
-def test_a_gradient_is_due_after_its_passes() -> None:
-    ledger = opened(2, "ab")
-    assert list(ledger.arrived("a")) == []
-    assert list(ledger.arrived("b")) == []
-    assert list(ledger.arrived("a")) == ["a"]
-    assert ledger.overdue() == [("b",)]
-    ledger.settle()
-    assert ledger.overdue() == [("a",), ("b",)]
+def test_a_gradient_is_due_after_its_backward_passes() -> None:
+    accumulator = opened(2, "ab")
+    assert list(accumulator.arrived("a")) == []
+    assert list(accumulator.arrived("b")) == []
+    assert list(accumulator.arrived("a")) == ["a"]
+    assert accumulator.overdue() == [("b",)]
+    accumulator.settle()
+    assert accumulator.overdue() == [("a",), ("b",)]
 
 
-def test_one_pass_too_many_is_refused() -> None:
-    ledger = opened(1, "a")
-    ledger.arrived("a")
+def test_a_backward_pass_too_many_is_refused() -> None:
+    accumulator = opened(1, "a")
+    accumulator.arrived("a")
     with pytest.raises(AssertionError, match="backward_passes_per_step"):
-        ledger.arrived("a")
-    ledger.settle()
-    assert list(ledger.arrived("a")) == ["a"]
+        accumulator.arrived("a")
+    accumulator.settle()
+    assert list(accumulator.arrived("a")) == ["a"]
 
 
 def test_a_group_is_due_with_its_last_member() -> None:
-    ledger = opened(2, "abc", [["a", "b"]])
+    accumulator = opened(2, "abc", [["a", "b"]])
     for _ in range(2):
-        assert list(ledger.arrived("a")) == []
-    assert list(ledger.arrived("b")) == []
-    assert list(ledger.arrived("b")) == ["a", "b"]
-    assert ledger.overdue() == [("c",)]
+        assert list(accumulator.arrived("a")) == []
+    assert list(accumulator.arrived("b")) == []
+    assert list(accumulator.arrived("b")) == ["a", "b"]
+    assert accumulator.overdue() == [("c",)]
 
 
-def test_an_unfinished_group_is_overdue_once() -> None:
-    ledger = opened(1, "abc", [["a", "b"]])
-    ledger.arrived("a")
-    assert ledger.overdue() == [["a", "b"], ("c",)]
-    assert ledger.overdue() == []
+def test_an_incomplete_group_is_overdue_once() -> None:
+    accumulator = opened(1, "abc", [["a", "b"]])
+    accumulator.arrived("a")
+    assert accumulator.overdue() == [["a", "b"], ("c",)]
+    assert accumulator.overdue() == []
 
 
-def test_changing_passes_starts_anew() -> None:
-    ledger = opened(3, "a")
-    ledger.arrived("a")
-    ledger.set_passes(1)
-    assert list(ledger.arrived("a")) == ["a"]
+def test_set_passes_resets_the_counts() -> None:
+    accumulator = opened(3, "a")
+    accumulator.arrived("a")
+    accumulator.set_passes(1)
+    assert list(accumulator.arrived("a")) == ["a"]
     with pytest.raises(ValueError):
-        ledger.set_passes(0)
+        accumulator.set_passes(0)
 
 
-def test_groups_are_checked() -> None:
+def test_invalid_groups_are_refused() -> None:
     check_groups(None, int)
     check_groups(3, int)
     check_groups([[1, 2], [3]], int)
@@ -83,7 +83,7 @@ def test_groups_are_checked() -> None:
         check_groups([[shared], [shared]], object)
 
 
-def test_lists_are_split_evenly() -> None:
+def test_split_list_splits_evenly() -> None:
     assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
     assert util.split_list([1, 2], 3) == [[1], [2], []]
 
@@ -96,7 +96,7 @@ def test_versions_are_compared_by_number() -> None:
         util.is_version_greater_equal_than("1.9.0", "1.9")
 
 
-def test_env_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARANDOLE_TEST_A", "before")
     monkeypatch.delenv("FARANDOLE_TEST_B", raising=False)
     with util.env(FARANDOLE_TEST_A="1", FARANDOLE_TEST_B="2", FARANDOLE_TEST_C=None):
@@ -104,7 +104,7 @@ def test_env_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["FARANDOLE_TEST_A"] == "before" and "FARANDOLE_TEST_B" not in os.environ
 
 
-def test_small_questions() -> None:
+def test_helpers_of_util_give_the_documented_answers() -> None:
     assert [n for n in range(10) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
     assert util.is_iterable([]) and not util.is_iterable(3)
     assert util.EXTENSIONS == ["tensorflow", "torch", "mxnet"]
@@ -114,7 +114,7 @@ def test_small_questions() -> None:
         util.check_installed_version("torch", "0.0.1", ImportError())
 
 
-def test_what_is_built_in_is_told_truly() -> None:
+def test_build_queries_report_the_built_features() -> None:
     assert hvd.gloo_built() and hvd.gloo_enabled()
     assert not any((hvd.mpi_enabled(), hvd.ddl_built(), hvd.cuda_built()))
     assert not hvd.rocm_built() and hvd.nccl_built() == 0
@@ -124,13 +124,13 @@ def test_what_is_built_in_is_told_truly() -> None:
         hvd.start_timeline("unused.json")
 
 
-def test_reduce_ops_have_the_interfaces_numbers() -> None:
+def test_reduce_ops_have_horovods_numbers() -> None:
     numbers = (hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product)
     assert numbers == (0, 1, 2, 3, 4, 5)
     assert basics.HorovodBasics.HOROVOD_PROCESS_SET_ERROR_EXISTING_SET == -6
 
 
-def test_the_alias_is_the_package_itself() -> None:
+def test_modules_of_horovod_are_the_modules_of_farandole() -> None:
     for name in (
         "torch",
         "torch.mpi_ops",
@@ -156,17 +156,17 @@ def test_the_alias_is_the_package_itself() -> None:
 
 
 def run_python(code: str) -> str:
-    """In a fresh interpreter that is no member of this job."""
-    outside = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
+    """Runs code in a new interpreter that is no member of this job, and returns its output."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=outside, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@once
-def test_importing_the_package_loads_nothing_heavy() -> None:
+@one_rank
+def test_importing_the_package_does_not_import_torch_numpy_or_the_native_module() -> None:
     code = (
         "import sys, horovod, farandole\n"
         "print([m for m in ('torch', 'numpy', 'cloudpickle', 'farandole._native') if m in sys.modules])"
@@ -174,9 +174,9 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert run_python(code).strip() == "[]"
 
 
-@once
+@one_rank
 @pytest.mark.parametrize("first, second", [("torch", "horovod.torch"), ("farandole._native", "torch")])
-def test_the_order_of_imports_makes_no_difference(first: str, second: str) -> None:
+def test_the_package_works_in_either_order_of_imports(first: str, second: str) -> None:
     code = (
         f"import {first}\nimport {second}\n"
         "import torch, horovod.torch as hvd\n"
@@ -186,8 +186,8 @@ def test_the_order_of_imports_makes_no_difference(first: str, second: str) -> No
     assert run_python(code).strip() == "[1.0, 1.0, 1.0] 1"
 
 
-@once
-def test_one_process_is_a_job_of_one() -> None:
+@one_rank
+def test_a_process_without_a_launcher_is_a_job_of_one_rank() -> None:
     code = (
         "import torch, horovod.torch as hvd\n"
         "hvd.init()\n"
@@ -205,23 +205,23 @@ def test_one_process_is_a_job_of_one() -> None:
     assert run_python(code).strip() == "fine"
 
 
-@once
-def test_the_native_module_shows_one_symbol_only() -> None:
+@one_rank
+def test_the_native_module_exports_one_symbol_only() -> None:
     import shutil
 
     from farandole import _native
 
     if shutil.which("nm") is None:
         pytest.skip("nm is not installed")
-    shown = subprocess.run(
+    listed = subprocess.run(
         ["nm", "-D", "--defined-only", str(_native.__file__)], capture_output=True, text=True, check=True
     )
-    symbols = {line.split()[-1] for line in shown.stdout.splitlines()}
+    symbols = {line.split()[-1] for line in listed.stdout.splitlines()}
     assert symbols - {"_init", "_fini", "__bss_start", "_edata", "_end"} == {"PyInit__native"}
 
 
-@once
-def test_every_public_function_is_as_the_table_says() -> None:
+@one_rank
+def test_public_functions_and_stubs_match_the_table_of_signatures() -> None:
     spec = importlib.util.spec_from_file_location("stubs_check", ROOT / "bindings" / "python" / "stubs_check.py")
     assert spec is not None and spec.loader is not None
     stubs_check = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""The elastic loop without a job: what it does is told by what it was given, event by event."""
+"""The elastic loop without a job: tests script its events and check the calls that the loop makes."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ def lost(kind: str = "disconnected", process_set: Optional[int] = None) -> Horov
 
 @pytest.fixture(autouse=True)
 def delays(monkeypatch: pytest.MonkeyPatch) -> List[float]:
-    """How long the loop would have waited between its tries."""
+    """The delays for which the loop would have slept between its tries."""
     waited: List[float] = []
     monkeypatch.setattr(loop, "_sleep", waited.append)
     return waited
 
 
 class Recorded(State):
-    """Writes down what is asked of it, and raises what is put in its way."""
+    """A state that records its calls and raises scripted exceptions."""
 
-    def __init__(self, said: List[str], in_sync: List[Optional[Exception]], in_on_reset: List[Optional[Exception]]):
+    def __init__(self, record: List[str], in_sync: List[Optional[Exception]], in_on_reset: List[Optional[Exception]]):
         super().__init__(bcast_object=lambda value: value, get_rank=lambda: 0)
-        self.said = said
+        self.record = record
         self.in_sync = in_sync
         self.in_on_reset = in_on_reset
 
     def save(self) -> None:
-        self.said.append("save")
+        self.record.append("save")
 
     def restore(self) -> None:
-        self.said.append("restore")
+        self.record.append("restore")
 
     def sync(self) -> None:
-        self.said.append("sync")
+        self.record.append("sync")
         raise_next(self.in_sync)
 
     def reset(self) -> None:
-        self.said.append("on_reset")
+        self.record.append("on_reset")
         raise_next(self.in_on_reset)
 
 
@@ -73,23 +73,23 @@ def raise_next(problems: List[Optional[Exception]]) -> None:
         raise problem
 
 
-class Played:
-    """What the loop does when the function ends in ``events``, one after the other, and then well."""
+class Replay:
+    """Runs the loop with a function that raises the ``events`` one after the other, and then returns."""
 
     def __init__(self, *events: Exception, **problems: List[Optional[Exception]]) -> None:
-        self.said: List[str] = []
+        self.record: List[str] = []
         self.events: List[Optional[Exception]] = list(events)
         self.in_reset = problems.get("in_reset", [])
-        self.state = Recorded(self.said, problems.get("in_sync", []), problems.get("in_on_reset", []))
+        self.state = Recorded(self.record, problems.get("in_sync", []), problems.get("in_on_reset", []))
 
     def train(self, state: State, value: str) -> str:
         assert notification_manager._listeners == [state]
-        self.said.append("train")
+        self.record.append("train")
         raise_next(self.events)
         return value
 
     def reset(self) -> None:
-        self.said.append("reset")
+        self.record.append("reset")
         raise_next(self.in_reset)
 
     def run(self) -> List[str]:
@@ -97,36 +97,36 @@ class Played:
             assert run_fn(self.train, self.reset)(self.state, "done") == "done"
         finally:
             assert notification_manager._listeners == []
-        return self.said
+        return self.record
 
 
 START = ["sync", "train"]
 WHOLE_RESET = ["restore", "reset", "on_reset", "sync", "train"]
 
 
-def test_the_function_starts_from_rank_0s_state_and_its_value_ends_the_loop() -> None:
-    assert Played().run() == START
+def test_the_loop_syncs_once_and_returns_the_functions_value() -> None:
+    assert Replay().run() == START
 
 
-def test_after_a_loss_the_state_is_put_back_and_brought_to_all() -> None:
-    assert Played(lost(), lost("unknown")).run() == START + 2 * WHOLE_RESET
+def test_after_a_lost_member_the_state_is_restored_and_synced() -> None:
+    assert Replay(lost(), lost("unknown")).run() == START + 2 * WHOLE_RESET
 
 
 @pytest.mark.parametrize("skip_sync", [False, True])
-def test_a_planned_change_takes_nothing_back(skip_sync: bool) -> None:
+def test_a_planned_change_resets_without_a_restore(skip_sync: bool) -> None:
     sync = [] if skip_sync else ["sync"]
-    assert Played(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
+    assert Replay(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
 
 
 @pytest.mark.parametrize("must_sync", [False, True])
 @pytest.mark.parametrize("skip_sync", [False, True])
-def test_in_an_elastic_job_the_rendezvous_decides_who_syncs(
+def test_in_an_elastic_job_the_rendezvous_decides_whether_members_sync(
     monkeypatch: pytest.MonkeyPatch, must_sync: bool, skip_sync: bool
 ) -> None:
     make_elastic(monkeypatch, must_sync=must_sync)
     sync = ["sync"] if must_sync else []
-    assert Played(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
-    assert Played(lost()).run() == [*START, "restore", "reset", "on_reset", *sync, "train"]
+    assert Replay(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
+    assert Replay(lost()).run() == [*START, "restore", "reset", "on_reset", *sync, "train"]
 
 
 def explicitly(problem: Exception) -> Exception:
@@ -147,54 +147,54 @@ def while_handling(problem: Exception) -> Exception:
 
 
 @pytest.mark.parametrize("wrap", [explicitly, while_handling])
-def test_an_event_is_known_inside_the_exceptions_of_frameworks(wrap: Any) -> None:
+def test_an_event_inside_a_frameworks_exception_is_recognized(wrap: Any) -> None:
     planned = wrap(wrap(HostsUpdatedInterrupt(True)))
-    assert Played(planned, wrap(lost())).run() == [*START, "reset", "on_reset", "train", *WHOLE_RESET]
+    assert Replay(planned, wrap(lost())).run() == [*START, "reset", "on_reset", "train", *WHOLE_RESET]
 
 
 def test_any_other_exception_ends_the_loop() -> None:
-    played = Played(ValueError("a bug"))
+    replay = Replay(ValueError("a bug"))
     with pytest.raises(ValueError, match="a bug"):
-        played.run()
-    assert played.said == START
-    apart = KeyError("said to have nothing to do with it")
-    apart.__context__, apart.__suppress_context__ = lost(), True
+        replay.run()
+    assert replay.record == START
+    unrelated = KeyError("said to have nothing to do with it")
+    unrelated.__context__, unrelated.__suppress_context__ = lost(), True
     with pytest.raises(KeyError):
-        Played(apart).run()
+        Replay(unrelated).run()
 
 
 @pytest.mark.parametrize("kind", ["mismatch", "invalid argument", "unimplemented", "precondition"])
-def test_a_mistake_in_the_script_ends_the_loop_at_once(kind: str) -> None:
+def test_an_error_of_the_script_ends_the_loop_at_once(kind: str) -> None:
     for problem in (make_error(kind, "shapes differ"), explicitly(make_error(kind, "shapes differ"))):
-        played = Played(problem)
+        replay = Replay(problem)
         with pytest.raises(type(problem)):
-            played.run()
-        assert played.said == START
+            replay.run()
+        assert replay.record == START
     with pytest.raises(HorovodInternalError, match="shapes differ"):
-        Played(in_sync=[make_error(kind, "shapes differ")]).run()
+        Replay(in_sync=[make_error(kind, "shapes differ")]).run()
     with pytest.raises(MismatchError):
-        Played(MismatchError("raised by a script")).run()
+        Replay(MismatchError("raised by a script")).run()
 
 
 @pytest.mark.parametrize("requests", [calls.scatters, calls.grouped_scatters])
 def test_a_reducescatter_with_adasum_ends_the_loop_at_once(requests: calls.Scatters) -> None:
-    played = Played(requests.refusal(HorovodBasics.Adasum))
+    replay = Replay(requests.refusal(HorovodBasics.Adasum))
     with pytest.raises(HorovodInternalError, match="cannot reduce with Adasum") as ended:
-        played.run()
+        replay.run()
     assert ended.value.kind == "unimplemented"
-    assert played.said == START
+    assert replay.record == START
 
 
-def test_failures_without_progress_wait_longer_and_longer_and_a_step_starts_that_anew(delays: List[float]) -> None:
-    played = Played(*[lost() for _ in range(12)])
-    played.run()
-    assert len(delays) == 11  # the first failure is followed by a try at once
+def test_failures_without_progress_double_the_delay_and_a_commit_resets_it(delays: List[float]) -> None:
+    replay = Replay(*[lost() for _ in range(12)])
+    replay.run()
+    assert len(delays) == 11  # the loop tries again at once after the first failure
     for repeated, delay in enumerate(delays):
         longest = min(LONGEST_DELAY_S, SHORTEST_DELAY_S * 2 ** (repeated + 1))
         assert longest / 2 <= delay < longest
     delays.clear()
 
-    class Stepping(Played):
+    class Stepping(Replay):
         def train(self, state: State, value: str) -> str:
             state.commit()
             return super().train(state, value)
@@ -203,21 +203,21 @@ def test_failures_without_progress_wait_longer_and_longer_and_a_step_starts_that
     assert delays == []
 
 
-def test_a_job_that_makes_no_progress_ends_at_the_reset_limit_with_the_last_error(
+def test_a_job_without_progress_ends_at_the_reset_limit_with_the_last_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FARANDOLE_RESET_LIMIT", "2")
-    played = Played(lost(), lost("unknown"), make_error("timed out", "the deadline has passed"), lost())
+    replay = Replay(lost(), lost("unknown"), make_error("timed out", "the deadline has passed"), lost())
     with pytest.raises(HorovodInternalError, match=r"--reset-limit 2 allows; .*: the deadline has passed") as ended:
-        played.run()
+        replay.run()
     assert ended.value.kind == "timed out"
-    assert played.said == [*START, *2 * WHOLE_RESET, "restore"]
+    assert replay.record == [*START, *2 * WHOLE_RESET, "restore"]
     make_elastic(monkeypatch)
     with pytest.raises(HorovodInternalError, match="--reset-limit 2 allows"):
-        Played(lost(), in_reset=[lost() for _ in range(5)]).run()
+        Replay(lost(), in_reset=[lost() for _ in range(5)]).run()
 
 
-def test_the_policy_decides_by_what_happened_alone() -> None:
+def test_the_retry_policy_depends_only_on_failures_and_changes() -> None:
     policy = RetryPolicy(3, uniform=lambda: 0.5)
     assert policy.failed() == Decision(0.0, False)
     assert policy.failed() == Decision(pytest.approx(0.15), False)
@@ -230,62 +230,64 @@ def test_the_policy_decides_by_what_happened_alone() -> None:
     assert RetryPolicy(0).failed().gives_up
 
 
-def test_a_process_without_a_place_leaves_in_order() -> None:
-    played = Played(HostsUpdatedInterrupt(False), in_reset=[lost("dismissed")])
+def test_a_dismissed_member_exits_with_status_0() -> None:
+    replay = Replay(HostsUpdatedInterrupt(False), in_reset=[lost("dismissed")])
     with pytest.raises(SystemExit) as left:
-        played.run()
-    assert left.value.code == 0 and played.said == [*START, "reset"]
+        replay.run()
+    assert left.value.code == 0 and replay.record == [*START, "reset"]
 
 
-def test_a_loss_while_members_come_together_means_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_lost_during_a_reset_or_a_sync_repeats_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     make_elastic(monkeypatch)
     one_more = explicitly(lost("unknown"))
-    assert Played(lost(), in_reset=[lost(), one_more]).run() == [
+    assert Replay(lost(), in_reset=[lost(), one_more]).run() == [
         *START,
         *["restore", "reset", "reset", "reset", "on_reset", "sync", "train"],
     ]
-    assert Played(lost(), in_on_reset=[lost()]).run() == [*START, "restore", "reset", "on_reset", *WHOLE_RESET]
-    assert Played(lost(), in_sync=[None, lost()]).run() == [*START, *WHOLE_RESET[:-1], *WHOLE_RESET]
-    assert Played(in_sync=[lost()]).run() == ["sync", *WHOLE_RESET]
+    assert Replay(lost(), in_on_reset=[lost()]).run() == [*START, "restore", "reset", "on_reset", *WHOLE_RESET]
+    assert Replay(lost(), in_sync=[None, lost()]).run() == [*START, *WHOLE_RESET[:-1], *WHOLE_RESET]
+    assert Replay(in_sync=[lost()]).run() == ["sync", *WHOLE_RESET]
 
 
 @pytest.mark.parametrize("kind", ["precondition", "timed_out"])
-def test_who_cannot_come_back_says_why(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_refused_reset_raises_its_reason(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     make_elastic(monkeypatch)
     with pytest.raises(HorovodInternalError, match=kind):
-        Played(lost(), in_reset=[lost(kind)]).run()
+        Replay(lost(), in_reset=[lost(kind)]).run()
 
 
-def test_who_never_finds_a_place_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HorovodInternalError, match="disconnected"):  # a job whose members stay: nobody else comes
-        Played(lost(), in_reset=[lost()]).run()
+def test_a_member_that_cannot_rejoin_gives_up_after_its_tries_or_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        HorovodInternalError, match="disconnected"
+    ):  # a job with fixed members: no other member can join
+        Replay(lost(), in_reset=[lost()]).run()
     make_elastic(monkeypatch)
-    played = Played(lost(), in_reset=[lost() for _ in range(loop.TRIES_IN_A_ROW)])
+    replay = Replay(lost(), in_reset=[lost() for _ in range(loop.TRIES_IN_A_ROW)])
     with pytest.raises(HorovodInternalError, match="disconnected"):
-        played.run()
-    assert played.said.count("reset") == loop.TRIES_IN_A_ROW
+        replay.run()
+    assert replay.record.count("reset") == loop.TRIES_IN_A_ROW
     monkeypatch.setenv("HOROVOD_ELASTIC_TIMEOUT", "0")
-    played = Played(lost(), in_reset=[lost(), None])
+    replay = Replay(lost(), in_reset=[lost(), None])
     with pytest.raises(HorovodInternalError, match="disconnected"):
-        played.run()
-    assert played.said.count("reset") == 1
+        replay.run()
+    assert replay.record.count("reset") == 1
 
 
 def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:
-    assert Played(lost(process_set=2)).run() == [*START, "restore", "train"]
-    assert Played(lost(process_set=0)).run() == START + WHOLE_RESET
+    assert Replay(lost(process_set=2)).run() == [*START, "restore", "train"]
+    assert Replay(lost(process_set=0)).run() == START + WHOLE_RESET
 
 
 class Big:
     """Stands for the gradients of a step."""
 
 
-def test_what_a_failed_step_held_is_gone_before_the_next() -> None:
+def test_objects_of_a_failed_step_are_freed_before_the_next() -> None:
     alive: List[Any] = []
     held: List[bool] = []
 
     def train(state: State) -> None:
-        held.append(any(each() is not None for each in alive))
+        held.append(any(reference() is not None for reference in alive))
         big = Big()
         alive.append(weakref.ref(big))
         if len(alive) < 4:
@@ -297,19 +299,19 @@ def test_what_a_failed_step_held_is_gone_before_the_next() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_any_order_of_events_is_followed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_any_order_of_events_leads_to_the_expected_calls(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     draw = random.Random(seed)
     runtime = make_elastic(monkeypatch)
-    # Members of a set that failed have met the others over it.
+    # The failure of a process set counts as settled among its members.
     monkeypatch.setattr(set_faults, "settled", lambda problem, patience_s: bool(problem.process_set))
-    # The events in the order in which they meet the loop, wherever it is then; what must come of them beside.
+    # The events of each function in the order of its calls, and the calls that the loop must make.
     planned: List[Optional[Exception]] = []
     resets: List[Optional[Exception]] = []
     syncs: List[Optional[Exception]] = [None]
     wanted = list(START)
     for _ in range(draw.randrange(12)):
         event = draw.choice([lost(), lost(process_set=1), HostsUpdatedInterrupt(draw.random() < 0.5)])
-        planned.append(draw.choice([explicitly, while_handling, lambda each: each])(event))
+        planned.append(draw.choice([explicitly, while_handling, lambda problem: problem])(event))
         if isinstance(event, HorovodInternalError):
             wanted.append("restore")
             if event.process_set:
@@ -328,14 +330,14 @@ def test_any_order_of_events_is_followed(monkeypatch: pytest.MonkeyPatch, seed: 
         syncs.append(None)
         wanted.append("train")
     runtime.must_sync = True
-    assert Played(*planned, in_reset=resets, in_sync=syncs).run() == wanted, f"seed {seed}"  # type: ignore[arg-type]
+    assert Replay(*planned, in_reset=resets, in_sync=syncs).run() == wanted, f"seed {seed}"  # type: ignore[arg-type]
 
 
-# ---- notices ----
+# ---- notifications ----
 
 
-def test_every_notice_interrupts_once_however_close_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "place", None)
+def test_each_notification_interrupts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "topology", None)
     state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, step=1)
     state.check_host_updates()
     state.on_hosts_updated(1.0, HostUpdateResult.removed)
@@ -352,8 +354,8 @@ def test_every_notice_interrupts_once_however_close_they_come(monkeypatch: pytes
     state.check_host_updates()
 
 
-def test_states_hear_through_the_manager_while_their_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "place", None)
+def test_the_manager_notifies_states_while_their_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "topology", None)
     state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, round=0)
 
     def train(state: Any) -> int:
@@ -371,35 +373,33 @@ def test_states_hear_through_the_manager_while_their_loop_runs(monkeypatch: pyte
     state.check_host_updates()
 
 
-def test_names_are_where_the_interface_has_them() -> None:
+def test_elastic_names_are_importable_from_horovods_modules() -> None:
     import horovod.common.elastic
     import horovod.runner.elastic.worker as worker
     import horovod.torch as hvd
 
     assert horovod.common.elastic.notification_manager is notification_manager
     assert isinstance(notification_manager, worker.WorkerNotificationManager)
-    assert [int(each) for each in (worker.HostUpdateResult.removed, worker.HostUpdateResult.added)] == [1, 2]
+    assert [int(result) for result in (worker.HostUpdateResult.removed, worker.HostUpdateResult.added)] == [1, 2]
     assert worker.HostsUpdatedRequest(1.5).res == worker.HostUpdateResult.no_update
     assert issubclass(hvd.elastic.TorchState, hvd.elastic.ObjectState)
     assert hvd.elastic.ObjectState is ObjectState and hvd.elastic.State is State
 
 
-# ---- who joined late ----
+# ---- members that join late ----
 
 
 class Submits:
-    """A runtime that takes everything."""
+    """A runtime that accepts every submission."""
 
-    def submit(self, *what: object) -> Tuple[object, ...]:
-        return what
+    def submit(self, *arguments: object) -> Tuple[object, ...]:
+        return arguments
 
-    submit_kept = submit_group = add_process_set = remove_process_set = submit
+    submit_pending = submit_group = add_process_set = remove_process_set = submit
 
 
-@pytest.mark.parametrize("call", ["submit", "submit_kept", "submit_group", "add_process_set", "remove_process_set"])
-def test_who_joined_late_is_told_the_rule_when_it_communicates_before_its_loop(
-    monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+@pytest.mark.parametrize("call", ["submit", "submit_pending", "submit_group", "add_process_set", "remove_process_set"])
+def test_communication_of_a_late_member_before_its_loop_fails(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     monkeypatch.setattr(membership, "_in_loop", False)
     monkeypatch.setattr(job, "runtime", Submits())
     runtime = make_elastic(monkeypatch, joined_late=True)
@@ -414,30 +414,34 @@ def test_who_joined_late_is_told_the_rule_when_it_communicates_before_its_loop(
     state = ObjectState(bcast_object=lambda value: job.runtime.submit(value)[0], get_rank=lambda: 0, step=0)
     assert run_fn(train, lambda: None)(state) == (2,)
     assert job.runtime is runtime
-    membership.joined()  # after a reset, it is where the others are
+    membership.joined()  # after a reset, it is a member like the others
     assert job.runtime is runtime
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_who_was_there_from_the_start_is_told_the_rule_once(
+def test_an_initial_member_that_communicates_before_its_loop_is_warned_once_on_rank_0(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rank: int
 ) -> None:
     monkeypatch.setattr(membership, "_in_loop", False)
-    monkeypatch.setattr(job, "place", job.Place(rank, 2, rank, 2, 0, 1, True))
+    monkeypatch.setattr(job, "topology", job.Topology(rank, 2, rank, 2, 0, 1, True))
     monkeypatch.setattr(job, "runtime", Submits())
     runtime = make_elastic(monkeypatch, joined_late=False)
     membership.joined()
     for _ in range(2):
         assert job.runtime.submit(1) == (1,)
     assert job.runtime is runtime
-    told = [each.getMessage() for each in caplog.records if "before the function that elastic.run" in each.getMessage()]
-    assert len(told) == (rank == 0)
+    messages = [
+        record.getMessage()
+        for record in caplog.records
+        if "before the function that elastic.run" in record.getMessage()
+    ]
+    assert len(messages) == (rank == 0)
 
 
 @pytest.mark.parametrize(
-    "text, meant",
+    "text, expected",
     [("1", True), ("true", True), ("On", True), ("2", True), ("0", False), ("no", False), ("", False), ("x", False)],
 )
-def test_the_switch_is_read_by_one_rule(monkeypatch: pytest.MonkeyPatch, text: str, meant: bool) -> None:
+def test_horovod_elastic_is_parsed_as_a_boolean(monkeypatch: pytest.MonkeyPatch, text: str, expected: bool) -> None:
     monkeypatch.setenv("HOROVOD_ELASTIC", text)
-    assert membership.is_elastic() is meant
+    assert membership.is_elastic() is expected

@@ -1,4 +1,4 @@
-"""Elastic states in a job whose members stay: what they commit, agree on and bring to each other."""
+"""Elastic states in a job with fixed members: commits, agreement on changes, and syncs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def network(seed: int) -> torch.nn.Module:
     return torch.nn.Linear(3, 2)
 
 
-@pytest.mark.parametrize("who", ["first", "last", "all"])
-def test_all_are_interrupted_at_the_same_commit(
-    monkeypatch: pytest.MonkeyPatch, rank: int, size: int, who: str
+@pytest.mark.parametrize("told_ranks", ["first", "last", "all"])
+def test_all_ranks_are_interrupted_at_the_same_commit(
+    monkeypatch: pytest.MonkeyPatch, rank: int, size: int, told_ranks: str
 ) -> None:
     runtime = make_elastic(monkeypatch)
-    hears = {"first": rank == 0, "last": rank == size - 1, "all": True}[who]
+    is_told = {"first": rank == 0, "last": rank == size - 1, "all": True}[told_ranks]
     state = TorchState(network(rank), step=0)
     interrupted: List[int] = []
     for state.step in range(6):
-        if state.step >= 2 and hears:
+        if state.step >= 2 and is_told:
             runtime.change = (1 + (state.step >= 4), True)
         try:
             state.commit()
@@ -39,7 +39,7 @@ def test_all_are_interrupted_at_the_same_commit(
     assert interrupted == [2, 4]
 
 
-def test_a_member_that_has_heard_of_more_is_believed(monkeypatch: pytest.MonkeyPatch, rank: int, size: int) -> None:
+def test_the_newest_change_known_to_any_member_counts(monkeypatch: pytest.MonkeyPatch, rank: int, size: int) -> None:
     make_elastic(monkeypatch, change=(1, True) if rank else (3, False))
     state = TorchState(step=0)
     with pytest.raises(HostsUpdatedInterrupt) as told:
@@ -48,7 +48,7 @@ def test_a_member_that_has_heard_of_more_is_believed(monkeypatch: pytest.MonkeyP
     state.check_host_updates()
 
 
-def test_a_commit_costs_nothing_where_members_stay(size: int) -> None:
+def test_a_commit_submits_no_operation_in_a_job_with_fixed_members(size: int) -> None:
     state = TorchState(step=0)
     before = job.runtime.counters()
     for _ in range(3):
@@ -56,7 +56,7 @@ def test_a_commit_costs_nothing_where_members_stay(size: int) -> None:
     assert job.runtime.counters() == before
 
 
-def test_what_members_agree_by_cannot_meet_what_a_script_calls_so(
+def test_tensor_names_of_the_agreement_cannot_collide_with_those_of_a_script(
     monkeypatch: pytest.MonkeyPatch, rank: int, size: int
 ) -> None:
     make_elastic(monkeypatch)
@@ -65,17 +65,17 @@ def test_what_members_agree_by_cannot_meet_what_a_script_calls_so(
     for taken in ("agreed", "elastic.changes.agreed"):
         started.append(hvd.allreduce_async(torch.ones(3), name=taken, op=hvd.Sum))
         state.commit()
-    assert all(hvd.synchronize(each).tolist() == [size] * 3 for each in started)
+    assert all(hvd.synchronize(handle).tolist() == [size] * 3 for handle in started)
 
 
-def test_training_goes_on_through_resets(rank: int, size: int) -> None:
-    """With real resets: every member leaves the job and joins the next."""
+def test_training_continues_after_resets(rank: int, size: int) -> None:
+    """The resets are real: every member leaves the job and joins the next one."""
     model = network(rank)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     sampler = ElasticSampler(list(range(12 * size)), shuffle=False)
     state = TorchState(model, optimizer, sampler=sampler, step=0)
-    met: List[int] = []
+    processed: List[int] = []
     resets: List[int] = []
     state.register_reset_callbacks([lambda: resets.append(hvd.size())])
     events: List[Any] = [None, HostsUpdatedInterrupt(True), HorovodInternalError("scripted"), None]
@@ -87,7 +87,7 @@ def test_training_goes_on_through_resets(rank: int, size: int) -> None:
             state.model(torch.full((1, 3), float(index))).tanh().sum().backward()
             state.optimizer.step()
             state.step += 1
-            met.append(index)
+            processed.append(index)
             state.sampler.record_batch(state.step, 1)
             event = events.pop(0) if events else None
             if isinstance(event, HostsUpdatedInterrupt):
@@ -99,14 +99,14 @@ def test_training_goes_on_through_resets(rank: int, size: int) -> None:
 
     assert train(state) == 12
     assert resets == [size, size]
-    # The step that failed was taken back and done again; all others once.
-    assert met == [step * size + rank for step in (0, 1, 2, *range(2, 12))]
-    parameters = torch.cat([each.detach().flatten() for each in model.parameters()])
+    # The failed step was rolled back and repeated; all other steps ran once.
+    assert processed == [step * size + rank for step in (0, 1, 2, *range(2, 12))]
+    parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     everywhere = hvd.allgather(parameters.reshape(1, -1), name="parameters")
-    assert all(torch.equal(each, parameters) for each in everywhere)
+    assert all(torch.equal(row, parameters) for row in everywhere)
 
 
-def test_who_joined_late_communicates_in_its_loop_only(rank: int, size: int, name: str) -> None:
+def test_a_late_member_may_communicate_only_in_its_loop(rank: int, size: int, name: str) -> None:
     hvd.shutdown()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(membership, "is_elastic", lambda: True)
@@ -140,17 +140,17 @@ def test_who_joined_late_communicates_in_its_loop_only(rank: int, size: int, nam
 
 
 class Fails(ModelStateHandler):
-    """Its member is lost while it syncs."""
+    """A handler whose sync fails, as if a member was lost."""
 
     def sync(self) -> None:
         raise HorovodInternalError("scripted")
 
 
 class Bare(torch.nn.Module):
-    """Has no parameters."""
+    """A module without parameters."""
 
 
-def test_a_sync_that_fails_halfway_leaves_the_whole_commit(rank: int) -> None:
+def test_restore_after_a_failed_sync_gives_the_complete_last_commit(rank: int) -> None:
     registry = get_handler_registry()
     set_handler_registry([(Bare, Fails), *registry])
     try:
@@ -166,7 +166,7 @@ def test_a_sync_that_fails_halfway_leaves_the_whole_commit(rank: int) -> None:
     assert all(torch.equal(value, own[key]) for key, value in model.state_dict().items())
 
 
-def test_values_that_are_given_later_are_saved_and_brought_to_all(rank: int) -> None:
+def test_values_assigned_later_are_saved_and_synced(rank: int) -> None:
     state = TorchState(network(rank), optimizer=None, step=rank)
     state.model = network(rank + 10)
     torch.nn.init.zeros_(state.model.weight)
@@ -178,39 +178,39 @@ def test_values_that_are_given_later_are_saved_and_brought_to_all(rank: int) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_an_epoch_that_members_leave_in_the_middle_meets_every_sample(
+def test_an_epoch_with_a_changed_number_of_members_covers_every_sample(
     monkeypatch: pytest.MonkeyPatch, size: int, count: int
 ) -> None:
-    """The samplers of another number of members go on where this job's stood."""
+    """Samplers of another number of members continue from the saved state of this job's samplers."""
     sampler = ElasticSampler(list(range(25)), seed=3)
     sampler.set_epoch(1)
     sampler.record_batch(0, 2)
     first = [sampler.remaining_indices[:]]
-    met = [each for part in hvd.allgather_object(list(sampler)[:2], name="dealt") for each in part]
-    stood = sampler.state_dict()
-    assert stood == {"epoch": 1, "processed_num": 2 * size} and len(first[0]) == 25
+    processed = [sample for part in hvd.allgather_object(list(sampler)[:2], name="dealt") for sample in part]
+    saved = sampler.state_dict()
+    assert saved == {"epoch": 1, "processed_num": 2 * size} and len(first[0]) == 25
     monkeypatch.setattr("farandole.torch.mpi_ops.size", lambda: count)
-    dealt = []
+    remaining = []
     for member in range(count):
         monkeypatch.setattr("farandole.torch.mpi_ops.rank", lambda member=member: member)
         other = ElasticSampler(list(range(25)), seed=3)
-        other.load_state_dict(stood)
+        other.load_state_dict(saved)
         share = list(other)
         assert len(share) == len(other) == -(-(25 - 2 * size) // count)
-        dealt += share
-    assert sorted(set(met) | set(dealt)) == list(range(25))
-    assert not set(met) & set(dealt)
+        remaining += share
+    assert sorted(set(processed) | set(remaining)) == list(range(25))
+    assert not set(processed) & set(remaining)
 
 
-def test_max_size_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    for each in (hvd, horovod.numpy):
+def test_max_size_is_the_launchers_maximum(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for package in (hvd, horovod.numpy):
         monkeypatch.delenv("FARANDOLE_MAX_NP", raising=False)
-        assert each.max_size() == size
+        assert package.max_size() == size
         monkeypatch.setenv("FARANDOLE_MAX_NP", str(size + 5))
-        assert each.max_size() == size + 5
+        assert package.max_size() == size + 5
 
 
-def test_gradients_of_a_job_of_one_are_reduced_too_if_it_may_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_elastic_job_of_one_rank_reduces_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network(0)
     monkeypatch.setattr("farandole.torch.mpi_ops.size", lambda: 1)
     plain = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
@@ -220,8 +220,8 @@ def test_gradients_of_a_job_of_one_are_reduced_too_if_it_may_grow(monkeypatch: p
     assert len(growing._reductions.hooks) == 2
 
 
-def test_the_total_batch_stays_whatever_the_number_of_members(rank: int, size: int) -> None:
-    """The recipe of docs/guides/elastic.md: the same parts of every batch, dealt out to those that are there."""
+def test_training_on_redistributed_batch_parts_matches_one_process(rank: int, size: int) -> None:
+    """The recipe of docs/guides/elastic.md: the same parts of every batch, distributed among the present members."""
     parts, lr = 7, 0.1
     generator = torch.Generator().manual_seed(1)
     data = torch.randn(6, parts, 2, 3, generator=generator, dtype=torch.float64)
@@ -238,16 +238,16 @@ def test_the_total_batch_stays_whatever_the_number_of_members(rank: int, size: i
     optimizer: Any = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=lr), named_parameters=model.named_parameters(), op=hvd.Sum
     )
-    # In the middle, every rank gets the share of another, as after a change of members.
-    for place, batches in ((rank, data[:3]), (size - 1 - rank, data[3:])):
-        own = range(place, parts, size)
+    # Half-way, every rank gets the share of another rank, as after a change of members.
+    for first_part, batches in ((rank, data[:3]), (size - 1 - rank, data[3:])):
+        own = range(first_part, parts, size)
         optimizer.set_backward_passes_per_step(len(own))
         train(model, optimizer, batches, own)
-    for mine, theirs in zip(model.parameters(), alone.parameters()):
-        assert torch.allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+    for value, expected in zip(model.parameters(), alone.parameters()):
+        assert torch.allclose(value, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_adasum_takes_its_own_optimizer_in_a_job_of_one_that_may_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_adasum_uses_its_own_optimizer_in_an_elastic_job_of_one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     model = network(0)
     monkeypatch.setattr("farandole.torch.mpi_ops.size", lambda: 1)
     plain = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=hvd.Adasum)

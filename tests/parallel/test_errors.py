@@ -1,4 +1,4 @@
-"""What goes wrong fails alone, on every rank, with words that help; the job goes on."""
+"""An error fails only its own operation, on every rank and with a helpful message; the job continues."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any, Callable, Dict, Tuple
 import horovod.torch as hvd
 import pytest
 import torch
+from farandole.common import calls, job
+from farandole.torch import submission
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def fine(name: str, size: int) -> None:
-    """The job goes on, under the same name too."""
+def assert_still_works(name: str, size: int) -> None:
+    """Checks that an operation under the same name succeeds."""
     assert torch.equal(hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum), torch.full((4,), float(size)))
 
 
-# What the last rank does otherwise than all others, and the words that tell it apart.
+# The call of all ranks but the last, the call of the last rank, and the words that name the difference.
 MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
     "dtype": (
         lambda name: hvd.allreduce(torch.ones(4), name=name),
@@ -95,7 +97,7 @@ def test_a_mismatch_fails_on_every_rank_and_names_both_values(kind: str, name: s
     for word in words:
         assert word in text, text
     assert re.search(r"\b0\b", text) and re.search(rf"\b{size - 1}\b", text), text
-    fine(name, size)
+    assert_still_works(name, size)
 
 
 @pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
@@ -121,18 +123,18 @@ def test_each_kind_of_error_has_its_class() -> None:
 
 
 @several_ranks
-def test_a_mismatch_in_an_agreed_name_fails_too_and_heals(name: str, rank: int, size: int) -> None:
+def test_a_mismatch_under_a_cached_name_fails_and_the_next_call_succeeds(name: str, rank: int, size: int) -> None:
     for _ in range(3):
         for _ in range(5):
-            fine(name, size)  # the name has an id by now
+            assert_still_works(name, size)  # the name has an id by now
         with pytest.raises(hvd.HorovodInternalError):
             hvd.allreduce(torch.ones(4 if rank else 5), name=name, op=hvd.Sum)
-        fine(name, size)
+        assert_still_works(name, size)
 
 
 @several_ranks
 def test_different_operations_under_one_name_fail(name: str, rank: int, size: int) -> None:
-    # The full names differ by their prefixes, so this needs the names that the prefixes make.
+    # Public functions prefix names with their operation, so this submits the full name itself.
     from farandole import _native
     from farandole.common import job
 
@@ -143,11 +145,11 @@ def test_different_operations_under_one_name_fail(name: str, rank: int, size: in
     with pytest.raises(hvd.HorovodInternalError) as failed:
         handle.wait()
     assert "allreduce" in str(failed.value) and "allgather" in str(failed.value)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
 @several_ranks
-def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, size: int) -> None:
+def test_a_failed_operation_does_not_affect_others_in_flight(name: str, rank: int, size: int) -> None:
     good = [hvd.allreduce_async(torch.full((100,), float(i)), name=f"{name}.{i}", op=hvd.Sum) for i in range(10)]
     bad = hvd.allreduce_async(torch.ones(rank + 1), name=f"{name}.bad")
     more = hvd.allreduce_async(torch.ones(50_000), name=f"{name}.more", op=hvd.Sum)
@@ -158,25 +160,25 @@ def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, 
 
 
 @several_ranks
-def test_a_failed_member_does_not_hang_its_group(name: str, rank: int, size: int) -> None:
+def test_a_group_with_a_mismatched_tensor_fails_and_does_not_hang(name: str, rank: int, size: int) -> None:
     tensors = [torch.ones(3), torch.ones(2 + (rank == 0)), torch.ones(4)]
     with pytest.raises(hvd.HorovodInternalError):
         hvd.grouped_allreduce(tensors, name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
 @several_ranks
 def test_a_name_in_flight_is_refused_at_once(name: str, rank: int, size: int) -> None:
     pending = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum) if rank == 0 else None
     if rank == 0:
-        # The others have not called yet, so the first one cannot have ended.
+        # The other ranks have not called yet, so the first call cannot have ended.
         with pytest.raises(ValueError, match=re.escape(name)):
             hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
     hvd.barrier()
     if pending is None:
         pending = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
     assert torch.equal(hvd.synchronize(pending), torch.full((4,), float(size)))
-    fine(name, size)
+    assert_still_works(name, size)
 
 
 @several_ranks
@@ -188,11 +190,11 @@ def test_a_group_with_a_name_in_flight_is_refused_as_a_whole(name: str, rank: in
     hvd.barrier()
     if rank != 0:
         pending = hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name, op=hvd.Sum)
-    assert [each[0].item() for each in hvd.synchronize(pending)] == [size, size]
+    assert [result[0].item() for result in hvd.synchronize(pending)] == [size, size]
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.uint32, torch.uint64], ids=str)
-def test_types_that_cannot_travel_are_refused(dtype: torch.dtype, name: str, size: int) -> None:
+def test_unsupported_types_are_refused(dtype: torch.dtype, name: str, size: int) -> None:
     tensor = torch.zeros(3, dtype=dtype)
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async, hvd.allgather, hvd.allgather_async):
         with pytest.raises(ValueError):
@@ -201,17 +203,35 @@ def test_types_that_cannot_travel_are_refused(dtype: torch.dtype, name: str, siz
         hvd.broadcast(tensor, 0, name=name)
     with pytest.raises(ValueError):
         hvd.grouped_allreduce([torch.ones(3), tensor], name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_truth_values_are_not_reduced(name: str, size: int) -> None:
+@pytest.mark.parametrize("described", [False, True], ids=["table", "description"])
+def test_the_runtime_names_unsupported_types_and_the_supported_ones(described: bool, name: str, size: int) -> None:
+    """The adapters explain most of these before the runtime has to."""
+
+    def submit(request: Any, tensor: torch.Tensor) -> None:
+        is_described = described or not submission.OFFERS_EXCHANGE_TABLE
+        given = submission._describe(request.prefix, tensor) if is_described else tensor
+        job.runtime.submit(request, name, given, None, 0)
+
+    with pytest.raises(ValueError, match=r"^allreduce does not support torch\.complex64 \(supported: .*float64\)$"):
+        submit(calls.reduction(None, hvd.Sum, 1.0, 1.0), torch.zeros(3, dtype=torch.complex64))
+    with pytest.raises(ValueError, match=r"^allreduce does not support torch\.bool \(supported: .*float64\)$"):
+        submit(calls.reduction(None, hvd.Sum, 1.0, 1.0), torch.zeros(3, dtype=torch.bool))
+    with pytest.raises(ValueError, match=r"^allgather does not support torch\.complex64 \(supported: .*bool\)$"):
+        submit(calls.allgathers[False], torch.zeros(3, dtype=torch.complex64))
+    assert_still_works(name, size)
+
+
+def test_reductions_refuse_truth_values(name: str, size: int) -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async_):
         with pytest.raises(ValueError, match="bool"):
             call(torch.tensor([True]), name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_what_is_not_contiguous_is_refused(name: str, size: int) -> None:
+def test_tensors_that_are_not_contiguous_are_refused(name: str, size: int) -> None:
     transposed = torch.ones(3, 4).t()
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async_, hvd.allgather):
         with pytest.raises(ValueError, match="contiguous"):
@@ -220,31 +240,31 @@ def test_what_is_not_contiguous_is_refused(name: str, size: int) -> None:
         hvd.broadcast_(transposed, 0, name=name)
     with pytest.raises(ValueError, match="contiguous"):
         hvd.grouped_allreduce([torch.ones(3), transposed], name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_tensors_without_plain_memory_are_refused(name: str, size: int) -> None:
+def test_sparse_and_meta_tensors_are_refused(name: str, size: int) -> None:
     for tensor in (torch.eye(3).to_sparse(), torch.ones(3, device="meta")):
         for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather):
             with pytest.raises(ValueError):
                 call(tensor, name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_a_scalar_cannot_be_gathered(name: str, size: int) -> None:
+def test_allgather_refuses_a_scalar(name: str, size: int) -> None:
     with pytest.raises((hvd.HorovodInternalError, ValueError)):
         hvd.allgather(torch.tensor(1.0), name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_a_root_outside_the_job_is_refused(name: str, size: int) -> None:
+def test_a_root_rank_outside_the_job_is_refused(name: str, size: int) -> None:
     for root in (-1, size, 1000):
         with pytest.raises(ValueError):
             hvd.broadcast(torch.ones(2), root, name=name)
-    fine(name, size)
+    assert_still_works(name, size)
 
 
-def test_unknown_handles(name: str) -> None:
+def test_an_unknown_handle_synchronizes_to_none_and_cannot_be_polled(name: str) -> None:
     handle = hvd.allreduce_async(torch.ones(2), name=name)
     hvd.synchronize(handle)
     assert hvd.synchronize(handle) is None
@@ -260,7 +280,7 @@ def test_an_unknown_reduction_is_refused(name: str) -> None:
             hvd.allreduce(torch.ones(2), name=name, op=op)
 
 
-def test_mistakes_in_sets_of_ranks() -> None:
+def test_a_process_set_refuses_ranks_that_are_no_list_of_integers() -> None:
     with pytest.raises(ValueError):
         hvd.ProcessSet(["a"])
     with pytest.raises(ValueError):

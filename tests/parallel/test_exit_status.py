@@ -1,4 +1,4 @@
-"""The code that a script ends with is known before ``atexit`` handlers run; otherwise SystemExit is as it was."""
+"""The exit code of a script is known before ``atexit`` handlers run; SystemExit otherwise behaves as before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def end_with(action: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "action, told, status",
+    "action, reported, status",
     [
         ("pass", ("", "0"), 0),
         ("sys.exit()", ("", "0"), 0),
@@ -52,13 +52,13 @@ def end_with(action: str) -> subprocess.CompletedProcess[str]:
         ("raise KeyError('labels')", ("KeyError: 'labels'", "0"), 1),
     ],
 )
-def test_the_exit_code_is_known_when_the_script_ends(action: str, told: Tuple[str, str], status: int) -> None:
+def test_atexit_handlers_know_the_reason_and_exit_code(action: str, reported: Tuple[str, str], status: int) -> None:
     ended = end_with(action)
     assert ended.returncode == status, ended.stderr
-    assert ended.stdout == "|".join(told) + "\n", ended.stderr
+    assert ended.stdout == "|".join(reported) + "\n", ended.stderr
 
 
-def test_an_exit_of_a_thread_does_not_count() -> None:
+def test_sys_exit_in_a_thread_is_not_the_exit_code_of_the_script() -> None:
     action = "import threading; one = threading.Thread(target=sys.exit, args=(7,)); one.start(); one.join()"
     ended = end_with(action)
     assert (ended.returncode, ended.stdout) == (0, "|0\n"), ended.stderr

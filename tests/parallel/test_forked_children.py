@@ -1,4 +1,4 @@
-"""Forked children of a member inside of its elastic loop, when somebody sends them SIGTERM."""
+"""Forked children of a member that receive SIGTERM while the member is in its elastic loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farandole.common import forked_children
 KILLED = -signal.SIGTERM
 
 class Child:
-    # Answers as long as it lives.
+    # A forked process that answers as long as it lives.
     def __init__(self):
         to_child, self.questions = os.pipe()
         self.answers, from_child = os.pipe()
@@ -41,7 +41,7 @@ class Child:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 def tell_to_end(pid):
-    # As a scheduler does: neither the member nor its launcher is the sender.
+    # As a scheduler does: the sender is neither the member nor its launcher.
     subprocess.run(["kill", "-TERM", str(pid)], check=True)
 
 forked_children.guard(0)
@@ -52,20 +52,20 @@ assert _native.catch_termination(0)
 """
 
 STEPS = {
-    "a child ignores a scheduler's SIGTERM, and obeys its parent's": """
+    "a child ignores a scheduler's SIGTERM and ends by its parent's": """
 child = Child()
 tell_to_end(child.pid)
 assert child.is_alive()
 os.kill(child.pid, signal.SIGTERM)
 assert child.code() == KILLED
 """,
-    "so does one that was forked before the loop": """
+    "a child forked before the loop ignores a scheduler's SIGTERM and ends by its parent's": """
 tell_to_end(early.pid)
 assert early.is_alive()
 os.kill(early.pid, signal.SIGTERM)
 assert early.code() == KILLED
 """,
-    "the end of the thread that forked is not the end of the member": """
+    "a child lives on when the thread that forked it ends": """
 made = []
 forking = threading.Thread(target=lambda: made.append(Child()))
 forking.start()
@@ -75,13 +75,13 @@ assert made[0].is_alive()
 os.close(made[0].questions)
 assert made[0].code() == 7
 """,
-    "a program that is executed does not inherit any of it": """
+    "an executed program ends by a scheduler's SIGTERM": """
 for options in ({}, {"preexec_fn": lambda: None}):
     program = subprocess.Popen(["sleep", "600"], **options)
     tell_to_end(program.pid)
     assert program.wait() == KILLED
 """,
-    "handlers of the child get what is not ignored": """
+    "a child's own handler receives its parent's SIGTERM": """
 read, write = os.pipe()
 pid = os.fork()
 if pid == 0:
@@ -94,7 +94,7 @@ assert os.read(read, 1) == b"!"
 os.kill(pid, signal.SIGTERM)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
 """,
-    "after the loop SIGTERM ends children as ever": """
+    "after the loop a scheduler's SIGTERM ends a child": """
 child = Child()
 _native.release_termination()
 tell_to_end(child.pid)
@@ -107,7 +107,7 @@ assert later.code() == KILLED
 
 
 def run(script: str) -> List[str]:
-    """Ends when the script and all children have closed the output."""
+    """Runs a script until it and all its children have closed the output; its exit code and lines."""
     done = subprocess.run(
         [sys.executable, "-c", MEMBER + script],
         check=False,
@@ -119,17 +119,17 @@ def run(script: str) -> List[str]:
     return [str(done.returncode), *done.stdout.splitlines()]
 
 
-def test_who_sends_sigterm_decides_what_a_child_does() -> None:
+def test_the_sender_of_sigterm_decides_whether_a_child_ends() -> None:
     script = "".join(f"print({claim!r}, flush=True)\n{step}" for claim, step in STEPS.items())
     assert run(script) == ["0", *STEPS]
 
 
-def test_children_that_have_ignored_a_sigterm_end_with_the_member() -> None:
+def test_a_child_that_ignored_sigterm_ends_with_its_member() -> None:
     script = """
 child = Child()
 tell_to_end(child.pid)
 assert child.is_alive()
-# Another process holds the pipe, so that the child cannot notice by it that the member is gone.
+# Another process holds the pipe open, so that the end of the member does not close the child's pipe.
 if os.fork() == 0:
     os.close(1), os.close(2)
     os.read(child.answers, 1)

@@ -1,4 +1,4 @@
-"""Parameters, optimizer states and objects for all ranks."""
+"""Broadcasts of parameters and optimizer states, and exchanges of objects."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def network(seed: int) -> torch.nn.Module:
 
 
 def assert_same_everywhere(tensor: torch.Tensor, name: str) -> None:
-    everywhere = hvd.allgather(tensor.detach().reshape(1, -1).contiguous(), name=name)
-    assert all(torch.equal(each, everywhere[0]) for each in everywhere)
+    gathered = hvd.allgather(tensor.detach().reshape(1, -1).contiguous(), name=name)
+    assert all(torch.equal(row, gathered[0]) for row in gathered)
 
 
 @pytest.mark.parametrize("form", ["state_dict", "named", "tensors", "iterator"])
-def test_broadcast_parameters(form: str, rank: int, size: int) -> None:
+def test_broadcast_parameters_copies_the_values_of_the_root(form: str, rank: int, size: int) -> None:
     model = network(rank)
     root = size - 1
     expected = network(root).state_dict()
@@ -36,13 +36,13 @@ def test_broadcast_parameters(form: str, rank: int, size: int) -> None:
         assert torch.equal(value, expected[key])
 
 
-def test_parameters_in_another_layout_are_broadcast(rank: int) -> None:
+def test_channels_last_parameters_are_broadcast(rank: int) -> None:
     tensor = torch.full((2, 3, 4, 5), float(rank)).to(memory_format=torch.channels_last)
     hvd.broadcast_parameters({"x": tensor}, 0)
     assert torch.equal(tensor, torch.zeros(2, 3, 4, 5))
 
 
-def test_broadcast_parameters_refuses_other_things() -> None:
+def test_broadcast_parameters_refuses_other_types() -> None:
     for bad in (5, "text", [1, 2], [("a", torch.ones(1)), 3]):
         with pytest.raises(ValueError):
             hvd.broadcast_parameters(bad, 0)
@@ -53,23 +53,23 @@ def test_broadcast_parameters_refuses_other_things() -> None:
     [None, 7, "text", {"a": [1, 2, {"b": (3,)}]}, b"", torch.arange(5), list(range(100_000)), ValueError("x")],
     ids=lambda value: type(value).__name__,
 )
-def test_broadcast_object(value: Any, rank: int, size: int) -> None:
+def test_broadcast_object_returns_the_object_of_the_root(value: Any, rank: int, size: int) -> None:
     root = size - 1
     received = hvd.broadcast_object(value if rank == root else None, root)
     assert type(received) is type(value)
     assert repr(received) == repr(value)
 
 
-def test_broadcast_object_takes_functions(rank: int) -> None:
+def test_broadcast_object_accepts_functions(rank: int) -> None:
     offset = 10 + rank
     add: Callable[[int], int] = hvd.broadcast_object(lambda x: x + offset, 0, name="function")
     assert add(1) == 11
 
 
-def test_allgather_object(rank: int, size: int) -> None:
+def test_allgather_object_returns_the_objects_of_all_ranks(rank: int, size: int) -> None:
     gathered = hvd.allgather_object({"rank": rank, "padding": "x" * 1000 * rank})
-    assert [each["rank"] for each in gathered] == list(range(size))
-    assert [len(each["padding"]) for each in gathered] == [1000 * other for other in range(size)]
+    assert [received["rank"] for received in gathered] == list(range(size))
+    assert [len(received["padding"]) for received in gathered] == [1000 * other for other in range(size)]
 
 
 OPTIMIZERS: Dict[str, Callable[[Any], torch.optim.Optimizer]] = {
@@ -91,12 +91,14 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, seed: int) ->
 
 
 @pytest.mark.parametrize("kind", list(OPTIMIZERS))
-@pytest.mark.parametrize("who_has_state", ["all", "root", "others", "none"])
-def test_broadcast_optimizer_state(kind: str, who_has_state: str, rank: int, size: int) -> None:
+@pytest.mark.parametrize("ranks_with_state", ["all", "root", "others", "none"])
+def test_broadcast_optimizer_state_copies_the_state_of_the_root(
+    kind: str, ranks_with_state: str, rank: int, size: int
+) -> None:
     root = 0
     model = network(0)
     optimizer = OPTIMIZERS[kind](model.parameters())
-    if {"all": True, "root": rank == root, "others": rank != root, "none": False}[who_has_state]:
+    if {"all": True, "root": rank == root, "others": rank != root, "none": False}[ranks_with_state]:
         for seed in range(rank + 2):
             step(model, optimizer, seed)
     optimizer.param_groups[0]["lr"] = 0.5 + rank
@@ -118,7 +120,7 @@ def test_broadcast_optimizer_state(kind: str, who_has_state: str, rank: int, siz
         assert_same_everywhere(value.to(torch.float64), f"after.{key}")
 
 
-def test_the_state_of_a_wrapped_optimizer(rank: int, size: int) -> None:
+def test_the_state_of_a_distributed_optimizer_is_broadcast(rank: int, size: int) -> None:
     model = network(rank)
     optimizer = hvd.DistributedOptimizer(
         torch.optim.Adam(model.parameters(), lr=0.01 * (rank + 1)), named_parameters=model.named_parameters()
@@ -132,7 +134,7 @@ def test_the_state_of_a_wrapped_optimizer(rank: int, size: int) -> None:
         assert_same_everywhere(value, f"wrapped.{key}")
 
 
-def test_lbfgs_is_refused() -> None:
+def test_broadcast_optimizer_state_refuses_lbfgs() -> None:
     with pytest.raises(ValueError):
         hvd.broadcast_optimizer_state(torch.optim.LBFGS(network(0).parameters()), 0)
 
@@ -162,7 +164,7 @@ def test_elastic_state_saves_restores_and_syncs(rank: int, size: int) -> None:
     assert train(state, 4) == 4
 
 
-def test_the_elastic_sampler_deals_out_what_is_left(rank: int, size: int) -> None:
+def test_the_elastic_sampler_distributes_the_remaining_samples(rank: int, size: int) -> None:
     sampler = hvd.elastic.ElasticSampler(list(range(10)), shuffle=False)
     everything = list(range(10)) + list(range(-10 % size))
     assert list(sampler) == everything[rank::size]
@@ -174,5 +176,5 @@ def test_the_elastic_sampler_deals_out_what_is_left(rank: int, size: int) -> Non
     assert list(sampler) == left[rank::size]
     shuffled = hvd.elastic.ElasticSampler(list(range(10)), seed=3)
     shuffled.set_epoch(1)
-    dealt = [each for part in hvd.allgather_object(list(shuffled), name="dealt") for each in part]
-    assert set(dealt) == set(range(10))
+    samples = [sample for part in hvd.allgather_object(list(shuffled), name="dealt") for sample in part]
+    assert set(samples) == set(range(10))

@@ -1,4 +1,4 @@
-"""Ranks with less data say so, and take part in what the others still do."""
+"""Ranks with less data call join() and take part in the later operations of the other ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def test_joined_ranks_contribute_nothing_to_a_sum(name: str, rank: int, size: int) -> None:
+def test_joined_ranks_contribute_zeros_to_a_sum(name: str, rank: int, size: int) -> None:
     # Rank r has r + 1 batches.
     for step in range(rank + 1):
         reduced = hvd.allreduce(torch.ones(5), name=f"{name}.{step}", op=hvd.Sum)
@@ -19,7 +19,7 @@ def test_joined_ranks_contribute_nothing_to_a_sum(name: str, rank: int, size: in
     assert hvd.join() == size - 1
 
 
-def test_average_divides_by_all_ranks(name: str, rank: int, size: int) -> None:
+def test_an_average_divides_by_all_ranks_including_joined_ones(name: str, rank: int, size: int) -> None:
     if rank == 0:
         reduced = hvd.allreduce(torch.full((3,), float(size)), name=name)
         assert torch.equal(reduced, torch.ones(3))
@@ -27,7 +27,9 @@ def test_average_divides_by_all_ranks(name: str, rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("op, expected", [("Min", 7.0), ("Max", 7.0), ("Product", 7.0)])
-def test_joined_ranks_are_neutral(op: str, expected: float, name: str, rank: int, size: int) -> None:
+def test_joined_ranks_do_not_change_min_max_and_product(
+    op: str, expected: float, name: str, rank: int, size: int
+) -> None:
     if rank == size - 1:
         for dtype in (torch.float32, torch.int32, torch.bfloat16):
             tensor = torch.full((4,), 7, dtype=dtype)
@@ -35,7 +37,7 @@ def test_joined_ranks_are_neutral(op: str, expected: float, name: str, rank: int
     hvd.join()
 
 
-def test_a_name_that_has_an_id_goes_on_with_joined_ranks(name: str, rank: int, size: int) -> None:
+def test_a_cached_name_is_reduced_with_joined_ranks(name: str, rank: int, size: int) -> None:
     for _ in range(5):
         assert hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)[0].item() == size
     if rank == 0:
@@ -58,15 +60,15 @@ REFUSED: Dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("agreed", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("operation", list(REFUSED))
-def test_other_operations_are_refused_while_someone_has_joined(
-    operation: str, agreed: bool, name: str, rank: int, size: int
+def test_other_operations_fail_while_a_rank_has_joined(
+    operation: str, cached: bool, name: str, rank: int, size: int
 ) -> None:
-    for _ in range(3 if agreed else 0):
+    for _ in range(3 if cached else 0):
         REFUSED[operation](name)
     if rank == 0:
-        # Once another rank's absence shows in a sum, it has joined.
+        # A sum of this rank's part alone shows that the other ranks have joined.
         while hvd.allreduce(torch.ones(1), name=f"{name}.probe", op=hvd.Sum).item() != 1:
             pass
         with pytest.raises(hvd.HorovodInternalError, match="join"):
@@ -75,15 +77,15 @@ def test_other_operations_are_refused_while_someone_has_joined(
     REFUSED[operation](name)
 
 
-def test_join_can_be_used_again(rank: int, size: int) -> None:
+def test_join_may_be_called_repeatedly(rank: int, size: int) -> None:
     for _ in range(5):
         assert hvd.join() in range(size)
 
 
-def test_groups_go_on_with_joined_ranks(name: str, rank: int, size: int) -> None:
+def test_a_group_is_reduced_with_joined_ranks(name: str, rank: int, size: int) -> None:
     if rank == 0:
         reduced = hvd.grouped_allreduce([torch.ones(2), torch.ones(3, dtype=torch.float64)], name=name, op=hvd.Sum)
-        assert [each.tolist() for each in reduced] == [[1, 1], [1, 1, 1]]
+        assert [tensor.tolist() for tensor in reduced] == [[1, 1], [1, 1, 1]]
     hvd.join()
 
 
@@ -99,7 +101,7 @@ UNNAMED: Dict[str, Callable[[torch.Tensor], Any]] = {
 
 @pytest.mark.parametrize("first_again", [False, True])
 def test_unnamed_operations_match_after_a_join(first_again: bool, rank: int, size: int) -> None:
-    """Who joined early has called fewer of them, and some that the others called failed."""
+    """A rank that joined early has made fewer unnamed calls, and some calls of the other ranks failed."""
     joiners = [0, 0] if first_again else [0, size - 1]
     for first in joiners:
         pending = None
@@ -159,17 +161,17 @@ def first_element(outcome: Any) -> float:
 
 
 def wait_until_others_joined(name: str) -> None:
-    """Returns once the other ranks' absence shows in a sum."""
+    """Returns once a sum holds the part of this rank alone."""
     while hvd.allreduce(torch.ones(1), name=f"{name}.probe", op=hvd.Sum).item() != 1:
         pass
 
 
 @pytest.mark.parametrize("names", [1, 2])
 @pytest.mark.parametrize("start", STARTED)
-def test_operations_started_before_a_join_end_after_it(
+def test_operations_started_before_a_join_complete_after_it(
     start: Callable[[str, int], Any], names: int, name: str, rank: int, size: int
 ) -> None:
-    """Repeated small tensors are on the fast path by now, where other ranks cannot see that they were submitted."""
+    """The repeated small tensors take the fast path, on which other ranks cannot see a submission."""
     tensors = [f"{name}.{number}" for number in range(names)]
     for _ in range(6):
         expected = [first_element(hvd.synchronize(start(tensor, rank))) for tensor in tensors]
@@ -180,13 +182,13 @@ def test_operations_started_before_a_join_end_after_it(
     else:
         pending = [start(tensor, rank) for tensor in tensors]
         assert hvd.join() == 0
-        outcomes = [hvd.synchronize(each) for each in pending]
-    assert [first_element(each) for each in outcomes] == expected
+        outcomes = [hvd.synchronize(handle) for handle in pending]
+    assert [first_element(outcome) for outcome in outcomes] == expected
     for tensor in tensors:
         assert first_element(hvd.synchronize(start(tensor, rank))) == expected[0]
 
 
-def test_a_rank_that_comes_last_finds_what_the_joined_ranks_had_submitted(name: str, rank: int, size: int) -> None:
+def test_the_last_rank_completes_operations_that_joined_ranks_had_submitted(name: str, rank: int, size: int) -> None:
     for _ in range(6):
         hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)
     if rank == size - 1:

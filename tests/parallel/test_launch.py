@@ -1,4 +1,4 @@
-"""Jobs as a person starts them: how they end when all is well, and when it is not. Run by a plain pytest."""
+"""Jobs started by the launcher: how they end after success and after failures. Run by a plain pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["launch"]  # the fixture
 pytestmark = needs_launcher
 
 
-def test_a_good_job_ends_with_zero_and_prefixed_output(launch: Callable[..., Job]) -> None:
+def test_a_successful_job_exits_with_0_and_prefixes_its_output(launch: Callable[..., Job]) -> None:
     job = launch(
         3,
         PRELUDE
@@ -31,7 +31,7 @@ print(f"rank {hvd.rank()} of {hvd.size()} sees {total}")
 
 
 @pytest.mark.parametrize("code", [3, 1, 77])
-def test_the_first_failures_exit_code_is_the_jobs(code: int, launch: Callable[..., Job]) -> None:
+def test_the_job_exits_with_the_code_of_the_first_failure(code: int, launch: Callable[..., Job]) -> None:
     job = launch(
         2,
         PRELUDE
@@ -52,14 +52,14 @@ except hvd.HorovodInternalError as problem:
     assert_gone(job.pids(2))
 
 
-def test_an_exception_ends_the_job(launch: Callable[..., Job]) -> None:
+def test_an_exception_on_one_rank_ends_the_job(launch: Callable[..., Job]) -> None:
     job = launch(2, PRELUDE + "raise KeyError('on purpose') if hvd.rank() == 0 else hvd.barrier()\n")
     assert job.end() == 1, job.text
     assert "on purpose" in job.text
 
 
 def assert_no_warnings(job: Job) -> None:
-    """That others lose their links to a process is no news once it is known that the process has ended."""
+    """A lost link to a process causes no warning once the process is known to have ended."""
     assert not re.search(r": W \w+\.cpp", job.text), job.text
 
 
@@ -80,8 +80,8 @@ except hvd.WorkerLostError as problem:
 )
 
 
-@pytest.mark.parametrize("elements", [1, 4_000_000], ids=["board", "lane"])
-def test_a_killed_rank_is_named_by_all_others(elements: int, launch: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("elements", [1, 4_000_000], ids=["fast_path", "lane"])
+def test_a_killed_rank_is_named_in_the_errors_of_the_others(elements: int, launch: Callable[..., Job]) -> None:
     job = launch(4, SURVIVORS, str(elements))
     assert job.end() == 128 + signal.SIGKILL, job.text
     for rank in (0, 2, 3):
@@ -91,11 +91,11 @@ def test_a_killed_rank_is_named_by_all_others(elements: int, launch: Callable[..
     assert_no_warnings(job)
 
 
-def test_a_relay_that_is_killed_is_named_by_those_below_it(
+def test_a_killed_relay_is_named_in_the_errors_of_the_others(
     launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FARANDOLE_RELAY_RANKS", "1")
-    # Rank 3 speaks with the leader by way of rank 1.
+    # Rank 1 relays the requests of rank 3 to the leader.
     hosts = """
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
@@ -108,7 +108,7 @@ os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) %
     assert_gone(job.pids(4))
 
 
-def test_a_killed_rank_whose_children_live_on_is_noticed(launch: Callable[..., Job]) -> None:
+def test_a_killed_rank_is_detected_while_its_children_live_on(launch: Callable[..., Job]) -> None:
     job = launch(
         2,
         PRELUDE
@@ -139,7 +139,7 @@ except hvd.HorovodInternalError as problem:
 """,
     )
     job.read_until(lambda text: "rank 0 was told:" in text)
-    children = [int(each) for each in re.findall(r"child (\d+)", job.text)]
+    children = [int(pid) for pid in re.findall(r"child (\d+)", job.text)]
     for child in children:
         if is_running(child):
             os.kill(child, signal.SIGKILL)
@@ -147,7 +147,7 @@ except hvd.HorovodInternalError as problem:
     assert len(children) == 2
 
 
-def test_control_c_ends_everything(launch: Callable[..., Job]) -> None:
+def test_sigint_to_the_launcher_ends_all_ranks(launch: Callable[..., Job]) -> None:
     job = launch(2, PRELUDE + "hvd.allreduce(numpy.ones(2), name=str(hvd.rank()))  # never matched\n")
     pids = job.pids(2)
     job.process.send_signal(signal.SIGINT)
@@ -156,7 +156,7 @@ def test_control_c_ends_everything(launch: Callable[..., Job]) -> None:
     assert_no_warnings(job)
 
 
-def test_a_terminated_launcher_ends_everything(launch: Callable[..., Job]) -> None:
+def test_sigterm_to_the_launcher_ends_all_ranks(launch: Callable[..., Job]) -> None:
     job = launch(2, PRELUDE + "hvd.allreduce(numpy.ones(2), name=str(hvd.rank()))\n")
     pids = job.pids(2)
     job.process.send_signal(signal.SIGTERM)
@@ -164,11 +164,11 @@ def test_a_terminated_launcher_ends_everything(launch: Callable[..., Job]) -> No
     assert_gone(pids)
 
 
-@pytest.mark.parametrize("busy", ["waiting", "deaf"])
-def test_no_orphans_after_the_launcher_is_killed(busy: str, launch: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("busy", ["waiting", "ignoring_sigterm"])
+def test_all_ranks_end_after_the_launcher_is_killed(busy: str, launch: Callable[..., Job]) -> None:
     work = {
         "waiting": "hvd.allreduce(numpy.ones(2), name=str(hvd.rank()))\n",
-        "deaf": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n",
+        "ignoring_sigterm": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n",
     }[busy]
     job = launch(2, PRELUDE + work)
     pids = job.pids(2)
@@ -177,13 +177,13 @@ def test_no_orphans_after_the_launcher_is_killed(busy: str, launch: Callable[...
     job.process.wait(DEADLINE_S)
 
 
-def test_a_rank_that_leaves_early_lets_the_others_finish(launch: Callable[..., Job]) -> None:
+def test_a_job_whose_ranks_call_shutdown_exits_with_0(launch: Callable[..., Job]) -> None:
     job = launch(2, PRELUDE + "hvd.barrier()\nhvd.shutdown()\nprint('left', hvd.is_initialized(), flush=True)\n")
     assert job.end() == 0, job.text
     assert job.text.count("left False") == 2
 
 
-def test_two_jobs_side_by_side_do_not_meet(launch: Callable[..., Job], tmp_path: Path) -> None:
+def test_two_concurrent_jobs_do_not_mix(launch: Callable[..., Job], tmp_path: Path) -> None:
     script = (
         PRELUDE
         + """
@@ -197,7 +197,7 @@ for step in range(50):
 
 
 @pytest.mark.parametrize("settings", [{"FARANDOLE_FAST_PATH": "0"}, {"HOROVOD_FUSION_THRESHOLD": "0"}], ids=str)
-def test_settings_change_the_way_and_not_the_sum(
+def test_settings_of_the_path_and_fusion_do_not_change_sums(
     settings: Dict[str, str], launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key, value in settings.items():
@@ -213,7 +213,7 @@ assert all(hvd.synchronize(h)[0] == 2 * i for i, h in enumerate(handles))
     assert job.end() == 0, job.text
 
 
-def test_ranks_on_two_hosts_by_name_use_the_network(launch: Callable[..., Job]) -> None:
+def test_ranks_on_two_host_ids_communicate_over_the_network(launch: Callable[..., Job]) -> None:
     script = """
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + os.environ["HOROVOD_RANK"]
@@ -233,7 +233,7 @@ print("local size", hvd.local_size())
     assert job.end() == 0, job.text
 
 
-def test_two_names_of_one_machine_are_one_host_in_the_environment_too(launch: Callable[..., Job]) -> None:
+def test_two_names_of_one_machine_are_one_host_in_the_environment(launch: Callable[..., Job]) -> None:
     script = """
 import os
 import farandole.numpy as hvd
@@ -255,7 +255,7 @@ assert os.environ["HOROVOD_HOSTNAME"] == ("localhost" if hvd.rank() < 2 else "12
         ("0011", ["HOROVOD_TORUS_ALLREDUCE"]),
     ],
 )
-def test_two_levels_give_the_sums_of_one(
+def test_hierarchical_and_torus_paths_give_the_same_results(
     hosts: str, settings: List[str], launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for setting in settings:
@@ -272,13 +272,13 @@ for count in (0, 1, 1000, 800_001):
         x = numpy.arange(count) % 97 + rank
         got = hvd.allreduce(x, name=f"sum.{{count}}", op=hvd.Sum)
         assert (got == (x - rank) * size + size * (size - 1) // 2).all(), f"sum of {{count}}"
-noise = [numpy.random.default_rng(each).standard_normal(100_003, dtype="float32") for each in range(size)]
-mine = hvd.allreduce(noise[rank], op=hvd.Average, name="noise")
-# Addition rounds, so the bits tell in which order it was done: each host's members, then the hosts.
-of_hosts = [sum(one for one, host in zip(noise, {hosts!r}) if host == each) for each in "01"]
-assert numpy.array_equal(mine, sum(of_hosts) / size), "another order"
-assert not numpy.array_equal(mine, sum(noise) / size)
-assert (hvd.allgather(mine.reshape(1, -1), name="noises") == mine).all(), "members hold different bits"
+noise = [numpy.random.default_rng(number).standard_normal(100_003, dtype="float32") for number in range(size)]
+average = hvd.allreduce(noise[rank], op=hvd.Average, name="noise")
+# Additions round, so the bits show their order: first the members of each host, then the hosts.
+sums_of_hosts = [sum(one for one, host in zip(noise, {hosts!r}) if host == name) for name in "01"]
+assert numpy.array_equal(average, sum(sums_of_hosts) / size), "another order"
+assert not numpy.array_equal(average, sum(noise) / size)
+assert (hvd.allgather(average.reshape(1, -1), name="noises") == average).all(), "members hold different bits"
 wanted = numpy.concatenate([numpy.full((2 * other, 7), other) for other in range(size)])
 assert numpy.array_equal(hvd.allgather(numpy.full((2 * rank, 7), rank), name="rows"), wanted)
 handles = [hvd.allreduce_async(numpy.full(i + 1, float(i)), name=str(i), op=hvd.Sum) for i in range(100)]
@@ -293,7 +293,7 @@ hvd.join()
     assert job.end() == 0, job.text
 
 
-def test_adasum_between_two_hosts_gives_the_bits_of_one(launch: Callable[..., Job], tmp_path: Path) -> None:
+def test_adasum_gives_the_same_bits_on_one_and_two_hosts(launch: Callable[..., Job], tmp_path: Path) -> None:
     script = """
 import os, sys
 if sys.argv[2] == "two":
@@ -306,7 +306,7 @@ tensors = [draw.standard_normal(count, numpy.float32) for count in (0, 1, 3, 100
 results = hvd.grouped_allreduce(tensors, op=hvd.Adasum, name="group")
 results.append(hvd.allreduce(tensors[-1].astype(ml_dtypes.bfloat16), op=hvd.Adasum, name="one"))
 with open(f"{sys.argv[1]}/{sys.argv[2]}.{hvd.rank()}", "wb") as bits:
-    bits.write(b"".join(each.tobytes() for each in results))
+    bits.write(b"".join(result.tobytes() for result in results))
 """
     for hosts in ("one", "two"):
         job = launch(4, script, str(tmp_path), hosts)

@@ -1,5 +1,5 @@
-"""Collectives that waiting callers run themselves, and every way to leave one half-way: a caller that dies or stops in
-the midst of it, one that is interrupted, and one whose rank brings something else or joins.
+"""Collectives that waiting callers run themselves, and every way to leave one half-way: a caller dies, stops or is
+interrupted in a collective, or its rank submits another shape or joins.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# The victim's second thread sends it a signal somewhere between, or in, its collectives.
-IN_THE_MIDST = """
+# The second thread of the victim sends it a signal during or between its collectives.
+SIGNALLED = """
 import threading
 victim, which = int(sys.argv[1]), getattr(signal, sys.argv[2])
 operation = {
@@ -55,10 +55,10 @@ def told(text: str) -> int:
 
 @pytest.mark.parametrize("operation", ["allreduce", "reducescatter", "broadcast", "alltoall", "barrier"])
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_caller_that_dies_in_a_collective_is_named_to_the_others(
+def test_a_caller_that_dies_in_a_collective_is_named_in_the_errors_of_the_others(
     victim: int, operation: str, launch: Callable[..., Job]
 ) -> None:
-    job = launch(3, PRELUDE + IN_THE_MIDST, str(victim), "SIGKILL", operation)
+    job = launch(3, PRELUDE + SIGNALLED, str(victim), "SIGKILL", operation)
     job.read_until(lambda text: told(text) == 2)
     assert job.end() != 0
     for line in re.findall(r"TOLD \d .*", job.text):
@@ -70,7 +70,7 @@ def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
     operation: str, launch: Callable[..., Job]
 ) -> None:
     flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
-    job = launch(3, PRELUDE + IN_THE_MIDST, "1", "SIGSTOP", operation, flags=flags)
+    job = launch(3, PRELUDE + SIGNALLED, "1", "SIGSTOP", operation, flags=flags)
     job.read_until(lambda text: told(text) == 2)
     pid = int(re.findall(r"VICTIM (\d+)\.", job.text)[-1])
     os.kill(pid, signal.SIGCONT)
@@ -80,7 +80,7 @@ def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
     assert "has made no progress" in job.text
 
 
-# Rank 0 is interrupted while it waits for rank 1, which comes when rank 0 has said so.
+# Rank 0 is interrupted while it waits for rank 1, which calls the operation only after that.
 INTERRUPTED = """
 tensor = numpy.full(1 << 18, hvd.rank() + 1, dtype=numpy.float32)
 operation = {
@@ -108,7 +108,7 @@ print("went on", flush=True)
 
 
 @pytest.mark.parametrize("operation", ["allreduce", "barrier"])
-def test_a_caller_that_is_interrupted_leaves_the_rest_to_another_thread(
+def test_an_operation_completes_on_another_thread_after_its_caller_is_interrupted(
     operation: str, tmp_path: Path, launch: Callable[..., Job]
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -130,39 +130,37 @@ def asleep(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
 
 
-# A rank brings another shape, then joins while the others wait for it, then all go on.
+# Rank 1 submits another shape, then joins while the other ranks wait for it; then all ranks continue.
 DIFFERS = """
 tensor = numpy.full(1 << 17, hvd.rank() + 1, dtype=numpy.float32)
-everything = sum(range(1, hvd.size() + 1))
+total = sum(range(1, hvd.size() + 1))
 for _ in range(5):
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == total).all()
 try:
     hvd.allreduce(tensor[: 1 << 16] if hvd.rank() == 1 else tensor, name="x", op=hvd.Sum)
     print("no error")
 except hvd.HorovodInternalError as end:
     assert "131072" in str(end) and "65536" in str(end), end
 for _ in range(5):
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == total).all()
 if hvd.rank() != 1:
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything - 2).all()
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == total - 2).all()
 hvd.join()
 for _ in range(5):
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == total).all()
 print("went on", flush=True)
 """
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_a_rank_that_brings_something_else_or_joins_takes_the_tensor_to_the_leader(
-    ranks: int, launch: Callable[..., Job]
-) -> None:
+def test_a_mismatch_and_a_join_move_the_tensor_to_the_leader(ranks: int, launch: Callable[..., Job]) -> None:
     job = launch(ranks, PRELUDE + DIFFERS)
     assert job.end() == 0, job.text
     assert job.text.count("went on") == ranks
     assert "no error" not in job.text
 
 
-# More threads than there is room for at a time; the others take the leader's way.
+# There are more threads than the fast path has room for; the leader negotiates the other operations.
 MANY_THREADS = """
 import threading
 from farandole.common import job
@@ -176,17 +174,17 @@ def work(number):
             wrong.append(number)
 
 threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
-for each in threads:
-    each.start()
-for each in threads:
-    each.join()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
 assert not wrong, wrong
 assert job.runtime.counters()["on_fast_path"] > 0
 print("went on", flush=True)
 """
 
 
-def test_many_threads_at_once_get_their_results(launch: Callable[..., Job]) -> None:
+def test_concurrent_threads_get_correct_results(launch: Callable[..., Job]) -> None:
     job = launch(2, PRELUDE + MANY_THREADS)
     assert job.end() == 0, job.text
     assert job.text.count("went on") == 2

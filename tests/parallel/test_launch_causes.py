@@ -1,4 +1,4 @@
-"""However one rank ends, the others' errors and the launcher's report name it, its host and how it ended."""
+"""The errors of the other ranks and the launcher's report name the rank that ended, its host and the cause."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# Rank 1 ends after one batch of three, once the others have submitted the second. Rank 0 says what it is told, and ends
-# with a code of its own; rank 2 does not catch it.
+# Rank 1 ends after one batch of three, once the others have submitted the second. Rank 0 prints its error and exits
+# with its own code; rank 2 does not catch the error.
 SCRIPT = (
     PRELUDE
     + """
@@ -48,7 +48,7 @@ JOIN = "If ranks have different numbers of batches, call join()"
 
 class Ending(NamedTuple):
     action: str
-    told: str  # to the others, after the rank's name
+    told: str  # in the errors of the others, after the rank's name
     code: int  # of the launcher
     cause: str  # in its report
 
@@ -61,7 +61,7 @@ ENDINGS: Dict[str, Ending] = {
         1,
         "ended with an uncaught exception (KeyError: 'on purpose')",
     ),
-    # The others' code, for the one at fault has none; ranks 0 and 2 end in either order.
+    # Rank 1 exits with 0, so the launcher exits with the code of rank 0 or 2; these two end in either order.
     "one-batch-fewer": Ending(
         "break",
         f"ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights. {JOIN}",
@@ -81,13 +81,13 @@ ENDINGS: Dict[str, Ending] = {
         1,
         "exited with code 1 (no data)",
     ),
-    "exits-well": Ending(
+    "exits-with-0": Ending(
         "sys.exit()",
         f"ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights. {JOIN}",
         0,
         "ended its script while others still had operations to complete",
     ),
-    "vanishes": Ending(
+    "exits-without-cleanup": Ending(
         "os._exit(3)", "exited with code 3; this operation cannot complete without it", 3, "exited with code 3"
     ),
     "is-killed": Ending(
@@ -100,7 +100,7 @@ ENDINGS: Dict[str, Ending] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=list(ENDINGS))
-def test_the_rank_that_ends_is_named_by_the_others_and_in_one_report(
+def test_a_rank_that_ends_early_is_named_by_the_others_and_in_one_report(
     ending: Ending, launch: Callable[..., Job], tmp_path: Path
 ) -> None:
     script = SCRIPT.replace("exec(sys.argv[1])", "break") if ending.action == "break" else SCRIPT
@@ -113,7 +113,7 @@ def test_the_rank_that_ends_is_named_by_the_others_and_in_one_report(
     named = f"rank 1 on {socket.gethostname()} {ending.told}"
     assert told and named in told.group(1), job.text
 
-    # Of rank 2, one line and no traceback.
+    # Rank 2 prints one line and no traceback.
     consequence = re.findall(r"^\[2\]<stderr>:(.*)$", job.text, re.M)
     assert len(consequence) == 1, job.text
     assert consequence[0].startswith("farandole: this worker ends because another one did: ")
@@ -129,8 +129,8 @@ def test_the_rank_that_ends_is_named_by_the_others_and_in_one_report(
     assert not re.search(r": W \w+\.cpp", job.text), job.text
 
 
-# Rank 1 ends when nobody waits for it. The others' next operations fail once they have heard of it; rank 0 exits by
-# itself then, and rank 2 does not catch the error.
+# Rank 1 ends while no rank waits for it. The next operations of the other ranks fail once they know of its end; then
+# rank 0 exits by itself, and rank 2 does not catch the error.
 EARLY_SCRIPT = (
     PRELUDE
     + """
@@ -165,7 +165,7 @@ EARLY_ENDINGS: Dict[str, Ending] = {
 
 
 @pytest.mark.parametrize("ending", EARLY_ENDINGS.values(), ids=list(EARLY_ENDINGS))
-def test_a_rank_that_ends_while_nobody_waits_for_it_is_named_once_others_fail(
+def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
     ending: Ending, launch: Callable[..., Job]
 ) -> None:
     job = launch(3, EARLY_SCRIPT, ending.action)
@@ -181,14 +181,14 @@ def test_a_rank_that_ends_while_nobody_waits_for_it_is_named_once_others_fail(
     assert "    its very last words" in report, job.text
 
 
-def test_a_rank_that_fails_on_its_own_after_another_has_ended_is_the_cause(launch: Callable[..., Job]) -> None:
+def test_a_rank_that_fails_is_the_cause_rather_than_one_that_exited_with_0(launch: Callable[..., Job]) -> None:
     script = EARLY_SCRIPT.replace('hvd.allreduce(numpy.ones(2), name="more")', "sys.exit(7)")
     job = launch(2, script, "pass")
     assert job.end() == 7, job.text
     assert "Process name: 0\nExit code: 7\nCause: Process 0 on localhost exited with code 7\n" in job.text
 
 
-def test_a_rank_that_ends_before_init_is_the_cause_and_the_others_print_one_line(launch: Callable[..., Job]) -> None:
+def test_a_rank_that_exits_before_init_is_the_cause_and_the_others_print_one_line(launch: Callable[..., Job]) -> None:
     job = launch(3, "import os, sys\nif os.environ['HOROVOD_RANK'] == '1':\n    sys.exit('no data')\n" + PRELUDE)
     assert job.end() == 1, job.text
     for rank in (0, 2):
@@ -199,7 +199,7 @@ def test_a_rank_that_ends_before_init_is_the_cause_and_the_others_print_one_line
     assert "Last lines of its stderr:\n    no data\n" in report
 
 
-def test_a_program_may_have_its_own_hook_and_full_tracebacks_can_be_had(launch: Callable[..., Job]) -> None:
+def test_a_scripts_excepthook_is_called_and_log_level_info_prints_tracebacks(launch: Callable[..., Job]) -> None:
     hook = "import sys\nsys.excepthook = lambda kind, problem, trace: print('own hook:', kind.__name__, flush=True)\n"
     job = launch(2, hook + SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0"), "raise KeyError('on purpose')")
     assert job.end() == 1, job.text

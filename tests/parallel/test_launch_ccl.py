@@ -1,4 +1,4 @@
-"""Jobs whose tensors oneCCL moves, where it is built in, and what a job is told where it is not."""
+"""Jobs that use oneCCL if it is built in, and the error of a job if it is not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(ranks: int, tmp_path: Path, script: str, **settings: str) -> subprocess.
     return run_script(ranks, tmp_path, script, DEADLINE_S, FARANDOLE_TRUSTED_NETWORK="1", **settings)
 
 
-def test_the_report_tells_truly() -> None:
+def test_the_report_of_check_build_agrees_with_ccl_built() -> None:
     assert ("    [X] CCL\n" in REPORT) == BUILT
     told = subprocess.run(
         [sys.executable, "-c", "import farandole.numpy as hvd; print(hvd.ccl_built())"],
@@ -36,7 +36,7 @@ def test_the_report_tells_truly() -> None:
 
 
 @pytest.mark.skipif(BUILT, reason="oneCCL is built in")
-def test_without_it_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_of_a_build_without_oneccl_names_the_remedy(tmp_path: Path) -> None:
     job = run(2, tmp_path, "import farandole.numpy as hvd\nhvd.init()\n", HOROVOD_CPU_OPERATIONS="ccl")
     assert job.returncode != 0
     for word in ("libfarandole_ccl.so", "tools/setup --with-ccl", "FARANDOLE_CCL_ROOT", "oneccl-devel"):
@@ -45,7 +45,7 @@ def test_without_it_the_refusal_says_what_to_do(tmp_path: Path) -> None:
 
 @with_ccl
 @pytest.mark.parametrize("setting, ranks", [("HOROVOD_CPU_OPERATIONS", 2), ("FARANDOLE_CPU_PATH", 3)])
-def test_a_script_runs_over_it(tmp_path: Path, setting: str, ranks: int) -> None:
+def test_a_script_runs_over_oneccl(tmp_path: Path, setting: str, ranks: int) -> None:
     script = """
         import os
         import horovod.torch as hvd, torch
@@ -87,7 +87,7 @@ def test_a_script_runs_over_it(tmp_path: Path, setting: str, ranks: int) -> None
 
 
 @with_ccl
-def test_a_lost_rank_fails_the_others_operations(tmp_path: Path) -> None:
+def test_a_killed_rank_fails_the_operations_of_the_others(tmp_path: Path) -> None:
     job = run(2, tmp_path, LOSES_A_RANK, HOROVOD_CPU_OPERATIONS="ccl")
     assert job.returncode == 128 + 9, job.stdout
     assert re.search(r"\[0\]<stdout>:LOST ", job.stdout), job.stdout

@@ -1,4 +1,4 @@
-"""Training under faults that are drawn from a seed."""
+"""Training under the chaos tool, which draws faults from a seed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from launched import FARANDOLE, Job, assert_gone, needs_launcher
 
 pytestmark = needs_launcher
 
-# Trains until a file says that it is enough: weights do not depend on the number of workers. The file comes when
-# the test has seen what it waits for.
+# Trains until the file `enough` exists; weights do not depend on the number of workers. The test creates the file
+# when it has seen the expected output.
 SCRIPT = """
 import os, sys, time
 import numpy, farandole.numpy as hvd
@@ -42,8 +42,8 @@ if hvd.rank() == 0:
 """
 
 
-# Keeps the batch whatever the number of workers; a careless one learns less after each reset. Half-way, and not in the
-# first run of all, it waits for the file: every run has a file of events of its own.
+# Keeps the total batch for any number of workers; a careless script halves its rate after each reset. Half-way,
+# except in the first run, the script waits for the file `enough`. Every run has its own file of events.
 WEIGHING = """
 import os, sys
 import numpy, farandole.numpy as hvd
@@ -51,8 +51,8 @@ import numpy, farandole.numpy as hvd
 enough, kind = sys.argv[1:]
 hvd.init()
 runs = os.path.join(os.path.dirname(enough), "runs")
-mine = os.path.basename(os.path.dirname(os.environ["FARANDOLE_ELASTIC_EVENTS"]))
-os.makedirs(os.path.join(runs, mine), exist_ok=True)
+own_run = os.path.basename(os.path.dirname(os.environ["FARANDOLE_ELASTIC_EVENTS"]))
+os.makedirs(os.path.join(runs, own_run), exist_ok=True)
 disturbed = len(os.listdir(runs)) > 1
 parts = hvd.max_size()
 inputs = numpy.random.default_rng(7).standard_normal((40, parts, 5, 4))
@@ -87,7 +87,7 @@ def train(state):
 
 train(state)
 if hvd.rank() == 0:
-    print(f"WEIGHTS {' '.join(f'{each:.6f}' for each in state.weights.tolist())}", flush=True)
+    print(f"WEIGHTS {' '.join(f'{weight:.6f}' for weight in state.weights.tolist())}", flush=True)
 """
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "pytorch_mnist_elastic.py"
 
@@ -101,7 +101,7 @@ def temporary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
-    """Starts the tool."""
+    """Starts ``farandole chaos`` with these arguments."""
     jobs: List[Job] = []
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(temporary))
@@ -111,43 +111,43 @@ def start(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         return jobs[-1]
 
     yield run
-    for each in jobs:
-        each.kill()
+    for job in jobs:
+        job.kill()
 
 
 @pytest.fixture
 def chaos(start: Callable[..., Job], tmp_path: Path) -> Callable[..., Job]:
-    """Trains until the file `enough` is there, with nothing to compare."""
+    """Trains until the file `enough` exists, without a comparison of weights."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     return lambda *words: start("--no-compare", *words, sys.executable, str(script), str(tmp_path / "enough"))
 
 
 def trained(job: Job) -> List[int]:
-    """Process ids of all that have begun."""
-    return [int(each) for each in re.findall(r"BEGIN of \d+ pid (\d+)", job.text)]
+    """Process ids of all workers that have begun to train."""
+    return [int(pid) for pid in re.findall(r"BEGIN of \d+ pid (\d+)", job.text)]
 
 
 def rows(text: str) -> List[List[str]]:
-    """Of the table: run, time, fault, who, steps lost, detection, regroup, note."""
+    """The rows of the table: run, time, fault, target, steps lost, detection, regroup, note."""
     table = text.split("steps lost", 1)[1].split("\n\n", 1)[0]
     return [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()[1:]]
 
 
-def test_the_seed_tells_the_faults() -> None:
+def test_the_seed_determines_the_faults() -> None:
     command = [FARANDOLE, "chaos", "--dry-run", "--duration", "60", "--every", "5"]
-    said = [
+    outputs = [
         subprocess.run([*command, "--seed", seed], check=True, capture_output=True, text=True).stdout
         for seed in ("1", "1", "2")
     ]
-    assert said[0] == said[1] != said[2]
-    assert 8 <= len(said[0].splitlines()) <= 24
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert 8 <= len(outputs[0].splitlines()) <= 24
 
 
-def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
+def test_a_job_continues_under_faults_and_leaves_no_processes_or_files(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    # A kill and, two seconds later, a drain; for each somebody new comes in the end.
+    # A kill and, two seconds later, a drain; in the end a new worker replaces each of the two.
     flags = [
         "--seed",
         "29",
@@ -170,18 +170,18 @@ def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)
     assert kill[2] == "kill" and kill[3].startswith("rank ")
-    assert int(kill[4]) <= 1  # it commits at every step
+    assert int(kill[4]) <= 1  # the script commits at every step
     assert float(kill[5]) >= 0
     assert float(kill[6]) >= 0
     assert drain[2] == "drain"
     assert drain[4] == "0"
     assert "WEIGHTS 2.000" in job.text
     assert_gone(trained(job))
-    assert not [each for each in temporary.rglob("*") if not each.is_dir()]
+    assert not [path for path in temporary.rglob("*") if not path.is_dir()]
     assert not list(temporary.glob("farandole-chaos-*"))
 
 
-def test_training_goes_on_without_the_rendezvous_which_comes_back(
+def test_training_continues_while_the_rendezvous_restarts(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
     job = chaos("--seed", "1", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
@@ -192,10 +192,10 @@ def test_training_goes_on_without_the_rendezvous_which_comes_back(
     assert row[2:7] == ["rendezvous", "the rendezvous", "0", "-", "-"]
     commits = re.fullmatch(r"(\d+) commits? meanwhile", row[7])
     assert commits is not None and int(commits.group(1)) > 0
-    assert not [each for each in temporary.rglob("*") if not each.is_dir()]
+    assert not [path for path in temporary.rglob("*") if not path.is_dir()]
 
 
-def test_interrupted_it_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:
+def test_sigint_to_the_tool_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:
     job = chaos("--faults", "stop", "--duration", "600", "--deadline", "0", "-np", "2")
     job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
     job.process.send_signal(signal.SIGINT)
@@ -204,7 +204,7 @@ def test_interrupted_it_ends_the_job(chaos: Callable[..., Job], temporary: Path)
     assert not list(temporary.glob("farandole-chaos-*"))
 
 
-def test_a_script_that_does_not_end_is_ended(chaos: Callable[..., Job]) -> None:
+def test_a_script_that_exceeds_the_deadline_is_ended(chaos: Callable[..., Job]) -> None:
     job = chaos("--faults", "stop", "--duration", "0.1", "--deadline", "0", "-np", "1")
     assert job.end() == 124, job.text
     assert "had to be ended" in job.text
@@ -212,14 +212,14 @@ def test_a_script_that_does_not_end_is_ended(chaos: Callable[..., Job]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "verdict"),
+    ("kind", "code", "result"),
     [
         ("kept", 0, "weights: equal to those of the undisturbed run\n"),
         ("careless", 3, "weights: not equal. Undisturbed: "),
     ],
 )
 def test_weights_are_compared_with_those_of_an_undisturbed_run(
-    start: Callable[..., Job], tmp_path: Path, kind: str, code: int, verdict: str
+    start: Callable[..., Job], tmp_path: Path, kind: str, code: int, result: str
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(WEIGHING))
@@ -228,7 +228,7 @@ def test_weights_are_compared_with_those_of_an_undisturbed_run(
     job.read_until(lambda text: "now under faults" in text and "BEGIN of 2" in text.split("now under faults")[1])
     (tmp_path / "enough").touch()
     assert job.end() == code, job.text
-    assert verdict in job.text
+    assert result in job.text
     assert len(rows(job.text)) == 1
     assert_gone(trained(job))
 
@@ -246,7 +246,7 @@ def test_the_example_reaches_the_accuracy_of_its_undisturbed_run(
     assert "accuracy: reached. Undisturbed: 0." in job.text
 
 
-def test_with_nothing_to_compare_a_comparison_that_was_asked_for_fails(
+def test_a_requested_comparison_fails_if_the_script_prints_no_weights(
     start: Callable[..., Job], tmp_path: Path
 ) -> None:
     script = tmp_path / "script.py"
@@ -260,7 +260,7 @@ def test_with_nothing_to_compare_a_comparison_that_was_asked_for_fails(
     assert "There is nothing to compare" in asked_for.text
 
 
-def test_killed_itself_it_takes_the_job_and_its_rendezvous_along(chaos: Callable[..., Job]) -> None:
+def test_sigkill_of_the_tool_ends_the_job_and_its_rendezvous(chaos: Callable[..., Job]) -> None:
     job = chaos("--faults", "rendezvous", "--duration", "600", "-np", "2")
     job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
     started = descendants(job.process.pid)
@@ -270,5 +270,5 @@ def test_killed_itself_it_takes_the_job_and_its_rendezvous_along(chaos: Callable
 
 
 def descendants(pid: int) -> List[int]:
-    children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return children + [each for child in children for each in descendants(child)]
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [descendant for child in children for descendant in descendants(child)]

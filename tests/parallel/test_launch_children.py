@@ -1,4 +1,4 @@
-"""Processes that a member starts are no members, and leave it alone."""
+"""Processes that a member starts are not members and do not affect the member."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from launched import needs_launcher, run_script
 
 pytestmark = needs_launcher
 
-# Without a main guard: the child imports the script, and comes to init() by that.
+# The script has no main guard: the child imports it and thereby calls init().
 UNGUARDED = """
 import multiprocessing, subprocess, sys
 import numpy, farandole.numpy as hvd
@@ -31,7 +31,7 @@ if multiprocessing.parent_process() is None:
 """
 
 
-def test_a_child_that_imports_the_script_is_told_of_the_main_guard(tmp_path: Path) -> None:
+def test_init_in_a_child_that_imports_the_script_fails_and_names_the_main_guard(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, UNGUARDED)
     assert ended.returncode == 0, ended.stdout
     for rank in (0, 1):
@@ -41,7 +41,7 @@ def test_a_child_that_imports_the_script_is_told_of_the_main_guard(tmp_path: Pat
     assert ended.stdout.count("SUM [2.0, 2.0]") == ended.stdout.count("AGAIN [2.0, 2.0]") == 2
 
 
-# Another job of one's own, with a place of its own, or none.
+# Each member starts another job of one rank, without the environment of its own job.
 OWN_JOB = """
 import os, subprocess, sys
 import numpy, farandole.numpy as hvd
@@ -53,6 +53,6 @@ hvd.barrier()
 """
 
 
-def test_a_member_may_start_another_job(tmp_path: Path) -> None:
+def test_a_member_may_start_another_job_in_a_clean_environment(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, OWN_JOB)
     assert ended.returncode == 0 and ended.stdout.count("SIZE 1") == 2, ended.stdout

@@ -1,4 +1,4 @@
-"""Workers of an elastic job that leave by plan: told to end by a signal, or drained by name."""
+"""Workers of an elastic job that leave as planned: by SIGTERM, or by a drain of their rank or host."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from launched import DEADLINE_S, FARANDOLE, Job, assert_gone, clean_environment,
 pytestmark = needs_launcher
 
 # Trains until a generation of the wanted size has made twenty steps. "stuck": slot 1 never ends its third step. "own":
-# slot 1 handles SIGTERM itself, and all end when it has. "loader" and "early loader": batches come from a child that
-# is forked in the function, or before it. Whatever is lost or given anew is told.
+# slot 1 handles SIGTERM itself, and then all slots end. "loader" and "early loader": batches come from a child that
+# is forked in the function, or before it. The script prints every restore and sync.
 SCRIPT = """
 import os, re, signal, sys, time
 import numpy, farandole.numpy as hvd
@@ -83,7 +83,7 @@ print(f"AFTER slot {slot} caught {caught()}", flush=True)
 
 @pytest.fixture(autouse=True)
 def folder_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Launchers tell of their jobs here, so that a test finds its own only."""
+    """The folder in which launchers register their jobs, so that a test finds only its own."""
     runtime = tmp_path / "runtime"
     runtime.mkdir(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -96,14 +96,14 @@ def start(elastic: Callable[..., Job]) -> Callable[..., Job]:
     return lambda flags, wanted, manner="plain": elastic(SCRIPT, flags, str(wanted), manner)
 
 
-def three(start: Callable[..., Job], manner: str = "plain", hosts: str = "localhost:3") -> Job:
+def start_three(start: Callable[..., Job], manner: str = "plain", hosts: str = "localhost:3") -> Job:
     job = start(["-np", "3", "--min-np", "2", "-H", hosts], 2, manner)
     job.read_until(lambda text: len(beginnings(text)) == 3)
     return job
 
 
 def pid_of(job: Job, slot: int) -> int:
-    return next(each.pid for each in beginnings(job.text) if each.slot == slot)
+    return next(beginning.pid for beginning in beginnings(job.text) if beginning.slot == slot)
 
 
 def drain(*words: str) -> Tuple[int, str]:
@@ -120,37 +120,37 @@ def drain(*words: str) -> Tuple[int, str]:
 
 
 def assert_left(job: Job, slots: List[int], stay: List[Tuple[int, int]]) -> None:
-    """These left in order, those went on with these ranks, and nothing was lost or given anew."""
+    """Checks that ``slots`` left as planned, ``stay`` continued with these ranks and no step was repeated."""
     assert job.end() == 0, job.text
     left = re.findall(r"LEFT slot (\d) step (\d+) code 0", job.text)
     assert sorted(int(slot) for slot, _ in left) == slots, job.text
     assert of_size(job.text, len(stay)) == stay, job.text
-    steps = {int(step) for _, step in left} | {each.step for each in beginnings(job.text) if each.size == len(stay)}
+    steps = {int(step) for _, step in left} | {
+        beginning.step for beginning in beginnings(job.text) if beginning.size == len(stay)
+    }
     assert len(steps) == 1, job.text
     assert "RESTORE" not in job.text
-    assert job.text.count("SYNC") == len(slots) + len(stay)  # at the very start
+    assert job.text.count("SYNC") == len(slots) + len(stay)  # each worker once, at its start
     assert "exit with status" not in job.text
     assert "no new workers" not in job.text
     assert sorted(re.findall(r"DONE slot (\d)", job.text)) == [str(slot) for slot, _ in stay]
-    assert_gone([each.pid for each in beginnings(job.text)])
+    assert_gone([beginning.pid for beginning in beginnings(job.text)])
 
 
 @pytest.mark.parametrize("slot, stay", [(1, [(0, 0), (2, 1)]), (0, [(1, 0), (2, 1)])])
-def test_a_worker_that_is_told_to_end_leaves_at_the_next_commit(
+def test_a_worker_that_receives_sigterm_leaves_at_the_next_commit(
     start: Callable[..., Job], slot: int, stay: List[Tuple[int, int]]
 ) -> None:
-    job = three(start)
+    job = start_three(start)
     os.kill(pid_of(job, slot), signal.SIGTERM)
     assert_left(job, [slot], stay)
     assert f"Process localhost[{slot}] was told to end" in job.text
-    assert re.findall(r"caught (\d) (\d)", job.text) == [("0", "1")] * 2  # in the loop,
-    assert re.findall(r"AFTER slot \d caught (\d)", job.text) == ["0"] * 2  # and not after it
+    assert re.findall(r"caught (\d) (\d)", job.text) == [("0", "1")] * 2  # in the loop
+    assert re.findall(r"AFTER slot \d caught (\d)", job.text) == ["0"] * 2  # and not after the loop
 
 
 @pytest.mark.parametrize("manner", ["loader", "early loader"])
-def test_a_whole_process_group_that_is_told_to_end_still_finishes_its_step(
-    start: Callable[..., Job], manner: str
-) -> None:
+def test_a_process_group_that_receives_sigterm_finishes_its_step(start: Callable[..., Job], manner: str) -> None:
     job = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1, manner)
     job.read_until(lambda text: len(re.findall(r"CHILD slot \d pid \d+", text)) == 2)
     os.killpg(os.getpgid(pid_of(job, 1)), signal.SIGTERM)
@@ -160,13 +160,13 @@ def test_a_whole_process_group_that_is_told_to_end_still_finishes_its_step(
 
 
 def test_a_rank_is_drained_by_number(start: Callable[..., Job], folder_of_jobs: Path) -> None:
-    job = three(start)
+    job = start_three(start)
     (path,) = folder_of_jobs.iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder_of_jobs.stat().st_mode) == 0o700
-    code, said = drain("--job", str(path), "1", "--timeout", "80")
-    assert code == 0, said
-    assert said.splitlines() == [
+    code, output = drain("--job", str(path), "1", "--timeout", "80")
+    assert code == 0, output
+    assert output.splitlines() == [
         "rank 1 (slot 1 on localhost) leaves at the next commit",
         "rank 1 (slot 1 on localhost) is out",
     ]
@@ -175,32 +175,32 @@ def test_a_rank_is_drained_by_number(start: Callable[..., Job], folder_of_jobs: 
 
 
 def test_a_host_is_drained_by_name(start: Callable[..., Job]) -> None:
-    job = three(start, hosts="localhost:2,127.0.0.1:1")
-    code, said = drain("127.0.0.1", "--no-wait")
-    assert code == 0, said
-    assert said.splitlines() == ["rank 2 (slot 2 on 127.0.0.1) leaves at the next commit"]
+    job = start_three(start, hosts="localhost:2,127.0.0.1:1")
+    code, output = drain("127.0.0.1", "--no-wait")
+    assert code == 0, output
+    assert output.splitlines() == ["rank 2 (slot 2 on 127.0.0.1) leaves at the next commit"]
     assert_left(job, [2], [(0, 0), (1, 1)])
 
 
-def test_of_two_jobs_the_named_one_is_drained_and_the_other_goes_on_untouched(start: Callable[..., Job]) -> None:
-    one = three(start)
+def test_a_drain_of_one_of_two_jobs_does_not_affect_the_other(start: Callable[..., Job]) -> None:
+    one = start_three(start)
     other = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1)
     other.read_until(lambda text: len(beginnings(text)) == 2)
-    names = [f"script-{each.process.pid}" for each in (one, other)]
-    code, said = drain("1")
+    names = [f"script-{job.process.pid}" for job in (one, other)]
+    code, output = drain("1")
     assert code == 1
-    assert "several jobs run; name one with --job:" in said
-    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in names), said
-    code, said = drain("--job", names[0], "1")
-    assert code == 0, said
+    assert "several jobs run; name one with --job:" in output
+    assert all(re.search(rf"^  {name} ", output, re.MULTILINE) for name in names), output
+    code, output = drain("--job", names[0], "1")
+    assert code == 0, output
     assert_left(one, [1], [(0, 0), (2, 1)])
-    code, said = drain("1")  # it is the only one now
-    assert code == 0, said
+    code, output = drain("1")  # the only job that is left
+    assert code == 0, output
     assert_left(other, [1], [(0, 0)])
-    assert of_size(other.text, 2) == [(0, 0), (1, 1)]  # once, at its start
+    assert of_size(other.text, 2) == [(0, 0), (1, 1)]  # one generation, at the start
 
 
-def test_drains_that_cannot_be_are_refused_and_the_launchers_end_is_the_workers(
+def test_impossible_drains_are_refused_and_sigint_to_the_launcher_ends_the_workers(
     start: Callable[..., Job], folder_of_jobs: Path
 ) -> None:
     job = start(["-np", "2", "--min-np", "2", "-H", "localhost:2"], 1)
@@ -211,38 +211,38 @@ def test_drains_that_cannot_be_are_refused_and_the_launchers_end_is_the_workers(
         (["1"], "would go on with 1 of its members, fewer than the 2 that it needs (--min-np)"),
         (["--job", "other", "1"], "there is no job other; these run:"),
     ]:
-        code, said = drain(*words)
-        assert code == 1, said
-        assert part in said
+        code, output = drain(*words)
+        assert code == 1, output
+        assert part in output
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 130, job.text
     assert "LEFT" not in job.text
     assert "told to end" not in job.text
-    assert_gone([each.pid for each in beginnings(job.text)])
+    assert_gone([beginning.pid for beginning in beginnings(job.text)])
     assert not list(folder_of_jobs.iterdir())
 
 
 def test_a_job_that_is_not_elastic_cannot_be_drained(tmp_path: Path) -> None:
-    code, said = drain("0")
+    code, output = drain("0")
     assert code == 1
-    assert "no job of yours runs here" in said
+    assert "no job of yours runs here" in output
     job = Job(["-np", "1", "sh", "-c", "echo runs; exec sleep 600"])
     try:
         job.read_until(lambda text: "runs" in text)
-        code, said = drain("0")
+        code, output = drain("0")
         assert code == 1
-        assert "is not elastic" in said
+        assert "is not elastic" in output
     finally:
         job.kill()
 
 
-def test_who_does_not_commit_is_waited_for_and_a_second_signal_kills(start: Callable[..., Job]) -> None:
-    job = three(start, "stuck")
+def test_a_drain_waits_for_a_worker_without_commits_and_a_second_sigterm_kills_it(start: Callable[..., Job]) -> None:
+    job = start_three(start, "stuck")
     job.read_until(lambda text: "STUCK" in text)
-    code, said = drain("0", "--timeout", "0.2")
+    code, output = drain("0", "--timeout", "0.2")
     assert code == 1
-    assert "rank 0 (slot 0 on localhost) leaves at the next commit" in said
-    assert "not all are out after 0.2 s (--timeout)" in said
+    assert "rank 0 (slot 0 on localhost) leaves at the next commit" in output
+    assert "not all are out after 0.2 s (--timeout)" in output
     stuck = pid_of(job, 1)
     os.kill(stuck, signal.SIGTERM)
     wait_until(lambda: not is_pending(stuck), "the signal is delivered")
@@ -253,11 +253,11 @@ def test_who_does_not_commit_is_waited_for_and_a_second_signal_kills(start: Call
 
 def is_pending(pid: int) -> bool:
     pending = re.findall(r"(?:SigPnd|ShdPnd):\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
-    return any(int(each, 16) >> (signal.SIGTERM - 1) & 1 for each in pending)
+    return any(int(signals, 16) >> (signal.SIGTERM - 1) & 1 for signals in pending)
 
 
-def test_a_handler_of_the_scripts_own_is_kept(start: Callable[..., Job]) -> None:
-    job = three(start, "own")
+def test_a_sigterm_handler_of_the_script_is_not_replaced(start: Callable[..., Job]) -> None:
+    job = start_three(start, "own")
     os.kill(pid_of(job, 1), signal.SIGTERM)
     assert job.end() == 0, job.text
     assert "LEFT" not in job.text
@@ -295,23 +295,23 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize(
-    "manner, signals, said",
+    "manner, signals, output",
     [("launcher", 1, "ready\n"), ("other", 2, "ready\ncame\n"), ("child", 2, "-15\nready\ncame\n")],
 )
-def test_sigterm_kills_when_the_launcher_sends_it_the_second_time_and_forked_children(
-    manner: str, signals: int, said: str
+def test_sigterm_kills_from_the_launcher_on_repetition_and_in_forked_children(
+    manner: str, signals: int, output: str
 ) -> None:
     process = subprocess.Popen([sys.executable, "-c", HANDLER, manner], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        heard = ""
+        received = ""
         for expected in ["ready\n", "came\n"][:signals]:
-            while not heard.endswith(expected):
+            while not received.endswith(expected):
                 line = process.stdout.readline()
-                assert line, heard
-                heard += line
+                assert line, received
+                received += line
             process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == -signal.SIGTERM
-        assert heard == said
+        assert received == output
     finally:
         process.kill()

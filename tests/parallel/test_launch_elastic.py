@@ -1,4 +1,4 @@
-"""The elastic examples as a person would run them."""
+"""The elastic examples, run by the launcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
-def test_the_example_learns_digits_in_a_job_whose_members_stay() -> None:
+def test_the_elastic_example_reaches_its_accuracy_in_a_job_with_fixed_members() -> None:
     example = str(EXAMPLES / "pytorch_mnist_elastic.py")
     job = Job(["-np", "2", sys.executable, example, "--epochs", "2", "--batch-size", "40"])
     assert job.end() == 0, job.text
@@ -26,7 +26,7 @@ def test_the_example_learns_digits_in_a_job_whose_members_stay() -> None:
     assert "100 steps" in job.text
 
 
-def test_the_same_batches_give_the_same_weights_whoever_is_there(tmp_path: Path, jobs: List[Job]) -> None:
+def test_the_same_batch_example_gives_the_same_weights_after_a_lost_worker(tmp_path: Path, jobs: List[Job]) -> None:
     events = tmp_path / "events"
     events.touch()
 
@@ -40,8 +40,8 @@ def test_the_same_batches_give_the_same_weights_whoever_is_there(tmp_path: Path,
         return float(re.findall(r"WEIGHTS ([0-9.]+)", job.text)[0])
 
     def commits_of_slot_1() -> List[int]:
-        lines = [json.loads(each) for each in events.read_text().rpartition("\n")[0].splitlines()]
-        return [each["pid"] for each in lines if each["event"] == "commit" and each["slot"] == 1]
+        lines = [json.loads(line) for line in events.read_text().rpartition("\n")[0].splitlines()]
+        return [event["pid"] for event in lines if event["event"] == "commit" and event["slot"] == 1]
 
     undisturbed = weights(start(clean_environment()))
     job = start({**clean_environment(), "FARANDOLE_ELASTIC_EVENTS": str(events)})

@@ -1,4 +1,4 @@
-"""Members that are lost while others connect, and members that wait for a generation that can never come."""
+"""Members that are lost while others connect, and members that wait for a generation that cannot start."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = needs_launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Trains until a generation of the wanted size has made twenty steps; slot `longer` makes one more, at which nobody
-# else takes part. Slot `dies` is killed at its tenth step, and slot `early` fails before it calls init().
+# Trains until a generation of the wanted size has made twenty steps; slot `longer` makes one more, without
+# the others. Slot `dies` is killed at its tenth step, and slot `early` fails before it calls init().
 SCRIPT = """
 import os, signal, sys
 import numpy, farandole.numpy as hvd
 
-wanted, longer, dies, early = [int(each) for each in sys.argv[1:]]
+wanted, longer, dies, early = [int(number) for number in sys.argv[1:]]
 slot = int(os.environ["HOROVOD_RANK"])
 if slot == early:
     sys.exit(3)
@@ -49,7 +49,7 @@ def train(state):
 train(state)
 """
 
-# Appended to the example of a path: a process meets the others for the n-th time, and dies instead.
+# Added to the example of a path plugin: the victim kills itself when it connects for the n-th time.
 DIES = """
 #include <signal.h>
 static farandole_path_status dies(void* path, const void* const* addresses, const size_t* sizes,
@@ -89,14 +89,14 @@ def job_of(tmp_path: Path) -> Iterator[Callable[..., Job]]:
         path = tmp_path / "script.py"
         path.write_text(textwrap.dedent(SCRIPT))
         settings = {key: str(value) for key, value in environment.items()}
-        numbers = [str(each) for each in (wanted, longer, dies, early)]
+        numbers = [str(number) for number in (wanted, longer, dies, early)]
         words = [*flags.split(), sys.executable, str(path), *numbers]
         jobs.append(Job(words, {**clean_environment(), **settings}))
         return jobs[-1]
 
     yield start
-    for each in jobs:
-        each.kill()
+    for job in jobs:
+        job.kill()
 
 
 def path_settings(library: Path, victim: str) -> dict[str, object]:
@@ -104,11 +104,11 @@ def path_settings(library: Path, victim: str) -> dict[str, object]:
 
 
 def blamed(text: str) -> List[str]:
-    """Whose exit the launcher took for a failure."""
+    """The slots whose exit the launcher reported as a failure."""
     return re.findall(r"Process localhost\[(\d)\] exit with status code", text)
 
 
-def test_a_member_that_is_lost_while_others_first_connect_ends_nobody_elses_process(
+def test_a_member_lost_during_the_first_connect_ends_no_other_process(
     job_of: Callable[..., Job], deadly_path: Path
 ) -> None:
     job = job_of("-np 3 --min-np 2 -H localhost:3", 2, **path_settings(deadly_path, "2:1"))
@@ -117,21 +117,21 @@ def test_a_member_that_is_lost_while_others_first_connect_ends_nobody_elses_proc
     assert of_size(job.text, 3) == []
     assert blamed(job.text) == ["2"]
     assert "this process tries again: rank 2" in job.text
-    assert_gone([each.pid for each in beginnings(job.text)])
+    assert_gone([beginning.pid for beginning in beginnings(job.text)])
 
 
-def test_a_second_member_that_is_lost_while_others_connect_again_ends_nobody_elses_process(
+def test_a_second_member_lost_during_the_reconnect_ends_no_other_process(
     job_of: Callable[..., Job], deadly_path: Path
 ) -> None:
     job = job_of("-np 4 --min-np 2 -H localhost:4", 2, dies=3, **path_settings(deadly_path, "2:2"))
     assert job.end() == 0, job.text
     assert of_size(job.text, 2) == [(0, 0), (1, 1)]
     assert of_size(job.text, 3) == []
-    assert {each.step for each in beginnings(job.text) if each.size == 2} == {10}
+    assert {beginning.step for beginning in beginnings(job.text) if beginning.size == 2} == {10}
     assert sorted(blamed(job.text)) == ["2", "3"]
 
 
-def test_a_job_whose_members_stay_ends_when_one_is_lost_while_others_connect(
+def test_a_job_with_fixed_members_ends_when_one_is_lost_during_the_connect(
     job_of: Callable[..., Job], deadly_path: Path
 ) -> None:
     job = job_of("-np 3 -H localhost:3", 3, **path_settings(deadly_path, "2:1"))
@@ -140,25 +140,25 @@ def test_a_job_whose_members_stay_ends_when_one_is_lost_while_others_connect(
     assert "tries again" not in job.text
 
 
-def test_a_worker_that_fails_before_init_keeps_the_others_waiting_for_nobody(job_of: Callable[..., Job]) -> None:
+def test_the_others_start_without_a_worker_that_fails_before_init(job_of: Callable[..., Job]) -> None:
     job = job_of("-np 3 --min-np 2 -H localhost:3", 2, early=1)
     assert job.end() == 0, job.text
     assert of_size(job.text, 2) == [(0, 0), (2, 1)]
     assert blamed(job.text) == ["1"]
 
 
-def test_who_is_left_when_the_others_have_come_to_the_end_is_told_that_nobody_comes(
+def test_a_member_that_is_left_alone_at_the_end_fails_below_min_np(
     job_of: Callable[..., Job],
 ) -> None:
     job = job_of("-np 3 --min-np 2 -H localhost:3", 3, longer=2)
     assert job.end() == 1, job.text
     assert sorted(re.findall(r"DONE slot (\d)", job.text)) == ["0", "1"]
-    assert "there will be no other generation: the training of other members has come to its end" in job.text
+    assert "there will be no other generation: other members have finished training" in job.text
     assert "of the 2 members that a generation needs (--min-np) 1 is left" in job.text
     assert blamed(job.text) == ["2"]
 
 
-def test_who_is_left_when_the_others_have_come_to_the_end_goes_on_alone_if_one_is_enough(
+def test_a_member_that_is_left_alone_at_the_end_continues_if_min_np_is_1(
     job_of: Callable[..., Job],
 ) -> None:
     job = job_of("-np 3 --min-np 1 -H localhost:3", 3, longer=2)

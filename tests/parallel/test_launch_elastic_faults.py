@@ -1,4 +1,4 @@
-"""Elastic jobs whose script is at fault: they end soon, and say why."""
+"""Elastic jobs with a faulty script end soon and report the cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launched import Job, assert_gone, needs_launcher
 
 pytestmark = needs_launcher
 
-# Step 3 goes wrong in one of several manners; a job that goes on and on ends with code 42.
+# Step 0 or 3 fails in one of several ways; a job that does not stop retrying exits with code 42.
 SCRIPT = """
 import os, sys
 import numpy, farandole.numpy as hvd
@@ -41,28 +41,28 @@ train(state)
 """
 
 
-def test_ranks_that_disagree_leave_the_loop_at_once_with_the_mismatch(elastic: Callable[..., Job]) -> None:
+def test_a_mismatch_ends_the_loop_at_once_on_all_ranks(elastic: Callable[..., Job]) -> None:
     job = elastic(SCRIPT, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], "shapes")
     assert job.end() == 1, job.text
     for rank in range(2):
         assert re.search(rf"(?m)^\[{rank}\]<stderr>:.*MismatchError: allreduce.gradient: shapes differ", job.text)
     assert len(beginnings(job.text)) == 2, job.text
-    assert_gone([each.pid for each in beginnings(job.text)])
+    assert_gone([beginning.pid for beginning in beginnings(job.text)])
 
 
-def test_a_rank_that_calls_wrongly_leaves_alone_and_is_the_cause(elastic: Callable[..., Job]) -> None:
+def test_a_rank_with_an_invalid_call_ends_alone_and_is_the_cause(elastic: Callable[..., Job]) -> None:
     job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2"], "alone")
     assert job.end() == 1, job.text
     assert re.search(r"(?m)^\[1\]<stderr>:.*ValueError: broadcast.weights: .*7", job.text), job.text
     assert "Process localhost[1] exit with status code 1." in job.text
     assert "Process localhost[0] exit with status code 42." not in job.text
-    assert_gone([each.pid for each in beginnings(job.text)])
+    assert_gone([beginning.pid for beginning in beginnings(job.text)])
 
 
-def test_an_error_that_comes_back_ends_the_job_at_its_reset_limit(elastic: Callable[..., Job]) -> None:
+def test_a_repeated_error_ends_the_job_at_its_reset_limit(elastic: Callable[..., Job]) -> None:
     job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2", "--reset-limit", "3"], "again")
     assert job.end() == 1, job.text
     assert "over more often than --reset-limit 3 allows; the last error was: the disk is away" in job.text
     assert "reset limit is exceeded" in job.text
     for slot in range(2):
-        assert len([each for each in beginnings(job.text) if each.slot == slot]) == 4, job.text
+        assert len([beginning for beginning in beginnings(job.text) if beginning.slot == slot]) == 4, job.text

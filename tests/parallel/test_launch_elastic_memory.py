@@ -1,4 +1,4 @@
-"""Memory and descriptors of an elastic job stay what they are, however often its members meet anew."""
+"""Memory and descriptors of an elastic job do not grow with the number of its resets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from launched import Job, needs_launcher
 
 pytestmark = needs_launcher
 
-# Both members start over again and again, and say from time to time what they and the launcher hold.
+# Both members reset repeatedly, and print at times the memory and descriptors of themselves and of the launcher.
 SCRIPT = """
 import os, sys
 import numpy, farandole.numpy as hvd
 from horovod.common.exceptions import HostsUpdatedInterrupt
 
-every, last = [int(each) for each in sys.argv[1:]]
+every, last = [int(number) for number in sys.argv[1:]]
 hvd.init()
 state = hvd.elastic.NumPyState(step=0)
 
@@ -45,16 +45,16 @@ EVERY, LAST = 50, 350
 KIB_PER_REGROUP = 2
 
 
-def test_memory_stays_flat_while_members_meet_anew(elastic: Callable[..., Job]) -> None:
+def test_memory_and_descriptors_do_not_grow_with_the_number_of_resets(elastic: Callable[..., Job]) -> None:
     job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2"], str(EVERY), str(LAST))
     assert job.end() == 0, job.text
     for process in (r"\[0\]<stdout>:HELD member", r"\[1\]<stdout>:HELD member", r"HELD launcher"):
         held = re.findall(rf"(?m){process} (\d+) KiB (\d+) descriptors", job.text)
         assert len(held) == LAST // EVERY, job.text
-        kib, descriptors = ([int(each) for each in column] for column in zip(*held))
-        # What leaks, leaks all the time; a thread that takes memory once does not show in the median.
+        kib, descriptors = ([int(number) for number in column] for column in zip(*held))
+        # A leak grows all the time; memory that a thread takes once does not show in the median.
         growth = median(after - before for before, after in zip(kib, kib[1:]))
         assert growth < KIB_PER_REGROUP * EVERY, (process, kib)
-        # Some links are still coming up or going down while a member looks.
+        # Some links are still being opened or closed while a member counts.
         middle = len(held) // 2
         assert min(descriptors[middle:]) <= max(descriptors[:middle]), (process, descriptors)

@@ -1,4 +1,4 @@
-"""What an elastic job holds to: limits that it was given, discovery that goes wrong, workers that talk too early."""
+"""Rules of elastic jobs: limits, discovery that fails, and workers that communicate before the elastic loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from launched import Job, needs_launcher
 pytestmark = needs_launcher
 
 
-def test_the_reset_limit_ends_the_job_in_the_words_that_tools_look_for(elastic: Callable[..., Job]) -> None:
+def test_the_reset_limit_ends_the_job_with_the_message_of_horovod(elastic: Callable[..., Job]) -> None:
     job = elastic(TRAINING, ["-np", "3", "--min-np", "1", "--reset-limit", "0", "-H", "localhost:3"], "2", "1")
     assert job.end() == 1, job.text
     assert RESET_LIMIT_EXCEEDED_MESSAGE.format(0) in job.text
 
 
-def test_a_host_that_failed_gets_a_new_worker_after_its_cooldown(elastic: Callable[..., Job]) -> None:
+def test_a_failed_host_gets_a_new_worker_after_its_cooldown(elastic: Callable[..., Job]) -> None:
     flags = ["-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "1", "2", "-H", "localhost:2"]
     job = elastic(TRAINING, flags, "2", "1")
     assert job.end() == 0, job.text
@@ -28,7 +28,9 @@ def test_a_host_that_failed_gets_a_new_worker_after_its_cooldown(elastic: Callab
     assert of_size(job.text, 2) == [(0, 0), (0, 0), (1, 1), (2, 1)]
 
 
-def test_a_job_that_finds_too_few_slots_for_too_long_says_what_to_do(elastic: Callable[..., Job], hosts: Hosts) -> None:
+def test_a_job_with_too_few_slots_ends_at_the_timeout_and_names_the_remedy(
+    elastic: Callable[..., Job], hosts: Hosts
+) -> None:
     hosts.are("localhost:1")
     job = elastic(TRAINING, ["-np", "2", "--elastic-timeout", "1", "--host-discovery-script", str(hosts.script)], "2")
     assert job.end() == 1, job.text
@@ -40,7 +42,7 @@ def test_a_job_that_finds_too_few_slots_for_too_long_says_what_to_do(elastic: Ca
 # ---- discovery ----
 
 
-def test_discovery_that_fails_at_the_first_call_ends_the_job_with_what_it_said(
+def test_discovery_that_fails_at_the_first_call_ends_the_job_with_its_output(
     elastic: Callable[..., Job], hosts: Hosts
 ) -> None:
     hosts.come_by("echo halfway:1; echo the inventory is away >&2; exit 3\n")
@@ -60,12 +62,10 @@ WRONG = {
     "echo localhost:1; echo localhost:1": "line 2 of the discovered hosts, 'localhost:1', is a host that was printed",
     "exec sleep 1000": "did not end within 1 s (FARANDOLE_DISCOVERY_TIMEOUT) and was killed",
 }
-"""What the script does, and what the launcher says of it."""
+"""The commands of the discovery script, and the message of the launcher about them."""
 
 
-def test_discovery_that_goes_wrong_later_is_told_with_its_line_and_the_hosts_stay(
-    elastic: Callable[..., Job], hosts: Hosts
-) -> None:
+def test_discovery_that_fails_later_is_reported_and_the_hosts_stay(elastic: Callable[..., Job], hosts: Hosts) -> None:
     hosts.are("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
     job = elastic(TRAINING, flags, "3", FARANDOLE_DISCOVERY_TIMEOUT="1")
@@ -77,7 +77,7 @@ def test_discovery_that_goes_wrong_later_is_told_with_its_line_and_the_hosts_sta
     hosts.are("localhost:9")  # more than --max-np
     assert job.end() == 0, job.text
     assert of_size(job.text, 3) == [(0, 0), (1, 1), (2, 2)]
-    assert len(beginnings(job.text)) == 5  # nobody left or came meanwhile
+    assert len(beginnings(job.text)) == 5  # no member left or joined meanwhile
     assert "last commit" not in job.text
     assert job.text.count("the job goes on with the hosts that it knows") >= len(WRONG) - 1
 
@@ -105,26 +105,30 @@ train(state)
 """
 
 
-def test_a_collective_before_the_loop_fails_on_who_joins_and_is_told_to_the_others(
+def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_others(
     elastic: Callable[..., Job], hosts: Hosts, tmp_path: Path
 ) -> None:
     hosts.are("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
     job = elastic(BROADCASTS_BEFORE, flags, str(tmp_path / "end"))
     job.read_until(lambda text: len(beginnings(text)) == 2)
-    rule = "The rule: in an elastic job, everything that communicates belongs into the function that elastic.run"
-    assert len(re.findall(rf"(?m)^\[0\]<stderr>:.*a worker that joins later will fail at it.*{rule}", job.text)) == 1
+    rule = "In an elastic job, call collective operations only inside the function that elastic.run"
+    assert (
+        len(re.findall(rf"(?m)^\[0\]<stderr>:.*A worker that joins later raises an error here.*{rule}", job.text)) == 1
+    )
     hosts.are("localhost:3")
     job.read_until(
         lambda text: re.search(rf"(?m)^\[2\]<stderr>:.*joined a job that was running.*{rule}", text) is not None
     )
-    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 4)  # without it again
+    job.read_until(
+        lambda text: len([beginning for beginning in beginnings(text) if beginning.size == 2]) == 4
+    )  # the late worker has left
     (tmp_path / "end").touch()
     assert job.end() == 0, job.text
     assert of_size(job.text, 2) == [(0, 0), (0, 0), (1, 1), (1, 1)]
 
 
-# ---- what resets leave behind ----
+# ---- memory after resets ----
 
 RESETS = """
 import os
@@ -152,13 +156,13 @@ def train(state):
             raise hvd.HorovodInternalError("scripted")
 
 train(state)
-# The most of several: connections open and close beside the steps.
-before, after = ([max(each) for each in zip(*part)] for part in (seen[10:30], seen[110:130]))
+# The maximum of several steps: connections open and close at the same time.
+before, after = ([max(values) for values in zip(*part)] for part in (seen[10:30], seen[110:130]))
 print(f"HELD {after[0] - before[0]} KiB more, threads and descriptors {before[1:]} {after[1:]}", flush=True)
 """
 
 
-def test_what_a_member_holds_is_the_same_after_a_hundred_resets(elastic: Callable[..., Job]) -> None:
+def test_memory_threads_and_descriptors_are_the_same_after_a_hundred_resets(elastic: Callable[..., Job]) -> None:
     job = elastic(RESETS, ["-np", "2", "--min-np", "1", "-H", "localhost:2"])
     assert job.end() == 0, job.text
     held = re.findall(r"HELD (-?\d+) KiB more, threads and descriptors (\[.*?\]) (\[.*?\])", job.text)

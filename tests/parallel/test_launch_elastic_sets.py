@@ -1,4 +1,4 @@
-"""Process sets while members die, come and go: the same objects, with the members that are left."""
+"""Process sets while members die, join and leave: the same objects, with the remaining members."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def refusal(call):
     return "none"
 """
 
-# A set of ranks, one that is added, and two by rule; one member dies, another comes.
+# A set of ranks, an added set, and two sets by rule; one member dies, and another joins.
 FOLLOW = """
-wanted, victims = [int(each) for each in sys.argv[1].split(",")], [int(sys.argv[2])]
+wanted, victims = [int(number) for number in sys.argv[1].split(",")], [int(sys.argv[2])]
 static, added = hvd.ProcessSet([0, 2]), None
 odd = hvd.ProcessSet.by_rule(lambda member: member.rank % 2 == 1)
 fourth = hvd.ProcessSet.by_rule(lambda member: member.rank == 3 and member.local_rank == 3)
@@ -91,7 +91,7 @@ def train(state):
 train(state)
 """
 
-# Two of four die. Sets 1 and 2 are left with one member, the same; set 3 with none.
+# Two of four members die. Sets 1 and 2 are left with the same member, and set 3 with none.
 SHRINK = """
 first, second, lost = hvd.ProcessSet([0, 1]), hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 2])
 hvd.init(process_sets=[first, second, lost])
@@ -109,7 +109,7 @@ def train(state):
     assert first.ranks == second.ranks == [0] and (first.process_set_id, second.process_set_id) == (1, 2)
     if hvd.rank() == 0:
         pending = [hvd.allreduce_async(numpy.ones(1), name="same", process_set=group) for group in (first, second)]
-        assert [hvd.synchronize(each).tolist() for each in pending] == [[1.0], [1.0]]
+        assert [hvd.synchronize(handle).tolist() for handle in pending] == [[1.0], [1.0]]
     print("USED", refusal(lambda: hvd.allreduce(numpy.ones(1), name="lost", process_set=lost)), flush=True)
     print("ASKED", refusal(lost.size), refusal(lambda: hvd.barrier(process_set=lost)), flush=True)
     assert not lost.included() and lost.gone
@@ -148,13 +148,13 @@ def train(state):
 train(state)
 """
 
-# Set 1 fails alone, with or without others that take part in what its members do.
+# Set 1 fails alone, with or without operations of all ranks in the same steps.
 FAILS = """
 mixed = sys.argv[1] == "mixed"
 halves = [hvd.ProcessSet([0, 1]), hvd.ProcessSet([2, 3])]
 hvd.init(process_sets=halves)
-os.environ.pop("FARANDOLE_TEST_FAULT")  # once is enough
-mine = halves[hvd.rank() // 2]
+os.environ.pop("FARANDOLE_TEST_FAULT")  # the fault is injected once
+own_half = halves[hvd.rank() // 2]
 state = state_of(step=0)
 begun = []
 
@@ -164,10 +164,10 @@ def train(state):
     while state.step < 120:
         for part in range(2):
             sent = numpy.full(50_000, float(hvd.rank() + state.step))
-            # By way of the leader, whose messages the faults count.
-            handle = hvd.allreduce_async(sent, op=hvd.Sum, name=f"half {part}", process_set=mine)
+            # Asynchronous operations go through the leader, whose messages the faults count.
+            handle = hvd.allreduce_async(sent, op=hvd.Sum, name=f"half {part}", process_set=own_half)
             total = hvd.synchronize(handle)
-            assert total[-1].item() == sum(mine.ranks) + 2 * state.step, (total, state.step)
+            assert total[-1].item() == sum(own_half.ranks) + 2 * state.step, (total, state.step)
         if mixed:
             works(hvd.global_process_set, "all")
         state.step += 1
@@ -183,11 +183,11 @@ print(f"DONE slot {SLOT} began at {begun}", flush=True)
 
 
 def begun(text: str, size: int) -> Dict[int, str]:
-    """What each slot said at the beginning of the generation of this size."""
-    return {int(slot): said for slot, said in re.findall(rf"BEGIN slot (\d+) rank \d+ of {size}: (.*)", text)}
+    """The line of each slot at the beginning of the generation of this size."""
+    return {int(slot): line for slot, line in re.findall(rf"BEGIN slot (\d+) rank \d+ of {size}: (.*)", text)}
 
 
-def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callable[..., Job], tmp_path: Path) -> None:
+def test_sets_keep_their_members_and_rules_admit_new_members(elastic: Callable[..., Job], tmp_path: Path) -> None:
     hosts = Hosts(tmp_path)
     hosts.are("localhost:3", "127.0.0.1:1")
     flags = ["-np", "4", "--min-np", "2", "--max-np", "4", "--host-discovery-script", str(hosts.script)]
@@ -205,27 +205,29 @@ def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callabl
     assert sorted(re.findall(r"DONE slot \d+ ids (.*)", job.text)) == ["1 2 4"] * 3 + ["1 2 None"]
 
 
-def test_sets_stay_apart_and_one_without_members_says_why(elastic: Callable[..., Job]) -> None:
+def test_sets_of_equal_members_stay_separate_and_an_empty_set_names_its_cause(elastic: Callable[..., Job]) -> None:
     job = elastic(BEGINNING + SHRINK, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
     assert job.end() == 0, job.text
     used = re.findall(r"USED (.*)", job.text)
-    assert len(used) == 2 and all("process set 3 is gone: it had ranks [" in each for each in used), job.text
+    assert len(used) == 2 and all("process set 3 is gone: it had ranks [" in message for message in used), job.text
     asked = re.findall(r"ASKED (.*)", job.text)
-    assert len(asked) == 2 and all(each.count("none of them is in the job any more") == 2 for each in asked), job.text
+    assert len(asked) == 2 and all(message.count("none of them is in the job any more") == 2 for message in asked), (
+        job.text
+    )
     added = re.findall(r"ADDED (.*)", job.text)
-    assert len(added) == 2 and all("exists already: it has id 1" in each for each in added), job.text
+    assert len(added) == 2 and all("exists already: it has id 1" in message for message in added), job.text
 
 
-def test_an_optimizer_goes_on_with_those_who_are_left_of_its_set(elastic: Callable[..., Job]) -> None:
+def test_an_optimizer_continues_with_the_remaining_members_of_its_set(elastic: Callable[..., Job]) -> None:
     job = elastic(BEGINNING + TRAINS, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
     assert job.end() == 0, job.text
-    assert sorted(re.findall(r"DONE slot (\d) (.*)", job.text)) == [(each, "[0, 1]") for each in "023"]
+    assert sorted(re.findall(r"DONE slot (\d) (.*)", job.text)) == [(slot, "[0, 1]") for slot in "023"]
 
 
 @pytest.mark.parametrize(
-    "actor", ["worker,message=150", "path_connector,at=worker,message=91", "negotiator,message=151"]
+    "actor", ["set_client,message=150", "path_connector,at=set_client,message=91", "negotiator,message=151"]
 )
-def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, elastic: Callable[..., Job]) -> None:
+def test_a_set_that_fails_alone_rolls_back_only_its_members(actor: str, elastic: Callable[..., Job]) -> None:
     rank = 0 if actor.startswith("negotiator") else 1
     fault = f"set=1,rank={rank},actor={actor}"
     job = elastic(
@@ -238,13 +240,13 @@ def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, e
     assert job.end() == 0, job.text
     starts = dict(re.findall(r"DONE slot (\d) began at \[(.*)\]", job.text))
     assert starts["2"] == starts["3"] == "0", job.text
-    again = [int(each) for each in starts["0"].split(",")]
+    again = [int(step) for step in starts["0"].split(",")]
     assert len(again) == 2 and again[1] > 0 and again[1] % 2 == 0, job.text
     assert starts["0"] == starts["1"], job.text
 
 
-def test_where_others_took_part_all_go_back(elastic: Callable[..., Job]) -> None:
-    fault = "set=1,rank=1,actor=worker,message=150"
+def test_a_failed_set_rolls_back_all_members_if_others_took_part(elastic: Callable[..., Job]) -> None:
+    fault = "set=1,rank=1,actor=set_client,message=150"
     job = elastic(
         BEGINNING + FAILS,
         ["-np", "4", "--min-np", "4", "-H", "localhost:4"],

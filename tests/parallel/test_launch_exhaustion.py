@@ -1,4 +1,4 @@
-"""Processes and hosts that run out of something: each time the job works, or a rank reports what is missing."""
+"""Processes and hosts that run out of a resource: the job works, or a rank reports the missing resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launched import LAUNCHER, needs_launcher, run_script, write_script
 
 pytestmark = needs_launcher
 
-# Rank 1 lowers one of its limits to a little above what it uses, and then works with rank 0.
+# Rank 1 lowers one of its limits to slightly more than it uses, and then runs operations with rank 0.
 LIMITED = """
 import os, resource, sys
 import numpy, farandole.numpy as hvd
@@ -51,7 +51,7 @@ def lines(text: str, word: str) -> List[str]:
 
 
 def works(job: subprocess.CompletedProcess[str], shortage: str) -> bool:
-    """If not, rank 1 has said what it lacks, and what rank 0 was told is about rank 1."""
+    """Whether the job worked. If not, rank 1 has named the shortage, and the error of rank 0 names rank 1."""
     if job.returncode == 0:
         assert sorted(lines(job.stdout, "RIGHT")) == ["RIGHT 0", "RIGHT 1"], job.stdout
         return True
@@ -76,14 +76,14 @@ def test_too_few_descriptors_are_reported_by_init(tmp_path: Path) -> None:
 
 
 def test_too_little_address_space_is_reported_by_init(tmp_path: Path) -> None:
-    spares = [each << 20 for each in (1, 16, 32, 64, 512)]
+    spares = [mebibytes << 20 for mebibytes in (1, 16, 32, 64, 512)]
     worked = outcomes(tmp_path, "AS", "before init", spares, "too little memory|Cannot allocate memory|system_error")
     assert not worked[0]
     assert worked[-1]
 
 
 def test_no_memory_for_a_result_fails_the_operation_on_every_rank(tmp_path: Path) -> None:
-    spares = [each << 20 for each in (16, 1024)]
+    spares = [mebibytes << 20 for mebibytes in (16, 1024)]
     shortage = "no memory for the 134217728 bytes that allgather brings"
     assert outcomes(tmp_path, "AS", "after init", spares, shortage) == [False, True]
 
@@ -106,7 +106,7 @@ print(f"TOTAL {total[0]:.0f}", flush=True)
 
 @pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
 @pytest.mark.parametrize("full", ["output", "shared memory"])
-def test_a_job_works_on_where_a_disk_is_full(tmp_path: Path, full: str) -> None:
+def test_a_job_continues_when_a_disk_is_full(tmp_path: Path, full: str) -> None:
     disk = tmp_path / "disk" if full == "output" else Path("/dev/shm")
     disk.mkdir(exist_ok=True)
     kept = ["--output-filename", str(disk / "output")] if full == "output" else []

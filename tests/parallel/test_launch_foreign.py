@@ -1,4 +1,4 @@
-"""Processes that another launcher started: they join its job or refuse to start, and never train alone."""
+"""Processes that another launcher started: each joins the job of its launcher or init() fails; none trains alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Dict, List
 import pytest
 from launched import DEADLINE_S, needs_launcher, run_script, write_script
 
-# One process plays a process of each launcher in turn; each list names the variables, then what the error says.
+# One process acts as a process of each launcher in turn. Each entry holds the variables, then the words of the error.
 REFUSALS = """
 import json, os, sys
 import horovod.numpy as hvd
@@ -23,7 +23,7 @@ for variables, expected in json.loads(sys.argv[1]):
         hvd.init()
     except ValueError as problem:
         text = str(problem)
-        missing = [each for each in (*expected, "HOROVOD_SIZE=1") if each not in text]
+        missing = [words for words in (*expected, "HOROVOD_SIZE=1") if words not in text]
         print("MISSING" if missing else "REFUSED", missing, text, flush=True)
     else:
         print("STARTED", hvd.rank(), "of", hvd.size(), variables, flush=True)
@@ -36,14 +36,14 @@ print("ALONE", hvd.rank(), hvd.size(), flush=True)
 """
 
 ONE_OF_TWO = ("rank 1 of 2", "rank 0 of 1", "horovodrun -np N")
-# The first, for MPI_Init of Open MPI 4 makes the process look like one that no launcher of PMIx started.
+# This case comes first, because MPI_Init of Open MPI 4 makes the process look as if no PMIx launcher had started it.
 PMIX_CASES = [({"PMIX_RANK": "1"}, ("rank 1 of a job of unknown size", "rank 0 of 1", "horovodrun -np N"))]
 CASES = [
     ({"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"}, ONE_OF_TWO),
     ({"RANK": "1", "WORLD_SIZE": "2"}, (*ONE_OF_TWO, "MASTER_ADDR")),
     ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_STEP_ID": "0"}, (*ONE_OF_TWO, "srun (")),
 ]
-# Where MPI is installed it is asked first, and makes a world of one here.
+# Where MPI is installed, init() asks MPI first, and MPI makes a world of one process here.
 MPI_CASES = [
     ({"PMI_SIZE": "2", "PMI_RANK": "1"}, (*ONE_OF_TWO, "MPICH")),
     ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, (*ONE_OF_TWO, "Open MPI")),
@@ -91,9 +91,9 @@ dist.destroy_process_group()
 
 
 def environment(**variables: str) -> Dict[str, str]:
-    """The surroundings' without what describes this process's own place in a job, and these variables."""
-    ours = ("HOROVOD_", "PYTEST_", "FARANDOLE_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    """The environment of this process without the variables of its own job, plus the given variables."""
+    job_prefixes = ("HOROVOD_", "PYTEST_", "FARANDOLE_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(job_prefixes)}
     return {**kept, "OMP_NUM_THREADS": "1", **variables}
 
 
@@ -110,7 +110,7 @@ def run(command: List[str], **variables: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_a_process_of_another_launcher_refuses_to_train_alone(tmp_path: Path) -> None:
+def test_init_fails_in_a_process_of_another_launcher_that_would_train_alone(tmp_path: Path) -> None:
     import json
 
     from farandole.common import mpi
@@ -123,7 +123,7 @@ def test_a_process_of_another_launcher_refuses_to_train_alone(tmp_path: Path) ->
 
 
 @needs_launcher
-def test_horovodrun_inside_other_launchers_is_not_disturbed(tmp_path: Path) -> None:
+def test_a_horovodrun_job_ignores_the_variables_of_surrounding_launchers(tmp_path: Path) -> None:
     script = """
     import horovod.numpy as hvd
     hvd.init()
@@ -136,7 +136,7 @@ def test_horovodrun_inside_other_launchers_is_not_disturbed(tmp_path: Path) -> N
     assert job.returncode == 0, job.stdout
 
 
-def test_torchrun_starts_a_job_and_restarts_it(tmp_path: Path) -> None:
+def test_torchrun_starts_a_job_and_restarts_it_after_a_failure(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job = run([*torchrun, "--max-restarts", "1", write_script(tmp_path, TORCH_JOB)])
     assert job.returncode == 0, job.stdout
@@ -144,21 +144,21 @@ def test_torchrun_starts_a_job_and_restarts_it(tmp_path: Path) -> None:
         assert f"rank {rank} trained, 2 in torch's group" in job.stdout, job.stdout
 
 
-def test_torchs_variables_set_by_hand_make_a_job(tmp_path: Path, unused_port: int) -> None:
+def test_torch_variables_set_by_hand_start_a_job(tmp_path: Path, unused_port: int) -> None:
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port)}
     command = [sys.executable, write_script(tmp_path, TORCH_JOB)]
-    others = subprocess.Popen(command, env=environment(RANK="1", **place), start_new_session=True)
+    rank_1 = subprocess.Popen(command, env=environment(RANK="1", **place), start_new_session=True)
     try:
         job = run(command, RANK="0", **place)
         assert job.returncode == 0, job.stdout
         assert "rank 0 trained, 2 in torch's group" in job.stdout, job.stdout
-        assert others.wait(DEADLINE_S) == 0
+        assert rank_1.wait(DEADLINE_S) == 0
     finally:
-        others.kill()
-        others.wait()
+        rank_1.kill()
+        rank_1.wait()
 
 
-def test_a_torch_job_without_rank_0_names_it(tmp_path: Path, unused_port: int) -> None:
+def test_init_of_a_torch_job_without_rank_0_times_out_and_names_rank_0(tmp_path: Path, unused_port: int) -> None:
     script = write_script(tmp_path, "import horovod.numpy as hvd\nhvd.init()\n")
     place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port)}
     job = run([sys.executable, script], HOROVOD_START_TIMEOUT="1", **place)
@@ -176,22 +176,29 @@ def unused_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_whatever_the_store_holds_is_an_address_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody who reaches torch's store can write into it, and torch's client hands over the bytes as they are."""
-    from farandole import torchrun
+def test_an_entry_of_the_torch_store_is_parsed_as_an_address_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process that reaches torch's store can write into it, and torch's client returns the bytes unchanged."""
+    from farandole.common import torchrun
     from farandole.common.exceptions import HorovodInternalError
 
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("MASTER_PORT", "29500")
-    right = b"10.0.0.1 40123 " + 32 * b"0f"
-    assert torchrun._parsed(right.decode()) == ("10.0.0.1", "40123", 32 * "0f")
-    for wrong in (b"", b"10.0.0.1 40123", b"10.0.0.256 40123 ", b"10.0.0.1 65536 ", b"10.0.0.1 0 ", 1000 * b"9"):
+    valid_entry = b"10.0.0.1 40123 " + 32 * b"0f"
+    assert torchrun._parsed(valid_entry.decode()) == ("10.0.0.1", "40123", 32 * "0f")
+    for invalid_entry in (
+        b"",
+        b"10.0.0.1 40123",
+        b"10.0.0.256 40123 ",
+        b"10.0.0.1 65536 ",
+        b"10.0.0.1 0 ",
+        1000 * b"9",
+    ):
         with pytest.raises(HorovodInternalError, match="holds no address of a rendezvous"):
-            torchrun._parsed(wrong.decode())
+            torchrun._parsed(invalid_entry.decode())
     generator = random.Random(4711)
     accepted = 0
     for _ in range(20_000):
-        entry = bytearray(right)
+        entry = bytearray(valid_entry)
         for _ in range(generator.randint(1, 3)):
             at = generator.randrange(len(entry))
             entry[at : at + generator.randint(0, 2)] = generator.choice((b"9", b" ", b".", b"\xff", b"\n", b"\0", b"f"))

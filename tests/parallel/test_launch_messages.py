@@ -1,5 +1,7 @@
-"""What the launcher tells people: of commands that cannot be started, of settings that do nothing, and of a job's life.
-Run by a plain pytest."""
+"""Messages of the launcher: commands that cannot be started, settings without effect, and the events of a job.
+
+A plain pytest runs this file.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def run(command: List[str], folder: Optional[Path] = None, **variables: str) -> 
     ],
 )
 @pytest.mark.parametrize("elastic", [False, True], ids=["fixed", "elastic"])
-def test_a_command_that_cannot_be_started_is_told_once(
+def test_a_command_that_cannot_be_started_is_reported_once(
     command: str, code: int, message: str, elastic: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "hello.py").write_text("print('hello')\n")
@@ -54,18 +56,18 @@ def test_a_command_that_cannot_be_started_is_told_once(
     assert (job.returncode, job.stdout, job.stderr) == (code, "", message + "\n")
 
 
-def test_a_failure_that_shows_only_at_the_start_is_told_once(tmp_path: Path) -> None:
+def test_a_failure_to_execute_the_command_is_reported_once(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     job = run([LAUNCHER, "-np", "4", str(script)], OMP_NUM_THREADS="1")
     assert job.returncode == 126
-    # At once, and as the cause in the report that closes the job; not for each of the four processes.
+    # The launcher reports it at once and as the cause in its final report, but not for each of the four processes.
     assert job.stderr.count("could not be started") == 2, job.stderr
     assert job.stderr.count("bad interpreter") == 2 and "Full output" not in job.stderr, job.stderr
 
 
-def test_settings_without_effect_and_unknown_variables_are_told_once_in_a_launched_job(tmp_path: Path) -> None:
+def test_a_launched_job_reports_settings_without_effect_and_unknown_variables_once(tmp_path: Path) -> None:
     config = tmp_path / "job.yaml"
     config.write_text("library_options:\n  num_nccl_streams: 2\n  num_ncl_streams: 2\n")
     options = ["--timeline-filename", str(tmp_path / "t.json"), "-p", "22", "--config-file", str(config)]
@@ -89,41 +91,41 @@ def test_settings_without_effect_and_unknown_variables_are_told_once_in_a_launch
     )
 
 
-def test_init_tells_of_them_where_there_is_no_launcher() -> None:
+def test_init_reports_settings_without_effect_and_unknown_variables_without_a_launcher() -> None:
     job = run([sys.executable, "-c", INIT], HOROVOD_TIMELINE="t.json", FARANDOLE_FAST_PAHT="0")
     assert job.returncode == 0, job.stderr
     assert len(re.findall("HOROVOD_TIMELINE has no effect in this build", job.stderr)) == 1, job.stderr
     assert len(re.findall(r"FARANDOLE_FAST_PAHT \(did you mean FARANDOLE_FAST_PATH\?\)", job.stderr)) == 1, job.stderr
 
 
-def test_the_life_of_a_job_is_told_on_request() -> None:
+def test_the_info_log_level_reports_the_events_of_a_job() -> None:
     job = run([LAUNCHER, "-np", "2", "--log-level", "info", sys.executable, "-c", INIT])
     assert job.returncode == 0, job.stderr
-    told = [line.split("]: ", 1)[1] for line in job.stdout.splitlines() if re.match(r"\[.* I [a-z_]+\.cpp:", line)]
-    life = "\n".join(told)
+    events = [line.split("]: ", 1)[1] for line in job.stdout.splitlines() if re.match(r"\[.* I [a-z_]+\.cpp:", line)]
+    log = "\n".join(events)
     assert re.fullmatch(
         r"a job of 2 processes on localhost:2; the rendezvous is at 127\.0\.0\.1:\d+\n"
         r"all 2 ranks started\n"
         r"all 2 ranks initialised in \d+ ms \(generation 1\)\n"
         r"the job ended with exit code 0 after \d+\.\d s",
-        life,
+        log,
     ), job.stdout
     assert re.search(r"I [a-z_]+\.cpp", run([LAUNCHER, "-np", "1", "true"]).stdout) is None
 
 
-def test_workers_that_outnumber_cores_are_noticed_and_may_be_given_fewer_threads() -> None:
+def test_more_workers_than_cores_cause_a_notice_and_a_setting_limits_their_threads() -> None:
     show = ["sh", "-c", "echo threads ${OMP_NUM_THREADS:-unset}"]
-    few = ["taskset", "-c", str(min(os.sched_getaffinity(0))), LAUNCHER, "-np", "2"]
-    plain = run([*few, *show], OMP_NUM_THREADS="")
+    on_one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0))), LAUNCHER, "-np", "2"]
+    plain = run([*on_one_core, *show], OMP_NUM_THREADS="")
     assert "farandole: NOTICE: 2 workers share 1 core, and OMP_NUM_THREADS is not set" in plain.stderr
     assert plain.stdout.count("threads unset") == 2
-    told = run([*few, "--set-omp-num-threads", *show], OMP_NUM_THREADS="")
-    assert (told.stderr, told.stdout.count("threads 1")) == ("", 2)
-    chosen = run([*few, *show], OMP_NUM_THREADS="3", FARANDOLE_SET_OMP_NUM_THREADS="1")
+    limited = run([*on_one_core, "--set-omp-num-threads", *show], OMP_NUM_THREADS="")
+    assert (limited.stderr, limited.stdout.count("threads 1")) == ("", 2)
+    chosen = run([*on_one_core, *show], OMP_NUM_THREADS="3", FARANDOLE_SET_OMP_NUM_THREADS="1")
     assert (chosen.stderr, chosen.stdout.count("threads 3")) == ("", 2)
 
 
-def test_every_command_has_help_that_teaches() -> None:
+def test_every_command_has_help_with_an_example() -> None:
     for command in ("run", "rendezvous", "drain", "chaos", "build-xla", "check", "settings", "operations"):
         help_text = run([FARANDOLE, command, "--help"])
         assert help_text.returncode == 0, (command, help_text.stderr)
@@ -136,7 +138,7 @@ def test_every_command_has_help_that_teaches() -> None:
 @pytest.mark.parametrize(
     "name, meant", [("horovod.pytorch", "horovod.torch"), ("farandole.tensorfow", "farandole.tensorflow")]
 )
-def test_a_framework_under_another_name_is_answered_by_its_package(name: str, meant: str) -> None:
+def test_an_import_of_a_mistyped_framework_suggests_the_right_module(name: str, meant: str) -> None:
     script = f"""
 import importlib.util
 try:
@@ -146,5 +148,5 @@ except ModuleNotFoundError as problem:
     print(problem)
 assert importlib.util.find_spec("farandole.spark") is None and importlib.util.find_spec("horovod.ray") is None
 """
-    told = run([sys.executable, "-c", script])
-    assert told.stdout == f"No module named {name!r}; did you mean {meant!r}?\n", told.stderr
+    imported = run([sys.executable, "-c", script])
+    assert imported.stdout == f"No module named {name!r}; did you mean {meant!r}?\n", imported.stderr

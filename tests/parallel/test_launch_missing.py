@@ -1,4 +1,4 @@
-"""A job in which a rank never calls init(): the others say which one."""
+"""A job in which a rank never calls init(): the other ranks name it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from launched import needs_launcher, run_script
 pytestmark = needs_launcher
 
 
-def test_rank_0_reports_the_rank_that_is_missing_and_the_final_error_lists_it(tmp_path: Path) -> None:
+def test_rank_0_reports_a_rank_that_never_calls_init_and_the_final_error_lists_it(tmp_path: Path) -> None:
     script = """
     import os, signal
     import horovod.numpy as hvd

@@ -1,4 +1,4 @@
-"""Jobs that mpirun starts, from outside: how they come together, what they refuse, how they end."""
+"""Jobs that mpirun starts: how their ranks connect, which settings they refuse, and how they end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ hvd.init()
 """
 
 
-def test_a_job_without_our_launcher(tmp_path: Path) -> None:
-    # Into files: mpirun mixes what ranks print at the same time.
+def test_mpirun_starts_a_job_without_horovodrun(tmp_path: Path) -> None:
+    # The ranks write into files, because mpirun mixes the output of ranks that print at the same time.
     script = PRELUDE + (
         f"with open(f'{tmp_path}/{{hvd.rank()}}', 'w') as file:\n"
         "    print(hvd.allreduce(np.ones(3), op=hvd.Sum)[0], file=file)\n"
@@ -33,7 +33,7 @@ def test_a_job_without_our_launcher(tmp_path: Path) -> None:
     assert [(tmp_path / str(rank)).read_text() for rank in range(3)] == ["3.0\n"] * 3
 
 
-def test_mpi4py_first_then_farandole(tmp_path: Path) -> None:
+def test_init_uses_the_mpi_that_mpi4py_has_initialized(tmp_path: Path) -> None:
     script = """
     from mpi4py import MPI
     import numpy as np
@@ -49,7 +49,7 @@ def test_mpi4py_first_then_farandole(tmp_path: Path) -> None:
     assert job.returncode == 0, job.stdout
 
 
-def test_one_thread_is_enough_for_mpi(tmp_path: Path) -> None:
+def test_operations_work_with_mpi_threads_disabled(tmp_path: Path) -> None:
     script = PRELUDE + "assert not hvd.mpi_threads_supported()\nassert hvd.allreduce(np.ones(9), op=hvd.Sum)[0] == 2\n"
     job = run_script(
         *(2, tmp_path, script),
@@ -61,7 +61,7 @@ def test_one_thread_is_enough_for_mpi(tmp_path: Path) -> None:
     assert job.returncode == 0, job.stdout
 
 
-def test_a_rank_that_is_killed_ends_the_job(tmp_path: Path) -> None:
+def test_a_killed_rank_ends_the_job_with_its_signal(tmp_path: Path) -> None:
     script = PRELUDE + (
         "hvd.barrier()\n"
         "if hvd.rank() == 1:\n"
@@ -75,7 +75,7 @@ def test_a_rank_that_is_killed_ends_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["FARANDOLE_CPU_PATH", "HOROVOD_CPU_OPERATIONS"])
-def test_without_mpirun_the_setting_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_the_mpi_path_is_refused_by_its_setting_without_mpirun(tmp_path: Path, name: str) -> None:
     job = run_script(2, tmp_path, PRELUDE, **{name: "mpi"}, **TRUSTED)
     assert job.returncode != 0
     assert f"{name}=mpi needs processes that mpirun or mpiexec started" in job.stdout, job.stdout

@@ -1,4 +1,4 @@
-"""The worked example of a path that lives outside: built by the command in its first lines, loaded by its name."""
+"""The example of a path plugin: the command in its first lines builds it, and FARANDOLE_PATH_LIBRARY loads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = re.search(r"^ \*\s+(cc .*)$", EXAMPLE.read_text(), re.M)
-    assert found, "the example says no command that builds it"
+    assert found, "the example contains no command that builds it"
     folder = tmp_path_factory.mktemp("path")
     shutil.copy(EXAMPLE, folder)
     shutil.copytree(ROOT / "bindings" / "include", folder / "include")
@@ -34,7 +34,7 @@ def run(ranks: int, library: str, tmp_path: Path, script: str) -> subprocess.Com
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_a_script_runs_over_it(library: Path, tmp_path: Path, ranks: int) -> None:
+def test_a_training_script_runs_over_the_example_plugin(library: Path, tmp_path: Path, ranks: int) -> None:
     script = """
         import horovod.torch as hvd, torch
         hvd.init()
@@ -57,18 +57,18 @@ def test_a_script_runs_over_it(library: Path, tmp_path: Path, ranks: int) -> Non
     """
     job = run(ranks, str(library), tmp_path, script)
     assert job.returncode == 0, job.stdout
-    told = re.findall(r"the path star .* moves (.*); Farandole's own paths move (.*)", job.stdout)
-    assert told == [("allreduce, broadcast, barrier", "allgather, alltoall, reducescatter")]
+    operations = re.findall(r"the path star .* moves (.*); Farandole's own paths move (.*)", job.stdout)
+    assert operations == [("allreduce, broadcast, barrier", "allgather, alltoall, reducescatter")]
 
 
-def test_a_lost_rank_fails_the_others_operations_by_its_name(library: Path, tmp_path: Path) -> None:
+def test_operations_over_the_plugin_fail_with_the_number_of_a_lost_rank(library: Path, tmp_path: Path) -> None:
     job = run(2, str(library), tmp_path, LOSES_A_RANK)
     assert job.returncode == 128 + 9, job.stdout
     assert re.search(r"\[0\]<stdout>:LOST .*rank 1", job.stdout), job.stdout
 
 
-@pytest.mark.parametrize("file, why", [("", "none is named"), ("libstar.so", "give its full path")])
-def test_a_wrong_library_is_an_error_that_says_what_to_do(tmp_path: Path, file: str, why: str) -> None:
+@pytest.mark.parametrize("file, reason", [("", "none is named"), ("libstar.so", "give its full path")])
+def test_a_wrong_plugin_library_is_refused_with_the_remedy(tmp_path: Path, file: str, reason: str) -> None:
     job = run(2, file, tmp_path, "import farandole.numpy as hvd\nhvd.init()\n")
     assert job.returncode != 0
-    assert f"FARANDOLE_PATH_LIBRARY={file}" in job.stdout and why in job.stdout
+    assert f"FARANDOLE_PATH_LIBRARY={file}" in job.stdout and reason in job.stdout

@@ -1,4 +1,4 @@
-"""A rendezvous that runs apart from the launcher, is killed while members train on, and is started again."""
+"""A separate rendezvous process that is killed while members train, and is started again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from launched import DEADLINE_S, FARANDOLE, Job, clean_environment, needs_launch
 
 pytestmark = needs_launcher
 
-# Trains until it is told to end by a file, counts its steps in another, and says of each generation how it began.
+# The script trains until the file "end" exists, writes its step count into the file "steps", and prints the beginning
+# of each generation.
 SCRIPT = """
 import os, pathlib, sys
 import numpy, farandole.numpy as hvd
@@ -39,7 +40,7 @@ def train(state):
         state.step += 1
         state.commit()
         if hvd.rank() == 0:
-            own = folder / f"steps.{os.getpid()}"  # a stopped rank 0 may wake up beside the one that took its place
+            own = folder / f"steps.{os.getpid()}"  # a stopped rank 0 may continue beside the rank 0 that replaced it
             own.write_text(str(state.step))
             own.rename(folder / "steps")
         if ends:
@@ -51,7 +52,7 @@ train(state)
 
 
 class Rendezvous:
-    """One that runs apart; killed and started again, it keeps its address."""
+    """A separate rendezvous process; it keeps its address when it is killed and started again."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
         self.folder = folder
@@ -74,7 +75,7 @@ class Rendezvous:
                 env=clean_environment(),
             )
         assert self.process.stdout is not None
-        line = self.process.stdout.readline().decode()  # ends with the process, if it does not listen
+        line = self.process.stdout.readline().decode()  # returns when the process ends without listening
         assert line.startswith("127.0.0.1:"), self.log.read_text()
         self.port = int(line.split(":")[1])
 
@@ -85,7 +86,7 @@ class Rendezvous:
 
 
 class Training(Job):
-    """A job that a test watches by its output and by the steps that it counts."""
+    """A job that a test observes by its output and by its step count."""
 
     def __init__(self, rendezvous: Rendezvous, *flags: str) -> None:
         script = write_script(rendezvous.folder, SCRIPT)
@@ -98,7 +99,7 @@ class Training(Job):
         path = self.folder / "steps"
         return int(path.read_text()) if path.exists() else 0
 
-    def makes_steps(self, more: int = 20) -> None:
+    def wait_for_steps(self, more: int = 20) -> None:
         goal = self.steps() + more
         wait_until(lambda: self.steps() >= goal, f"{more} more steps; the job said:\n{self.text}")
 
@@ -106,17 +107,17 @@ class Training(Job):
         """Process ids by slot, once a generation of this size has begun on all members."""
 
         def begun(text: str) -> Dict[int, int]:
-            return {each.slot: each.pid for each in beginnings(text) if each.size == size}
+            return {member.slot: member.pid for member in beginnings(text) if member.size == size}
 
         return begun(self.read_until(lambda text: len(begun(text)) >= size))
 
-    def is_told_to_end(self) -> None:
+    def end_training(self) -> None:
         (self.folder / "end").touch()
         assert self.end() == 0, self.text
 
 
 @pytest.fixture
-def apart(tmp_path: Path) -> Iterator[Callable[..., Rendezvous]]:
+def start_rendezvous(tmp_path: Path) -> Iterator[Callable[..., Rendezvous]]:
     started: List[Rendezvous] = []
 
     def start(*flags: str) -> Rendezvous:
@@ -125,13 +126,13 @@ def apart(tmp_path: Path) -> Iterator[Callable[..., Rendezvous]]:
         return started[-1]
 
     yield start
-    for each in started:
-        if each.process is not None and each.process.poll() is None:
-            each.kill()
+    for rendezvous in started:
+        if rendezvous.process is not None and rendezvous.process.poll() is None:
+            rendezvous.kill()
 
 
 @pytest.fixture
-def launch(apart: Callable[..., Rendezvous], jobs: List[Job]) -> Callable[..., Training]:
+def launch(start_rendezvous: Callable[..., Rendezvous], jobs: List[Job]) -> Callable[..., Training]:
     def start(rendezvous: Rendezvous, *flags: str) -> Training:
         job = Training(rendezvous, *flags)
         jobs.append(job)
@@ -140,57 +141,57 @@ def launch(apart: Callable[..., Rendezvous], jobs: List[Job]) -> Callable[..., T
     return start
 
 
-def back_on(members: int, life: int) -> Callable[[str], bool]:
-    return lambda text: text.count(f"the rendezvous is back (epoch {life}.") >= members
+def rendezvous_is_back(members: int, epoch: int) -> Callable[[str], bool]:
+    return lambda text: text.count(f"the rendezvous is back (epoch {epoch}.") >= members
 
 
-def test_training_outlives_its_rendezvous_and_members_change_again_once_it_is_back(
-    apart: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
+def test_training_goes_on_without_its_rendezvous_and_membership_changes_after_its_return(
+    start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
 ) -> None:
     hosts = Hosts(tmp_path)
     hosts.are("localhost:2", "127.0.0.1:1")
     sizes = ("-np", "3", "--min-np", "1", "--max-np", "3")
-    rendezvous = apart(*sizes)
+    rendezvous = start_rendezvous(*sizes)
     job = launch(rendezvous, *sizes, "--host-discovery-script", str(hosts.script))
     members = job.members(3)
     rendezvous.kill()
     job.read_until(lambda text: text.count("training goes on") >= 3)
-    job.makes_steps(50)
+    job.wait_for_steps(50)
     rendezvous.start()
-    job.read_until(back_on(3, life=2))
+    job.read_until(rendezvous_is_back(3, epoch=2))
     rendezvous.kill()
     rendezvous.start()
-    job.read_until(back_on(3, life=3))
-    job.makes_steps()
+    job.read_until(rendezvous_is_back(3, epoch=3))
+    job.wait_for_steps()
     assert job.text.count("BEGIN") == 3  # the generation is the same
     os.kill(members[2], signal.SIGKILL)
     assert job.members(2) == {0: members[0], 1: members[1]}
-    job.makes_steps()
+    job.wait_for_steps()
     hosts.are("localhost:3")
     job.read_until(lambda text: re.search(r"BEGIN slot 3 rank 2 of 3", text) is not None)
-    job.is_told_to_end()
+    job.end_training()
 
 
-def test_who_loses_a_member_while_the_rendezvous_is_away_waits_for_it(
-    apart: Callable[..., Rendezvous], launch: Callable[..., Training]
+def test_members_that_lose_one_during_an_outage_of_the_rendezvous_wait_for_its_return(
+    start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training]
 ) -> None:
     sizes = ("-np", "3", "--min-np", "1")
-    rendezvous = apart(*sizes)
+    rendezvous = start_rendezvous(*sizes)
     job = launch(rendezvous, *sizes, "-H", "localhost:3")
     members = job.members(3)
-    job.makes_steps()
+    job.wait_for_steps()
     rendezvous.kill()
     os.kill(members[1], signal.SIGKILL)
-    job.read_until(lambda text: text.count("it alone says who is in the job") >= 2)
-    assert job.text.count("BEGIN") == 3  # they form no generation of their own
+    job.read_until(lambda text: text.count("only the rendezvous decides which workers are in the job") >= 2)
+    assert job.text.count("BEGIN") == 3  # the remaining members form no generation by themselves
     rendezvous.start()
     assert job.members(2) == {0: members[0], 2: members[2]}
-    job.makes_steps()
-    job.is_told_to_end()
+    job.wait_for_steps()
+    job.end_training()
 
 
-def test_a_journal_has_one_rendezvous(apart: Callable[..., Rendezvous]) -> None:
-    first = apart("-np", "2", "--min-np", "1")
+def test_a_second_rendezvous_on_a_journal_in_use_is_refused(start_rendezvous: Callable[..., Rendezvous]) -> None:
+    first = start_rendezvous("-np", "2", "--min-np", "1")
     second = subprocess.run(
         [FARANDOLE, "rendezvous", *first.flags, "--secret-file", str(first.secret), "--journal", str(first.journal)],
         check=False,
@@ -205,8 +206,8 @@ def test_a_journal_has_one_rendezvous(apart: Callable[..., Rendezvous]) -> None:
     assert f"process {first.process.pid} on {socket.gethostname()} has it" in second.stdout
 
 
-def test_a_journal_of_another_job_and_a_damaged_one_are_refused(apart: Callable[..., Rendezvous]) -> None:
-    first = apart("-np", "2", "--min-np", "1")
+def test_a_journal_of_another_job_or_with_damage_is_refused(start_rendezvous: Callable[..., Rendezvous]) -> None:
+    first = start_rendezvous("-np", "2", "--min-np", "1")
     wait_until(first.journal.exists, "the journal is written")
     first.kill()
 
@@ -231,8 +232,8 @@ def test_a_journal_of_another_job_and_a_damaged_one_are_refused(apart: Callable[
     assert "damaged at byte 16" in refusal(*first.flags)
 
 
-# Joins, and says why not.
-STRANGER = """
+# The script joins the job, or prints the reason for which it is refused.
+JOINS = """
 import farandole.numpy as hvd
 try:
     hvd.init()
@@ -241,19 +242,19 @@ except ValueError as refused:
 """
 
 
-def test_strangers_are_turned_away_with_the_reason(
-    apart: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
+def test_the_rendezvous_refuses_a_foreign_slot_and_a_wrong_secret_with_the_reason(
+    start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
 ) -> None:
     sizes = ("-np", "2", "--min-np", "1")
-    rendezvous = apart(*sizes)
+    rendezvous = start_rendezvous(*sizes)
     job = launch(rendezvous, *sizes, "-H", "localhost:2")
     job.members(2)
-    other = tmp_path / "other"
-    other.write_text(secrets.token_hex(32))
-    other.chmod(0o600)
+    wrong_secret = tmp_path / "other"
+    wrong_secret.write_text(secrets.token_hex(32))
+    wrong_secret.chmod(0o600)
 
-    def turned_away(secret: Path) -> str:
-        place = {
+    def refusal(secret: Path) -> str:
+        variables = {
             "HOROVOD_ELASTIC": "1",
             "HOROVOD_RANK": "77",
             "HOROVOD_SIZE": "2",
@@ -262,31 +263,31 @@ def test_strangers_are_turned_away_with_the_reason(
             "FARANDOLE_SECRET_FILE": str(secret),
         }
         return subprocess.run(
-            [sys.executable, "-c", STRANGER],
+            [sys.executable, "-c", JOINS],
             check=False,
-            env={**clean_environment(), **place},
+            env={**clean_environment(), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=DEADLINE_S,
         ).stdout
 
-    assert re.search(r"REFUSED .*slot 77 was not started by this job's launcher", turned_away(rendezvous.secret))
-    assert re.search(r"REFUSED .*secret", turned_away(other))
-    job.makes_steps()
-    job.is_told_to_end()
+    assert re.search(r"REFUSED .*slot 77 was not started by this job's launcher", refusal(rendezvous.secret))
+    assert re.search(r"REFUSED .*secret", refusal(wrong_secret))
+    job.wait_for_steps()
+    job.end_training()
 
 
-def test_a_member_of_an_earlier_generation_is_told_so_and_comes_as_a_new_one(
-    apart: Callable[..., Rendezvous], launch: Callable[..., Training], monkeypatch: pytest.MonkeyPatch
+def test_a_member_of_an_earlier_generation_is_refused_and_joins_as_a_new_member(
+    start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FARANDOLE_REGROUP_TIMEOUT", "2")
     sizes = ("-np", "3", "--min-np", "1")
-    rendezvous = apart(*sizes)
+    rendezvous = start_rendezvous(*sizes)
     job = launch(rendezvous, *sizes, "-H", "localhost:3")
     members = job.members(3)
-    job.makes_steps()
-    # Two do not come back to the rendezvous in time, and the third goes on without them.
+    job.wait_for_steps()
+    # Two members do not reconnect to the rendezvous in time, and the third continues without them.
     for slot in (0, 2):
         os.kill(members[slot], signal.SIGSTOP)
     rendezvous.kill()
@@ -297,10 +298,10 @@ def test_a_member_of_an_earlier_generation_is_told_so_and_comes_as_a_new_one(
     assert job.members(2) == {1: members[1], 2: members[2]}
     os.kill(members[0], signal.SIGCONT)
     job.read_until(lambda text: re.search(r"BEGIN slot 0 rank 2 of 3", text) is not None)
-    job.is_told_to_end()
+    job.end_training()
 
 
-def test_a_launcher_keeps_a_journal_of_its_own(tmp_path: Path) -> None:
+def test_a_launcher_writes_its_own_journal_and_starts_again_with_it(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     command = ["-np", "1", "--min-np", "1", "-H", "localhost:1", "--journal", str(journal)]
     for _ in range(2):
@@ -309,7 +310,8 @@ def test_a_launcher_keeps_a_journal_of_its_own(tmp_path: Path) -> None:
         assert journal.read_bytes().startswith(b"FARANDJL")
 
 
-# Whoever is on 127.0.0.1 fails once everybody is in, and the others wait, until all is well.
+# The worker on 127.0.0.1 fails once all workers have started, and the other one waits; both succeed once the file
+# "well" exists.
 FAILS_ON_ONE_HOST = """
 import os, pathlib, signal, sys
 import farandole.numpy as hvd
@@ -335,8 +337,8 @@ def record_types(journal: Path) -> List[int]:
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_a_launcher_that_is_started_after_one_was_killed_gives_no_work_to_a_host_that_had_failed(
-    separate: bool, apart: Callable[..., Rendezvous], tmp_path: Path
+def test_a_launcher_started_after_a_killed_one_keeps_its_blacklist_of_hosts(
+    separate: bool, start_rendezvous: Callable[..., Rendezvous], tmp_path: Path
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(FAILS_ON_ONE_HOST)
@@ -345,7 +347,7 @@ def test_a_launcher_that_is_started_after_one_was_killed_gives_no_work_to_a_host
     worker = [sys.executable, str(script), str(tmp_path)]
     journal = tmp_path / "journal"
     if separate:
-        rendezvous = apart("-np", "2", "--min-np", "1")
+        rendezvous = start_rendezvous("-np", "2", "--min-np", "1")
         environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
         address = ["--rendezvous", f"127.0.0.1:{rendezvous.port}"]
         killed = Job(["-np", "2", *command, *address, *worker], environment)
@@ -359,19 +361,19 @@ def test_a_launcher_that_is_started_after_one_was_killed_gives_no_work_to_a_host
         rendezvous.kill()
     (tmp_path / "well").touch()
     command += ["--journal", str(journal)]
-    again = Job(["-np", "1", *command, *worker])
-    assert again.end() == 0, again.text
-    assert re.search(r"host 127\.0\.0\.1 gets no new workers for \d+ s: it failed before", again.text)
-    assert "IN localhost of 1" in again.text
-    assert "IN 127.0.0.1" not in again.text
-    # That one ended in order: its job is over, and the next one begins with all hosts.
-    last = Job(["-np", "2", *command, *worker])
-    assert last.end() == 0, last.text
-    assert "gets no new workers" not in last.text
-    assert "IN 127.0.0.1 of 2" in last.text
+    second = Job(["-np", "1", *command, *worker])
+    assert second.end() == 0, second.text
+    assert re.search(r"host 127\.0\.0\.1 gets no new workers for \d+ s: it failed before", second.text)
+    assert "IN localhost of 1" in second.text
+    assert "IN 127.0.0.1" not in second.text
+    # The second job ended in order, so the third begins with all hosts.
+    third = Job(["-np", "2", *command, *worker])
+    assert third.end() == 0, third.text
+    assert "gets no new workers" not in third.text
+    assert "IN 127.0.0.1 of 2" in third.text
 
 
-# Has obeyed another rendezvous, or says so.
+# The script claims to have obeyed another rendezvous, and prints the error.
 OBEYS_ANOTHER = """
 from farandole import _native
 try:
@@ -391,7 +393,7 @@ def test_a_launcher_whose_rendezvous_steps_down_ends_with_the_reason(elastic: bo
     )
 
 
-# Rank 1 fails, and its process ends after the others', which fail because of it.
+# Rank 1 fails, and its process ends after those of the other ranks, which fail because of it.
 FAILS = """
 import atexit, os, sys
 others = []
@@ -413,11 +415,11 @@ hvd.allreduce(numpy.ones(2), name="weights")
 """
 
 
-def test_the_cause_is_named_where_the_rendezvous_cannot_tell_it(
-    apart: Callable[..., Rendezvous], jobs: List[Job]
+def test_the_report_names_the_failed_rank_of_a_job_with_a_separate_rendezvous(
+    start_rendezvous: Callable[..., Rendezvous], jobs: List[Job]
 ) -> None:
     sizes = ("-np", "3", "--min-np", "3")
-    rendezvous = apart(*sizes)
+    rendezvous = start_rendezvous(*sizes)
     address = ["--rendezvous", f"127.0.0.1:{rendezvous.port}", "-H", "localhost:3"]
     environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
     jobs.append(Job([*sizes, *address, sys.executable, write_script(rendezvous.folder, FAILS)], environment))

@@ -1,4 +1,4 @@
-"""A fault in one process set: what is pending there fails on all its ranks, it goes on, and nobody else notices."""
+"""A fault in one process set: its pending operations fail on all its ranks, it restarts, and other sets go on."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ import numpy
 RANK = int(os.environ["HOROVOD_RANK"])
 ELEMENTS = 50_000  # too many for the fast path
 
-def total(group, name):
+def check_sum(group, name):
     sums = hvd.allreduce(numpy.full(ELEMENTS, float(RANK)), op=hvd.Sum, name=name, process_set=group)
     assert (sums == sum(group.ranks)).all(), sums
 
-def alone(group, name):
+def submit_alone(group, name):
     return hvd.allreduce_async(numpy.ones(ELEMENTS), op=hvd.Sum, name=name, process_set=group)
 
 def failure(call):
@@ -41,69 +41,69 @@ def failure(call):
     return None
 """
 
-# The fault in each set. What stands beside it in an equal set of its own, or in the global one, must not notice.
+# The fault that is injected into each set. Operations in a disjoint set and in the global set must not fail.
 EACH_ACTOR = {
     (0, 1): "rank=0,actor=negotiator,message=1",
-    (0, 2): "rank=2,actor=worker,message=3",
-    (1, 2): "rank=2,actor=path_connector,at=worker,message=2",
+    (0, 2): "rank=2,actor=set_client,message=3",
+    (1, 2): "rank=2,actor=path_connector,at=set_client,message=2",
     (0, 1, 2): "rank=0,actor=scheduler,message=1",
-    (0, 1, 3): "rank=0,actor=worker,message=2",
-    (0, 2, 3): "rank=0,actor=path_connector,at=worker,message=2",
-    (1, 2, 3): "rank=0,actor=introducer,message=2",
+    (0, 1, 3): "rank=0,actor=set_client,message=2",
+    (0, 2, 3): "rank=0,actor=path_connector,at=set_client,message=2",
+    (1, 2, 3): "rank=0,actor=address_exchange,message=2",
 }
-# Rank 2 speaks for rank 3.
+# Rank 2 is the relay of rank 3.
 RELAYS = {(0, 2, 3): "rank=2,actor=relay,message=1", (1, 3): "rank=2,actor=relay,message=1"}
 NEIGHBOURS = [(2, 3), (1, 3), (0, 3)]
 
-ONE_AFTER_THE_OTHER = """
+ONE_SET_AFTER_THE_OTHER = """
 faults, neighbours, hosts = eval(sys.argv[1])
 os.environ["FARANDOLE_HOST_ID"] = hosts[RANK]
 groups = {ranks: hvd.ProcessSet(list(ranks)) for ranks in [*faults, *neighbours]}
 
-def suffer(group, fault):
-    told, steps, pending = [], [], []
-    why = failure(lambda: pending.append(alone(group, f"rank {RANK} alone")))
-    if why:  # it failed before
-        told.append(why)
+def check_failures(group, fault):
+    messages, steps, pending = [], [], []
+    message = failure(lambda: pending.append(submit_alone(group, f"rank {RANK} alone")))
+    if message:  # the set failed before this submission
+        messages.append(message)
         steps.append(0)
     for step in range(6):
-        while why := failure(lambda: total(group, f"step {step}")):
-            told.append(why)
+        while message := failure(lambda: check_sum(group, f"step {step}")):
+            messages.append(message)
             steps.append(step)
-    assert len(told) == 1, told
+    assert len(messages) == 1, messages
     if pending:
-        told.append(failure(lambda: hvd.synchronize(pending[0])))
-    where, what = [part.split("=")[1] for part in fault.split(",")[:2]]
-    for text in told:
+        messages.append(failure(lambda: hvd.synchronize(pending[0])))
+    fault_rank, actor = [part.split("=")[1] for part in fault.split(",")[:2]]
+    for text in messages:
         assert f"process set {group.process_set_id} was started anew" in text, text
-        assert f"on rank {where}: '" in text and f"a fault was injected into the {what}" in text, text
+        assert f"on rank {fault_rank}: '" in text and f"a fault was injected into the {actor}" in text, text
         assert "the set goes on" in text, text
     return steps[0]
 
 hvd.init(process_sets=list(groups.values()))
-everyone = hvd.allreduce_async(numpy.ones(3), op=hvd.Sum, name="all") if RANK else None
+global_sum = hvd.allreduce_async(numpy.ones(3), op=hvd.Sum, name="all") if RANK else None
 for ranks, fault in faults.items():
-    beside = groups.get(tuple(sorted({0, 1, 2, 3} - set(ranks))))
-    pending = alone(beside, "beside") if beside and RANK == beside.ranks[0] else None
-    step = suffer(groups[ranks], fault) if RANK in ranks else -2
+    neighbour = groups.get(tuple(sorted({0, 1, 2, 3} - set(ranks))))
+    pending = submit_alone(neighbour, "beside") if neighbour and RANK == neighbour.ranks[0] else None
+    step = check_failures(groups[ranks], fault) if RANK in ranks else -2
     steps = hvd.allgather(numpy.array([step]), name=f"step {ranks}").tolist()
     assert len(set(steps) - {-2}) == 1, steps
-    if beside and RANK in beside.ranks:
-        pending = alone(beside, "beside") if pending is None else pending
+    if neighbour and RANK in neighbour.ranks:
+        pending = submit_alone(neighbour, "beside") if pending is None else pending
         assert hvd.synchronize(pending).tolist() == [2] * ELEMENTS
-if everyone is None:
-    everyone = hvd.allreduce_async(numpy.ones(3), op=hvd.Sum, name="all")
-assert hvd.synchronize(everyone).tolist() == [4, 4, 4]
+if global_sum is None:
+    global_sum = hvd.allreduce_async(numpy.ones(3), op=hvd.Sum, name="all")
+assert hvd.synchronize(global_sum).tolist() == [4, 4, 4]
 for group in groups.values():
     for _ in range(3 if RANK in group.ranks else 0):
-        total(group, "after all")
+        check_sum(group, "after all")
         assert hvd.allreduce(numpy.ones(2), op=hvd.Sum, process_set=group).tolist() == [group.size()] * 2
 hvd.barrier()
 hvd.shutdown()
 print("all is well")
 """
 
-# One rank may have ended well what another fails in: they agree on where to go on.
+# An operation may succeed on one rank and fail on another; the ranks agree on the step from which they continue.
 AT_ANY_MOMENT = """
 group = hvd.ProcessSet([0, 1, 2])
 hvd.init(process_sets=[group])
@@ -117,7 +117,7 @@ def agree(step):
     return int(least[0][0])
 
 while step < 30 and RANK < 3:
-    if failure(lambda: total(group, f"step {step}")):
+    if failure(lambda: check_sum(group, f"step {step}")):
         failures += 1
         step = agree(step)
     else:
@@ -128,46 +128,46 @@ hvd.shutdown()
 print("all is well")
 """
 
-AGAIN_AND_AGAIN = """
+REPEATED = """
 group = hvd.ProcessSet([0, 1])
 hvd.init(process_sets=[group])
-why = ""
-while "failed 4 times within 10 s" not in why:
-    why = failure(lambda: total(group, "sum") if RANK < 2 else hvd.barrier())
-    assert why, "nothing failed"
-    assert RANK < 2 or "process set 1 failed 4 times" in why, why
-assert "a fault was injected into the worker" in why, why
+message = ""
+while "failed 4 times within 10 s" not in message:
+    message = failure(lambda: check_sum(group, "sum") if RANK < 2 else hvd.barrier())
+    assert message, "nothing failed"
+    assert RANK < 2 or "process set 1 failed 4 times" in message, message
+assert "a fault was injected into the worker" in message, message
 print("all is well")
 """
 
-# A fault is on its way while the set is removed, the job is left, or a member dies.
+# A fault occurs while the set is removed, while the ranks shut down, or while a member dies.
 REMOVED = """
 hvd.init(process_sets="dynamic")
 for _ in range(4):
     group = hvd.add_process_set([0, 1])
     pending = []
     if RANK < 2:
-        why = failure(lambda: pending.append(alone(group, "sum")))
-        assert not why or "was started anew" in why, why
+        message = failure(lambda: pending.append(submit_alone(group, "sum")))
+        assert not message or "was started anew" in message, message
     hvd.remove_process_set(group)
     if pending:
-        why = failure(lambda: hvd.synchronize(pending[0]))
-        assert not why or "was started anew" in why or "was removed" in why, why
+        message = failure(lambda: hvd.synchronize(pending[0]))
+        assert not message or "was started anew" in message or "was removed" in message, message
 assert hvd.allreduce(numpy.ones(1), op=hvd.Sum, name="all").tolist() == [3]
 hvd.shutdown()
 print("all is well")
 """
 
-LEFT = """
+SHUT_DOWN = """
 group = hvd.ProcessSet([0, 1])
 hvd.init(process_sets=[group])
 hvd.barrier()
 pending = []
 if RANK < 2:
-    failure(lambda: pending.append(alone(group, "sum")))
+    failure(lambda: pending.append(submit_alone(group, "sum")))
 hvd.shutdown()
-for one in pending:
-    failure(lambda: hvd.synchronize(one))
+for handle in pending:
+    failure(lambda: hvd.synchronize(handle))
 print("all is well")
 """
 
@@ -178,12 +178,12 @@ hvd.init(process_sets=[group])
 print("all is well", flush=True)
 hvd.barrier()
 if RANK < 3:
-    failure(lambda: alone(group, "first"))
+    failure(lambda: submit_alone(group, "first"))
 if RANK == 2:
     os.kill(os.getpid(), signal.SIGKILL)
-why = ""
-while "rank 2" not in why or "signal" not in why:
-    why = failure(lambda: total(group, "sum") if RANK < 2 else hvd.barrier()) or ""
+message = ""
+while "rank 2" not in message or "signal" not in message:
+    message = failure(lambda: check_sum(group, "sum") if RANK < 2 else hvd.barrier()) or ""
 print("told")
 """
 
@@ -194,7 +194,7 @@ def run(ranks: int, script: str, tmp_path: Path, faults: str, *arguments: str, *
     environment: Dict[str, str] = {
         key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "PYTEST_"))
     }
-    # Ranks that hear of a lost one say so before they are ended.
+    # The grace period lets the remaining ranks report a lost rank before the launcher ends them.
     environment.update({"FARANDOLE_TESTING": "1", "FARANDOLE_TEST_FAULT": faults, "FARANDOLE_EXIT_GRACE": "60"})
     environment.update(settings)
     command = [LAUNCHER, "-np", str(ranks), sys.executable, str(path), *arguments]
@@ -214,35 +214,35 @@ def run(ranks: int, script: str, tmp_path: Path, faults: str, *arguments: str, *
 @pytest.mark.parametrize(
     ("faults", "neighbours", "hosts"),
     [(EACH_ACTOR, NEIGHBOURS, "aaaa"), (RELAYS, [], "aabb")],
-    ids=["each actor", "relays"],
+    ids=["each-actor", "relays"],
 )
-def test_a_fault_in_a_set_is_its_own(
+def test_a_fault_in_a_set_fails_only_operations_of_that_set(
     faults: Dict[Tuple[int, ...], str], neighbours: List[Tuple[int, ...]], hosts: str, tmp_path: Path
 ) -> None:
     injected = ";".join(f"set={number},{fault}" for number, fault in enumerate(faults.values(), start=1))
-    how = repr((faults, neighbours, hosts))
-    run(4, ONE_AFTER_THE_OTHER, tmp_path, injected, how, FARANDOLE_RELAY_RANKS="2")
+    arguments = repr((faults, neighbours, hosts))
+    run(4, ONE_SET_AFTER_THE_OTHER, tmp_path, injected, arguments, FARANDOLE_RELAY_RANKS="2")
 
 
 @pytest.mark.parametrize("actor", ["negotiator,message=11", "path_connector,at=negotiator,message=30"])
-def test_ranks_that_agree_where_to_go_on_may_fail_at_any_moment(actor: str, tmp_path: Path) -> None:
+def test_ranks_agree_and_continue_after_a_fault_at_any_message(actor: str, tmp_path: Path) -> None:
     run(4, AT_ANY_MOMENT, tmp_path, f"set=1,rank=0,actor={actor}")
 
 
-def test_a_set_that_fails_again_and_again_ends_the_job_and_says_why(tmp_path: Path) -> None:
-    run(3, AGAIN_AND_AGAIN, tmp_path, "set=1,rank=1,actor=worker,message=1,times=100")
+def test_a_set_that_fails_repeatedly_ends_the_job_with_the_cause(tmp_path: Path) -> None:
+    run(3, REPEATED, tmp_path, "set=1,rank=1,actor=set_client,message=1,times=100")
 
 
-@pytest.mark.parametrize("script", [REMOVED, LEFT, KILLED], ids=["removed", "left", "killed"])
+@pytest.mark.parametrize("script", [REMOVED, SHUT_DOWN, KILLED], ids=["removed", "shut-down", "member-killed"])
 @pytest.mark.parametrize(
-    "fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=path_connector,at=worker,message=1"]
+    "fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=path_connector,at=set_client,message=1"]
 )
-def test_a_set_may_end_while_it_starts_anew(script: str, fault: str, tmp_path: Path) -> None:
+def test_a_set_may_end_while_it_restarts(script: str, fault: str, tmp_path: Path) -> None:
     text = run(4 if script == KILLED else 3, script, tmp_path, f"set=1,{fault},times=2")
     assert script != KILLED or text.count("told") == 3, text
 
 
-def test_faults_are_for_tests_only(tmp_path: Path) -> None:
+def test_fault_injection_is_refused_without_the_testing_variable(tmp_path: Path) -> None:
     refused = """
     try:
         hvd.init()
@@ -250,4 +250,4 @@ def test_faults_are_for_tests_only(tmp_path: Path) -> None:
         assert "FARANDOLE_TESTING=1" in str(problem)
         print("all is well")
     """
-    run(1, textwrap.dedent(refused), tmp_path, "set=1,rank=0,actor=worker", FARANDOLE_TESTING="")
+    run(1, textwrap.dedent(refused), tmp_path, "set=1,rank=0,actor=set_client", FARANDOLE_TESTING="")

@@ -1,4 +1,4 @@
-"""Workers whose processes stop (SIGSTOP): who is told, by which names, and who goes on without them."""
+"""Workers whose processes stop (SIGSTOP): the errors of the other workers, and the job without the stopped worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# One rank stops where the others wait until it asks for "last" ("between"), or in a bundle ("within"): the leader knows
-# that it has asked for "last" once "both" is done, and the others ask when it has stopped.
+# With "between", the victim stops before it requests "last", for which the other ranks wait. With "within", it stops
+# in a bundle: it requests "large" before "both", so the leader has its request once "both" is done, and the others
+# request "large" after it has stopped.
 STOPPED = """
 victim, manner, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 if hvd.rank() == victim:
@@ -56,7 +57,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def await_stop(job: Job) -> int:
-    """The process id of the one that stops."""
+    """Waits until the victim has stopped, and returns its process id."""
     job.read_until(lambda text: re.search(r"VICTIM \d+\.", text) is not None)
     pid = int(re.findall(r"VICTIM (\d+)\.", job.text)[-1])
     wait_until(lambda: is_stopped(pid), f"process {pid} stops")
@@ -64,14 +65,14 @@ def await_stop(job: Job) -> int:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "victim", "manner", "hosts", "board"),
+    ("ranks", "victim", "manner", "hosts", "fast_path"),
     [
-        pytest.param(3, 1, "between", "", "1", id="on-the-board"),
-        pytest.param(3, 0, "between", "", "1", id="on-the-board-the-leader"),
-        pytest.param(2, 1, "between", "", "0", id="at-the-leader"),
+        pytest.param(3, 1, "between", "", "1", id="fast-path"),
+        pytest.param(3, 0, "between", "", "1", id="fast-path-leader"),
+        pytest.param(2, 1, "between", "", "0", id="negotiation"),
         pytest.param(3, 2, "within", "", "1", id="in-shared-memory"),
         pytest.param(4, 3, "between", TWO_HOSTS, "1", id="between-hosts"),
-        pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-the-leader"),
+        pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-leader"),
         pytest.param(4, 3, "within", TWO_HOSTS, "1", id="between-hosts-in-a-bundle"),
     ],
 )
@@ -80,12 +81,12 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
     victim: int,
     manner: str,
     hosts: str,
-    board: str,
+    fast_path: str,
     tmp_path: Path,
     launch: Callable[..., Job],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FARANDOLE_FAST_PATH", board)
+    monkeypatch.setenv("FARANDOLE_FAST_PATH", fast_path)
     others = [rank for rank in range(ranks) if rank != victim]
     for rank in others:
         os.mkfifo(tmp_path / f"pipe.{rank}")
@@ -96,23 +97,25 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
         for rank in others:
             job.open_for_reader(tmp_path / f"pipe.{rank}")
 
-    def told(text: str) -> List[str]:
+    def errors(text: str) -> List[str]:
         return [line for rank in others for line in re.findall(rf"TOLD {rank} .*", text)]
 
-    job.read_until(lambda text: len(told(text)) == len(others))
+    job.read_until(lambda text: len(errors(text)) == len(others))
     os.kill(pid, signal.SIGCONT)
     assert job.end() != 0
-    for line in told(job.text):
+    for line in errors(job.text):
         assert re.search(rf"\brank {victim} on \S+", line), job.text
-    silent = re.findall(rf"OperationTimeoutError: .*rank {victim} on .* has made no progress for ([\d.]+) s", job.text)
-    assert silent and all(float(each) >= 0.3 for each in silent), job.text
+    silent_s = re.findall(
+        rf"OperationTimeoutError: .*rank {victim} on .* has made no progress for ([\d.]+) s", job.text
+    )
+    assert silent_s and all(float(seconds) >= 0.3 for seconds in silent_s), job.text
     assert "operation timeout (HOROVOD_GLOO_TIMEOUT_SECONDS) = 1 s" in job.text
-    # Between hosts, what the others sent before they gave up is enough for rank 0 to reduce a small tensor.
+    # Between hosts, the small tensors that the other ranks sent before their timeout let rank 0 reduce the operation.
     if not (hosts and victim == 0 and manner == "between"):
         assert "went on" not in job.text
 
 
-# Trains until a file says that it is enough. One slot stops at its step 30.
+# The script trains until the file `enough` exists. The worker of one slot stops at its step 30.
 TRAINING = """
 import os, signal, sys
 import numpy, farandole.numpy as hvd
@@ -158,51 +161,53 @@ LONG = {"FARANDOLE_REGROUP_TIMEOUT": "600"}
     ("victim", "hosts"),
     [
         pytest.param(1, "", id="one-host"),
-        pytest.param(0, "", id="one-host-the-leader"),
+        pytest.param(0, "", id="one-host-leader"),
         pytest.param(1, TWO_HOSTS, id="two-hosts"),
     ],
 )
-def test_a_stuck_worker_is_lost_after_its_timeout_and_comes_back_as_a_new_one(
+def test_a_stopped_worker_is_lost_after_the_stuck_timeout_and_rejoins_as_a_new_member(
     victim: int, hosts: str, tmp_path: Path, elastic: Callable[..., Job]
 ) -> None:
-    # Neither of the two waits that there are without the setting would end before the test does.
+    # The two timeouts that apply without FARANDOLE_STUCK_TIMEOUT are longer than the test.
     enough = tmp_path / "enough"
     job = elastic(hosts + TRAINING, sizes(600), str(victim), str(enough), FARANDOLE_STUCK_TIMEOUT="1", **LONG)
     pid = await_stop(job)
-    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 2)
-    assert {each.slot for each in beginnings(job.text) if each.size == 2} == {0, 1, 2} - {victim}
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) == 2)
+    assert {member.slot for member in beginnings(job.text) if member.size == 2} == {0, 1, 2} - {victim}
     os.kill(pid, signal.SIGCONT)
-    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 3]) == 6)
-    again = [each for each in beginnings(job.text) if each.slot == victim][-1]
-    assert (again.rank, again.size, again.pid) == (2, 3, pid), job.text
-    assert again.step > 30, "it has been brought to the state of those who went on"
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 3]) == 6)
+    returned = [member for member in beginnings(job.text) if member.slot == victim][-1]
+    assert (returned.rank, returned.size, returned.pid) == (2, 3, pid), job.text
+    assert returned.step > 30, "it has the state of the members that went on"
     enough.touch()
     assert job.end() == 0, job.text
     assert len(re.findall(r"DONE slot \d of 3", job.text)) == 3, job.text
 
 
-def test_without_the_timeout_a_stuck_worker_costs_two_waits(tmp_path: Path, elastic: Callable[..., Job]) -> None:
+def test_without_the_stuck_timeout_a_stopped_worker_costs_two_timeouts(
+    tmp_path: Path, elastic: Callable[..., Job]
+) -> None:
     enough = tmp_path / "enough"
     job = elastic(TRAINING, sizes(1), "1", str(enough), FARANDOLE_REGROUP_TIMEOUT="1")
     pid = await_stop(job)
-    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 2)
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) == 2)
     assert re.search(r"operations wait for rank 1 on \S+, which has made no progress for", job.text), job.text
     os.kill(pid, signal.SIGCONT)
     enough.touch()
     assert job.end() == 0, job.text
 
 
-def test_a_stopped_neighbour_holds_nobody_in_a_generation_that_is_over(
+def test_a_member_leaves_an_old_generation_without_waiting_for_a_stopped_peer(
     tmp_path: Path, elastic: Callable[..., Job]
 ) -> None:
-    # One is stopped, another dies: the one that is left closes its links without waiting for either.
+    # One worker is stopped and another dies: the remaining worker closes its links without waiting for either.
     enough = tmp_path / "enough"
     flags = [*sizes(600), "--log-level", "debug"]
     job = elastic(TRAINING, flags, "2", str(enough), FARANDOLE_REGROUP_TIMEOUT="1")
     pid = await_stop(job)
-    os.kill(next(each.pid for each in beginnings(job.text) if each.slot == 1), signal.SIGKILL)
-    job.read_until(lambda text: any((each.slot, each.size) == (0, 1) for each in beginnings(text)))
-    assert "the peer did not take what was queued in time to close" not in job.text
+    os.kill(next(member.pid for member in beginnings(job.text) if member.slot == 1), signal.SIGKILL)
+    job.read_until(lambda text: any((member.slot, member.size) == (0, 1) for member in beginnings(text)))
+    assert "the peer did not accept the queued data in time to close" not in job.text
     os.kill(pid, signal.SIGCONT)
     enough.touch()
     job.end()

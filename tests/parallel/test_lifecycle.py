@@ -1,4 +1,4 @@
-"""Starting, stopping, forking, interrupting."""
+"""Start, shutdown, forks and interrupts of the runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farandole.common import job
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def works(size: int, name: str) -> bool:
+def allreduce_works(size: int, name: str) -> bool:
     return bool(hvd.allreduce(torch.ones(3), name=name, op=hvd.Sum).tolist() == [size] * 3)
 
 
@@ -36,17 +36,17 @@ def test_ranks_are_numbered_as_the_launcher_says(rank: int, size: int) -> None:
 
 def test_init_can_be_called_twice(size: int, name: str) -> None:
     hvd.init()
-    assert works(size, name)
+    assert allreduce_works(size, name)
 
 
-def test_init_and_shutdown_again_and_again(size: int, name: str) -> None:
+def test_operations_fail_after_each_shutdown_and_work_after_the_next_init(size: int, name: str) -> None:
     for cycle in range(8):
         hvd.shutdown()
         assert not hvd.is_initialized()
         hvd.shutdown()
-        for ask in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size):
+        for query in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size):
             with pytest.raises(ValueError):
-                ask()
+                query()
         with pytest.raises(hvd.HorovodInternalError):
             hvd.allreduce(torch.ones(2), name=name)
         with pytest.raises(hvd.HorovodInternalError):
@@ -56,12 +56,12 @@ def test_init_and_shutdown_again_and_again(size: int, name: str) -> None:
         with pytest.raises(hvd.HorovodInternalError):
             hvd.reducescatter(torch.ones(2), name=name)
         hvd.init()
-        assert works(size, f"{name}.{cycle}") and hvd.size() == size
-        # Unnamed calls count from the start again.
+        assert allreduce_works(size, f"{name}.{cycle}") and hvd.size() == size
+        # The numbers of unnamed calls start again at the first one.
         assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size, size]
 
 
-def test_comm_and_process_sets_of_init(size: int) -> None:
+def test_init_refuses_a_wrong_comm_and_wrong_process_sets(size: int) -> None:
     with pytest.raises(ValueError):
         hvd.init(comm=object())
     with pytest.raises(ValueError):
@@ -75,29 +75,29 @@ def test_comm_and_process_sets_of_init(size: int) -> None:
 
 
 @several_ranks
-def test_one_ranks_shutdown_ends_the_others_operations(rank: int, size: int, name: str) -> None:
+def test_a_shutdown_of_one_rank_fails_operations_of_the_others(rank: int, size: int, name: str) -> None:
     hvd.barrier()
     if rank == 0:
         hvd.shutdown()
     else:
         with pytest.raises(hvd.ShutdownError):
-            # Rank 0 never joins in; if its leaving is known already, the call itself fails.
+            # Rank 0 never submits this tensor; the call itself fails if the shutdown is known already.
             hvd.allreduce(torch.ones(2), name=name)
         with pytest.raises(hvd.ShutdownError):
             hvd.allreduce(torch.ones(2), name=f"{name}.later")
     hvd.shutdown()
     hvd.init()
-    assert works(size, name)
+    assert allreduce_works(size, name)
 
 
 def test_operations_in_flight_fail_at_shutdown(rank: int, size: int, name: str) -> None:
     if size == 1:
         return
-    alone = f"{name}.{rank}"  # nobody else has this name
+    own_name = f"{name}.{rank}"  # no other rank uses this name
     handles = [
-        hvd.allreduce_async(torch.ones(2), name=alone),
-        hvd.alltoall_async(torch.ones(size), name=alone),
-        hvd.reducescatter_async(torch.ones(2), name=alone),
+        hvd.allreduce_async(torch.ones(2), name=own_name),
+        hvd.alltoall_async(torch.ones(size), name=own_name),
+        hvd.reducescatter_async(torch.ones(2), name=own_name),
     ]
     hvd.barrier()
     hvd.shutdown()
@@ -106,14 +106,14 @@ def test_operations_in_flight_fail_at_shutdown(rank: int, size: int, name: str) 
             hvd.synchronize(handle)
         assert hvd.synchronize(handle) is None
     hvd.init()
-    assert works(size, name)
+    assert allreduce_works(size, name)
 
 
 # ---- fork ----
 
 
-class Asking(torch.utils.data.Dataset):  # type: ignore[type-arg]
-    """What a DataLoader's worker finds when it calls the library."""
+class CallingDataset(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """A data set whose items call the library in the worker process of a DataLoader."""
 
     def __len__(self) -> int:
         return 8
@@ -127,19 +127,19 @@ class Asking(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return torch.tensor([-1, -1, -1])
 
 
-def test_workers_of_a_data_loader_cannot_disturb_the_job(rank: int, size: int, name: str) -> None:
-    loader = torch.utils.data.DataLoader(Asking(), batch_size=2, num_workers=2, multiprocessing_context="fork")
-    seen: List[Any] = []
+def test_calls_from_data_loader_workers_fail_and_leave_the_job_unaffected(rank: int, size: int, name: str) -> None:
+    loader = torch.utils.data.DataLoader(CallingDataset(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    items: List[Any] = []
     for step, batch in enumerate(loader):
-        seen += batch.tolist()
-        assert works(size, f"{name}.{step}")
-    assert [each[0] for each in seen] == list(range(8))
-    assert all(each[1] == rank and each[2] != os.getpid() for each in seen)
-    assert works(size, name)
+        items += batch.tolist()
+        assert allreduce_works(size, f"{name}.{step}")
+    assert [item[0] for item in items] == list(range(8))
+    assert all(item[1] == rank and item[2] != os.getpid() for item in items)
+    assert allreduce_works(size, name)
 
 
-def in_child(queue: Any) -> None:
-    outcome = []
+def run_in_child(queue: Any) -> None:
+    outcomes = []
     for call in (
         lambda: hvd.allreduce(torch.ones(2)),
         hvd.barrier,
@@ -149,19 +149,19 @@ def in_child(queue: Any) -> None:
     ):
         try:
             call()
-            outcome.append("no error")
+            outcomes.append("no error")
         except hvd.HorovodInternalError:
-            outcome.append("refused")
+            outcomes.append("refused")
     hvd.shutdown()
-    job.stop()  # what the interpreter calls at its end
-    queue.put(outcome)
+    job.stop()  # the exit handler of the interpreter
+    queue.put(outcomes)
 
 
-def test_a_forked_child_is_refused_and_its_exit_does_nothing(rank: int, size: int, name: str) -> None:
+def test_calls_of_a_forked_child_fail_and_its_exit_leaves_the_job_unaffected(rank: int, size: int, name: str) -> None:
     pending = hvd.allreduce_async(torch.ones(5), name=f"{name}.pending", op=hvd.Sum) if rank == 0 else None
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=in_child, args=(queue,))
+    child = context.Process(target=run_in_child, args=(queue,))
     child.start()
     assert queue.get(timeout=60) == ["refused"] * 5
     child.join(60)
@@ -169,14 +169,14 @@ def test_a_forked_child_is_refused_and_its_exit_does_nothing(rank: int, size: in
     if pending is None:
         pending = hvd.allreduce_async(torch.ones(5), name=f"{name}.pending", op=hvd.Sum)
     assert hvd.synchronize(pending).tolist() == [size] * 5
-    assert works(size, name) and job.runtime.usable_here
+    assert allreduce_works(size, name) and job.runtime.usable_here
 
 
 # ---- Ctrl-C ----
 
 
 @several_ranks
-def test_an_interrupt_ends_the_wait_and_not_the_operation(rank: int, size: int, name: str) -> None:
+def test_an_interrupt_ends_the_wait_but_not_the_operation(rank: int, size: int, name: str) -> None:
     class Interrupted(Exception):
         pass
 
@@ -191,7 +191,7 @@ def test_an_interrupt_ends_the_wait_and_not_the_operation(rank: int, size: int, 
             with pytest.raises(Interrupted):
                 wait()
         signal.signal(signal.SIGALRM, before)
-        # The others are held back until here by this broadcast.
+        # This broadcast holds the other ranks back until here.
     hvd.broadcast_object("go on", 0)
     if rank != 0:
         handle = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
@@ -207,12 +207,12 @@ def test_control_c_interrupts_a_barrier(rank: int, size: int, name: str) -> None
         with pytest.raises(KeyboardInterrupt):
             hvd.barrier()
         signal.signal(signal.SIGALRM, before)
-        # The barrier goes on: the others' call releases it.
+        # The barrier is still in progress: the calls of the other ranks complete it.
         hvd.broadcast_object("go on", 0)
     else:
         hvd.broadcast_object("go on", 0)
         hvd.barrier()
-    assert works(size, name)
+    assert allreduce_works(size, name)
 
 
 def test_other_threads_run_while_one_waits(rank: int, size: int, name: str) -> None:
@@ -237,7 +237,7 @@ def test_other_threads_run_while_one_waits(rank: int, size: int, name: str) -> N
         hvd.allreduce(torch.ones(2), name=name)
 
 
-def test_counters_count(size: int, name: str) -> None:
+def test_counters_include_submitted_operations(size: int, name: str) -> None:
     before = job.runtime.counters()
     for i in range(5):
         hvd.allreduce(torch.ones(100_000), name=f"{name}.{i}")

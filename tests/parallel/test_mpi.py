@@ -1,4 +1,4 @@
-"""What is particular to jobs that mpirun started: ``mpirun -np 2 python -m pytest tests/parallel/test_mpi.py``."""
+"""Tests of jobs that mpirun started: ``mpirun -np 2 python -m pytest tests/parallel/test_mpi.py``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def MPI() -> Any:
 
 
 @pytest.fixture
-def afresh() -> Iterator[None]:
-    """No job before the test, and none of its own after it."""
+def no_job() -> Iterator[None]:
+    """Shuts the job down before the test, and the job of the test after it."""
     hvd.shutdown()
     yield
     hvd.shutdown()
 
 
-def test_the_job_has_mpis_ranks(rank: int, size: int, MPI: Any) -> None:
+def test_ranks_and_size_are_those_of_the_world_communicator(rank: int, size: int, MPI: Any) -> None:
     assert (rank, size) == (MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size())
     assert rank == int(os.environ["OMPI_COMM_WORLD_RANK"])
     assert hvd.mpi_built() and hvd.mpi_enabled()
@@ -44,7 +44,7 @@ def test_mpi4py_works_beside_operations_in_flight(rank: int, size: int, name: st
             assert (hvd.synchronize(handle) == size * (size + 1) / 2).all()
 
 
-def test_nothing_goes_by_the_board_when_mpi_is_asked_for(name: str) -> None:
+def test_the_fast_path_is_unused_when_the_mpi_path_is_selected(name: str) -> None:
     from farandole.common import job
 
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_nothing_goes_by_the_board_when_mpi_is_asked_for(name: str) -> None:
     assert not forced or job.runtime.counters()["on_fast_path"] == 0
 
 
-def test_a_job_from_a_communicator(rank: int, size: int, afresh: None, MPI: Any) -> None:
+def test_init_takes_its_ranks_from_a_communicator(rank: int, size: int, no_job: None, MPI: Any) -> None:
     turned = MPI.COMM_WORLD.Split(color=0, key=-rank)
     hvd.init(comm=turned)
     assert hvd.rank() == size - 1 - rank == turned.Get_rank()
@@ -62,24 +62,26 @@ def test_a_job_from_a_communicator(rank: int, size: int, afresh: None, MPI: Any)
     assert rows.tolist() == list(reversed(range(size)))
 
 
-def test_parts_of_a_world_are_jobs_of_their_own(rank: int, size: int, afresh: None, MPI: Any) -> None:
+def test_parts_of_a_split_communicator_form_separate_jobs(rank: int, size: int, no_job: None, MPI: Any) -> None:
     part = MPI.COMM_WORLD.Split(color=0 if rank == 0 else 1)
     hvd.init(comm=part)
     assert (hvd.rank(), hvd.size()) == (part.Get_rank(), part.Get_size())
     assert hvd.allreduce(torch.tensor([1]), op=hvd.Sum).item() == part.Get_size()
 
 
-def test_ranks_of_the_world_make_a_job(rank: int, size: int, afresh: None) -> None:
-    mine = [0] if rank == 0 else list(range(1, size))
-    hvd.init(comm=mine)
-    assert hvd.size() == len(mine)
-    assert hvd.allreduce(torch.tensor([rank]), op=hvd.Sum).item() == sum(mine)
+def test_init_with_a_list_of_world_ranks_forms_a_job_of_them(rank: int, size: int, no_job: None) -> None:
+    own_ranks = [0] if rank == 0 else list(range(1, size))
+    hvd.init(comm=own_ranks)
+    assert hvd.size() == len(own_ranks)
+    assert hvd.allreduce(torch.tensor([rank]), op=hvd.Sum).item() == sum(own_ranks)
     hvd.shutdown()
     with pytest.raises(ValueError, match="comm is without it"):
         hvd.init(comm=[(rank + 1) % size])
 
 
-def test_a_split_registers_each_of_its_parts(rank: int, size: int, afresh: None, MPI: Any) -> None:
+def test_a_process_set_of_a_split_communicator_registers_each_part(
+    rank: int, size: int, no_job: None, MPI: Any
+) -> None:
     world = MPI.COMM_WORLD
     own = hvd.ProcessSet(world.Split(color=min(rank, 1)))
     assert own.process_set_id is None and own.ranks is None
@@ -90,10 +92,12 @@ def test_a_split_registers_each_of_its_parts(rank: int, size: int, afresh: None,
     assert own.rank() == own.mpi_comm.Get_rank()
     total = hvd.allreduce(torch.tensor([rank]), op=hvd.Sum, process_set=own).item()
     assert total == sum(parts[min(rank, 1)])
-    hvd.barrier()  # who leaves ends the job, and its parts may be of different speed
+    hvd.barrier()  # a rank that leaves ends the job, and its parts may run at different speeds
 
 
-def test_a_process_outside_of_a_communicator_is_in_no_set(rank: int, size: int, afresh: None, MPI: Any) -> None:
+def test_a_rank_outside_the_communicator_of_a_process_set_has_no_set(
+    rank: int, size: int, no_job: None, MPI: Any
+) -> None:
     world = MPI.COMM_WORLD
     some = hvd.ProcessSet(world.Split(color=0 if rank > 0 else MPI.UNDEFINED))
     hvd.init(comm=world, process_sets=[some])
@@ -105,7 +109,7 @@ def test_a_process_outside_of_a_communicator_is_in_no_set(rank: int, size: int, 
     hvd.barrier()
 
 
-def test_communicators_are_for_init_with_a_communicator(afresh: None, MPI: Any) -> None:
+def test_a_process_set_of_a_communicator_is_refused_unless_init_gets_one(no_job: None, MPI: Any) -> None:
     whole = hvd.ProcessSet(MPI.COMM_WORLD)
     with pytest.raises(NotImplementedError):
         hvd.init(process_sets=[whole])

@@ -1,4 +1,4 @@
-"""The NumPy door: every operation beside NumPy's own arithmetic, and the errors of arrays that cannot travel."""
+"""The NumPy binding: each operation compared with NumPy's own arithmetic, and the errors of unsupported arrays."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def sample(rank: int, dtype: str, shape: Any = (5, 7)) -> Any:
 
 
 def reduced(op: str, size: int, dtype: str, shape: Any = (5, 7)) -> Any:
-    everybody = [sample(rank, dtype, shape) for rank in range(size)]
-    return functools.reduce(EXACT[op], everybody).astype(dtype)
+    arrays = [sample(rank, dtype, shape) for rank in range(size)]
+    return functools.reduce(EXACT[op], arrays).astype(dtype)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,20 +41,20 @@ def job() -> None:
 
 @pytest.mark.parametrize("dtype", REDUCIBLE)
 @pytest.mark.parametrize("op", list(EXACT))
-def test_allreduce_beside_numpy(op: str, dtype: str, name: str, rank: int, size: int) -> None:
-    mine = sample(rank, dtype)
-    result = hvd.allreduce(mine, name=name, op=getattr(hvd, op))
-    assert type(result) is numpy.ndarray and result.dtype == mine.dtype and result.flags.writeable
+def test_allreduce_equals_the_reduction_of_numpy(op: str, dtype: str, name: str, rank: int, size: int) -> None:
+    array = sample(rank, dtype)
+    result = hvd.allreduce(array, name=name, op=getattr(hvd, op))
+    assert type(result) is numpy.ndarray and result.dtype == array.dtype and result.flags.writeable
     numpy.testing.assert_array_equal(result, reduced(op, size, dtype))
-    numpy.testing.assert_array_equal(mine, sample(rank, dtype))
+    numpy.testing.assert_array_equal(array, sample(rank, dtype))
 
 
-def test_average_is_the_default_and_scales_count(name: str, rank: int, size: int) -> None:
+def test_allreduce_averages_by_default_and_applies_the_scales(name: str, rank: int, size: int) -> None:
     result = hvd.allreduce(numpy.full(3, rank, "float64"), name=name, prescale_factor=2.0, postscale_factor=0.25)
     numpy.testing.assert_allclose(result, numpy.full(3, (size - 1) / 4))
 
 
-def test_in_place_the_same_array_comes_back(name: str, rank: int, size: int) -> None:
+def test_an_in_place_allreduce_returns_the_same_array(name: str, rank: int, size: int) -> None:
     array = sample(rank, "float32")
     assert hvd.allreduce_(array, name=name, op=hvd.Sum) is array
     numpy.testing.assert_array_equal(array, reduced("Sum", size, "float32"))
@@ -64,7 +64,7 @@ def test_in_place_the_same_array_comes_back(name: str, rank: int, size: int) -> 
     numpy.testing.assert_array_equal(other, reduced("Max", size, "int32"))
 
 
-def test_lists_numbers_and_strided_arrays_go_in(name: str, rank: int, size: int) -> None:
+def test_allreduce_accepts_lists_numbers_and_strided_arrays(name: str, rank: int, size: int) -> None:
     numpy.testing.assert_array_equal(
         hvd.allreduce([rank, 1.0], name=name, op=hvd.Sum), [size * (size - 1) / 2, float(size)]
     )
@@ -75,14 +75,14 @@ def test_lists_numbers_and_strided_arrays_go_in(name: str, rank: int, size: int)
     numpy.testing.assert_array_equal(result, reduced("Sum", size, "float32", (4, 6))[:, ::2])
 
 
-def test_a_group_is_reduced_as_one(name: str, rank: int, size: int) -> None:
+def test_grouped_allreduce_reduces_each_array_of_the_group(name: str, rank: int, size: int) -> None:
     arrays = [sample(rank, "float32"), sample(rank, "int64", (3,)), sample(rank, "float16", (0, 2))]
     results = hvd.grouped_allreduce(arrays, name=name, op=hvd.Sum)
     assert isinstance(results, list)
     for array, result in zip(arrays, results):
         numpy.testing.assert_array_equal(result, reduced("Sum", size, array.dtype.name, array.shape))
     handle = hvd.grouped_allreduce_async_(arrays, name=name, op=hvd.Sum)
-    assert all(one is other for one, other in zip(hvd.synchronize(handle), arrays))
+    assert all(result is array for result, array in zip(hvd.synchronize(handle), arrays))
     again = [sample(rank, "float32"), sample(rank, "int64", (3,))]
     assert hvd.grouped_allreduce_(again, name=f"{name}.again", op=hvd.Sum)[1] is again[1]
     numpy.testing.assert_array_equal(again[1], arrays[1])
@@ -90,21 +90,21 @@ def test_a_group_is_reduced_as_one(name: str, rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_TYPES)
-def test_allgather_of_unequal_lengths(dtype: str, name: str, rank: int, size: int) -> None:
+def test_allgather_concatenates_arrays_of_unequal_lengths(dtype: str, name: str, rank: int, size: int) -> None:
     gathered = hvd.allgather(sample(rank, dtype, (rank + 1, 3)), name=name)
-    wanted = numpy.concatenate([sample(each, dtype, (each + 1, 3)) for each in range(size)])
-    assert gathered.dtype == wanted.dtype and gathered.flags.writeable
-    numpy.testing.assert_array_equal(gathered, wanted)
-    gathered[...] = 0  # the caller's own
+    expected = numpy.concatenate([sample(source, dtype, (source + 1, 3)) for source in range(size)])
+    assert gathered.dtype == expected.dtype and gathered.flags.writeable
+    numpy.testing.assert_array_equal(gathered, expected)
+    gathered[...] = 0  # the caller owns the result
 
 
-def test_what_was_gathered_outlives_its_operation(name: str, rank: int, size: int) -> None:
+def test_a_view_of_a_gathered_array_outlives_its_operation(name: str, rank: int, size: int) -> None:
     views: List[Any] = [hvd.allgather(numpy.full((1000,), rank, "int64"), name=name)[::2] for _ in range(20)]
     for view in views:
         numpy.testing.assert_array_equal(view, numpy.repeat(numpy.arange(size), 500))
 
 
-def test_groups_are_gathered(name: str, rank: int, size: int) -> None:
+def test_grouped_allgather_gathers_each_array_of_the_group(name: str, rank: int, size: int) -> None:
     first, second = hvd.grouped_allgather([sample(rank, "int32", (rank,)), sample(rank, "float64", (2, 2))], name=name)
     numpy.testing.assert_array_equal(first, numpy.concatenate([sample(r, "int32", (r,)) for r in range(size)]))
     numpy.testing.assert_array_equal(second, numpy.concatenate([sample(r, "float64", (2, 2)) for r in range(size)]))
@@ -114,35 +114,35 @@ def test_groups_are_gathered(name: str, rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_TYPES)
-def test_broadcast_from_the_last(dtype: str, name: str, rank: int, size: int) -> None:
-    mine = sample(rank, dtype)
-    result = hvd.broadcast(mine, size - 1, name=name)
+def test_broadcast_copies_the_array_of_the_root(dtype: str, name: str, rank: int, size: int) -> None:
+    array = sample(rank, dtype)
+    result = hvd.broadcast(array, size - 1, name=name)
     numpy.testing.assert_array_equal(result, sample(size - 1, dtype))
-    numpy.testing.assert_array_equal(mine, sample(rank, dtype))
-    assert hvd.broadcast_(mine, 0, name=f"{name}.here") is mine
-    numpy.testing.assert_array_equal(mine, sample(0, dtype))
+    numpy.testing.assert_array_equal(array, sample(rank, dtype))
+    assert hvd.broadcast_(array, 0, name=f"{name}.here") is array
+    numpy.testing.assert_array_equal(array, sample(0, dtype))
 
 
 @pytest.mark.parametrize("dtype", ALL_TYPES)
-def test_alltoall_with_splits(dtype: str, name: str, rank: int, size: int) -> None:
+def test_alltoall_sends_rows_by_splits_or_evenly(dtype: str, name: str, rank: int, size: int) -> None:
     def rows(source: int, target: int) -> int:
         return (source + 2 * target) % 4
 
-    mine = sample(rank, dtype, (sum(rows(rank, target) for target in range(size)), 2))
+    array = sample(rank, dtype, (sum(rows(rank, target) for target in range(size)), 2))
     splits = [rows(rank, target) for target in range(size)]
-    received, counts = hvd.alltoall(mine, numpy.array(splits), name=name)
+    received, counts = hvd.alltoall(array, numpy.array(splits), name=name)
     assert counts.dtype == numpy.int32 and counts.tolist() == [rows(source, rank) for source in range(size)]
-    wanted = []
+    expected = []
     for source in range(size):
         ends = numpy.cumsum([rows(source, target) for target in range(size)])
-        wanted.append(numpy.split(sample(source, dtype, (int(ends[-1]), 2)), ends[:-1])[rank])
-    numpy.testing.assert_array_equal(received, numpy.concatenate(wanted))
+        expected.append(numpy.split(sample(source, dtype, (int(ends[-1]), 2)), ends[:-1])[rank])
+    numpy.testing.assert_array_equal(received, numpy.concatenate(expected))
     even = hvd.alltoall(numpy.full((size, 2), rank, dtype), name=f"{name}.even")
     numpy.testing.assert_array_equal(even[:, 0], numpy.arange(size).astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", REDUCIBLE)
-def test_reducescatter_of_rows_that_cannot_be_dealt_out_evenly(dtype: str, name: str, rank: int, size: int) -> None:
+def test_reducescatter_divides_uneven_rows_like_array_split(dtype: str, name: str, rank: int, size: int) -> None:
     shape = (2 * size + 1, 3)
     share = hvd.reducescatter(sample(rank, dtype, shape), name=name, op=hvd.Sum)
     numpy.testing.assert_array_equal(share, numpy.array_split(reduced("Sum", size, dtype, shape), size)[rank])
@@ -150,14 +150,14 @@ def test_reducescatter_of_rows_that_cannot_be_dealt_out_evenly(dtype: str, name:
     numpy.testing.assert_array_equal(both[1], share)
 
 
-def test_join_and_barrier(name: str, rank: int, size: int) -> None:
+def test_joined_ranks_take_part_in_an_allreduce_of_rank_0(name: str, rank: int, size: int) -> None:
     hvd.barrier()
     if rank == 0:
         numpy.testing.assert_array_equal(hvd.allreduce(numpy.ones(2), name=name, op=hvd.Sum), [1.0, 1.0])
     assert 0 <= hvd.join() < size
 
 
-def test_bfloat16_comes_back_as_it_went_in(name: str, rank: int, size: int) -> None:
+def test_bfloat16_arrays_keep_their_dtype(name: str, rank: int, size: int) -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     result = hvd.allreduce(numpy.full(4, rank, bfloat16), name=name, op=hvd.Sum)
     assert result.dtype == bfloat16 and result.astype("float32").tolist() == [size * (size - 1) / 2] * 4
@@ -177,22 +177,27 @@ class Boxes:
 
 def test_named_variables_are_broadcast(name: str, rank: int, size: int) -> None:
     root = size - 1
-    # Seeds of random numbers are of a type that operations do not know.
+    # uint32, the type of random seeds, is a type that operations do not support.
     kinds = [("float32", (3, 2)), ("uint32", (2,)), ("bool", ()), ("int64", (0, 4)), ("float64", (70_000,))]
 
     def box(of: int, dtype: str, shape: Any) -> List[Any]:
         return [numpy.asarray(sample(of, dtype, shape))]
 
-    mine = [(f"{name}.{i}", box(rank, dtype, shape)) for i, (dtype, shape) in enumerate(kinds)]
-    broadcast_named(Boxes(), mine, root)
-    for (_, held), (dtype, shape) in zip(mine, kinds):
+    variables = [(f"{name}.{i}", box(rank, dtype, shape)) for i, (dtype, shape) in enumerate(kinds)]
+    broadcast_named(Boxes(), variables, root)
+    for (_, held), (dtype, shape) in zip(variables, kinds):
         numpy.testing.assert_array_equal(held[0], box(root, dtype, shape)[0])
 
 
-def test_what_cannot_travel_is_refused_at_once(name: str, size: int) -> None:
-    for wrong in (numpy.zeros(2, "complex64"), numpy.array(["text"]), numpy.zeros(2, ">f4"), numpy.zeros(2, "uint32")):
+def test_unsupported_arrays_are_refused_at_the_call(name: str, size: int) -> None:
+    for unsupported in (
+        numpy.zeros(2, "complex64"),
+        numpy.array(["text"]),
+        numpy.zeros(2, ">f4"),
+        numpy.zeros(2, "uint32"),
+    ):
         with pytest.raises(ValueError, match="allreduce takes"):
-            hvd.allreduce(wrong, name=name)
+            hvd.allreduce(unsupported, name=name)
     with pytest.raises(ValueError, match="bool"):
         hvd.allreduce(numpy.zeros(2, "bool"), name=name)
     with pytest.raises(ValueError, match="contiguous"):
@@ -208,7 +213,7 @@ def test_what_cannot_travel_is_refused_at_once(name: str, size: int) -> None:
     assert hvd.allreduce(1.0, name=name, op=hvd.Sum) == size
 
 
-def test_ranks_that_disagree_fail_and_go_on(name: str, rank: int, size: int) -> None:
+def test_a_shape_mismatch_fails_and_later_operations_work(name: str, rank: int, size: int) -> None:
     if size == 1:
         pytest.skip("needs two ranks")
     with pytest.raises(hvd.HorovodInternalError, match=name):

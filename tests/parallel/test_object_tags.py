@@ -1,4 +1,7 @@
-"""What is unpickled was sent by a member of the job, unchanged and not repeated; on request, it is data only."""
+"""Objects are unpickled only if a member of the job sent them, unchanged and not repeated.
+
+Safe objects hold data only.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +37,18 @@ def receiver() -> ObjectTags:
     return ObjectTags(KEY, generation=4, rank=0)
 
 
-def test_an_object_comes_out_as_it_went_in(sender: ObjectTags, receiver: ObjectTags) -> None:
+def test_the_receiver_opens_a_sealed_object_unchanged(sender: ObjectTags, receiver: ObjectTags) -> None:
     for body in (b"", b"some bytes", bytes(100_000)):
         assert receiver.open(sealed(sender, body), "state", 0, 1) == body
 
 
-def test_without_a_key_objects_carry_nothing() -> None:
+def test_objects_without_a_key_carry_no_header() -> None:
     tags = ObjectTags(b"", generation=1, rank=0)
     assert bytes(sealed(tags, b"body")) == b"body"
     assert tags.open(memoryview(b"body"), "state", 0, 0) == b"body"
 
 
-def test_every_changed_bit_is_noticed(sender: ObjectTags, receiver: ObjectTags) -> None:
+def test_an_object_with_any_bit_changed_is_refused(sender: ObjectTags, receiver: ObjectTags) -> None:
     content = bytes(sealed(sender, b"body"))
     for bit in range(8 * len(content)):
         changed = bytearray(content)
@@ -62,7 +65,7 @@ def test_an_object_shorter_than_its_header_is_refused(receiver: ObjectTags, leng
 
 
 @pytest.mark.parametrize(
-    "impostor",
+    "wrong_sender",
     [
         ObjectTags(bytes(32), generation=4, rank=1),
         ObjectTags(KEY, generation=3, rank=1),
@@ -70,26 +73,28 @@ def test_an_object_shorter_than_its_header_is_refused(receiver: ObjectTags, leng
     ],
     ids=["another key", "another generation", "another sender"],
 )
-def test_an_object_from_elsewhere_is_refused(impostor: ObjectTags, receiver: ObjectTags) -> None:
+def test_an_object_sealed_with_another_key_generation_or_rank_is_refused(
+    wrong_sender: ObjectTags, receiver: ObjectTags
+) -> None:
     with pytest.raises(hvd.HorovodInternalError, match="rank 1 was not accepted"):
-        receiver.open(sealed(impostor, b"body"), "state", 0, 1)
+        receiver.open(sealed(wrong_sender, b"body"), "state", 0, 1)
 
 
-def test_an_object_of_another_call_is_refused(sender: ObjectTags, receiver: ObjectTags) -> None:
+def test_an_object_of_another_name_or_process_set_is_refused(sender: ObjectTags, receiver: ObjectTags) -> None:
     with pytest.raises(hvd.HorovodInternalError):
         receiver.open(sealed(sender, b"body", name="other"), "state", 0, 1)
     with pytest.raises(hvd.HorovodInternalError):
         receiver.open(sealed(sender, b"body", process_set=2), "state", 0, 1)
 
 
-def test_a_recorded_object_is_accepted_once(sender: ObjectTags, receiver: ObjectTags) -> None:
+def test_a_replayed_object_is_refused(sender: ObjectTags, receiver: ObjectTags) -> None:
     content = sealed(sender, b"body")
     receiver.open(content, "state", 0, 1)
     with pytest.raises(hvd.HorovodInternalError, match="object 1 of that rank has been received before"):
         receiver.open(content, "state", 0, 1)
 
 
-def test_a_window_accepts_each_number_once_in_any_order() -> None:
+def test_the_replay_window_accepts_each_number_once_in_any_order() -> None:
     window = ReplayWindow()
     assert [window.accept(number) for number in (1, 3, 2, 2, 3, 70, 6, 7, 7)] == [
         *(True, True, True, False, False, True),
@@ -112,7 +117,7 @@ def test_a_window_accepts_each_number_once_in_any_order() -> None:
     ids=["containers", "array", "scalar", "tensor", "parameter", "dtype"],
 )
 @pytest.mark.parametrize("protocol", [4, 5])
-def test_safe_objects_are_tensors_arrays_and_containers(value: Any, protocol: int) -> None:
+def test_safe_objects_load_tensors_arrays_and_containers(value: Any, protocol: int) -> None:
     received = safe_objects.loads(memoryview(pickle.dumps(value, protocol)))
     assert type(received) is type(value)
     if isinstance(value, (np.ndarray, torch.Tensor)):
@@ -142,35 +147,39 @@ class Hostile:
     ],
     ids=["process", "eval", "getattr", "storage", "torch.load", "numpy.load", "function"],
 )
-def test_safe_objects_call_nothing(value: Any) -> None:
+def test_safe_objects_refuse_pickles_that_call_functions(value: Any) -> None:
     import cloudpickle
 
     with pytest.raises(pickle.UnpicklingError):
         safe_objects.loads(memoryview(cloudpickle.dumps(value)))
 
 
-def test_a_rank_accepts_what_members_send(rank: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_accepts_the_tagged_objects_of_members(rank: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tags = ObjectTags(KEY, generation=1, rank=rank)
     monkeypatch.setattr(object_tags, "of_this_job", lambda: tags)
     for _ in range(3):
         assert hvd.broadcast_object({"from": rank}, root_rank=size - 1, name="tagged") == {"from": size - 1}
-        assert hvd.allgather_object({"from": rank}, name="tagged") == [{"from": each} for each in range(size)]
+        assert hvd.allgather_object({"from": rank}, name="tagged") == [{"from": source} for source in range(size)]
 
 
-def test_a_rank_with_another_key_is_named(rank: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_of_a_rank_with_another_key_is_refused_with_its_rank(
+    rank: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if size == 1:
-        pytest.skip("there is nobody else")
+        pytest.skip("needs two ranks")
     tags = ObjectTags(bytes(32) if rank == 1 else KEY, generation=1, rank=rank)
     monkeypatch.setattr(object_tags, "of_this_job", lambda: tags)
-    stranger = 0 if rank == 1 else 1
+    refused_rank = 0 if rank == 1 else 1
     loaded = []
     monkeypatch.setattr(objects.pickle, "loads", loaded.append)
-    with pytest.raises(hvd.HorovodInternalError, match=rf"forged: the object from rank {stranger} was not accepted"):
+    with pytest.raises(
+        hvd.HorovodInternalError, match=rf"forged: the object from rank {refused_rank} was not accepted"
+    ):
         hvd.allgather_object("anything", name="forged")
-    assert len(loaded) <= 1  # a rank's own comes first on rank 0
+    assert len(loaded) <= 1  # rank 0 loads its own object first
 
 
-def test_the_job_has_a_key_where_its_path_needs_one() -> None:
+def test_the_job_has_an_object_key_if_its_path_needs_one() -> None:
     from farandole.common import job
 
     forced = os.environ.get("FARANDOLE_CPU_PATH", "auto")
@@ -178,7 +187,7 @@ def test_the_job_has_a_key_where_its_path_needs_one() -> None:
 
 
 @pytest.mark.parametrize("setting", ["1", "true"])
-def test_functions_are_refused_where_safe_objects_are_required(
+def test_functions_are_refused_if_safe_objects_are_required(
     setting: str, rank: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FARANDOLE_SAFE_OBJECTS", setting)

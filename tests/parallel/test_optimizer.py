@@ -1,4 +1,4 @@
-"""The distributed optimizer does on many ranks what one process does on the whole batch."""
+"""The distributed optimizer on many ranks trains like one process on the whole batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH = 6
 
 
 class Network(torch.nn.Module):
-    """Two layers, and one that is not used in every pass."""
+    """Two layers, and a third that forward() does not use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,8 +39,8 @@ def loss_of(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     return model(x).square().mean()  # type: ignore[no-any-return]
 
 
-def alone(make: Callable[[Any], torch.optim.Optimizer], size: int, steps: int, passes: int = 1) -> Network:
-    """One process that sees all batches: the mean over ranks of the sum over passes."""
+def train_alone(make: Callable[[Any], torch.optim.Optimizer], size: int, steps: int, passes: int = 1) -> Network:
+    """Trains one process on all batches: the mean over ranks of the sum over passes."""
     model = Network()
     optimizer = make(model.parameters())
     for step in range(steps):
@@ -55,7 +55,7 @@ def alone(make: Callable[[Any], torch.optim.Optimizer], size: int, steps: int, p
     return model
 
 
-def together(
+def train_distributed(
     make: Callable[[Any], torch.optim.Optimizer], rank: int, steps: int, passes: int = 1, **options: Any
 ) -> Tuple[Network, torch.optim.Optimizer]:
     model = Network()
@@ -97,32 +97,32 @@ KINDS: Dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     ],
     ids=str,
 )
-def test_it_trains_like_one_process(kind: str, options: Dict[str, Any], rank: int, size: int) -> None:
-    model, _ = together(KINDS[kind], rank, steps=4, **options)
-    assert_close(model, alone(KINDS[kind], size, steps=4), rtol=1e-4, atol=1e-5)
+def test_the_optimizer_trains_like_one_process(kind: str, options: Dict[str, Any], rank: int, size: int) -> None:
+    model, _ = train_distributed(KINDS[kind], rank, steps=4, **options)
+    assert_close(model, train_alone(KINDS[kind], size, steps=4), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("passes", [2, 3])
-def test_passes_add_up_before_the_reduction(passes: int, rank: int, size: int) -> None:
-    model, _ = together(KINDS["SGD"], rank, steps=3, passes=passes)
-    assert_close(model, alone(KINDS["SGD"], size, steps=3, passes=passes), rtol=1e-4, atol=1e-5)
+def test_gradients_of_several_passes_add_up_before_the_reduction(passes: int, rank: int, size: int) -> None:
+    model, _ = train_distributed(KINDS["SGD"], rank, steps=3, passes=passes)
+    assert_close(model, train_alone(KINDS["SGD"], size, steps=3, passes=passes), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("compression", ["fp16", "bf16"])
-def test_compressed_gradients_are_close(compression: str, rank: int, size: int) -> None:
-    model, _ = together(KINDS["SGD"], rank, steps=3, compression=getattr(hvd.Compression, compression))
-    assert_close(model, alone(KINDS["SGD"], size, steps=3), rtol=0.05, atol=0.02)
+def test_training_with_compressed_gradients_is_close_to_one_process(compression: str, rank: int, size: int) -> None:
+    model, _ = train_distributed(KINDS["SGD"], rank, steps=3, compression=getattr(hvd.Compression, compression))
+    assert_close(model, train_alone(KINDS["SGD"], size, steps=3), rtol=0.05, atol=0.02)
     assert all(parameter.grad is None or parameter.grad.dtype == torch.float32 for parameter in model.parameters())
 
 
-def test_sum_is_not_divided(rank: int, size: int) -> None:
-    model, _ = together(lambda p: torch.optim.SGD(p, lr=0.1), rank, steps=1, op=hvd.Sum)
-    expected = alone(lambda p: torch.optim.SGD(p, lr=0.1 * size), size, steps=1)
+def test_the_sum_of_gradients_is_not_divided(rank: int, size: int) -> None:
+    model, _ = train_distributed(lambda p: torch.optim.SGD(p, lr=0.1), rank, steps=1, op=hvd.Sum)
+    expected = train_alone(lambda p: torch.optim.SGD(p, lr=0.1 * size), size, steps=1)
     assert_close(model, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("groups", [None, 2])
-def test_sparse_gradients(groups: Any, rank: int, size: int) -> None:
+def test_sparse_gradients_are_averaged(groups: Any, rank: int, size: int) -> None:
     for as_dense in (False, True):
         torch.manual_seed(3)
         table = torch.nn.Embedding(size + 2, 4, sparse=True)
@@ -140,7 +140,7 @@ def test_sparse_gradients(groups: Any, rank: int, size: int) -> None:
         torch.testing.assert_close(moved, expected)
 
 
-def test_gradients_in_another_layout(rank: int, size: int) -> None:
+def test_channels_last_gradients_are_averaged(rank: int, size: int) -> None:
     torch.manual_seed(1)
     layer = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), layer.named_parameters())
@@ -151,7 +151,7 @@ def test_gradients_in_another_layout(rank: int, size: int) -> None:
     torch.testing.assert_close(layer.weight.grad, torch.full((4, 3, 3, 3), 18.0 * (size - 1) / 2))
 
 
-def test_the_class_and_its_options_are_kept() -> None:
+def test_the_wrapper_keeps_the_class_options_and_state() -> None:
     model = Network()
     inner = torch.optim.SGD(
         [{"params": model.first.parameters(), "lr": 0.5}, {"params": model.second.parameters()}], lr=0.1, momentum=0.8
@@ -171,7 +171,7 @@ def test_the_class_and_its_options_are_kept() -> None:
     assert [round(group["lr"], 6) for group in outer.param_groups] == [0.05, 0.01]
 
 
-def test_a_class_that_needs_arguments_can_be_wrapped(rank: int, size: int) -> None:
+def test_an_optimizer_class_with_required_arguments_can_be_wrapped(rank: int, size: int) -> None:
     class Own(torch.optim.Optimizer):
         def __init__(self, params: Any, speed: float) -> None:
             super().__init__(params, {"speed": speed})
@@ -185,13 +185,13 @@ def test_a_class_that_needs_arguments_can_be_wrapped(rank: int, size: int) -> No
                         if parameter.grad is not None:
                             parameter -= group["speed"] * parameter.grad
 
-    model, optimizer = together(lambda p: Own(p, speed=0.1), rank, steps=2)
+    model, optimizer = train_distributed(lambda p: Own(p, speed=0.1), rank, steps=2)
     assert optimizer.steps_taken == 2  # type: ignore[attr-defined]
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=2), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=2), rtol=1e-4, atol=1e-5)
 
 
 @several_ranks
-def test_too_many_passes_are_refused(rank: int) -> None:
+def test_a_second_backward_pass_without_a_step_is_refused(rank: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(KINDS["SGD"](model.parameters()), model.named_parameters())
     loss_of(model, batch(rank, 0)).backward()
@@ -201,7 +201,7 @@ def test_too_many_passes_are_refused(rank: int) -> None:
 
 
 @several_ranks
-def test_clearing_gradients_on_their_way_is_refused(rank: int) -> None:
+def test_zero_grad_during_a_reduction_is_refused(rank: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(KINDS["SGD"](model.parameters()), model.named_parameters())
     loss_of(model, batch(rank, 0)).backward()
@@ -214,7 +214,7 @@ def test_clearing_gradients_on_their_way_is_refused(rank: int) -> None:
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_synchronize_before_step(rank: int, size: int) -> None:
+def test_step_after_synchronize_warns_without_skip_synchronize(rank: int, size: int) -> None:
     model = Network()
     optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     loss_of(model, batch(rank, 0)).backward()
@@ -223,7 +223,7 @@ def test_synchronize_before_step(rank: int, size: int) -> None:
         warnings.simplefilter("error")
         with optimizer.skip_synchronize():
             optimizer.step()
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
     optimizer.zero_grad()
     loss_of(model, batch(rank, 1)).backward()
     optimizer.synchronize()
@@ -231,7 +231,7 @@ def test_synchronize_before_step(rank: int, size: int) -> None:
         optimizer.step()
 
 
-def test_a_closure_computes_the_gradients(rank: int, size: int) -> None:
+def test_step_accepts_a_closure_that_computes_the_gradients(rank: int, size: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     for step in range(3):
@@ -243,7 +243,7 @@ def test_a_closure_computes_the_gradients(rank: int, size: int) -> None:
             return loss
 
         assert isinstance(optimizer.step(closure), torch.Tensor)
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=3), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=3), rtol=1e-4, atol=1e-5)
 
 
 def test_the_number_of_passes_may_change(rank: int, size: int) -> None:
@@ -253,13 +253,15 @@ def test_the_number_of_passes_may_change(rank: int, size: int) -> None:
     for number in range(2):
         loss_of(model, batch(rank, number)).backward()
     optimizer.step()
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1, passes=2), rtol=1e-4, atol=1e-5)
+    assert_close(
+        model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1, passes=2), rtol=1e-4, atol=1e-5
+    )
     with pytest.raises(ValueError):
         optimizer.set_backward_passes_per_step(0)
 
 
-def test_a_loaded_state_starts_anew(rank: int) -> None:
-    model, optimizer = together(KINDS["Adam"], rank, steps=2)
+def test_training_goes_on_after_load_state_dict(rank: int) -> None:
+    model, optimizer = train_distributed(KINDS["Adam"], rank, steps=2)
     saved = optimizer.state_dict()
     optimizer.zero_grad()
     loss_of(model, batch(rank, 0)).backward()
@@ -276,27 +278,27 @@ def test_gradient_clipping_sees_reduced_gradients(rank: int, size: int) -> None:
     loss_of(model, batch(rank, 0)).backward()
     optimizer.synchronize()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
-    everywhere = hvd.allgather(norm.detach().reshape(1), name="norm")
-    assert all(each == everywhere[0] for each in everywhere)
+    norms = hvd.allgather(norm.detach().reshape(1), name="norm")
+    assert all(other == norms[0] for other in norms)
     with optimizer.skip_synchronize():
         optimizer.step()
 
 
-def test_a_dropped_optimizer_leaves_its_parameters_alone(rank: int, size: int) -> None:
+def test_a_deleted_optimizer_lets_another_one_wrap_its_parameters(rank: int, size: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(KINDS["SGD"](model.parameters()), model.named_parameters())
-    gone = weakref.ref(optimizer)
+    weak_reference = weakref.ref(optimizer)
     del optimizer
     gc.collect()
-    assert gone() is None
+    assert weak_reference() is None
     second = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     loss_of(model, batch(rank, 0)).backward()
     second.step()
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
 
 
 @several_ranks
-def test_ranks_that_disagree_fail_and_go_on(rank: int, size: int) -> None:
+def test_a_gradient_shape_mismatch_fails_and_later_operations_work(rank: int, size: int) -> None:
     layer = torch.nn.Linear(3 if rank else 4, 2, bias=False)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.1), layer.named_parameters())
     layer(torch.ones(1, layer.in_features)).sum().backward()
@@ -306,35 +308,35 @@ def test_ranks_that_disagree_fail_and_go_on(rank: int, size: int) -> None:
 
 
 BAD_ARGUMENTS: List[Tuple[str, Callable[[Network], Dict[str, Any]]]] = [
-    ("no tuples", lambda model: {"named_parameters": list(model.parameters())}),
-    ("missing", lambda model: {"named_parameters": [("a", model.first.weight)]}),
-    ("repeated", lambda model: {"named_parameters": [("a", each) for each in model.parameters()]}),
-    ("passes", lambda model: {"backward_passes_per_step": 0}),
-    ("predivide", lambda model: {"gradient_predivide_factor": 2.0, "op": hvd.Sum}),
-    ("groups zero", lambda model: {"groups": 0}),
-    ("groups text", lambda model: {"groups": "two"}),
+    ("parameters without names", lambda model: {"named_parameters": list(model.parameters())}),
+    ("missing parameters", lambda model: {"named_parameters": [("a", model.first.weight)]}),
+    ("repeated names", lambda model: {"named_parameters": [("a", parameter) for parameter in model.parameters()]}),
+    ("zero passes", lambda model: {"backward_passes_per_step": 0}),
+    ("predivide with Sum", lambda model: {"gradient_predivide_factor": 2.0, "op": hvd.Sum}),
+    ("zero groups", lambda model: {"groups": 0}),
+    ("text as groups", lambda model: {"groups": "two"}),
     ("groups of names", lambda model: {"groups": [["first.weight"]]}),
-    ("groups overlap", lambda model: {"groups": [[model.first.weight], [model.first.weight]]}),
+    ("overlapping groups", lambda model: {"groups": [[model.first.weight], [model.first.weight]]}),
 ]
 
 
-@pytest.mark.parametrize("what, make", BAD_ARGUMENTS, ids=[each[0] for each in BAD_ARGUMENTS])
-def test_bad_arguments(what: str, make: Callable[[Network], Dict[str, Any]]) -> None:
+@pytest.mark.parametrize("title, make", BAD_ARGUMENTS, ids=[title for title, _ in BAD_ARGUMENTS])
+def test_bad_arguments_are_refused(title: str, make: Callable[[Network], Dict[str, Any]]) -> None:
     model = Network()
     with pytest.raises(ValueError):
         hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **make(model))
 
 
-def test_the_old_name_of_groups(rank: int, size: int) -> None:
+def test_num_groups_is_accepted_with_a_deprecation_warning(rank: int, size: int) -> None:
     model = Network()
     with pytest.warns(DeprecationWarning):
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), num_groups=2)
     loss_of(model, batch(rank, 0)).backward()
     optimizer.step()
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
 
 
-def test_third_parties_may_derive_from_the_base_class(rank: int, size: int) -> None:
+def test_a_class_derived_from_the_base_class_trains_like_one_process(rank: int, size: int) -> None:
     class Derived(_DistributedOptimizer, torch.optim.SGD):
         pass
 
@@ -344,4 +346,4 @@ def test_third_parties_may_derive_from_the_base_class(rank: int, size: int) -> N
         group["lr"] = 0.1
     loss_of(model, batch(rank, 0)).backward()
     optimizer.step()
-    assert_close(model, alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)
+    assert_close(model, train_alone(lambda p: torch.optim.SGD(p, lr=0.1), size, steps=1), rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Large tensors that travel as halves go in pieces, and nobody can tell by what comes out."""
+"""Large tensors compressed to half precision are sent in pieces, with the results of one piece."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 import torch
 from farandole.torch.ops import piecewise
 
-ROWS, COLUMNS = 1027, 4096  # a little above the bound, and no multiple of the number of pieces
+ROWS, COLUMNS = 1027, 4096  # a little above the bound, and not a multiple of the number of pieces
 
 
 def large(rank: int, rows: int = ROWS, columns: int = COLUMNS, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Numbers that halves hold exactly, and that tell ranks and places apart."""
+    """Numbers that half precision holds exactly and that differ between ranks and positions."""
     return (torch.arange(rows * columns) % 61 + rank).to(dtype).view(rows, columns)
 
 
-def fine(size: int, name: str) -> None:
+def check_later_operations_work(size: int, name: str) -> None:
     assert hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum).tolist() == [size] * 4
     summed = hvd.allreduce(large(0), name=name, op=hvd.Sum, compression=hvd.Compression.fp16)
     assert torch.equal(summed, large(0) * size)
@@ -31,28 +31,30 @@ def fine(size: int, name: str) -> None:
         (False, hvd.Compression.bf16, torch.float32),
     ],
 )
-def test_sums(named: bool, compression: Any, dtype: torch.dtype, rank: int, size: int, name: str) -> None:
+def test_a_piecewise_allreduce_has_the_right_sum(
+    named: bool, compression: Any, dtype: torch.dtype, rank: int, size: int, name: str
+) -> None:
     tensor = large(rank, dtype=dtype)
     assert piecewise.pays(tensor, compression, hvd.Sum)
-    called: Optional[str] = name if named else None
-    summed = hvd.allreduce(tensor, name=called, op=hvd.Sum, compression=compression)
+    operation_name: Optional[str] = name if named else None
+    summed = hvd.allreduce(tensor, name=operation_name, op=hvd.Sum, compression=compression)
     assert summed.dtype == dtype and summed.shape == tensor.shape
     # bfloat16 holds integers up to 256.
     exact = size <= 3
-    wanted = sum(large(each, dtype=dtype) for each in range(size))
-    assert torch.equal(summed, wanted) if exact else torch.allclose(summed, wanted, rtol=0.02)
+    expected = sum(large(source, dtype=dtype) for source in range(size))
+    assert torch.equal(summed, expected) if exact else torch.allclose(summed, expected, rtol=0.02)
     assert torch.equal(tensor, large(rank, dtype=dtype)), "the input was changed"
 
 
-def test_the_same_as_in_one(rank: int, size: int, name: str) -> None:
+def test_a_piecewise_allreduce_is_close_to_an_allreduce_in_one_piece(rank: int, size: int, name: str) -> None:
     generator = torch.Generator().manual_seed(rank)
     tensor = torch.randn(ROWS, COLUMNS, generator=generator)
     scales = {"prescale_factor": 0.5, "postscale_factor": 3.0}
     pieces = hvd.allreduce(tensor, name=name, compression=hvd.Compression.fp16, **scales)
     whole = hvd.allreduce(tensor.to(torch.float16), name=name + ".whole", **scales).to(torch.float32)
     assert torch.allclose(pieces, whole, rtol=2e-3, atol=2e-3)
-    everybody = hvd.allgather(pieces[:1], name=name + ".all")
-    assert all(torch.equal(everybody[0], each) for each in everybody)
+    gathered = hvd.allgather(pieces[:1], name=name + ".all")
+    assert all(torch.equal(gathered[0], row) for row in gathered)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,12 @@ def test_the_same_as_in_one(rank: int, size: int, name: str) -> None:
         (torch.ones(1 << 20, 8).t(), hvd.Sum),
     ],
 )
-def test_what_goes_in_one(tensor: torch.Tensor, op: int) -> None:
+def test_small_unsupported_and_uncompressed_tensors_go_in_one_piece(tensor: torch.Tensor, op: int) -> None:
     assert not piecewise.pays(tensor, hvd.Compression.fp16, op)
     assert not piecewise.pays(torch.ones(8, 1 << 20), hvd.Compression.none, hvd.Sum)
 
 
-def test_gradients_flow(size: int, name: str) -> None:
+def test_a_piecewise_allreduce_has_gradients(size: int, name: str) -> None:
     tensor = torch.ones(8, 1 << 19, requires_grad=True)
     hvd.allreduce(tensor, name=name, op=hvd.Sum, compression=hvd.Compression.fp16).sum().backward()
     assert tensor.grad is not None and tensor.grad[0, 0] == size
@@ -78,15 +80,15 @@ def test_gradients_flow(size: int, name: str) -> None:
 
 @pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 @pytest.mark.parametrize(
-    "other",
+    "mismatched",
     [
         pytest.param(lambda: large(0, rows=ROWS + 1), id="one row more"),
         pytest.param(lambda: large(0, columns=COLUMNS + 1), id="longer rows"),
         pytest.param(lambda: large(0, rows=100), id="small enough to go in one"),
     ],
 )
-def test_ranks_that_differ_are_told(other: Any, rank: int, size: int, name: str) -> None:
-    tensor = other() if rank == size - 1 else large(rank)
+def test_a_shape_mismatch_of_large_tensors_fails_on_all_ranks(mismatched: Any, rank: int, size: int, name: str) -> None:
+    tensor = mismatched() if rank == size - 1 else large(rank)
     with pytest.raises(hvd.HorovodInternalError, match="shape"):
         hvd.allreduce(tensor, name=name, op=hvd.Sum, compression=hvd.Compression.fp16)
-    fine(size, name)
+    check_later_operations_work(size, name)

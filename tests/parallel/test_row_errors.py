@@ -1,4 +1,7 @@
-"""What goes wrong in alltoall and reducescatter fails alone, with words that help; the job and the name go on."""
+"""Errors of alltoall and reducescatter: each fails alone with a helpful message.
+
+Later operations work, also under the same name.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ import torch
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def fine(name: str, rank: int, size: int) -> None:
-    """The job goes on, under the same name too."""
+def check_later_operations_work(name: str, rank: int, size: int) -> None:
+    """Later operations work, also under the same name."""
     assert hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum).tolist() == [size] * 4
     assert hvd.alltoall(torch.full((size,), rank), name=name).tolist() == list(range(size))
     received, counts = hvd.alltoall(torch.full((2 * size,), rank), [2] * size, name=name)
-    assert counts.tolist() == [2] * size and received.tolist() == [each // 2 for each in range(2 * size)]
+    assert counts.tolist() == [2] * size and received.tolist() == [row // 2 for row in range(2 * size)]
     assert hvd.reducescatter(torch.ones(size), name=name, op=hvd.Sum).tolist() == [size]
-    assert [each.tolist() for each in hvd.grouped_reducescatter([torch.ones(size)], name=name)] == [[1]]
+    assert [share.tolist() for share in hvd.grouped_reducescatter([torch.ones(size)], name=name)] == [[1]]
 
 
 def rows(*row: int, **options: Any) -> torch.Tensor:
     return torch.ones(hvd.size(), *row, **options)
 
 
-# What the last rank does otherwise than all others, and the words that tell it apart.
+# The call of all ranks but the last, the call of the last rank, and the words of the error that distinguish them.
 MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
     "alltoall dtype": (
         lambda name: hvd.alltoall(rows(), name=name),
@@ -102,13 +105,13 @@ def test_a_mismatch_fails_on_every_rank_and_names_both_values(
     for word in words:
         assert word in text, text
     assert re.search(r"\b0\b", text) and re.search(rf"\b{size - 1}\b", text), text
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @several_ranks
 @pytest.mark.parametrize("first, second", [("allgather", "alltoall"), ("allreduce", "reducescatter")])
 def test_different_operations_under_one_name_fail(first: str, second: str, name: str, rank: int, size: int) -> None:
-    # The full names differ by their prefixes, so this needs the names that the prefixes make.
+    # The public functions add a prefix for each operation, so the test submits requests with equal full names.
     from farandole import _native
     from farandole.common import job, operations
 
@@ -119,11 +122,11 @@ def test_different_operations_under_one_name_fail(first: str, second: str, name:
     with pytest.raises(hvd.HorovodInternalError) as failed:
         handle.wait()
     assert first in str(failed.value) and second in str(failed.value)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @several_ranks
-def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, size: int) -> None:
+def test_a_failed_operation_does_not_fail_others_in_flight(name: str, rank: int, size: int) -> None:
     good = [hvd.alltoall_async(torch.full((size,), i), name=f"{name}.{i}") for i in range(10)]
     shares = [hvd.reducescatter_async(torch.full((size,), i), name=f"{name}.{i}", op=hvd.Sum) for i in range(10)]
     bad = hvd.alltoall_async(torch.ones(size, rank + 1), name=f"{name}.bad")
@@ -137,7 +140,7 @@ def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, 
     assert torch.equal(hvd.synchronize(more)[0], torch.ones(size, 50_000))
 
 
-# ---- refused at once ----
+# ---- calls that are refused at once ----
 
 BAD_SPLITS: Dict[str, Tuple[Callable[[int], Any], str]] = {
     "float": (torch.ones, "int32"),
@@ -158,36 +161,36 @@ def test_bad_splits_are_refused(kind: str, name: str, rank: int, size: int) -> N
     for call in (hvd.alltoall, hvd.alltoall_async):
         with pytest.raises(ValueError, match=words):
             call(torch.ones(size), make(size), name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_bad_splits_name_both_numbers(name: str, rank: int, size: int) -> None:
+def test_the_error_of_a_wrong_sum_of_splits_names_both_numbers(name: str, rank: int, size: int) -> None:
     with pytest.raises(ValueError, match=rf"\b{7 * size}\b.*\b{9 * size}\b"):
         hvd.alltoall(torch.ones(9 * size), [7] * size, name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @several_ranks
-def test_rows_that_do_not_divide_need_splits(name: str, rank: int, size: int) -> None:
+def test_rows_that_do_not_divide_evenly_are_refused_without_splits(name: str, rank: int, size: int) -> None:
     for call in (hvd.alltoall, hvd.alltoall_async):
         with pytest.raises(ValueError, match=rf"\b{size + 1}\b.*\b{size}\b"):
             call(torch.ones(size + 1), name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @several_ranks
-def test_a_rank_that_was_refused_may_still_take_part(name: str, rank: int, size: int) -> None:
+def test_a_rank_whose_call_was_refused_can_call_again(name: str, rank: int, size: int) -> None:
     if rank == 0:
         with pytest.raises(ValueError):
             hvd.alltoall(torch.ones(size), [size + 1] + [0] * (size - 1), name=name)
         with pytest.raises(ValueError):
             hvd.alltoall(torch.ones(size), [size + 1] + [0] * (size - 1))
     assert hvd.alltoall(torch.full((size,), rank)).tolist() == list(range(size))
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.uint32, torch.uint64], ids=str)
-def test_types_that_cannot_travel_are_refused(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+def test_unsupported_types_are_refused(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
     tensor = torch.zeros(size, dtype=dtype)
     for call in (hvd.alltoall, hvd.alltoall_async, hvd.reducescatter, hvd.reducescatter_async):
         with pytest.raises(ValueError):
@@ -195,37 +198,37 @@ def test_types_that_cannot_travel_are_refused(dtype: torch.dtype, name: str, ran
     for grouped in (hvd.grouped_reducescatter, hvd.grouped_reducescatter_async):
         with pytest.raises(ValueError):
             grouped([torch.ones(size), tensor], name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_truth_values_are_not_reduced(name: str, rank: int, size: int) -> None:
+def test_reducescatter_of_bool_is_refused(name: str, rank: int, size: int) -> None:
     for call in (hvd.reducescatter, hvd.reducescatter_async):
         with pytest.raises(ValueError, match="bool"):
             call(torch.tensor([True]), name=name)
     with pytest.raises(ValueError, match="bool"):
         hvd.grouped_reducescatter([torch.ones(3), torch.tensor([True])], name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_what_is_not_contiguous_is_refused(name: str, rank: int, size: int) -> None:
+def test_tensors_that_are_not_contiguous_are_refused(name: str, rank: int, size: int) -> None:
     transposed = torch.ones(3, 2 * size).t()
     for call in (hvd.alltoall, hvd.alltoall_async, hvd.reducescatter, hvd.reducescatter_async):
         with pytest.raises(ValueError, match="contiguous"):
             call(transposed, name=name)
     with pytest.raises(ValueError, match="contiguous"):
         hvd.grouped_reducescatter([torch.ones(3), transposed], name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_tensors_without_plain_memory_are_refused(name: str, rank: int, size: int) -> None:
+def test_sparse_and_meta_tensors_are_refused(name: str, rank: int, size: int) -> None:
     for tensor in (torch.eye(size).to_sparse(), torch.ones(size, device="meta")):
         for call in (hvd.alltoall, hvd.reducescatter):
             with pytest.raises(ValueError):
                 call(tensor, name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_a_scalar_has_no_rows(name: str, rank: int, size: int) -> None:
+def test_scalars_are_refused(name: str, rank: int, size: int) -> None:
     with pytest.raises(hvd.HorovodInternalError, match="alltoall"):
         hvd.alltoall(torch.tensor(1.0), name=name)
     for call in (hvd.reducescatter, hvd.reducescatter_async):
@@ -233,11 +236,13 @@ def test_a_scalar_has_no_rows(name: str, rank: int, size: int) -> None:
             call(torch.tensor(1.0), name=name)
     with pytest.raises(ValueError, match="scalar"):
         hvd.grouped_reducescatter([torch.ones(2), torch.tensor(1.0)], name=name)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @pytest.mark.parametrize("op, word", [(hvd.Adasum, "Adasum"), (6, "6"), (-1, "-1")])
-def test_what_reducescatter_cannot_reduce_with(op: int, word: str, name: str, rank: int, size: int) -> None:
+def test_reducescatter_with_an_unsupported_reduction_is_refused(
+    op: int, word: str, name: str, rank: int, size: int
+) -> None:
     error: Type[Exception] = hvd.HorovodInternalError
     for call in (hvd.reducescatter, hvd.reducescatter_async):
         with pytest.raises(error, match=word) as failed:
@@ -246,7 +251,7 @@ def test_what_reducescatter_cannot_reduce_with(op: int, word: str, name: str, ra
     for grouped in (hvd.grouped_reducescatter, hvd.grouped_reducescatter_async):
         with pytest.raises(error, match=word):
             grouped([torch.ones(2)], name=name, op=op)
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
 @several_ranks
@@ -261,20 +266,20 @@ def test_a_name_in_flight_is_refused_at_once(operation: str, name: str, rank: in
 
     pending = begin() if rank == 0 else None
     if rank == 0:
-        # The others have not called yet, so the first one cannot have ended.
+        # The other ranks have not called yet, so the first operation is still in flight.
         with pytest.raises(ValueError, match=re.escape(name)):
             begin()
     hvd.barrier()
     result = hvd.synchronize(begin() if pending is None else pending)
     assert result[0].tolist() == {"alltoall": [1] * size, "reducescatter": 1}.get(operation, [1])
-    fine(name, rank, size)
+    check_later_operations_work(name, rank, size)
 
 
-def test_sets_that_are_not_registered_are_refused(name: str, rank: int, size: int) -> None:
-    stranger = hvd.ProcessSet([0])
+def test_unregistered_process_sets_are_refused(name: str, rank: int, size: int) -> None:
+    unregistered = hvd.ProcessSet([0])
     for call in (hvd.alltoall, hvd.reducescatter):
         with pytest.raises(ValueError, match="not registered"):
-            call(torch.ones(size), name=name, process_set=stranger)
+            call(torch.ones(size), name=name, process_set=unregistered)
     with pytest.raises(ValueError, match="not registered"):
-        hvd.grouped_reducescatter([torch.ones(size)], name=name, process_set=stranger)
-    fine(name, rank, size)
+        hvd.grouped_reducescatter([torch.ones(size)], name=name, process_set=unregistered)
+    check_later_operations_work(name, rank, size)

@@ -1,4 +1,4 @@
-"""Sparse tensors travel as their entries; those of one place add up."""
+"""Sparse tensors are sent as their entries; entries with the same index add up."""
 
 from __future__ import annotations
 
@@ -13,75 +13,75 @@ several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'",
 
 
 def entries_of(rank: int, size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """An entry of its own, one that all share, and one that is written in two parts."""
+    """An entry at the index of the rank, and two at indices that all ranks share, the first one in two parts."""
     places = [[rank, size, size, size + 1]]
     values = torch.tensor([rank + 1, 1, 2, 6], dtype=dtype)
     return torch.sparse_coo_tensor(places, values, (size + 3,), check_invariants=True)
 
 
-def in_full(size: int) -> torch.Tensor:
+def dense_sum(size: int) -> torch.Tensor:
     return torch.tensor([*range(1, size + 1), 3 * size, 6 * size, 0], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64], ids=str)
-def test_entries_add_up(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+def test_a_sparse_sum_adds_entries_of_the_same_index(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
     for _ in range(3):
         reduced = hvd.sparse_allreduce_async(entries_of(rank, size, dtype), name, hvd.Sum)()
         assert reduced.is_sparse and reduced.dtype == dtype
-        assert torch.equal(reduced.to_dense().to(torch.float64), in_full(size))
+        assert torch.equal(reduced.to_dense().to(torch.float64), dense_sum(size))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_entries_are_averaged(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+def test_a_sparse_average_divides_by_the_number_of_ranks(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
     reduced = hvd.sparse_allreduce_async(entries_of(rank, size, dtype), name, hvd.Average)()
-    torch.testing.assert_close(reduced.to_dense(), (in_full(size) / size).to(dtype), rtol=0.02, atol=0.02)
+    torch.testing.assert_close(reduced.to_dense(), (dense_sum(size) / size).to(dtype), rtol=0.02, atol=0.02)
 
 
-def test_entries_of_integers_are_averaged_toward_zero(name: str, rank: int, size: int) -> None:
-    mine = torch.sparse_coo_tensor([[0, 1]], torch.tensor([-7, 2**53 + 2 * size]), (2,), check_invariants=True)
-    reduced = hvd.sparse_allreduce_async(mine, name, hvd.Average)().to_dense()
+def test_a_sparse_average_of_integers_truncates_toward_zero(name: str, rank: int, size: int) -> None:
+    tensor = torch.sparse_coo_tensor([[0, 1]], torch.tensor([-7, 2**53 + 2 * size]), (2,), check_invariants=True)
+    reduced = hvd.sparse_allreduce_async(tensor, name, hvd.Average)().to_dense()
     assert reduced[0].item() == int(-7 * (1.0 / size)) * size
     assert reduced[1].item() == int((2**53 + 2 * size) * (1.0 / size)) * size
 
 
-def test_rows_of_a_table(name: str, rank: int, size: int) -> None:
-    mine = torch.sparse_coo_tensor([[rank, size]], torch.ones(2, 3), (size + 1, 3), check_invariants=True)
-    reduced = hvd.sparse_allreduce_async(mine, name, hvd.Sum)()
+def test_sparse_rows_of_the_same_index_add_up(name: str, rank: int, size: int) -> None:
+    tensor = torch.sparse_coo_tensor([[rank, size]], torch.ones(2, 3), (size + 1, 3), check_invariants=True)
+    reduced = hvd.sparse_allreduce_async(tensor, name, hvd.Sum)()
     assert reduced.sparse_dim() == 1 and reduced.dense_dim() == 1
     expected = torch.ones(size + 1, 3)
     expected[size] = size
     assert torch.equal(reduced.to_dense(), expected)
 
 
-def test_a_rank_may_bring_nothing(name: str, rank: int, size: int) -> None:
+def test_a_rank_without_entries_takes_part(name: str, rank: int, size: int) -> None:
     count = 1 if rank == 0 else 0
-    mine = torch.sparse_coo_tensor(torch.full((1, count), 2), torch.full((count,), 5.0), (4,), check_invariants=True)
-    reduced = hvd.sparse_allreduce_async(mine, name, hvd.Sum)()
+    tensor = torch.sparse_coo_tensor(torch.full((1, count), 2), torch.full((count,), 5.0), (4,), check_invariants=True)
+    reduced = hvd.sparse_allreduce_async(tensor, name, hvd.Sum)()
     assert reduced.to_dense().tolist() == [0, 0, 5, 0]
 
 
-def test_several_are_in_flight(name: str, rank: int, size: int) -> None:
+def test_several_sparse_operations_may_be_in_flight(name: str, rank: int, size: int) -> None:
     waiting = [hvd.sparse_allreduce_async(entries_of(rank, size), f"{name}.{i}", hvd.Sum) for i in range(10)]
     assert hvd.allreduce(torch.ones(1), name=name, op=hvd.Sum).item() == size
     for finish in reversed(waiting):
-        assert torch.equal(finish().to_dense().to(torch.float64), in_full(size))
+        assert torch.equal(finish().to_dense().to(torch.float64), dense_sum(size))
 
 
-def test_other_reductions_are_refused(name: str, rank: int, size: int) -> None:
+def test_sparse_reductions_other_than_sum_and_average_are_refused(name: str, rank: int, size: int) -> None:
     for op in (hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
         with pytest.raises(NotImplementedError):
             hvd.sparse_allreduce_async(entries_of(rank, size), name, op)
 
 
 @several_ranks
-def test_a_mismatch_fails_and_heals(name: str, rank: int, size: int) -> None:
+def test_a_shape_mismatch_fails_and_the_name_works_again(name: str, rank: int, size: int) -> None:
     width = 3 if rank else 4
-    mine = torch.sparse_coo_tensor([[0]], torch.ones(1, width), (1, width), check_invariants=True)
-    finish = hvd.sparse_allreduce_async(mine, name, hvd.Sum)
+    tensor = torch.sparse_coo_tensor([[0]], torch.ones(1, width), (1, width), check_invariants=True)
+    finish = hvd.sparse_allreduce_async(tensor, name, hvd.Sum)
     with pytest.raises(HorovodInternalError, match=f"{name}.values"):
         finish()
     reduced = hvd.sparse_allreduce_async(entries_of(rank, size), name, hvd.Sum)()
-    assert torch.equal(reduced.to_dense().to(torch.float64), in_full(size))
+    assert torch.equal(reduced.to_dense().to(torch.float64), dense_sum(size))
 
 
 # ---- in the optimizer ----
@@ -107,7 +107,9 @@ def text_of(rank: int, step: int, words: int) -> torch.Tensor:
 @pytest.mark.parametrize("as_dense", [False, True])
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"op": hvd.Sum}, {"groups": 2}, {"gradient_predivide_factor": 2.0}], ids=str)
-def test_it_trains_like_one_process(as_dense: bool, passes: int, options: Any, rank: int, size: int) -> None:
+def test_an_optimizer_with_sparse_gradients_trains_like_one_process(
+    as_dense: bool, passes: int, options: Any, rank: int, size: int
+) -> None:
     words, steps = 11, 3
     rate = 0.1 / size if options.get("op") == hvd.Sum else 0.1
     model = Words(words, sparse=True)
@@ -118,24 +120,24 @@ def test_it_trains_like_one_process(as_dense: bool, passes: int, options: Any, r
         sparse_as_dense=as_dense,
         **options,
     )
-    alone = Words(words, sparse=False)
-    expected = torch.optim.SGD(alone.parameters(), lr=0.1)
+    one_process = Words(words, sparse=False)
+    expected = torch.optim.SGD(one_process.parameters(), lr=0.1)
     for step in range(steps):
         optimizer.zero_grad()
         expected.zero_grad()
         for number in range(passes):
             model(text_of(rank, step * passes + number, words)).backward()
-            losses = [alone(text_of(other, step * passes + number, words)) for other in range(size)]
+            losses = [one_process(text_of(other, step * passes + number, words)) for other in range(size)]
             (sum(losses) / size).backward()
         optimizer.step()
         assert model.table.weight.grad is not None and model.table.weight.grad.is_sparse
         expected.step()
-    for (key, value), other in zip(model.named_parameters(), alone.parameters()):
+    for (key, value), other in zip(model.named_parameters(), one_process.parameters()):
         torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}")
 
 
 @several_ranks
-def test_ranks_that_disagree_fail_and_go_on(rank: int, size: int) -> None:
+def test_a_sparse_gradient_mismatch_fails_and_later_operations_work(rank: int, size: int) -> None:
     table = torch.nn.Embedding(5, 3 if rank else 4, sparse=True)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters())
     for _ in range(2):

@@ -1,5 +1,6 @@
-"""Order freedom: thousands of operations of every kind and type in flight at once, submitted by each rank in an order
-of its own, some twice and some late; every result is compared with NumPy's.
+"""Thousands of operations of every kind and type in flight at once.
+
+Each rank submits them in its own order, some twice and some late; every result is compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ Splits = List[List[int]]  # rows from a rank to a rank
 
 @dataclass(frozen=True)
 class Task:
-    """One operation as all ranks know it; what a rank brings is made from it and the rank."""
+    """One operation as all ranks know it; the input of a rank is made from the task and the rank."""
 
     number: int
     name: str
     kind: str
     dtype: str
-    shape: Tuple[int, ...]  # of what a rank brings; of allgather and alltoall, the first dimension is each rank's own
+    shape: Tuple[int, ...]  # of a rank's input; allgather and alltoall replace the first dimension by one of the rank
     op: str
     root: int
 
@@ -34,7 +35,7 @@ class Task:
         generator = numpy.random.default_rng([self.number, 7])
         return generator.integers(0, 4, (size, size)).tolist()  # type: ignore[no-any-return]
 
-    def brought(self, rank: int, size: int) -> Any:
+    def input_of(self, rank: int, size: int) -> Any:
         """Small numbers, so that every reduction is exact."""
         first = self.shape[0]
         if self.kind == "allgather":
@@ -45,47 +46,47 @@ class Task:
         generator = numpy.random.default_rng([self.number, 11, rank])
         return generator.integers(low, 3, (first, *self.shape[1:])).astype(self.dtype)
 
-    def submit(self, rank: int, size: int, ranks: Optional[Sequence[int]] = None, **where: Any) -> int:
-        """In a process set, with ``ranks`` its members, ``rank`` and ``size`` count within it."""
-        array, op = self.brought(rank, size), getattr(hvd, self.op)
+    def submit(self, rank: int, size: int, ranks: Optional[Sequence[int]] = None, **options: Any) -> int:
+        """In a process set, ``ranks`` are its members, and ``rank`` and ``size`` are those within the set."""
+        array, op = self.input_of(rank, size), getattr(hvd, self.op)
         if self.kind == "allreduce":
-            return hvd.allreduce_async(array, name=self.name, op=op, **where)
+            return hvd.allreduce_async(array, name=self.name, op=op, **options)
         if self.kind == "allreduce_":
-            return hvd.allreduce_async_(array, name=self.name, op=op, **where)
+            return hvd.allreduce_async_(array, name=self.name, op=op, **options)
         if self.kind == "grouped_allreduce":
-            return hvd.grouped_allreduce_async([array, array[:1]], name=self.name, op=op, **where)
+            return hvd.grouped_allreduce_async([array, array[:1]], name=self.name, op=op, **options)
         if self.kind == "allgather":
-            return hvd.allgather_async(array, name=self.name, **where)
+            return hvd.allgather_async(array, name=self.name, **options)
         if self.kind == "broadcast":
-            return hvd.broadcast_async(array, ranks[self.root] if ranks else self.root, name=self.name, **where)
+            return hvd.broadcast_async(array, ranks[self.root] if ranks else self.root, name=self.name, **options)
         if self.kind == "alltoall":
-            return hvd.alltoall_async(array, self.rows(size)[rank], name=self.name, **where)
-        return hvd.reducescatter_async(array, name=self.name, op=op, **where)
+            return hvd.alltoall_async(array, self.rows(size)[rank], name=self.name, **options)
+        return hvd.reducescatter_async(array, name=self.name, op=op, **options)
 
     def check(self, result: Any, rank: int, size: int) -> None:
-        everybody = [self.brought(each, size) for each in range(size)]
+        inputs = [self.input_of(source, size) for source in range(size)]
         if self.kind == "allgather":
-            wanted = numpy.concatenate(everybody)
+            expected = numpy.concatenate(inputs)
         elif self.kind == "broadcast":
-            wanted = everybody[self.root]
+            expected = inputs[self.root]
         elif self.kind == "alltoall":
             rows = self.rows(size)
             result, counts = result
             assert counts.tolist() == [rows[source][rank] for source in range(size)], self
-            dealt = [numpy.split(each, numpy.cumsum(rows[source])[:-1]) for source, each in enumerate(everybody)]
-            wanted = numpy.concatenate([pieces[rank] for pieces in dealt])
+            split_inputs = [numpy.split(array, numpy.cumsum(rows[source])[:-1]) for source, array in enumerate(inputs)]
+            expected = numpy.concatenate([pieces[rank] for pieces in split_inputs])
         else:
-            wanted = functools.reduce(REDUCTIONS[self.op], everybody).astype(self.dtype)
+            expected = functools.reduce(REDUCTIONS[self.op], inputs).astype(self.dtype)
             if self.kind == "reducescatter":
-                wanted = numpy.array_split(wanted, size)[rank]
+                expected = numpy.array_split(expected, size)[rank]
             elif self.kind == "grouped_allreduce":
-                numpy.testing.assert_array_equal(result[1], wanted[:1], err_msg=str(self))
+                numpy.testing.assert_array_equal(result[1], expected[:1], err_msg=str(self))
                 result = result[0]
-        numpy.testing.assert_array_equal(result, wanted, err_msg=str(self))
+        numpy.testing.assert_array_equal(result, expected, err_msg=str(self))
 
 
 def tasks(seed: int, count: int, size: int) -> List[Task]:
-    """The same on every rank."""
+    """The same tasks on every rank."""
     generator = numpy.random.default_rng(seed)
     made = []
     for number in range(count):
@@ -100,7 +101,8 @@ def tasks(seed: int, count: int, size: int) -> List[Task]:
 
 
 def submit_in_own_order(all_tasks: List[Task], own: Any, rank: int, size: int) -> Dict[int, int]:
-    """Handles by the tasks' places. Some tasks come late, and one that rank 0 holds back is tried again and again."""
+    """The handles by the index of the task. Some tasks are submitted late; while rank 0 holds one name back, the
+    other ranks submit it repeatedly."""
     late = set(own.choice(len(all_tasks), len(all_tasks) // 20, replace=False).tolist())
     order = [int(place) for place in own.permutation(len(all_tasks)) if place not in late] + sorted(late)
     held = {} if rank == 0 else {"held": hvd.allreduce_async(numpy.ones(2), name="stress.held", op=hvd.Sum)}
@@ -111,7 +113,7 @@ def submit_in_own_order(all_tasks: List[Task], own: Any, rank: int, size: int) -
             with pytest.raises(ValueError, match="stress.held: an operation of this name is already in flight"):
                 hvd.allreduce_async(numpy.ones(2), name="stress.held", op=hvd.Sum)
     gate = hvd.allreduce_async(numpy.ones(1), name="stress.gate", op=hvd.Sum)
-    hvd.synchronize(gate)  # the others have tried often enough
+    hvd.synchronize(gate)  # the other ranks have made their attempts
     if rank == 0:
         held["held"] = hvd.allreduce_async(numpy.ones(2), name="stress.held", op=hvd.Sum)
     assert hvd.synchronize(held["held"]).tolist() == [size, size]
@@ -119,10 +121,10 @@ def submit_in_own_order(all_tasks: List[Task], own: Any, rank: int, size: int) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_thousands_in_flight_in_any_order(seed: int, rank: int, size: int) -> None:
+def test_thousands_of_operations_in_any_order_have_the_results_of_numpy(seed: int, rank: int, size: int) -> None:
     all_tasks = tasks(seed, 2000, size)
     own = numpy.random.default_rng([seed, rank, 13])
-    for _ in range(2):  # names are negotiated in the first round, and known in the second
+    for _ in range(2):  # names are negotiated in the first round and cached in the second
         handles = submit_in_own_order(all_tasks, own, rank, size)
         for place in own.permutation(len(all_tasks)):
             all_tasks[place].check(hvd.synchronize(handles[int(place)]), rank, size)
@@ -146,6 +148,6 @@ def test_unnamed_operations_match_by_the_order_of_calls(seed: int, rank: int, si
         if kind == "sum":
             assert result.tolist() == [size * (size - 1) // 2 * 1000 + size * number] * 3
         elif kind == "gather":
-            assert result.tolist() == [each * 1000 + number for each in range(size) for _ in range(3)]
+            assert result.tolist() == [source * 1000 + number for source in range(size) for _ in range(3)]
         else:
             assert result.tolist() == [number] * 3

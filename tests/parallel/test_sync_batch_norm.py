@@ -1,4 +1,4 @@
-"""Batch normalisation over all ranks is that of one process with the whole batch."""
+"""Batch normalisation over all ranks equals that of one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def fill(layer: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     [{}, {"affine": False}, {"momentum": None}, {"track_running_stats": False}, {"momentum": 0.3, "eps": 1e-3}],
     ids=str,
 )
-def test_it_equals_one_big_batch(shape: Tuple[int, ...], options: Any, rank: int, size: int) -> None:
+def test_sync_batch_norm_equals_one_big_batch(shape: Tuple[int, ...], options: Any, rank: int, size: int) -> None:
     dtype = torch.float64
     x, weights = whole(size, shape, dtype)
     expected = fill(reference(len(shape), **options), dtype)
     layer = fill(hvd.SyncBatchNorm(4, **options), dtype)
-    mine = slice(rank * shape[0], (rank + 1) * shape[0])
+    own_rows = slice(rank * shape[0], (rank + 1) * shape[0])
     for _ in range(2):
-        big = x.clone().requires_grad_()
-        (expected(big) * weights).sum().backward()
-        small = x[mine].clone().requires_grad_()
-        (layer(small) * weights[mine]).sum().backward()
-        torch.testing.assert_close(layer(x[mine]), expected(x)[mine])
-        torch.testing.assert_close(small.grad, big.grad[mine])  # type: ignore[index]
+        whole_batch = x.clone().requires_grad_()
+        (expected(whole_batch) * weights).sum().backward()
+        own_batch = x[own_rows].clone().requires_grad_()
+        (layer(own_batch) * weights[own_rows]).sum().backward()
+        torch.testing.assert_close(layer(x[own_rows]), expected(x)[own_rows])
+        torch.testing.assert_close(own_batch.grad, whole_batch.grad[own_rows])  # type: ignore[index]
     if layer.weight is not None:
         for own, other in ((layer.weight, expected.weight), (layer.bias, expected.bias)):
             summed = hvd.allreduce(own.grad, op=hvd.Sum)
@@ -58,27 +58,27 @@ def test_it_equals_one_big_batch(shape: Tuple[int, ...], options: Any, rank: int
         torch.testing.assert_close(layer.running_mean, expected.running_mean)
         torch.testing.assert_close(layer.running_var, expected.running_var)
         layer.eval(), expected.eval()
-        torch.testing.assert_close(layer(x[mine]), expected(x)[mine])
+        torch.testing.assert_close(layer(x[own_rows]), expected(x)[own_rows])
 
 
 @pytest.mark.parametrize("rows", [lambda rank: 3 * (rank + 1), lambda rank: 1 + 4 * (rank % 2), lambda rank: 5 - rank])
 @pytest.mark.parametrize("trailing", [(), (3, 2)], ids=str)
-def test_ranks_may_bring_batches_of_different_sizes(
+def test_batches_of_different_sizes_equal_one_big_batch(
     rows: Callable[[int], int], trailing: Tuple[int, ...], rank: int, size: int
 ) -> None:
-    """Outputs, running statistics and every gradient are those of one big batch on one process."""
+    """Outputs, running statistics and gradients equal those of one big batch on one process."""
     ends = [sum(rows(other) for other in range(last + 1)) for last in range(size)]
-    mine = slice(ends[rank] - rows(rank), ends[rank])
+    own_rows = slice(ends[rank] - rows(rank), ends[rank])
     x, weights = whole(1, (ends[-1], 4, *trailing), torch.float64)
     layer = fill(hvd.SyncBatchNorm(4), torch.float64)
     expected = fill(reference(2 + len(trailing)), torch.float64)
     for _ in range(3):
-        big, small = x.clone().requires_grad_(), x[mine].clone().requires_grad_()
-        wanted, output = expected(big), layer(small)
-        (wanted * weights).sum().backward()
-        (output * weights[mine]).sum().backward()
-        torch.testing.assert_close(output, wanted[mine])
-        torch.testing.assert_close(small.grad, big.grad[mine])  # type: ignore[index]
+        whole_batch, own_batch = x.clone().requires_grad_(), x[own_rows].clone().requires_grad_()
+        expected_output, output = expected(whole_batch), layer(own_batch)
+        (expected_output * weights).sum().backward()
+        (output * weights[own_rows]).sum().backward()
+        torch.testing.assert_close(output, expected_output[own_rows])
+        torch.testing.assert_close(own_batch.grad, whole_batch.grad[own_rows])  # type: ignore[index]
         for own, other in ((layer.weight, expected.weight), (layer.bias, expected.bias)):
             torch.testing.assert_close(hvd.allreduce(own.grad, op=hvd.Sum), other.grad)  # type: ignore[union-attr]
         torch.testing.assert_close(layer.running_mean, expected.running_mean)
@@ -87,22 +87,22 @@ def test_ranks_may_bring_batches_of_different_sizes(
 
 
 def test_a_rank_without_samples_takes_part(rank: int, size: int) -> None:
-    """The last rank of several has nothing; the others get what they would get without it."""
+    """The last of several ranks has no samples; the results of the others are those of a job without it."""
     full = max(size - 1, 1)
     x, weights = whole(full, (3, 4), torch.float64)
-    mine = slice(3 * rank, 3 * rank + 3)
+    own_rows = slice(3 * rank, 3 * rank + 3)
     layer, expected = fill(hvd.SyncBatchNorm(4), torch.float64), fill(reference(2), torch.float64)
-    big, small = x.clone().requires_grad_(), x[mine].clone().requires_grad_()
-    (expected(big) * weights).sum().backward()
-    (layer(small) * weights[mine]).sum().backward()
-    torch.testing.assert_close(small.grad, big.grad[mine])  # type: ignore[index]
+    whole_batch, own_batch = x.clone().requires_grad_(), x[own_rows].clone().requires_grad_()
+    (expected(whole_batch) * weights).sum().backward()
+    (layer(own_batch) * weights[own_rows]).sum().backward()
+    torch.testing.assert_close(own_batch.grad, whole_batch.grad[own_rows])  # type: ignore[index]
     torch.testing.assert_close(layer.running_var, expected.running_var)
     summed = hvd.allreduce(layer.weight.grad, op=hvd.Sum)  # type: ignore[arg-type]
     torch.testing.assert_close(summed, expected.weight.grad)
 
 
-def test_a_network_trains_as_on_one_process(rank: int, size: int) -> None:
-    """Two layers with normalisation between them, under the optimizer: the parameters end as with one big batch."""
+def test_a_network_trains_like_one_process(rank: int, size: int) -> None:
+    """The parameters of two layers with normalisation between them end as those of one process with one big batch."""
 
     def network(norm: Callable[[int], torch.nn.Module]) -> torch.nn.Sequential:
         torch.manual_seed(4)
@@ -114,28 +114,28 @@ def test_a_network_trains_as_on_one_process(rank: int, size: int) -> None:
         return torch.randn(4 * size, 2, 5, 5, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
 
     expected, model = network(torch.nn.BatchNorm2d), network(hvd.SyncBatchNorm)
-    alone = torch.optim.SGD(expected.parameters(), lr=0.1, momentum=0.9)
-    together = hvd.DistributedOptimizer(
+    one_process = torch.optim.SGD(expected.parameters(), lr=0.1, momentum=0.9)
+    distributed = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters()
     )
     for step in range(3):
         x = batch(step)
-        for which, optimizer, part in ((expected, alone, x), (model, together, x[4 * rank : 4 * rank + 4])):
+        for trained, optimizer, part in ((expected, one_process, x), (model, distributed, x[4 * rank : 4 * rank + 4])):
             optimizer.zero_grad()
-            which(part).square().mean().backward()
+            trained(part).square().mean().backward()
             optimizer.step()
     for (key, value), other in zip(model.state_dict().items(), expected.state_dict().values()):
         torch.testing.assert_close(value, other, msg=lambda text, key=key: f"{key}: {text}")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_types_are_kept(dtype: torch.dtype, rank: int, size: int) -> None:
+def test_outputs_and_gradients_keep_their_types(dtype: torch.dtype, rank: int, size: int) -> None:
     x, _ = whole(size, (5, 4, 3), dtype)
     layer = hvd.SyncBatchNorm(4)
-    small = x[rank * 5 : rank * 5 + 5].clone().requires_grad_()
-    output = layer(small)
+    own_batch = x[rank * 5 : rank * 5 + 5].clone().requires_grad_()
+    output = layer(own_batch)
     output.sum().backward()
-    assert output.dtype == dtype and small.grad is not None and small.grad.dtype == dtype
+    assert output.dtype == dtype and own_batch.grad is not None and own_batch.grad.dtype == dtype
     assert layer.weight.grad.dtype == torch.float32
 
 

@@ -1,7 +1,8 @@
-"""Attacks by strangers on running jobs: two hosts of the job and one of the stranger, each a network namespace.
+"""Attacks on running jobs: two hosts of the job and one of the attacker, each a network namespace.
 
-FARANDOLE_STRANGERS_ROUNDS=N plays each attack N times, in a job of its own each time, with large counts instead of
-small ones where N is more than one. FARANDOLE_STRANGERS_TABLE=FILE writes what was tried, how often, and the result.
+An attacker does not have the secret of the job. FARANDOLE_STRANGERS_ROUNDS=N makes each attack N times, each time in
+a new job, with large counts instead of small ones if N is more than one. FARANDOLE_STRANGERS_TABLE=FILE writes a table
+of the attacks, their counts and their results.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ended_by_a_signal_as_by_an_exception() -> Iterator[None]:
-    """So that SIGTERM, too, removes what was made."""
+def sigterm_raises_system_exit() -> Iterator[None]:
+    """SIGTERM raises SystemExit, so that the fixtures remove their namespaces."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     yield
     signal.signal(signal.SIGTERM, before)
@@ -41,7 +42,7 @@ def results() -> Iterator[Results]:
 
 @pytest.fixture(scope="session")
 def many() -> bool:
-    """Whether attacks that come in numbers come in full numbers."""
+    """Whether attacks with a count use the large count."""
     return ROUNDS > 1
 
 
@@ -65,7 +66,7 @@ def hosts(permitted: None, tmp_path: Path) -> Iterator[Hosts]:
 def train(hosts: Hosts, tmp_path: Path) -> Callable[..., Training]:
     def start(manner: str = "plain", **more: object) -> Training:
         made = Training(hosts, tmp_path, manner, **more)  # type: ignore[arg-type]
-        made.runs()
+        made.wait_until_training()
         return made
 
     return start
@@ -73,7 +74,7 @@ def train(hosts: Hosts, tmp_path: Path) -> Callable[..., Training]:
 
 @pytest.fixture
 def wire(hosts: Hosts, tmp_path: Path) -> Wire:
-    """Between the first host and all others."""
+    """The man in the middle between the first host and all other hosts."""
     return Wire(hosts, tmp_path)
 
 
@@ -82,19 +83,19 @@ def _undisturbed(folder: Path, per_host: int) -> str:
     try:
         made.make()
         job = Training(made, folder, per_host=per_host)
-        job.runs()
-        return job.ends()
+        job.wait_until_training()
+        return job.finish()
     finally:
         made.remove()
 
 
 @pytest.fixture(scope="session")
 def undisturbed(permitted: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The weights that the training ends with where nobody attacks."""
+    """The digest of the final weights of a training without attacks."""
     return _undisturbed(tmp_path_factory.mktemp("undisturbed"), 1)
 
 
 @pytest.fixture(scope="session")
 def undisturbed_by_four(permitted: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same of two workers on each host."""
+    """The same digest with two workers on each host."""
     return _undisturbed(tmp_path_factory.mktemp("undisturbed"), 2)

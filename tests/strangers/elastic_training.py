@@ -1,4 +1,4 @@
-"""An elastic training whose members are on two hosts, and whose rendezvous runs apart and can be lost."""
+"""An elastic training whose members are on two hosts, with a separate rendezvous that can be killed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Dict
 
 from namespaces import FARANDOLE, Hosts, Process
 
-# In whole numbers, and with the same data everywhere, so that the weights do not depend on how many train. Once half of
-# the steps are made, steps change nothing until a file says that the attack is over.
+# The script computes in whole numbers and with the same data on all members, so that the weights do not depend on the
+# number of members. After half of the steps, steps change nothing until the file of the first argument exists.
 SCRIPT = """
 import hashlib, os, sys
 import numpy
@@ -47,7 +47,7 @@ print(f"weights {hashlib.sha256(state.weights.tobytes()).hexdigest()}", flush=Tr
 
 
 class ElasticTraining:
-    """Slots 0 and 1 on the first host, slot 2 on the second; it goes on with two."""
+    """Slots 0 and 1 are on the first host, slot 2 is on the second; two members suffice."""
 
     SIZES = ("-np", "3", "--min-np", "2")
 
@@ -60,7 +60,7 @@ class ElasticTraining:
         self.job = self._launch(folder)
 
     def start_rendezvous(self) -> Process:
-        """At its address and with its journal, if there has been one before."""
+        """Starts the rendezvous, at its former address and with its journal if it ran before."""
         flags = ["--bind", self.hosts.addresses[0], "--port", str(self.port), "--secret-file", str(self.hosts.secret)]
         command = [FARANDOLE, "rendezvous", *self.SIZES, *flags, "--journal", str(self.journal)]
         self.rendezvous = self.hosts.start(0, command)
@@ -93,13 +93,13 @@ class ElasticTraining:
     def read_until_all(self, pattern: str, count: int) -> None:
         self.job.read_until(rf"(?s)({pattern}.*){{{count}}}")
 
-    def ends(self) -> str:
-        """The weights' digest, which all workers must have."""
+    def finish(self) -> str:
+        """Ends the training and returns the digest of the weights, which must be the same on all workers."""
         self.over.touch()
         assert self.job.end() == 0, self.job.text
         digests = set(re.findall(r"weights (\w{64})", self.job.text))
         assert len(digests) == 1, self.job.text
         return digests.pop()
 
-    def lose(self, slot: int) -> None:
+    def kill(self, slot: int) -> None:
         os.kill(self.members(3)[slot], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What was tried, how often, and what came of it: one row an attack, over all rounds."""
+"""A table of the attacks, how often each was made, and its outcome: one row for each attack over all rounds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Row:
         self.seconds: List[float] = []
 
     def text(self) -> str:
-        often = f"{self.count:,}" if self.rounds in (1, self.count) else f"{self.count:,} in {self.rounds} jobs"
+        times = f"{self.count:,}" if self.rounds in (1, self.count) else f"{self.count:,} in {self.rounds} jobs"
         longest = f" ({max(self.seconds):.2f} s at most)" if self.seconds else ""
-        return f"| {self.attack} | {often} | {self.outcome}{longest} |"
+        return f"| {self.attack} | {times} | {self.outcome}{longest} |"
 
 
 class Results:
-    """Filled in by tests that have seen the outcome, so that it holds no claim of a test that failed."""
+    """Tests add a row after they have seen the outcome, so that the table holds no claim of a test that failed."""
 
     def __init__(self) -> None:
         self.rows: Dict[str, Row] = {}

@@ -1,10 +1,11 @@
-"""What somebody without the job's secret does to a port. A program of its own, for it runs on another host, or as
-another user, than the job.
+"""An attack on a port by a process without the secret of the job.
+
+It is a separate program, because it runs on another host, or as another user, than the job.
 
     python stranger.py ATTACK ADDRESS PORT COUNT [FILE]
 
-It says "under way" once the attack has reached the port, and "over: …" with what came of it where it ends by itself;
-else it goes on until it is killed.
+It prints "under way" once the attack has reached the port. It prints "over: …" with the result if the attack ends
+by itself; otherwise it goes on until it is killed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def record(kind: int, length: int, content: bytes) -> bytes:
 
 
 def hello_without_key() -> bytes:
-    """A ClientHello of TLS 1.3 that offers no pre-shared key, as any browser sends it."""
+    """A ClientHello of TLS 1.3 without a pre-shared key, as browsers send it."""
     share = struct.pack(">HHHHH", 51, 38, 36, 29, 32) + os.urandom(32)
     versions = struct.pack(">HHBH", 43, 3, 2, 0x0304)
     groups = struct.pack(">HHHH", 10, 4, 2, 29)
@@ -49,10 +50,10 @@ def hello_without_key() -> bytes:
 
 
 def hostile_bytes() -> Iterator[Tuple[str, bytes]]:
-    """What is sent at once to a port that has just been opened."""
+    """The bytes that are sent at once on a new connection."""
     yield "eight zero bytes", bytes(8)
     yield "eight random bytes", b"\xa5" + os.urandom(7)
-    # Shaped like what UCX's TCP transport takes: an operation, a length, an address of the receiver's memory.
+    # The form that UCX's TCP transport accepts: an operation, a length, an address of the receiver's memory.
     yield (
         "bytes like a PUT of UCX, with a raw address",
         struct.pack("<BIQQQ", 5, 4096, 0x7FFF00001000, 1, 1) + bytes(4096),
@@ -76,7 +77,7 @@ def connected(address: Address) -> socket.socket:
 
 
 def send(connection: socket.socket, content: bytes) -> None:
-    """As much of it as the other end takes before it closes."""
+    """Sends as many bytes as the other end accepts before it closes the connection."""
     try:
         connection.sendall(content)
     except (BrokenPipeError, ConnectionResetError):
@@ -84,18 +85,18 @@ def send(connection: socket.socket, content: bytes) -> None:
 
 
 def until_closed(connection: socket.socket) -> bytes:
-    """What came before the other end closed."""
-    got = b""
+    """The bytes that arrived before the other end closed the connection."""
+    received = b""
     try:
         while chunk := connection.recv(65536):
-            got += chunk
+            received += chunk
     except ConnectionResetError:
         pass
-    return got
+    return received
 
 
 def attack_bytes(address: Address, count: int, path: str) -> None:
-    """Each kind of bytes, `count` times, one connection after the other."""
+    """Sends each kind of bytes `count` times, one connection after the other."""
     tried = 0
     for _ in range(count):
         for name, content in hostile_bytes():
@@ -112,7 +113,7 @@ def attack_bytes(address: Address, count: int, path: str) -> None:
 
 
 def attack_key(address: Address, count: int, path: str) -> None:
-    """Whole handshakes with the right name of the key, and another key."""
+    """Makes whole handshakes with the right name of the key and another key."""
     refused = 0
     for _ in range(count):
         command = ["openssl", "s_client", "-connect", f"{address[0]}:{address[1]}", "-tls1_3"]
@@ -126,12 +127,12 @@ def attack_key(address: Address, count: int, path: str) -> None:
 
 
 def attack_replay(address: Address, count: int, path: str) -> None:
-    """What a member has said on another connection."""
-    said = Path(path).read_bytes()
+    """Replays the bytes that a member sent on another connection."""
+    recorded = Path(path).read_bytes()
     answered = 0
     for number in range(count):
         with connected(address) as connection:
-            send(connection, said)
+            send(connection, recorded)
             if number == 0:
                 say("under way")
             answered = max(answered, len(until_closed(connection)))
@@ -139,11 +140,11 @@ def attack_replay(address: Address, count: int, path: str) -> None:
 
 
 def attack_mirror(address: Address, count: int, path: str) -> None:
-    """A member's own hello, and from then on whatever the port says to one connection goes back to it by another."""
-    said = Path(path).read_bytes()
+    """Sends a recorded hello of a member, and reflects each answer of the port on a second connection."""
+    recorded = Path(path).read_bytes()
     for number in range(count):
         with connected(address) as first, connected(address) as second:
-            first.sendall(said[: 5 + int.from_bytes(said[3:5], "big")])
+            first.sendall(recorded[: 5 + int.from_bytes(recorded[3:5], "big")])
             if number == 0:
                 say("under way")
             answer = first.recv(65536)
@@ -163,7 +164,7 @@ def allow_descriptors() -> None:
 
 
 class Flood:
-    """So many connections at once; each that is closed is opened again."""
+    """Many connections at once; each connection that is closed is opened again."""
 
     def __init__(self, address: Address, on_closed: Callable[[], bool], first_words: bytes) -> None:
         self.address = address
@@ -202,26 +203,26 @@ class Flood:
 
 
 def attack_silence(address: Address, count: int, path: str) -> None:
-    """So many silent connections, for as long as this runs."""
+    """Holds `count` silent connections open until the program is killed."""
     allow_descriptors()
     closed = 0
 
-    def goes_on() -> bool:
+    def on_closed() -> bool:
         nonlocal closed
         closed += 1
         if closed == count:
             say(f"{closed} closed")
         return True
 
-    flood = Flood(address, goes_on, b"")
+    flood = Flood(address, on_closed, b"")
     for _ in range(count):
         flood.open()
     say("under way")
     flood.run()
 
 
-def attack_meeting(address: Address, count: int, path: str) -> None:
-    """So many silent connections to each port of this host at which somebody begins to listen."""
+def attack_new_listeners(address: Address, count: int, path: str) -> None:
+    """Opens `count` silent connections to each new listening port of this host."""
     allow_descriptors()
     known = listening_ports()
     say("under way")
@@ -233,7 +234,7 @@ def attack_meeting(address: Address, count: int, path: str) -> None:
                 for _ in range(count):
                     flood.open()
             except OSError:
-                continue  # it is gone already
+                continue  # the listener has closed already
             threading.Thread(target=flood.run, daemon=True).start()
             say(f"at {port}")
         time.sleep(0.001)
@@ -245,8 +246,8 @@ def listening_ports() -> Set[int]:
 
 
 class UcxClient:
-    """A worker of the real library, with nothing but TCP, that takes another one's address for its own with the IP
-    address and the port exchanged."""
+    """A worker of the real library with TCP alone. It makes the address of another worker from its own address: it
+    replaces the IP address and the port."""
 
     def __init__(self) -> None:
         os.environ.update(UCX_TLS="tcp", UCX_NET_DEVICES="net0", UCX_WARN_UNUSED_ENV_VARS="n")
@@ -259,7 +260,7 @@ class UcxClient:
         config, context = ctypes.c_void_p(), ctypes.c_void_p()
         self.worker = ctypes.c_void_p()
         self._good(self.ucp.ucp_config_read(None, None, ctypes.byref(config)))
-        features = struct.pack("<QQ", 1, 1) + bytes(256)  # of the fields the features alone, and of those tags
+        features = struct.pack("<QQ", 1, 1) + bytes(256)  # the features are the only field, and tags the only feature
         self._good(self.ucp.ucp_init_version(major, minor, features, config, ctypes.byref(context)))
         self._good(self.ucp.ucp_worker_create(context, bytes(256), ctypes.byref(self.worker)))
         self.endpoint = ctypes.c_void_p()
@@ -275,9 +276,9 @@ class UcxClient:
         return ctypes.string_at(place.value, size.value)
 
     def connect(self, own_ip: str, own_port: int, to: Address) -> int:
-        """What UCX says of it."""
+        """Connects, and returns the status of UCX."""
         address = self.own_address()
-        # First the number by which a worker knows itself; the IP address and the port stand at the end.
+        # The address begins with the id of the worker, and ends with the IP address and the port.
         address = address[:1] + os.urandom(8) + address[9:]
         for own, other in (
             (socket.inet_aton(own_ip), socket.inet_aton(to[0])),
@@ -287,17 +288,17 @@ class UcxClient:
             assert found, address.hex()
             address = before + other + after
         self.address = ctypes.create_string_buffer(address, len(address))
-        params = struct.pack("<QQ", 1, ctypes.addressof(self.address)) + bytes(512)  # the address alone
+        params = struct.pack("<QQ", 1, ctypes.addressof(self.address)) + bytes(512)  # the address is the only field
         return int(self.ucp.ucp_ep_create(self.worker, params, ctypes.byref(self.endpoint)))
 
     def send(self, tag: int, content: bytes) -> None:
-        """Whether it arrives is told by flush()."""
+        """Sends a message; flush() returns whether it has arrived."""
         self.ucp.ucp_tag_send_nbx(
             self.endpoint, content, ctypes.c_size_t(len(content)), ctypes.c_uint64(tag), bytes(256)
         )
 
     def flush(self) -> int:
-        """Returns when all that was sent is with the other end; what UCX says of it."""
+        """Waits until the other end has all messages, and returns the status of UCX."""
         request = self.ucp.ucp_ep_flush_nbx(self.endpoint, bytes(256))
         while request is not None:
             self.ucp.ucp_worker_progress(self.worker)
@@ -308,8 +309,9 @@ class UcxClient:
 
 
 def attack_ucx(address: Address, count: int, path: str) -> None:
-    """Messages of the real UCX to the port of a worker, with the tags that rank 0 gives the broadcasts of `count`
-    works. FILE:FIRST:STEP: the bytes of each message, the number of the first work, and the distance of the next."""
+    """Sends messages of the real UCX to the port of a worker, with the tags of rank 0 for the broadcasts of `count`
+    operations. The path is FILE:FIRST:STEP: the file with the bytes of each message, the number of the first
+    operation, and the distance to the next."""
     file, first, step = path.rsplit(":", 2)
     forged = Path(file).read_bytes()
     client = UcxClient()
@@ -328,15 +330,15 @@ def attack_ucx(address: Address, count: int, path: str) -> None:
 
 
 def attack_refused(address: Address, count: int, path: str) -> None:
-    """So many connections that say something wrong, each after another was closed."""
+    """Makes `count` connections that send wrong bytes, each after another was closed."""
     left = count
 
-    def goes_on() -> bool:
+    def on_closed() -> bool:
         nonlocal left
         left -= 1
         return left > 0
 
-    flood = Flood(address, goes_on, b"\xa5" * 8)  # the same each time, so that all are refused for the same reason
+    flood = Flood(address, on_closed, b"\xa5" * 8)  # the same each time, so that all are refused for the same reason
     for _ in range(min(AT_ONCE, count)):
         flood.open()
     say("under way")
@@ -345,7 +347,7 @@ def attack_refused(address: Address, count: int, path: str) -> None:
 
 
 def attack_impostor(address: Address, count: int, path: str) -> None:
-    """Takes the port of somebody who is away, and ends each handshake with an alert."""
+    """Listens on the port of a process that has ended, and ends each handshake with an alert."""
     with socket.create_server(address) as server:
         say("under way")
         while True:
@@ -355,32 +357,32 @@ def attack_impostor(address: Address, count: int, path: str) -> None:
                 say("answered with an alert")
 
 
-def attack_window(address: Address, count: int, path: str) -> None:
-    """Asks each offer of a window of shared memory on this host for it: they are abstract Unix sockets, to which
-    anybody can connect while members meet."""
+def attack_segment(address: Address, count: int, path: str) -> None:
+    """Requests the shared segment from each offer on this host. Offers are abstract Unix sockets, which are open to
+    every process while members connect."""
     asked = 0
     say("under way")
     while asked < count:
         for line in Path("/proc/net/unix").read_text().splitlines():
             name = line.split()[-1]
             if name.startswith("@farandole"):
-                asked += ask_for_window(name)
+                asked += ask_for_segment(name)
     say(f"over: asked {asked} times, got nothing")
 
 
-def ask_for_window(name: str) -> int:
+def ask_for_segment(name: str) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.settimeout(DEADLINE_S)
         try:
             asking.connect("\0" + name[1:])
         except OSError:
-            return 0  # it is gone already
+            return 0  # the socket has closed already
         try:
             asking.sendall(struct.pack("<I", 1) + os.urandom(32))
-            got, descriptors, _, _ = socket.recv_fds(asking, 4096, 4)
+            received, descriptors, _, _ = socket.recv_fds(asking, 4096, 4)
         except OSError:
             return 1
-        assert not got and not descriptors, f"{name} answered a stranger: {got!r}"
+        assert not received and not descriptors, f"{name} answered a stranger: {received!r}"
         return 1
 
 

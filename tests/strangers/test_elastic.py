@@ -1,4 +1,4 @@
-"""Strangers who use the moments in which an elastic job is weak: its rendezvous is away, or its members meet anew."""
+"""Attacks on an elastic job while its rendezvous is away, or while its members connect again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def undisturbed(permitted: None, tmp_path_factory: pytest.TempPathFactory) -> It
         made.make()
         job = ElasticTraining(made, folder)
         job.members(3)
-        yield job.ends()
+        yield job.finish()
     finally:
         made.remove()
 
@@ -33,7 +33,7 @@ def job(hosts: Hosts, tmp_path: Path) -> ElasticTraining:
     return started
 
 
-def test_an_impostor_in_place_of_the_rendezvous_ends_nothing(
+def test_an_impostor_on_the_port_of_the_rendezvous_does_not_change_the_weights(
     job: ElasticTraining, undisturbed: str, results: Results
 ) -> None:
     job.rendezvous.kill()
@@ -43,44 +43,44 @@ def test_an_impostor_in_place_of_the_rendezvous_ends_nothing(
     impostor.kill()
     job.start_rendezvous()
     job.read_until_all("the rendezvous is back", 3)
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     results.add("an impostor on the port of a rendezvous that is away: alerts in answer to handshakes", 9, SAME)
 
 
-# Of the stranger's own host, or of the first host of the job, as another user.
+# Counts of connections, from the attacker's host (-1), or from the first host of the job as another user (0).
 SILENT = [(4096, -1), (700, 0)]
 
 
 @pytest.mark.parametrize("count, host", [(200, -1), (700, -1), *SILENT] if ROUNDS > 1 else SILENT)
-def test_members_meet_anew_among_silent_connections(
+def test_members_connect_again_despite_silent_connections_to_the_rendezvous(
     count: int, host: int, job: ElasticTraining, undisturbed: str, results: Results
 ) -> None:
     silent = attack(job.hosts, "silence", job.hosts.addresses[0], job.port, count, host=host)
     silent.read_until(r"^\d+ closed\n")
     began = time.monotonic()
-    job.lose(2)
+    job.kill(2)
     job.members(2)
     seconds = time.monotonic() - began
     silent.kill()
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     place = "" if host < 0 else " of another user on a member's host"
     outcome = f"{SAME}; members have met again"
     results.add(f"{count:,} silent connections at the rendezvous{place} while members meet anew", 1, outcome, seconds)
 
 
 @pytest.mark.parametrize("host", [0, 1])
-def test_members_meet_anew_though_their_own_listeners_are_silently_occupied(
+def test_members_connect_again_despite_silent_connections_to_their_listeners(
     host: int, job: ElasticTraining, undisturbed: str, results: Results
 ) -> None:
     count = 700
-    silent = attack(job.hosts, "meeting", job.hosts.addresses[host], 0, count, host=host)
+    silent = attack(job.hosts, "new_listeners", job.hosts.addresses[host], 0, count, host=host)
     began = time.monotonic()
-    job.lose(1)  # those that stay are on two hosts
+    job.kill(1)  # the remaining members are on two hosts
     silent.read_until(r"^at \d+\n")
     job.members(2)
     seconds = time.monotonic() - began
     silent.kill()
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     outcome = f"{SAME}; members have met again"
     title = (
         f"{count} silent connections of another user at each listener of a member on its host while members meet anew"
@@ -88,7 +88,7 @@ def test_members_meet_anew_though_their_own_listeners_are_silently_occupied(
     results.add(title, 1, outcome, seconds)
 
 
-def test_a_damaged_journal_is_refused_and_a_sound_copy_is_taken(
+def test_a_damaged_journal_is_refused_and_a_sound_copy_is_accepted(
     job: ElasticTraining, undisturbed: str, results: Results
 ) -> None:
     job.rendezvous.kill()
@@ -102,12 +102,12 @@ def test_a_damaged_journal_is_refused_and_a_sound_copy_is_taken(
     job.journal.write_bytes(sound)
     job.start_rendezvous()
     job.read_until_all("the rendezvous is back", 3)
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     outcome = f"refused with the byte; with a sound copy: {SAME}"
     results.add("one bit of the journal changed while the rendezvous is away", 1, outcome)
 
 
-def test_links_beside_the_journal_are_not_followed(
+def test_symbolic_links_beside_the_journal_are_not_followed(
     job: ElasticTraining, undisturbed: str, results: Results, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
@@ -123,7 +123,7 @@ def test_links_beside_the_journal_are_not_followed(
     Path(f"{job.journal}.new").symlink_to(victim)
     job.start_rendezvous()
     job.read_until_all("the rendezvous is back", 3)
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     assert victim.read_text() == "of somebody else"
     results.add(
         "symbolic links planted as .lock and .new of the journal",

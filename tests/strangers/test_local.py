@@ -1,4 +1,4 @@
-"""Other users of a job's own host, which have its folders for temporary files, but not its secret."""
+"""Attacks by other users of a job's host, which share its folders for temporary files but not its secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drain(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("planted", ["a folder of another user", "a link to a folder of the user's own"])
-def test_a_planted_folder_of_job_records_is_left_as_it_is(
+def test_drain_neither_reads_nor_deletes_a_planted_folder_of_job_records(
     planted: str, train: Callable[..., Training], undisturbed: str, results: Results, tmp_path: Path
 ) -> None:
     job = train()
@@ -47,11 +47,11 @@ def test_a_planted_folder_of_job_records_is_left_as_it_is(
         (shared / f"farandole-{os.getuid()}").symlink_to(folder)
     else:
         os.chown(folder, NOBODY, NOBODY)
-    told = drain(shared)
-    assert told.returncode != 0
-    assert record.exists(), told.stdout
-    assert "victim" not in told.stdout
-    assert job.ends() == undisturbed
+    ended = drain(shared)
+    assert ended.returncode != 0
+    assert record.exists(), ended.stdout
+    assert "victim" not in ended.stdout
+    assert job.finish() == undisturbed
     results.add(f"farandole drain, with {planted} in the place of its records", 1, f"not read, nothing deleted; {SAME}")
 
 
@@ -66,7 +66,7 @@ except Exception as problem:
 """
 
 
-def test_control_characters_of_a_tensor_do_not_reach_the_terminal(hosts: Hosts, results: Results) -> None:
+def test_control_characters_of_a_tensor_name_do_not_reach_the_terminal(hosts: Hosts, results: Results) -> None:
     workers = hosts.job(CONTROL, header="")
     for worker in workers:
         assert worker.end() == 0, worker.text
@@ -76,9 +76,9 @@ def test_control_characters_of_a_tensor_do_not_reach_the_terminal(hosts: Hosts, 
     results.add("control characters in the name of a tensor", 1, "written out as \\x1b in errors and logs")
 
 
-def test_control_characters_of_a_host_do_not_reach_the_terminal(results: Results) -> None:
+def test_control_characters_of_a_host_name_do_not_reach_the_terminal(results: Results) -> None:
     for host in ("a\x1b[2J", "a\x1b[2J:1", "localhost:1,\nb\x1b:2"):
-        told = subprocess.run(
+        ended = subprocess.run(
             [FARANDOLE, "run", "-np", "1", "-H", host, sys.executable, "-c", ""],
             check=False,
             stdout=subprocess.PIPE,
@@ -86,7 +86,7 @@ def test_control_characters_of_a_host_do_not_reach_the_terminal(results: Results
             text=True,
             timeout=DEADLINE_S,
         )
-        assert told.returncode != 0
-        assert "\\x1b" in told.stdout
-        assert "\x1b" not in told.stdout, repr(told.stdout)
+        assert ended.returncode != 0
+        assert "\\x1b" in ended.stdout
+        assert "\x1b" not in ended.stdout, repr(ended.stdout)
     results.add("control characters in the name of a host", 3, "refused, and written out as \\x1b")

@@ -1,4 +1,4 @@
-"""Strangers at the ports that a job keeps open while it trains: the rendezvous', and each worker's for links."""
+"""Attacks on the ports that stay open while a job trains: the rendezvous port and each worker's port for links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORTS = pytest.mark.parametrize("port", ["the rendezvous", "a worker's links"])
 KIB = 1024
 
 FIRST_LINES = 3
-"""Of each kind that the log takes before it counts; the count is one more line."""
+"""Lines of each kind that the log prints before it only counts; the count is one more line."""
 
 
 def target(job: Training, port: str) -> Tuple[Process, str, int]:
@@ -31,23 +31,23 @@ def memory_bytes(process: Process) -> int:
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * KIB  # type: ignore[index]
 
 
-def lines_about_strangers(job: Training, process: Process) -> int:
-    """How often a process of a job that has ended names the stranger's address."""
+def lines_about_the_attacker(job: Training, process: Process) -> int:
+    """How often a process of a job that has ended names the address of the attacker."""
     if process is job.rendezvous:
         job.end_rendezvous()
     return process.text.count(job.hosts.addresses[-1])
 
 
 @PORTS
-def test_bytes_that_are_no_handshake_change_nothing(
+def test_bytes_that_are_not_a_handshake_do_not_change_the_weights(
     port: str, train: Callable[..., Training], undisturbed: str, results: Results
 ) -> None:
     job = train()
     _, ip, number = target(job, port)
-    told = wait_for(attack(job.hosts, "bytes", ip, number, 1))
-    assert re.fullmatch(r"\d+ connections closed", told)
-    assert job.ends() == undisturbed
-    tried = int(told.split()[0])
+    outcome = wait_for(attack(job.hosts, "bytes", ip, number, 1))
+    assert re.fullmatch(r"\d+ connections closed", outcome)
+    assert job.finish() == undisturbed
+    tried = int(outcome.split()[0])
     results.add(f"{port}: garbage, bytes shaped like messages of UCX, a pickle, HTTP, half and false TLS", tried, SAME)
 
 
@@ -58,12 +58,12 @@ def test_a_handshake_with_another_key_is_refused(
     job = train()
     _, ip, number = target(job, port)
     assert wait_for(attack(job.hosts, "key", ip, number, 5)) == "5 of 5 handshakes refused"
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     results.add(f"{port}: a whole handshake with another key", 5, SAME)
 
 
 @PORTS
-def test_silent_connections_change_nothing(
+def test_silent_connections_do_not_change_the_weights(
     port: str, train: Callable[..., Training], undisturbed: str, results: Results, many: bool
 ) -> None:
     job = train()
@@ -71,29 +71,29 @@ def test_silent_connections_change_nothing(
     count = 4096 if many else 512
     silent = attack(job.hosts, "silence", ip, number, count)
     silent.read_until(r"^\d+ closed\n")
-    job.steps(20)
+    job.wait_for_steps(20)
     silent.kill()
-    assert job.ends() == undisturbed
+    assert job.finish() == undisturbed
     results.add(f"{port}: silent connections at once, opened anew when closed", count, SAME)
 
 
 @PORTS
-def test_refused_connections_leave_nothing_behind(
+def test_refused_connections_leave_no_memory_and_few_log_lines(
     port: str, train: Callable[..., Training], undisturbed: str, results: Results, many: bool, round_number: int
 ) -> None:
     job = train()
     process, ip, number = target(job, port)
-    wait_for(attack(job.hosts, "refused", ip, number, 1000))  # what is made once, is made now
+    wait_for(attack(job.hosts, "refused", ip, number, 1000))  # one-time allocations happen now
     before = memory_bytes(process)
     count = 100_000 if many and round_number == 0 else 2000
     assert wait_for(attack(job.hosts, "refused", ip, number, count)) == f"{count} connections closed"
     grown = memory_bytes(process) - before
     print(f"{count} refused connections left {grown} bytes")
-    # Less than 1 KiB each of 2,000 connections.
+    # The limit is less than 1 KiB for each of 2,000 connections.
     assert grown < 2000 * KIB, f"{count} refused connections left {grown} bytes"
-    assert job.ends() == undisturbed
-    lines = lines_about_strangers(job, process)
-    # Two reasons: the words of those that speak, and that the last ones hang up when the attack ends.
+    assert job.finish() == undisturbed
+    lines = lines_about_the_attacker(job, process)
+    # There are two kinds of lines: refused bytes, and connections that close at the end of the attack.
     assert 1 <= lines <= 2 * (FIRST_LINES + 1) + count // 10_000, f"{lines} lines:\n{process.text}"
     results.add(
         f"{port}: refused connections, memory of the process and lines of its log",

@@ -1,5 +1,7 @@
-"""What is refused before a job trains: paths that strangers could write into, libraries that somebody else names, and
-secrets that strangers could know."""
+"""Settings that are refused before a job trains.
+
+They name paths that every process can write into, libraries of the rendezvous, and secrets that are not secret.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ REFUSED = "refused at the start, with the remedy"
 
 
 @pytest.mark.parametrize("path", ["ucx", "gloo"])
-def test_a_path_that_anybody_can_write_into_needs_a_trusted_network(
+def test_a_path_without_authentication_is_refused_without_a_trusted_network(
     path: str, hosts: Hosts, tmp_path: Path, results: Results
 ) -> None:
     job = Training(hosts, tmp_path, settings={"FARANDOLE_CPU_PATH": path})
@@ -64,7 +66,7 @@ def test_the_rendezvous_cannot_make_a_worker_load_a_library(
         ("a secret that others can read", secrets.token_hex(32), 0o644, "can be read or written by other users"),
     ],
 )
-def test_a_secret_that_strangers_can_know_is_refused(
+def test_a_secret_that_can_be_guessed_or_read_is_refused(
     title: str, secret: str, mode: int, reason: str, hosts: Hosts, tmp_path: Path, results: Results
 ) -> None:
     hosts.secret.write_text(secret)

@@ -1,6 +1,6 @@
-"""A stranger with the real UCX at the port of a worker that runs UCX over TCP, where FARANDOLE_TRUSTED_NETWORK=1 says
-that there are no strangers. Nothing protects the tensors there: docs/guides/security.md. What does not go by the data
-path, and what is unpickled, must be refused even so.
+"""An attacker with the real UCX at the port of a worker that runs UCX over TCP with FARANDOLE_TRUSTED_NETWORK=1.
+
+Nothing protects tensors there (docs/guides/security.md), but links and forged objects must be refused.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(ctypes.util.find_library("ucp") is None, reason=
 
 TRUSTED = {"FARANDOLE_CPU_PATH": "ucx", "FARANDOLE_TRUSTED_NETWORK": "1"}
 HEADER_BYTES = 44
-"""Of the tag in front of an object."""
-WORKS_OF_A_STEP = 4
-"""Of "objects": the end, the gradient, the object's length and the object."""
+"""The length of the tag in front of an object."""
+OPERATIONS_OF_A_STEP = 4
+"""A step of "objects" has four: the end, the gradient, the length of the object and the object."""
 MESSAGES = 16384
 
 ENDS = {
@@ -31,21 +31,21 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_objects_that_a_stranger_sends_by_ucx_are_not_unpickled(
+def test_forged_objects_sent_by_ucx_are_not_unpickled(
     name: str, train: Callable[..., Training], results: Results, tmp_path: Path
 ) -> None:
     proof = tmp_path / "run"
     forged = f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode().ljust(len(cloudpickle.dumps(OBJECT)), b".")
     pickle.loads(forged)
-    proof.unlink()  # so it runs where it is unpickled
+    proof.unlink()  # unpickling runs the command, which made the file
     message = tmp_path / "message"
     message.write_bytes(bytes(HEADER_BYTES) + forged)
     job = train("objects", settings=TRUSTED)
-    # The 21 gradients before the first of these steps have the numbers from 0 on.
-    first = 21 % WORKS_OF_A_STEP + {"length": 2, "object": 3}[name]
-    what = f"{message}:{first}:{WORKS_OF_A_STEP}"
-    for port in listeners(job.workers[1]):  # one is that of links
-        wait_for(attack(job.hosts, "ucx", job.hosts.addresses[1], port, MESSAGES, what))
+    # The 21 gradients before the first of these steps have the numbers 0 to 20.
+    first = 21 % OPERATIONS_OF_A_STEP + {"length": 2, "object": 3}[name]
+    argument = f"{message}:{first}:{OPERATIONS_OF_A_STEP}"
+    for port in listeners(job.workers[1]):  # one of the ports is that of links
+        wait_for(attack(job.hosts, "ucx", job.hosts.addresses[1], port, MESSAGES, argument))
     assert all(worker.end() != 0 for worker in job.workers), job.workers[1].text
     assert not proof.exists()
     accepted = {"object": "the object from rank 0 was not accepted", "length": "rank 0 is lost to the ucx path"}
@@ -54,16 +54,16 @@ def test_objects_that_a_stranger_sends_by_ucx_are_not_unpickled(
     results.add(title, 1, ENDS[name])
 
 
-def test_links_are_refused_to_a_stranger_beside_ucx(
+def test_the_listener_for_links_refuses_an_attacker_with_ucx(
     train: Callable[..., Training], undisturbed: str, results: Results
 ) -> None:
     job = train(settings=TRUSTED)
-    nothing = Path(__file__)
-    told: List[str] = []
+    message = Path(__file__)
+    outcomes: List[str] = []
     for port in listeners(job.workers[1]):
-        told.append(wait_for(attack(job.hosts, "ucx", job.hosts.addresses[1], port, 1, f"{nothing}:0:1")))
-    # Nobody there asks for such a message; the listener for links does not even connect.
-    assert sorted(told) == ["4 messages sent", "UCX answers -80"], told
-    assert job.ends() == undisturbed
+        outcomes.append(wait_for(attack(job.hosts, "ucx", job.hosts.addresses[1], port, 1, f"{message}:0:1")))
+    # No receive of the worker matches the messages, and at the listener for links UCX cannot connect.
+    assert sorted(outcomes) == ["4 messages sent", "UCX answers -80"], outcomes
+    assert job.finish() == undisturbed
     assert "link from" in job.workers[1].text
     results.add("a worker's links: the real UCX", 1, f"refused; {SAME}")

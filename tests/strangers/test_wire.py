@@ -1,4 +1,4 @@
-"""A man in the middle, who can read, keep and change every packet between the hosts of a job."""
+"""A man in the middle that can read, hold and change every packet between the hosts of a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_RUN = "not unpickled; every worker ends with an error that names the rank it
 
 
 def seconds_until_all_end(job: Training, wire: Wire) -> float:
-    """From the change to the end of the last worker."""
+    """The seconds from the change to the end of the last worker."""
     began = float(wire.process.read_until(r"^\w+ed .*\bat (\S+)\n").group(1))
     codes = [worker.end() for worker in job.workers]
     ended = time.monotonic()
@@ -28,18 +28,19 @@ def seconds_until_all_end(job: Training, wire: Wire) -> float:
 
 
 def check_that_a_seal_was_broken(job: Training) -> None:
-    """Each worker names an end of the connection: neither can know whether the other one or the wire is at fault. Who
-    found the broken seal closed the connection, and the other end may have seen no more than that."""
+    """Each worker names an end of the connection, because it cannot know if the other end or the wire is at fault.
+    The worker that found the broken seal closed the connection, and the other one may have seen only the closure."""
     for worker in job.workers:
         assert re.search(r"\brank [01]\b", worker.text), worker.text
         assert "weights" not in worker.text and "AssertionError" not in worker.text
-        assert "closed its connection" not in worker.text  # nobody has, of itself or as the other one tells it
-    told = [re.search(r"\bwhat came is not what (it|the peer) sealed", worker.text) for worker in job.workers]
-    assert any(told), "\n".join(worker.text for worker in job.workers)
+        # No worker has closed the connection in order, by its own report or by that of its peer.
+        assert "closed its connection" not in worker.text
+    reports = [re.search(r"\bdata does not authenticate", worker.text) for worker in job.workers]
+    assert any(reports), "\n".join(worker.text for worker in job.workers)
 
 
 @pytest.mark.parametrize("connection", ["data", "link"])
-def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
+def test_a_changed_bit_ends_the_job_and_the_errors_name_an_end_of_the_connection(
     connection: str, wire: Wire, train: Callable[..., Training], results: Results
 ) -> None:
     job = train()
@@ -50,7 +51,7 @@ def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
 
 
 @pytest.mark.parametrize("connection", ["data", "link"])
-def test_bytes_that_are_said_again_on_their_own_connection_end_the_job(
+def test_bytes_that_are_replayed_on_their_own_connection_end_the_job(
     connection: str, wire: Wire, train: Callable[..., Training], results: Results
 ) -> None:
     job = train()
@@ -62,7 +63,7 @@ def test_bytes_that_are_said_again_on_their_own_connection_end_the_job(
 
 
 def connection_port(job: Training, connection: str) -> int:
-    """Of the first host's end."""
+    """The port of the first host's end of the connection."""
     (rendezvous,), (links,) = listeners(job.rendezvous), listeners(job.workers[0])
     if connection != "data":
         return {"rendezvous": rendezvous, "link": links}[connection]
@@ -71,27 +72,27 @@ def connection_port(job: Training, connection: str) -> int:
 
 
 @pytest.mark.parametrize("connection", ["rendezvous", "link"])
-def test_a_recorded_link_opens_nothing_when_it_is_played_again(
+def test_a_replayed_link_connection_does_not_change_the_weights(
     connection: str, wire: Wire, train: Callable[..., Training], undisturbed: str, results: Results, tmp_path: Path
 ) -> None:
     job = train()
     port = connection_port(job, connection)
-    said = tmp_path / "said"
-    assert wire.save(port, said) > 400
-    told = wait_for(attack(job.hosts, "replay", job.hosts.addresses[0], port, 5, str(said)))
-    assert job.ends() == undisturbed
-    results.add(f"man in the middle: a recorded {connection} connection, played again", int(told.split()[0]), SAME)
+    recorded = tmp_path / "recorded"
+    assert wire.save(port, recorded) > 400
+    outcome = wait_for(attack(job.hosts, "replay", job.hosts.addresses[0], port, 5, str(recorded)))
+    assert job.finish() == undisturbed
+    results.add(f"man in the middle: a recorded {connection} connection, played again", int(outcome.split()[0]), SAME)
 
 
-def test_who_reads_the_wire_does_not_see_what_members_send(
+def test_objects_of_members_are_not_visible_on_the_wire(
     wire: Wire, train: Callable[..., Training], undisturbed: str, results: Results
 ) -> None:
     job = train("objects")
     sent = cloudpickle.dumps(OBJECT).hex()
     wire.order("swap", sent, sent)
-    job.steps(20)
-    assert job.ends() == undisturbed
-    assert "swapped" not in wire.process.stop()  # as it is where the path does not encrypt: see below
+    job.wait_for_steps(20)
+    assert job.finish() == undisturbed
+    assert "swapped" not in wire.process.stop()  # the next test shows that a path without encryption is swapped
     results.add("man in the middle: looks for the bytes of a broadcast object", 20, f"not seen; {SAME}")
 
 
@@ -103,7 +104,7 @@ def test_a_forged_object_on_an_unprotected_path_is_not_unpickled(
     forged = f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode().ljust(len(genuine), b".")
     assert len(forged) == len(genuine)
     pickle.loads(forged)
-    assert proof.exists()  # so it runs where it is unpickled
+    assert proof.exists()  # unpickling runs the command, which made the file
     proof.unlink()
     trusted = {"FARANDOLE_CPU_PATH": "gloo", "FARANDOLE_TRUSTED_NETWORK": "1"}
     job = train("objects", settings=trusted)

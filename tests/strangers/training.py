@@ -1,4 +1,4 @@
-"""A small training over two hosts whose weights come out the same to the bit, however long it is attacked."""
+"""A small training over two hosts whose weights are the same to the bit, however long it is attacked."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import pytest
 from namespaces import DEADLINE_S, Hosts, Process
 
 SAME = "weights as undisturbed"
-"""What an attack that reaches nothing ends with."""
+"""The outcome of an attack without effect."""
 
 HERE = Path(__file__).resolve().parent
 
 OBJECT = {"state": "of rank 0 " * 50}
-"""What "objects" sends."""
+"""The object that the manner "objects" broadcasts."""
 
-# Some steps; then steps that change nothing, until a file says that the attack is over, each of which must get the
-# gradient of the first; then some more. With "sets", process sets come and go meanwhile, of the first host's two
-# members with and without one of the second's, so that they meet anew each time.
+# The script makes 20 steps, then steps that change nothing until the file of the first argument exists and that must
+# all get the same gradient, then 20 more steps. With "sets", process sets are added and removed meanwhile, of the two
+# members of the first host with and without one of the second, so that the members connect each time.
 SCRIPT = (
     f"OBJECT = {OBJECT!r}"
     + """
@@ -91,18 +91,18 @@ class Training:
         )
         self.rendezvous = hosts.rendezvous_process
 
-    def runs(self) -> None:
+    def wait_until_training(self) -> None:
         for worker in self.workers:
             try:
                 worker.read_until(r"^training \d+\n")
             except (TimeoutError, EOFError):
-                for each in self.workers:
-                    each.kill()
-                    each.end()
-                pytest.fail("the job did not begin to train:\n" + "\n".join(each.text for each in self.workers))
+                for other in self.workers:
+                    other.kill()
+                    other.end()
+                pytest.fail("the job did not begin to train:\n" + "\n".join(other.text for other in self.workers))
 
-    def steps(self, count: int) -> None:
-        """Returns when so many more have been made."""
+    def wait_for_steps(self, count: int) -> None:
+        """Waits until the training has made `count` more steps."""
         goal = self._steps_made() + count
         end = time.monotonic() + DEADLINE_S
         while self._steps_made() < goal:
@@ -113,25 +113,29 @@ class Training:
     def _steps_made(self) -> int:
         return self._progress.stat().st_size if self._progress.exists() else 0
 
-    def ends(self) -> str:
-        """Lets it end in order; the weights' digest, which all workers must have."""
+    def finish(self) -> str:
+        """Ends the training in order and returns the digest of the weights, which must be the same on all workers."""
         self.over.touch()
         for worker in self.workers:
             assert worker.end() == 0, worker.text
-        digests = {said(worker, r"^weights (\w+)\n") for worker in self.workers}
+        digests = {printed(worker, r"^weights (\w+)\n") for worker in self.workers}
         assert len(digests) == 1, digests
         return digests.pop()
 
     def connected_ports(self, rank: int, other: int) -> Set[int]:
-        """Of connections between two workers: the ports of the first one's end, whoever has called."""
+        """The ports of the first worker in connections between two workers, in either direction."""
         inodes = sockets_of(self.workers[rank])
         place = socket.inet_aton(self.hosts.addresses[other])
         far = int.from_bytes(place, "little")
-        found = [each for each in connections(self.workers[rank]) if each.inode in inodes and each.state == "01"]
-        return {each.port for each in found if each.far == far}
+        established = [
+            connection
+            for connection in connections(self.workers[rank])
+            if connection.inode in inodes and connection.state == "01"
+        ]
+        return {connection.port for connection in established if connection.far == far}
 
     def end_rendezvous(self) -> None:
-        """It lives on when its job has ended; its text is whole afterwards."""
+        """Ends the rendezvous, which outlives its job, so that its output is complete."""
         os.kill(self.rendezvous.pid, signal.SIGTERM)
         self.rendezvous.end()
 
@@ -146,31 +150,35 @@ class Connection(NamedTuple):
 
 
 def connections(process: Process) -> List[Connection]:
-    """All of the host that the process is on."""
+    """All connections of the host on which the process runs."""
     lines = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]
     split = [line.split() for line in lines]
     return [Connection(int(w[1].split(":")[1], 16), int(w[2].split(":")[0], 16), w[3], w[9]) for w in split]
 
 
 def sockets_of(process: Process) -> Set[str]:
-    """Inodes of a process' sockets."""
+    """The inodes of the sockets of a process."""
     inodes = set()
-    for each in Path(f"/proc/{process.pid}/fd").iterdir():
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
         try:
-            inodes.add(each.readlink().name.removeprefix("socket:[").removesuffix("]"))
+            inodes.add(descriptor.readlink().name.removeprefix("socket:[").removesuffix("]"))
         except FileNotFoundError:
-            pass  # closed meanwhile
+            pass  # the descriptor was closed meanwhile
     return inodes
 
 
 def listeners(process: Process) -> List[int]:
-    """Ports on which a process listens."""
+    """The ports on which a process listens."""
     inodes = sockets_of(process)
-    return sorted(each.port for each in connections(process) if each.state == "0A" and each.inode in inodes)
+    return sorted(
+        connection.port
+        for connection in connections(process)
+        if connection.state == "0A" and connection.inode in inodes
+    )
 
 
 def attack(hosts: Hosts, name: str, ip: str, port: int, count: int, path: str = "", host: int = -1) -> Process:
-    """Begins an attack from the stranger's host, or as another user from a host of the job."""
+    """Begins an attack from the attacker's host, or as another user from a host of the job."""
     command = [sys.executable, str(HERE / "stranger.py"), name, ip, str(port), str(count), path]
     if host >= 0:
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
@@ -180,20 +188,20 @@ def attack(hosts: Hosts, name: str, ip: str, port: int, count: int, path: str = 
 
 
 def wait_for(process: Process) -> str:
-    """What came of an attack that ends by itself."""
+    """The outcome of an attack that ends by itself."""
     assert process.end() == 0, process.text
-    return said(process, r"^over: (.*)\n")
+    return printed(process, r"^over: (.*)\n")
 
 
-def said(process: Process, pattern: str) -> str:
-    """What a process that has ended said behind these words."""
+def printed(process: Process, pattern: str) -> str:
+    """The first group of a pattern in the output of a process that has ended."""
     found = re.search(pattern, process.text, re.MULTILINE)
     assert found, f"no {pattern!r} in:\n{process.text}"
     return found.group(1)
 
 
 class Wire:
-    """The man in the middle on the first host's cable; see wire.py."""
+    """The man in the middle on the cable of the first host; see wire.py."""
 
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         self._control = folder / "wire"
@@ -208,19 +216,19 @@ class Wire:
             to.sendto(" ".join(map(str, words)).encode(), str(self._control))
 
     def hold(self, *known_ports: int) -> int:
-        """Holds new connections of the second host to other ports of the first; the port that one of them is for."""
+        """Holds new connections of the second host to other ports of the first, and returns the port of one."""
         self._holds += 1
         self.order("hold", self._holds, self._caller, *known_ports)
         return int(self.process.read_until(rf"^hold {self._holds}: \S+ to \S+:(\d+)\n").group(1))
 
     def hold_two(self, *known_ports: int) -> Tuple[int, int]:
-        """The same, once connections to two ports are held; both."""
+        """Like hold(), but waits for held connections to two ports and returns both ports."""
         first = self.hold(*known_ports)
-        again = self.process.read_until(rf"(?s)^hold {self._holds}: \S+ to \S+:(?!{first}\n)(\d+)\n")
-        return first, int(again.group(1))
+        match = self.process.read_until(rf"(?s)^hold {self._holds}: \S+ to \S+:(?!{first}\n)(\d+)\n")
+        return first, int(match.group(1))
 
     def let(self, port: int) -> None:
-        """Connections to this port get through, and the others are held on."""
+        """Lets connections to this port through, and goes on to hold the others."""
         self.order("let", port)
         self.process.read_until(rf"^let {port}\n")
 
@@ -229,7 +237,7 @@ class Wire:
         self.process.read_until(rf"^hold {self._holds}: released\n")
 
     def save(self, port: int, path: Path) -> int:
-        """What the first caller of a port has said, in a file; its length."""
+        """Writes the bytes that the first caller of a port has sent into a file, and returns their number."""
         self._saves += 1
         self.order("save", self._saves, port, path)
         return int(self.process.read_until(rf"^save {self._saves}: (\d+) bytes\n").group(1))

@@ -1,9 +1,10 @@
-"""The man in the middle: a program that a host's cable is led through. It passes frames on, and can look at, hold or
-change the TCP segments in them.
+"""The man in the middle: a program through which the cable of a host leads.
 
-    python wire.py CONTROL      # CONTROL: path of the Unix socket on which it takes orders, one a datagram
+It passes frames on, and can read, hold or change the TCP segments in them.
 
-It says each thing that it has done on a line of its own, with the second at which it did so where that matters.
+    python wire.py CONTROL      # CONTROL: path of the Unix socket on which it receives orders, one in each datagram
+
+It prints each action on its own line, with the second at which it happened if that matters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 ETH_P_ALL = 3
 SOL_PACKET = 263
-PACKET_VNET_HDR = 15  # checksums that are not made yet, and segments larger than the cable's, pass as they are
+PACKET_VNET_HDR = 15  # unfinished checksums and segments larger than the MTU pass unchanged
 PACKET_IGNORE_OUTGOING = 23
 VIRTIO_BYTES, ETHERNET_BYTES = 10, 14
 MOST_RECORDED = 1 << 20
@@ -87,9 +88,9 @@ class Wire:
         getattr(self, f"do_{verb}")(*words)
 
     def do_hold(self, number: str, caller: str, *known_ports: str) -> None:
-        """From now on no new connection of this caller to another port than these gets through."""
+        """From now on, new connections of this caller get through to these ports only."""
         self.held_caller = caller
-        self.known_ports = [int(each) for each in known_ports]
+        self.known_ports = [int(port) for port in known_ports]
         self.hold = number
         self.holds = True
 
@@ -102,7 +103,7 @@ class Wire:
         say(f"hold {self.hold}: released")
 
     def do_let(self, port: str) -> None:
-        """Lets the connections to this port through, and holds the others on."""
+        """Lets the connections to this port through, and goes on to hold the others."""
         self.known_ports.append(int(port))
         let = [flow for flow in self.held_flows if flow[1][1] == int(port)]
         self.held_flows = [flow for flow in self.held_flows if flow not in let]
@@ -113,7 +114,7 @@ class Wire:
         say(f"let {port}")
 
     def do_save(self, number: str, port: str, path: str) -> None:
-        """What the first caller of this port has said so far."""
+        """Writes the bytes that the first caller of this port has sent so far into a file."""
         for (_, target), content in self.recorded.items():
             if target[1] == int(port):
                 Path(path).write_bytes(content)
@@ -122,15 +123,15 @@ class Wire:
         say(f"save {number}: 0 bytes")
 
     def do_spoil(self, port: str, bytes_before: str) -> None:
-        """Changes one bit of what is said to or by this port, once so many bytes have passed."""
+        """Changes one bit in a segment to or from this port, once so many bytes have passed."""
         self.spoil_port, self.spoil_bytes = int(port), int(bytes_before)
 
     def do_repeat(self, port: str) -> None:
-        """Once, what is said to or by this port is replaced by what was said before in as many bytes."""
+        """Replaces the payload of one segment to or from this port by an earlier payload of the same length."""
         self.repeat_port = int(port)
 
     def do_swap(self, old: str, new: str) -> None:
-        """Replaces bytes by as many others, wherever they come by."""
+        """Replaces bytes by as many others in every frame."""
         self.swap = bytes.fromhex(old), bytes.fromhex(new)
         say("swapping")
 

@@ -65,8 +65,8 @@ void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bo
       if (std::accumulate(own, own + members, std::size_t{0}) != bytes)
         problem(name + entry.name + ": what is dealt out is not what was brought");
     }
-    // Where first extents are free, sizes may differ; a gather's bundle tells all of them, and that was
-    // compared.
+    // If the first extent is free, sizes may differ. The bundle of an allgather holds all sizes, which
+    // same_kind() has compared.
     if (row_of(job.bundle.operation).first_dim_free())
       continue;
     if (entry.bytes != 0 && entry.bytes != bytes)

@@ -13,10 +13,10 @@ namespace farandole::testing {
 namespace {
 
 constexpr std::uint64_t plane_stream = 403;
-// What a path's own look at its peers takes, where nobody says that one has gone.
+// The time in which a path notices by itself that a peer has gone.
 constexpr std::uint64_t breaks_after_us = 20'000;
 constexpr std::uint64_t ends_after_us = 200;
-// Of other sets' lanes than the global one: as set_tree.cpp has it.
+// The patience of lanes of sets other than the global one, as in set_tree.cpp.
 constexpr std::chrono::seconds patience{10};
 
 set_key key_of(const set_setup& setup) {
@@ -35,7 +35,7 @@ set_key global_set_of(std::uint64_t generation, const std::vector<member>& membe
   return {generation, hash, 0};
 }
 
-// What a lane thread does, as an actor.
+// Does the work of a lane thread as an actor.
 class data_plane::lane_state {
 public:
   using self_ptr = caf::stateful_actor<lane_state>*;
@@ -68,7 +68,7 @@ public:
     self_->delayed_send(self_, plane_->takes(process_, 2000), ready_atom::value);
   }
 
-  // Who has gone before all were connected lets nobody connect.
+  // If a member has gone before all were connected, no member connects.
   void connected() {
     if (aborted_ || dead())
       return;
@@ -101,13 +101,13 @@ public:
     const error problem{error_kind::disconnected, "the data path broke"};
     if (key_.number == 0)
       return finish(problem);
-    // Somebody knows better why, and says so soon.
+    // Another actor knows the reason better, and reports it soon.
     setup_.broke(problem);
     self_->delayed_send(self_, patience, retry_atom::value);
     waiting_ = problem;
   }
 
-  // A path that was left while it waited is of no use to anybody.
+  // A path that a waiting member has left is unusable for all members.
   void overdue(const bundle_overdue& bundle_overdue) {
     if (queue_.empty() || queue_.front()->bundle.sequence != bundle_overdue.sequence || aborted_ ||
         waiting_ || dead())
@@ -343,8 +343,8 @@ void data_plane::leave(const set_key& set, std::int32_t place, bool in_order) {
   auto& entry = paths_[set];
   if (!entry.gone.insert(place).second)
     return;
-  // What was about to end well may do so yet, on some members and not on others; who leaves in order has
-  // given the others all they need.
+  // A bundle that was about to succeed may still succeed on some members and fail on others. A member that
+  // leaves in order has already sent all that the others need.
   for (auto& [sequence, bundle] : entry.bundles)
     if (bundle.result.empty() || (!in_order && draw_.one_in(2)))
       break_bundle(sequence, bundle);

@@ -1,7 +1,7 @@
-// The data paths of a simulated job. A bundle moves once every member of its set has come to it; what each
-// gets is worked out from what all of them brought. Where a member has gone, the others' bundles break,
-// sooner or later, or end just before they would. Members of a set on one host share a real fast path where the
-// settings want one: small tensors take the fast path there.
+// The data paths of a simulated job. A bundle moves once every member of its set has started it; the results
+// are computed from the inputs of all members. If a member has gone, the bundles of the others break sooner
+// or later, or succeed just before they would break. Members of a set on one host share a real fast path for
+// small tensors if the settings enable it.
 #pragma once
 
 #include <caf/all.hpp>
@@ -30,7 +30,8 @@ namespace farandole::testing {
 /// A process set of one generation, by its number in envelopes.
 struct set_key {
   std::uint64_t generation = 0;
-  std::uint64_t members = 0; ///< a hash of their addresses: two rendezvous may make two of one generation
+  /// A hash of the members' addresses, since two rendezvous may create two sets of one generation.
+  std::uint64_t members = 0;
   std::uint32_t number = 0;
 
   friend auto operator<=>(const set_key&, const set_key&) = default;
@@ -38,13 +39,13 @@ struct set_key {
 
 set_key global_set_of(std::uint64_t generation, const std::vector<member>& members);
 
-/// To a lane: its bundle has moved, or never will.
+/// Sent to a lane: its bundle has moved, or will never move.
 struct bundle_moved {
   std::uint64_t sequence = 0;
   bool well = false;
 };
 
-/// To a lane: its bundle should have moved by now.
+/// Sent to a lane: its bundle should have moved by now.
 struct bundle_overdue {
   std::uint64_t sequence = 0;
 };
@@ -61,16 +62,16 @@ public:
   /// their signs of life.
   data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher);
 
-  /// Makes the movers of this process' sets.
+  /// Creates the path connectors of the sets of this process.
   void simulate(set_setup& pattern, process_id process);
-  /// The fast path of a member of this set; null: it has none.
+  /// The fast path of a member of this set; null if it has none.
   std::shared_ptr<shm_fast_path> fast_path_of(const set_key& set, const set_setup& setup, std::int32_t place);
-  /// Its heartbeat word, beside the fast path's; likewise.
+  /// The heartbeat words of a member of this set, beside its fast path; null if it has none.
   std::shared_ptr<heartbeat_words> words_of(const set_key& set, const set_setup& setup,
                                             std::int32_t place) const;
-  /// The process runs no more.
+  /// Ends the process.
   void end_process(process_id process);
-  /// Everything that this process's lanes do takes so many times longer.
+  /// Makes the lanes of this process `times` times slower.
   void slow_down(process_id process, std::uint64_t times) { slow_[process] = times; }
 
 private:
@@ -82,14 +83,14 @@ private:
     farandole::reduce_op op = reduce_op::sum;
     std::size_t root = 0;
     std::vector<std::vector<numbers>> brought; ///< by place and part
-    std::vector<caf::actor> lanes;             ///< by place; null: has not come
-    std::vector<bool> told;                    ///< by place: how it ended
+    std::vector<caf::actor> lanes;             ///< by place; null: the member has not arrived
+    std::vector<bool> told;                    ///< by place: whether the member knows the end
     std::size_t arrived = 0;
     bool broken = false;
-    std::vector<numbers> result; ///< by part, once all have come
+    std::vector<numbers> result; ///< by part, once all members have arrived
   };
   struct path {
-    std::set<std::int32_t> gone; ///< places
+    std::set<std::int32_t> gone; ///< places of members that have gone
     std::map<std::uint64_t, bundle> bundles;
   };
 

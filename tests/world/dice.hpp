@@ -1,5 +1,5 @@
 // Random numbers for the simulated world. The standard library's distributions differ between
-// implementations; these do not, so a seed means the same job everywhere.
+// implementations; these do not, so a seed gives the same job everywhere.
 #pragma once
 
 #include <cstdint>

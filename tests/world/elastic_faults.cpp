@@ -19,7 +19,7 @@ handshake_verdict verdict_of(const fault& injected) {
   return all[injected.pick / 16 % std::size(all)];
 }
 
-// So that signs of life come late, or not at all.
+// Whether heartbeats may come late or not at all.
 bool disturbs_links(fault_kind kind) {
   switch (kind) {
   case fault_kind::link_lost:
@@ -49,7 +49,7 @@ void elastic_faults::arriving(process_id from, process_id to) {
     apply(all[next_++], from, to);
 }
 
-// One that can hit nobody now waits, and the others behind it.
+// A fault without a possible target waits, and so do the faults behind it.
 bool elastic_faults::can_hit(const fault& injected, process_id worker) const {
   switch (injected.kind) {
   case fault_kind::death:
@@ -169,7 +169,7 @@ void elastic_faults::end_rendezvous(const fault& injected) {
   after(injected.lasts, [this] { service_.start(); });
 }
 
-// While it is stopped, its links may be given up: then it comes as a new one.
+// While the process is stopped, its links may be given up; it then rejoins as a new member.
 void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
   note("slot " + std::to_string(slot) + " is stopped");
   stage_.log.cut_off(slot);

@@ -1,5 +1,5 @@
-// The faults of a simulated elastic job: each comes when so many messages have arrived, hits who just sent or
-// was to get one, and most pass after a while.
+// The faults of a simulated elastic job. Each fault happens after a number of messages, hits the sender or
+// the receiver of the next message, and usually passes after a while.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@ class elastic_faults {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// All of them outlive this. The faults are those of the stage's options.
+  /// All arguments must outlive this object. The faults are those of the options of the stage.
   elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher,
                  elastic_service& service);
 
-  /// A message is about to be handed over: what is due comes now.
+  /// Called before a message is delivered: applies the faults that are due.
   void arriving(process_id from, process_id to);
-  /// Nothing more comes.
+  /// Applies no more faults.
   void stop() { stopped_ = true; }
-  /// Somebody else causes one.
+  /// Records a fault that a scenario causes.
   void disturb(const std::string& text);
 
   void kill(std::int32_t slot);
-  /// For so long, it does nothing.
+  /// Stops the process of the slot for this time.
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts);
   void after(std::chrono::nanoseconds wait, std::function<void()> action);
 
   std::size_t happened() const { return next_; }
   bool any() const { return last_ != time_point{}; }
-  /// When the last one has passed; the clock's beginning: there was none.
+  /// The end of the last fault; the epoch of the clock if there was none.
   time_point last() const { return last_; }
 
 private:

@@ -1,4 +1,4 @@
-// Elastic jobs with strangers at their listeners, members that are stopped, and clocks that differ.
+// Elastic jobs with unauthenticated peers at their listeners, stopped members and different clocks.
 #include "tests/world/elastic_scenarios_testing.hpp"
 
 #include <set>
@@ -7,7 +7,7 @@ using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("elastic scenario: thousands of strangers do not keep members from coming together again") {
+TEST_CASE("elastic scenario: thousands of unauthenticated connections do not delay a regroup") {
   const auto kind = GENERATE(stranger_kind::any, stranger_kind::silent);
   std::chrono::nanoseconds lost{}, together{};
   auto crowded = once(1, a_request, [&](elastic_world& world, std::int32_t, std::int32_t) {
@@ -25,12 +25,12 @@ TEST_CASE("elastic scenario: thousands of strangers do not keep members from com
   CHECK(report.code == 0);
   CHECK(report.last_slots == slots{0, 2});
   REQUIRE(together > lost);
-  // Strangers who share a member's address may hold every place for the second that a contended handshake
-  // has.
+  // Unauthenticated peers with a member's address may hold every place for the second that a contended
+  // handshake may take.
   CHECK(together - lost < handshake_limits{}.contended + 100ms);
 }
 
-TEST_CASE("elastic scenario: members on one machine take the fast path, also after one of them has died") {
+TEST_CASE("elastic scenario: members on one machine use the fast path, also after the death of a member") {
   auto options = calm(3);
   options.one_machine = true;
   options.callers_run = GENERATE(false, true);
@@ -43,7 +43,7 @@ TEST_CASE("elastic scenario: members on one machine take the fast path, also aft
   CHECK(report.on_fast_path > 100);
 }
 
-TEST_CASE("elastic scenario: a member that is stopped for a while is waited for, and nobody is lost") {
+TEST_CASE("elastic scenario: the job waits for a member that is stopped for a while, and loses no member") {
   for (const auto& [one_machine, callers_run] : {std::pair(false, false), {true, false}, {true, true}}) {
     auto options = calm(3);
     options.one_machine = one_machine;
@@ -58,8 +58,7 @@ TEST_CASE("elastic scenario: a member that is stopped for a while is waited for,
   }
 }
 
-TEST_CASE(
-    "elastic scenario: a member that is stopped while others leave its generation comes late or goes on") {
+TEST_CASE("elastic scenario: a member that is stopped during a planned change continues or rejoins late") {
   auto options = calm(4);
   options.stops_processes = true;
   options = with_more(options, 1500ms, {{"host-a", 1}, {"host-b", 1}, {"host-c", 1}});
@@ -70,7 +69,7 @@ TEST_CASE(
   CHECK(report.finished > 0);
 }
 
-TEST_CASE("elastic scenario: no rule compares the clocks of two processes") {
+TEST_CASE("elastic scenario: the job works although the clocks of its processes differ") {
   auto options = calm(3);
   options.apart = true;
   options.own_clocks = true;
@@ -80,7 +79,7 @@ TEST_CASE("elastic scenario: no rule compares the clocks of two processes") {
   CHECK(report.last_slots == slots{0, 2});
 }
 
-TEST_CASE("a process's clock shows what it is set to, and its timers end no earlier") {
+TEST_CASE("a simulated process's clock has its offset and drift, and its timers never end early") {
   using time_point = process_clock::time_point;
   for (const std::int64_t ppm : {-1000, 0, 7, 1000})
     for (const auto ahead : {0ns, 86'399'999'999'999ns})
@@ -93,7 +92,7 @@ TEST_CASE("a process's clock shows what it is set to, and its timers end no earl
       }
 }
 
-TEST_CASE("every kind of fault is drawn, and most jobs have only the usual ones") {
+TEST_CASE("every kind of fault is drawn, and most jobs have no rare faults") {
   std::set<fault_kind> drawn;
   int usual = 0;
   constexpr int jobs = 1000;

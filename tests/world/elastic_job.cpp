@@ -13,10 +13,10 @@ using std::chrono::seconds;
 
 constexpr std::uint64_t clock_stream = 410;
 constexpr std::int64_t most_drift_ppm = 1000;
-constexpr process_id first_clock = -20, last_clock = 40; // more processes than any job has
-// A slow job of six members that give signs of life takes some 5,000 in a second.
+constexpr process_id first_clock = -20, last_clock = 40; // more process numbers than any job uses
+// A slow job of six members that send heartbeats takes about 5,000 steps per second.
 constexpr std::uint64_t steps_allowed = 12'000'000;
-// From the last fault to the end of the job: what the timeouts below sum to, and some more.
+// The time from the last fault to the end of the job: the sum of the timeouts below, and a margin.
 constexpr seconds patience{900};
 constexpr seconds elastic_timeout{120};
 
@@ -33,7 +33,7 @@ settings settings_of(const elastic_options& options) {
   assign(setting::fast_path_area, std::int64_t{1} << 20);
   if (options.callers_run)
     assign(setting::fast_path_limit, 0);
-  assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
+  assign(setting::stall_check_disable, 1); // with the periodic stall check no job would become idle
   if (options.relays)
     assign(setting::relay_ranks, 1);
   assign(setting::operation_timeout, options.operation_timeout.count());
@@ -142,7 +142,7 @@ private:
     return true;
   }
 
-  // The launcher's is the world's: the others are ahead of it by up to a day.
+  // The launcher has the clock of the world; the other clocks are ahead of it by up to a day.
   void give_clocks() {
     dice draw(options_.seed, clock_stream);
     for (process_id process = first_clock; process <= last_clock; ++process)
@@ -185,7 +185,8 @@ private:
     return std::max(faults_.last(), begin_ + options_.hosts.back().at) + patience + training_time();
   }
 
-  // All of it once more, at the pace of the slowest: a slow rank may think for a minute before each call.
+  // The time for the whole training at the pace of the slowest rank, which may wait for a minute before each
+  // call.
   std::chrono::microseconds training_time() const {
     const bool slow = std::any_of(options_.faults.begin(), options_.faults.end(), [](const fault& injected) {
       return injected.kind == fault_kind::slow_rank;
@@ -203,7 +204,7 @@ private:
             log_.problem(text);
   }
 
-  // Whom a member takes for stuck comes as a new one, even if it is not.
+  // A member that another member reports as stuck rejoins as a new member, even if it is not stuck.
   void accused(const lost& loss) {
     if (loss.generation != log_.generations() || loss.generation == lost_generation_ || log_.is_doubled() ||
         !loss.reason.starts_with("has made no progress"))
@@ -238,7 +239,7 @@ private:
         });
       }
     }
-    // Whom the rendezvous has waited for long enough comes as a new one.
+    // A member for which the rendezvous has waited long enough rejoins as a new member.
     if ((lost_generation_ == log_.generations() && world_.now() - lost_at_ >= seconds(30)) ||
         world_.now() >= service_.gives_up_at())
       for (const auto& [slot, worker] : launcher_.workers())
@@ -268,35 +269,36 @@ private:
       log_.problem("the job failed, and no reason was told");
   }
 
-  // A process ends by itself when it has waited in vain, because there are too few, or the others have come
-  // to the end of training.
+  // A process may fail by itself if it has waited in vain, because there are too few members or the others
+  // have finished training.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
     const auto finished = std::any_of(workers.begin(), workers.end(),
                                       [](const auto& entry) { return entry.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
-    // Whom somebody else answers on its first contact cannot know that this is not the job's rendezvous.
+    // A process that an impostor answers on its first contact cannot know that this is not the rendezvous of
+    // the job.
     if (worker.failure().kind == error_kind::unknown &&
         net_.mistaken_at_first(elastic_worker::id_of(worker.slot())))
       return true;
     return worker.failure().kind == error_kind::precondition && (faults_.any() || finished);
   }
 
-  // Nothing may be left that still holds something of this job.
+  // Releases every reference to objects of this job.
   void take_down() {
     if (std::exchange(taken_down_, true))
       return;
-    world_.step_limit(2 * steps_allowed); // a job that took too many is taken down all the same
+    world_.step_limit(2 * steps_allowed); // a job that exceeded the limit is taken down as well
     scenario_ = {};
     faults_.stop();
     world_.proceed_all();
     launcher_.take_down();
-    world_.proceed_all(); // those that this has killed
+    world_.proceed_all(); // continues the processes that take_down() has killed
     service_.close();
     world_.run_for(seconds(60));
     service_.take_down();
-    world_.run_for(seconds(60)); // what was on its way to the service arrives while there is a network
+    world_.run_for(seconds(60)); // messages in transit to the service arrive while the network exists
   }
 
   elastic_options options_;

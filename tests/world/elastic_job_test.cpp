@@ -1,5 +1,5 @@
-// Elastic jobs under faults. A failing seed is told with the fewest of its faults that make it fail and a
-// transcript; `world_test "elastic*" --seed S` plays it again.
+// Elastic jobs under faults. For a failing seed the test prints the shortest prefix of its faults with which
+// it fails, and a transcript; `world_test "elastic*" --seed S` plays it again.
 #include "tests/world/elastic_job.hpp"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@ using namespace farandole::testing;
 
 namespace {
 
-/// What went wrong with this seed; empty: nothing.
+/// The problems of this seed; empty if there are none.
 std::string wrong_with(std::uint64_t seed) {
   const auto options = elastic_options::drawn(seed);
   const auto first = run_elastic(options);
@@ -27,22 +27,23 @@ std::string wrong_with(std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("elastic jobs keep their rules and come to an end, whatever happens to them, twice the same way") {
+TEST_CASE("elastic jobs keep all rules and end under random faults, and a seed always plays the same job") {
   const auto wrong = play_all(seeds(500), wrong_with);
   for (const auto& [seed, text] : wrong)
     FAIL_CHECK("seed " << seed << ": " << text);
   CHECK(wrong.empty());
 }
 
-// As long as the draws stay what they are, these are the jobs that showed a defect.
-TEST_CASE("elastic jobs in which something went wrong before keep their rules") {
+// These seeds showed defects in the past. They give the same jobs while the drawing of options stays the
+// same.
+TEST_CASE("elastic jobs with seeds that failed before keep all rules") {
   const std::uint64_t seed =
       GENERATE(700018979, 810035424, 1000123186, 1000161600, 1000207741, 1000311894, 1000552632, 1000997534);
   INFO("seed " << seed);
   CHECK(wrong_with(seed).empty());
 }
 
-TEST_CASE("another seed plays another elastic job") {
+TEST_CASE("different seeds play different elastic jobs") {
   for (const auto seed : seeds(20)) {
     INFO("seed " << seed);
     CHECK(run_elastic(elastic_options::drawn(seed)).trace !=

@@ -1,5 +1,5 @@
-// The launcher's process of a simulated elastic job: the real elastic driver, and in place of processes, the
-// discovery script and the terminal what does as they would. Discovery can lie, and let a host come and go.
+// The launcher's process of a simulated elastic job: the real elastic driver, with fakes for processes, the
+// discovery script and the terminal. Discovery can return wrong hosts, and can let a host come and go.
 #pragma once
 
 #include <caf/all.hpp>
@@ -24,27 +24,27 @@ public:
 
   /// `rendezvous` takes slot_started, slot_exited, slot_retired and watch_generations.
   void start(const caf::actor& rendezvous);
-  /// Ends it and its slots; a worker that runs is killed.
+  /// Ends the driver and its slots, and kills running workers.
   void take_down();
 
   bool ended() const { return ended_; }
   int code() const { return code_; }
-  /// For people.
+  /// The launcher's messages for users.
   const std::vector<std::string>& said() const { return said_; }
   bool said(const char* part) const;
 
-  /// All that were ever started, by slot.
+  /// All workers that were ever started, by slot.
   const std::map<std::int32_t, std::unique_ptr<elastic_worker>>& workers() const { return workers_; }
-  /// Null: there was none.
+  /// Null if the slot was never started.
   elastic_worker* worker(std::int32_t slot) const;
 
   // ---- discovery ----
 
-  /// From now on it finds these, whatever was planned.
+  /// From now on discovery finds these hosts instead of the planned ones.
   void find(std::vector<host_slots> hosts);
-  /// Until then it fails, or finds nothing, or leaves a host out, as `how` says.
+  /// Until the deadline discovery fails, finds no host, or leaves one out, depending on `number`.
   void lie(time_point deadline, std::uint64_t number);
-  /// Until then every other answer leaves a host out.
+  /// Until the deadline every other answer leaves a host out.
   void flap(time_point deadline, std::uint64_t number);
 
 private:

@@ -67,7 +67,7 @@ void elastic_log::welcomed(const welcome& greeting) {
     check_order(current);
 }
 
-// Who was in comes first, in the order that was.
+// Members of the previous generation come first, in their previous order.
 void elastic_log::check_order(const generation& current) {
   const auto generation = current.first.generation;
   const auto before = generations_.find(before_);
@@ -85,7 +85,7 @@ void elastic_log::check_order(const generation& current) {
       problem(name + " was not in, and is not told that it came late");
     if (!*late && late_seen)
       problem(name + " was in, and ranks behind one that came late");
-    // A generation between the two that nobody was told of may have had another order.
+    // A generation in between that was not announced to any member may have had another order.
     if (!*late && generation == before_.generation + 1 && rank < last)
       problem(name + " ranks behind one that it ranked before");
     if (*late && !current.first.must_sync)
@@ -95,7 +95,7 @@ void elastic_log::check_order(const generation& current) {
   }
 }
 
-// Who was let in and has never got the state cannot bring it.
+// A member that joined but never received the state cannot provide it.
 bool elastic_log::somebody_stayed(const generation& which) const {
   return std::any_of(which.first.members.begin(), which.first.members.end(), [&](const member& member_info) {
     const auto late = which.late[static_cast<std::size_t>(member_info.rank)];
@@ -128,7 +128,7 @@ void elastic_log::ended_on_fast_path(const set_key& set, const std::string& name
             " has ended well on the fast path for one member, and not for another");
 }
 
-// The rendezvous would take it for lost.
+// Without a farewell the rendezvous would treat the member as lost.
 void elastic_log::left(std::int32_t slot) {
   const bool planned = leaving_.erase(slot) != 0;
   if (told_so_.erase(slot) == 0 && planned && !disturbed_)

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint64_t play_stream = 401;
-constexpr std::uint64_t rare_stream = 409; // a seed without any of it is the job that it was before
+constexpr std::uint64_t rare_stream = 409; // a separate stream, so that it does not change the other draws
 
 enum class draw_group : std::uint8_t { usual, rare };
 
@@ -76,7 +76,7 @@ bool can_happen(fault_kind kind, bool script, bool apart) {
   }
 }
 
-// Some faults come close together: what a job makes of the second depends on how far it is with the first.
+// Some faults follow each other closely: the effect of the second depends on the progress after the first.
 std::vector<fault> drawn_faults(dice& draw, draw_group group, std::uint64_t count, bool script, bool apart) {
   constexpr std::uint64_t job_messages = 500;
   std::vector<fault> all(count);
@@ -88,7 +88,7 @@ std::vector<fault> drawn_faults(dice& draw, draw_group group, std::uint64_t coun
     const auto& row = rows[static_cast<std::size_t>(injected.kind)];
     injected.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
     injected.lasts = milliseconds(row.shortest_ms);
-    // Short ones are as likely as long ones.
+    // Short durations are as likely as long ones.
     if (row.longest_ms > row.shortest_ms) {
       auto longest = row.longest_ms >> draw.below(8);
       injected.lasts += milliseconds(draw.below(std::max<std::uint64_t>(longest, 1)));
@@ -114,7 +114,7 @@ std::vector<host_slots> drawn_hosts(dice& draw, std::int32_t least_slots) {
   return hosts;
 }
 
-// A host comes, goes, or has another number of slots.
+// A host is added or removed, or gets another number of slots.
 std::vector<host_slots> changed(dice& draw, std::vector<host_slots> hosts, char name) {
   const auto at = static_cast<std::size_t>(draw.below(hosts.size()));
   if (draw.one_in(3) && hosts.size() > 1)
@@ -126,7 +126,7 @@ std::vector<host_slots> changed(dice& draw, std::vector<host_slots> hosts, char 
   return hosts;
 }
 
-// Short timeouts, so that many stops are longer.
+// The timeouts are short, so that many stops exceed them.
 void draw_signs_of_life(dice& draw, elastic_options& options) {
   const bool stops = std::ranges::any_of(
       options.faults, [](const fault& injected) { return injected.kind == fault_kind::stopped_process; });
@@ -169,7 +169,8 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.tensors = 1 + static_cast<std::int32_t>(draw.below(3));
   options.commit_every = 1 + static_cast<std::int32_t>(draw.below(3));
   options.sets_every = draw.one_in(3) ? 1 : 0;
-  // From jobs that are over before discovery answers again to such as last for some of its answers.
+  // The paces range from jobs that end before the second answer of discovery to jobs that last for several
+  // answers.
   const std::uint64_t paces[] = {300, 30'000, 600'000};
   options.think_us = paces[draw.below(3)];
   options.latency_us = draw.one_in(3) ? 500 : 50;
@@ -179,11 +180,11 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.apart = draw.one_in(2);
   options.faults = drawn_faults(draw, draw_group::usual, draw.below(5), script, options.apart);
 
-  // Most jobs have nothing of this, and few have much of it.
+  // Most jobs have none of these options, and few have several.
   dice rare(seed, rare_stream);
   options.one_machine = rare.one_in(6);
   options.own_clocks = rare.one_in(6);
-  // So few places that few strangers fill them.
+  // There are so few places that a few unauthenticated peers fill them.
   options.handshakes.connections = 16;
   options.handshakes.share = 8;
   options.handshakes.shaking = 4;

@@ -1,12 +1,12 @@
-// Elastic jobs in which just this goes wrong.
+// Elastic jobs with a single, specific fault each.
 #include "tests/world/elastic_scenarios_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("elastic scenario: members are only taken out, and need not sync; one that joins makes all sync") {
-  // host-c goes, later host-d comes: old members would go on as they are, the new one cannot.
+TEST_CASE("elastic scenario: a removal needs no sync, and a member that joins makes all members sync") {
+  // host-c is removed, and host-d is added later: the old members need no sync, but the new member does.
   auto options = calm(3);
   options.rounds = 60;
   options = with_more(options, 1500ms, {{"host-a", 1}, {"host-b", 1}});
@@ -17,7 +17,7 @@ TEST_CASE("elastic scenario: members are only taken out, and need not sync; one 
   CHECK(told(report, "generation 3 of slots 0 1 3, which must sync"));
 }
 
-TEST_CASE("elastic scenario: all hosts are on the blacklist, and come off it again") {
+TEST_CASE("elastic scenario: the job continues after all hosts were on the blacklist for a while") {
   auto options = calm(2);
   options.cooldown = true;
   options.fewest = 2;
@@ -28,7 +28,7 @@ TEST_CASE("elastic scenario: all hosts are on the blacklist, and come off it aga
   CHECK(report.last_slots == slots{0, 2});
 }
 
-TEST_CASE("elastic scenario: all hosts are on the blacklist for good, and the job ends and says so") {
+TEST_CASE("elastic scenario: the job ends with the reason if all hosts stay on the blacklist") {
   auto options = calm(2);
   options.fewest = 2;
   const auto report = played(
@@ -37,7 +37,7 @@ TEST_CASE("elastic scenario: all hosts are on the blacklist for good, and the jo
   CHECK(told(report, "no other hosts can come; hosts: host-a:1 (failed), host-b:1"));
 }
 
-TEST_CASE("elastic scenario: a second member dies while the others come together after the first") {
+TEST_CASE("elastic scenario: the job survives a second death while members regroup after the first") {
   const auto first =
       once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(3); });
   const auto second =
@@ -52,7 +52,7 @@ TEST_CASE("elastic scenario: a second member dies while the others come together
   CHECK(report.generations == 2);
 }
 
-TEST_CASE("elastic scenario: a member dies while all first connect, and nobody else ends") {
+TEST_CASE("elastic scenario: a death during the first connect ends no other member") {
   const auto report = played(
       calm(3), once(1, a_welcome, [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); }));
   CHECK(report.code == 0);
@@ -60,8 +60,7 @@ TEST_CASE("elastic scenario: a member dies while all first connect, and nobody e
   CHECK(report.last_slots == slots{0, 2});
 }
 
-TEST_CASE(
-    "elastic scenario: a member that leaves as planned and never comes again is not waited for for ever") {
+TEST_CASE("elastic scenario: the job stops waiting for a member that leaves as planned and never returns") {
   auto options = with_more(calm(3), 1500ms, {{"host-a", 1}, {"host-b", 1}});
   const auto report = played(options, [done = false](elastic_world& world, std::int32_t from, std::int32_t,
                                                      const envelope& message) mutable {
@@ -74,7 +73,7 @@ TEST_CASE(
   CHECK(report.last_slots == slots{0});
 }
 
-TEST_CASE("elastic scenario: rank 0 dies, and the oldest that is left follows it") {
+TEST_CASE("elastic scenario: after the death of rank 0 the oldest remaining member becomes rank 0") {
   const auto report =
       played(calm(3), once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
                world.kill(world.slots().at(0));
@@ -83,7 +82,7 @@ TEST_CASE("elastic scenario: rank 0 dies, and the oldest that is left follows it
   CHECK(report.last_slots == slots{1, 2});
 }
 
-TEST_CASE("elastic scenario: the one who reports for a process set without rank 0 dies") {
+TEST_CASE("elastic scenario: the job survives the death of the leader of a process set without rank 0") {
   auto options = calm(4);
   options.sets_every = 1;
   const auto report = played(options, [done = false](elastic_world& world, std::int32_t, std::int32_t,
@@ -97,7 +96,7 @@ TEST_CASE("elastic scenario: the one who reports for a process set without rank 
   CHECK(report.last_slots == slots{0, 2, 3});
 }
 
-TEST_CASE("elastic scenario: a member dies while another one is taken out") {
+TEST_CASE("elastic scenario: the job survives a death while another member is removed") {
   auto options = calm(4);
   options = with_more(options, 1500ms, {{"host-a", 1}, {"host-b", 1}, {"host-c", 1}});
   const auto report =
@@ -108,12 +107,12 @@ TEST_CASE("elastic scenario: a member dies while another one is taken out") {
   CHECK(told(report, "generation 2 of slots 1 2, which must sync"));
 }
 
-TEST_CASE("elastic scenario: a member whose link to the rendezvous is cut one way hears late of a loss") {
+TEST_CASE("elastic scenario: a regroup waits for a member that hears of a loss late over a one-way link") {
   auto blocked = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
     world.block_rendezvous(2, false, true, true);
     world.kill(1);
   });
-  // The others come again, and wait for the one that does not know.
+  // The other members rejoin, and wait for the member that does not know of the loss.
   auto freed = [seen = 0](elastic_world& world, std::int32_t, std::int32_t, const envelope& message) mutable {
     if (world.generation() == 1 && is(message, a_hello) && ++seen == 1)
       world.block_rendezvous(2, false, true, false);
@@ -130,7 +129,7 @@ TEST_CASE("elastic scenario: a member whose link to the rendezvous is cut one wa
   CHECK(report.last_slots == slots{0, 2});
 }
 
-TEST_CASE("elastic scenario: a member that the rendezvous cannot hear is not waited for for ever") {
+TEST_CASE("elastic scenario: the job stops waiting for a member that the rendezvous cannot hear") {
   const auto report =
       played(calm(3), once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
                world.block_rendezvous(2, true, false, true);
@@ -141,7 +140,7 @@ TEST_CASE("elastic scenario: a member that the rendezvous cannot hear is not wai
   CHECK(report.last_slots.at(0) == 0);
 }
 
-TEST_CASE("elastic scenario: a member whose link breaks while it is welcomed keeps nobody waiting") {
+TEST_CASE("elastic scenario: a link that breaks during the welcome does not keep other members waiting") {
   auto options = calm(3);
   const auto first =
       once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(0); });
@@ -158,7 +157,7 @@ TEST_CASE("elastic scenario: a member whose link breaks while it is welcomed kee
   CHECK_FALSE(told(report, "did not come together"));
 }
 
-TEST_CASE("elastic scenario: training goes on without a rendezvous, and another one lets members change") {
+TEST_CASE("elastic scenario: training continues without a rendezvous, and a new rendezvous allows changes") {
   auto options = calm(3);
   options.apart = true;
   const auto report = played(options, without_its_rendezvous_for_a_while());
@@ -169,7 +168,7 @@ TEST_CASE("elastic scenario: training goes on without a rendezvous, and another 
 }
 
 TEST_CASE(
-    "elastic scenario: a rendezvous ends as it tells of a generation, and nobody trains in half of it") {
+    "elastic scenario: no member trains in a generation that a dying rendezvous announced only in part") {
   for (const bool machine : {false, true}) {
     auto options = calm(3);
     options.apart = true;
@@ -188,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("elastic scenario: with the disk full the job goes on, and later the journal does") {
+TEST_CASE("elastic scenario: the job continues with a full disk, and the journal continues afterwards") {
   auto options = calm(4);
   options.apart = true;
   auto full = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
@@ -199,7 +198,7 @@ TEST_CASE("elastic scenario: with the disk full the job goes on, and later the j
     world.service().fill_disk(false);
     world.kill(2);
   });
-  // It knows of all that happened meanwhile.
+  // The journal contains all events of that time.
   auto gone = once(3, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
     world.service().end(false);
     world.after(500ms, [&world] { world.service().start(); });
@@ -217,15 +216,15 @@ TEST_CASE("elastic scenario: with the disk full the job goes on, and later the j
   CHECK(told(report, "No space left on device"));
 }
 
-TEST_CASE("elastic scenario: of two rendezvous on copies of one journal members obey the later, and say so") {
+TEST_CASE("elastic scenario: of two rendezvous with copies of one journal the earlier one steps down") {
   int stepped_down = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     auto options = calm(5);
     options.seed = seed;
-    options.fewest = 3; // of five, so that there are no two jobs
+    options.fewest = 3; // three of five, so that the job cannot split in two
     options.apart = true;
-    // Who comes again reaches either, and may have obeyed the other before.
+    // A member that rejoins reaches either rendezvous, and may have obeyed the other one before.
     auto second = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
       world.service().start_second();
       world.after(1s, [&world] { world.kill(4); });
@@ -239,14 +238,15 @@ TEST_CASE("elastic scenario: of two rendezvous on copies of one journal members 
       second(world, from, to, message);
       lost(world, from, to, message);
     });
-    // The launcher may have a link to the one that nobody obeys, and not hear who has outlived a failure.
+    // The launcher may be linked to the rendezvous that no member obeys, and then does not learn the
+    // survivors of a failure.
     CHECK(report.finished > 0);
     stepped_down += told(report, "the job's members obey another one");
   }
   CHECK(stepped_down > 0);
 }
 
-TEST_CASE("elastic scenario: each kind of fault by itself") {
+TEST_CASE("elastic scenario: training completes with each kind of fault by itself") {
   for (std::size_t kind = 0; kind < fault_kind_count; ++kind)
     for (const std::uint64_t at : {3, 40, 90, 200}) {
       auto options = calm(3);

@@ -1,4 +1,4 @@
-// What scenarios of elastic jobs are written with.
+// Helpers for scenarios of elastic jobs.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace farandole::testing {
 
 using slots = std::vector<std::int32_t>;
 
-/// Four hosts of one slot each; as many rounds as a few virtual seconds have.
+/// A job without faults: hosts of one slot each, and a few virtual seconds of training.
 inline elastic_options calm(std::int32_t processes) {
   elastic_options options;
   options.processes = options.limit = processes;
@@ -30,7 +30,7 @@ inline elastic_options calm(std::int32_t processes) {
   return options;
 }
 
-/// More hosts, as discovery finds them later.
+/// Adds the hosts that discovery finds from the time `at` on.
 inline elastic_options with_more(elastic_options options, std::chrono::milliseconds at,
                                  std::vector<host_slots> hosts) {
   options.hosts.push_back({at, std::move(hosts)});
@@ -56,7 +56,7 @@ inline bool told(const elastic_report& report, const std::string& part) {
   return false;
 }
 
-/// Does `what` once, when the first message of this kind in this generation passes.
+/// Calls `value` once, at the first message of this kind in this generation.
 inline elastic_scenario once(std::uint64_t generation, wire::Envelope::Body::Which kind,
                              std::function<void(elastic_world&, std::int32_t from, std::int32_t to)> value) {
   return [=, done = false](elastic_world& world, std::int32_t from, std::int32_t to,
@@ -73,8 +73,8 @@ inline constexpr auto a_hello = wire::Envelope::Body::HELLO;
 inline constexpr auto a_loss = wire::Envelope::Body::LOST;
 inline constexpr auto a_welcome = wire::Envelope::Body::WELCOME;
 
-/// The rendezvous, which is apart, ends in generation 1 and is started again after 1.5 s; slot 1 dies once a
-/// member is back in its generation.
+/// The separate rendezvous ends in generation 1 and starts again after 1.5 s; slot 1 dies once a member has
+/// resumed its generation.
 inline elastic_scenario without_its_rendezvous_for_a_while() {
   auto gone = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
     world.service().end(false);

@@ -102,12 +102,12 @@ void elastic_service::begin(const std::string& journal_path) {
   latest_ = rank;
   if (lives_.size() > 1)
     gives_up_at_ = now() + stage_.values.duration(setting::regroup_timeout);
-  // It may have ended in the midst of it.
+  // The process may have ended during its start.
   if (!entry.runs)
     caf::anon_send_exit(entry.actor, caf::exit_reason::kill);
 }
 
-// What it still says goes out.
+// Its last messages are still sent.
 void elastic_service::stepped_down(process_id process) {
   if (!had_two_)
     stage_.log.problem("the only rendezvous there is steps down");

@@ -1,6 +1,6 @@
-// The rendezvous of a simulated elastic job: the real one, in the launcher's process or apart from it. Apart,
-// it has a journal on a simulated disk and one life after another, or two at once: each is a process of its
-// own, and all are called at one address.
+// The rendezvous of a simulated elastic job: the real actor, in the launcher's process or in a separate
+// process. A separate rendezvous has a journal on a simulated disk, and can end and start again; two can also
+// run at once. Each is a process of its own, and all have the same address.
 #pragma once
 
 #include <caf/all.hpp>
@@ -24,41 +24,42 @@ class elastic_service {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// Starts it, and tells the stage where it is called.
+  /// Starts the rendezvous, and stores its address in the stage.
   explicit elastic_service(elastic_stage& stage);
-  /// None begins any more, and those that run leave in order, which takes them a while.
+  /// Starts no more rendezvous, and makes the running ones leave in order, which takes a while.
   void close();
-  /// Nothing is left of them.
+  /// Ends all actors.
   void take_down();
 
-  /// Whom the launcher tells of its slots: the rendezvous, or the launcher's end of a link to it.
+  /// The actor that the launcher informs about its slots: the rendezvous, or the launcher's end of a link to
+  /// it.
   const caf::actor& for_launcher() const { return for_launcher_; }
-  /// Why the launcher's end gave up, for people.
+  /// The reasons for which the launcher's end gave up, for users.
   const std::vector<std::string>& said() const { return said_; }
 
   bool is_rendezvous(process_id process) const { return lives_.contains(process); }
-  /// The one that was started last.
+  /// The rendezvous that was started last.
   process_id latest() const { return latest_; }
-  /// When it gives up waiting for those that were in and have not come back.
+  /// The time at which it stops waiting for former members that have not rejoined.
   time_point gives_up_at() const { return gives_up_at_; }
-  /// One sends this: it must be in its journal.
+  /// A rendezvous sends this welcome: its journal must contain the generation.
   void sends(process_id process, const welcome& greeting);
 
-  // ---- faults, where it is apart ----
+  // ---- faults of a separate rendezvous ----
 
-  /// What the disk has not been told yet another life could not know: it is not the time to end one.
+  /// False while records are not yet on the disk, since the next rendezvous could not know them.
   bool may_end() const { return apart() && !disk_.behind(); }
-  /// All that run end; `machine`: and the disk keeps only what was synced.
+  /// Ends all running rendezvous; with `machine` the disk keeps only synced data.
   void end(bool machine);
-  /// Calls this in the midst of a call of the disk, 1 the next.
+  /// Calls `action` during the `call`th call of the disk from now on.
   void at_disk_call(std::uint64_t call, std::function<void()> action) {
     disk_.at_call(call, std::move(action));
   }
-  /// One from the journal that was written last, if none runs.
+  /// Starts a rendezvous from the latest journal, if none runs.
   void start();
-  /// One more from a copy of the journal. Whoever calls reaches either.
+  /// Starts a second rendezvous from a copy of the journal. Connections reach either of them.
   void start_second();
-  /// Of two, that of the lower epoch ends.
+  /// Ends the rendezvous of the lower epoch.
   void end_lower();
   void fill_disk(bool full);
 
@@ -87,7 +88,7 @@ private:
   std::map<process_id, life> lives_;
   process_id latest_ = launcher_process;
   time_point gives_up_at_ = time_point::max();
-  std::set<process_id> warned_; ///< of the disk, since it is full
+  std::set<process_id> warned_; ///< rendezvous that have warned since the disk is full
   bool warned_at_all_ = false;
   bool had_two_ = false;
   bool stopped_ = false;

@@ -1,4 +1,4 @@
-// Elastic jobs whose members give signs of life, and of which one process is stopped.
+// Elastic jobs whose members send heartbeats, and in which one process is stopped.
 #include "tests/world/elastic_scenarios_testing.hpp"
 
 using namespace farandole;
@@ -16,8 +16,8 @@ elastic_options with_heartbeats(bool one_machine) {
   return options;
 }
 
-/// Slot 1 is stopped in generation 1 for so long; `lost`: when the rendezvous hears that it is lost, after
-/// that; `next`: when the next generation begins.
+/// Stops slot 1 in generation 1 for `lasts`. `lost` and `next` are the times from the stop until the
+/// rendezvous learns of the loss and until the next generation begins.
 struct stop_story {
   std::chrono::nanoseconds lasts;
   std::chrono::nanoseconds stopped{}, lost{}, next{};
@@ -46,9 +46,9 @@ struct stop_story {
 } // namespace
 
 TEST_CASE(
-    "elastic scenario: operations that wait for a stopped member fail after their timeout, and name it") {
+    "elastic scenario: operations that wait for a stopped member time out with an error that names it") {
   auto options = with_heartbeats(false);
-  // They wait on the fast path, at the leader, or there and in a lane.
+  // The operations wait on the fast path, at the leader, or in a lane.
   std::string part = "operations wait for rank 1 on host-b, which has made no progress for ";
   SECTION("on the fast path") {
     options.one_machine = true;
@@ -65,13 +65,13 @@ TEST_CASE(
   CHECK(told(report, "rank 1 is lost in generation 1: has made no progress for"));
   CHECK(story.lost > 8s);
   CHECK(story.lost < 12s);
-  // The next generation waits for it.
+  // The next generation waits for the stopped member.
   CHECK(story.next > 30s);
   CHECK(report.generations == 2);
   CHECK(report.last_slots == slots{0, 1, 2});
 }
 
-TEST_CASE("elastic scenario: a member that is stopped for longer than the stuck timeout is lost at once") {
+TEST_CASE("elastic scenario: a member that is stopped for longer than the stuck timeout is lost") {
   const bool one_machine = GENERATE(false, true);
   auto options = with_heartbeats(one_machine);
   options.rounds = 400;
@@ -80,16 +80,15 @@ TEST_CASE("elastic scenario: a member that is stopped for longer than the stuck 
   const auto report = story.play(options);
   CHECK(report.code == 0);
   CHECK(told(report, "rank 1 is lost in generation 1: has made no progress for 3"));
-  CHECK(story.lost > 3s - 400ms); // since its last sign of life, at most a period before
+  CHECK(story.lost > 3s - 400ms); // counted from its last heartbeat, which is at most one period older
   CHECK(story.lost < 5s);
   CHECK(story.next - story.lost < 1s);
   CHECK(told(report, "generation 2 of slots 0 2,"));
-  // Later it comes as a new one.
+  // The stopped member rejoins later as a new member.
   CHECK(report.last_slots == slots{0, 2, 1});
 }
 
-TEST_CASE(
-    "elastic scenario: a member that is stopped is lost after the stuck timeout although nobody waits") {
+TEST_CASE("elastic scenario: a stopped member is lost after the stuck timeout even if no operation waits") {
   auto options = with_heartbeats(GENERATE(false, true));
   options.rounds = 2;
   options.think_us = 300'000'000;
@@ -97,11 +96,11 @@ TEST_CASE(
   stop_story story{30s};
   const auto report = story.play(options);
   CHECK(report.code == 0);
-  CHECK(story.lost > 3s - 400ms); // since its last sign of life, at most a period before
+  CHECK(story.lost > 3s - 400ms); // counted from its last heartbeat, which is at most one period older
   CHECK(story.lost < 5s);
 }
 
-TEST_CASE("elastic scenario: a member that is stopped for less than its timeouts is waited for") {
+TEST_CASE("elastic scenario: the job waits for a member that is stopped for less than its timeouts") {
   auto options = with_heartbeats(GENERATE(false, true));
   options.stuck_timeout = 6s;
   stop_story story{5s};

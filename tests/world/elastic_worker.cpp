@@ -20,7 +20,7 @@ constexpr int tries_in_a_row = 100; // as in loop.py
 constexpr microseconds first_look{500};
 constexpr milliseconds longest_look{100};
 
-/// A call that is made in virtual time.
+/// A call at a later virtual time.
 struct task {
   std::shared_ptr<std::function<void()>> run;
 };
@@ -61,12 +61,12 @@ void elastic_worker::after(duration when, then continuation) {
                          task{std::make_shared<std::function<void()>>(std::move(continuation))});
 }
 
-// What belongs to a runtime that is gone is not done any more.
+// Drops the continuation if its runtime is gone by then.
 void elastic_worker::think(then continuation) {
   after(microseconds(slow_ * draw_.below(stage_.options.think_us)),
-        [this, mine = incarnation_, what = std::move(continuation)] {
-          if (mine == incarnation_)
-            what();
+        [this, number = incarnation_, action = std::move(continuation)] {
+          if (number == incarnation_)
+            action();
         });
 }
 
@@ -87,8 +87,7 @@ void elastic_worker::begin() {
   start_runtime();
 }
 
-// As runtime::start(): one try after another while others are lost on the way, all within the elastic
-// timeout.
+// Like runtime::start(): retries while other members are lost during the start, within the elastic timeout.
 void elastic_worker::start_runtime() {
   deadline_ = std::make_shared<join_deadline>(true, stage_.values.duration(setting::elastic_timeout),
                                               stage_.system.clock().now());
@@ -99,7 +98,7 @@ void elastic_worker::start_runtime() {
 void elastic_worker::init() {
   ++incarnation_;
   if (state_generation_ == 0)
-    stage_.log.cut_off(slot_); // it is new where others have the state, even if it was welcomed before
+    stage_.log.cut_off(slot_); // a new member without the state, even if it was welcomed before
   shared_ = std::make_shared<shared_member_state>();
   start_ = shared_->started.get_future();
   end_ = shared_->ended.get_future();
@@ -160,7 +159,7 @@ void elastic_worker::could_not_start(const error& problem) {
     const auto told = starts_->after(problem, stage_.system.clock().now());
     if (!told)
       return init();
-    // What the loop in Python makes of it; the first init() is called outside of it.
+    // The handling of the loop in Python; the first init() is called outside the loop.
     const bool lost_another = told.kind == error_kind::disconnected || told.kind == error_kind::unknown ||
                               told.kind == error_kind::shut_down;
     if (goes_on_ && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_)
@@ -172,7 +171,7 @@ void elastic_worker::could_not_start(const error& problem) {
   });
 }
 
-// init() has come to its end.
+// init() has succeeded.
 void elastic_worker::joined() {
   progress_ = 0;
   think([this] { enter(); });
@@ -218,8 +217,8 @@ void elastic_worker::check_settled() {
 
 // ---- process sets (bindings/cxx/runtime.cpp) -----------------------------------------------------
 
-// Every member asks for the sets of the start, if only for none: so nobody goes on before all are connected.
-// Where the options want a set, it is one of all but rank 0.
+// Every member requests the sets of the start, even if there are none, so that no member continues before all
+// are connected. With sets_every there is one set of all ranks but 0.
 void elastic_worker::found_sets() {
   set_change change;
   change.kind = set_change_kind::found;
@@ -232,27 +231,27 @@ void elastic_worker::found_sets() {
   if (!operation)
     return founded(operation.error());
   auto* raw = &**operation;
-  raw->on_settled([this, kept = *operation, mine = incarnation_] {
-    if (mine != incarnation_ || gone_)
+  raw->on_settled([this, kept = *operation, number = incarnation_] {
+    if (number != incarnation_ || gone_)
       return;
-    // Nobody can have taken it down yet: this is called by who opened it.
+    // The set still exists: the actor that opened it makes this call.
     if (!kept->problem && !kept->outcome.sets.empty())
       set_ = shared_->sets.find(kept->outcome.sets.at(0));
-    after(microseconds(1 + draw_.below(20)), [this, mine, problem = kept->problem] {
-      if (mine == incarnation_)
+    after(microseconds(1 + draw_.below(20)), [this, number, problem = kept->problem] {
+      if (number == incarnation_)
         founded(problem);
     });
   });
   const auto current_time = stage_.system.clock().now();
   after(starts_->founding_until(current_time, stage_.values.duration(setting::start_timeout)) - current_time,
-        [this, mine = incarnation_] {
-          if (mine == incarnation_ && founding_)
+        [this, number = incarnation_] {
+          if (number == incarnation_ && founding_)
             founded({error_kind::timed_out, "process sets were not founded in time"});
         });
   founding_ = true;
 }
 
-// A job that the others have left already has been joined all the same, unless a set was wanted.
+// A job that the other members have already left counts as joined, unless a set was requested.
 void elastic_worker::founded(const error& problem) {
   founding_ = false;
   const bool may_do_without = problem.kind != error_kind::disconnected &&
@@ -293,7 +292,8 @@ void elastic_worker::train() {
 }
 
 void elastic_worker::begin_round() {
-  // Who ends ends the generation, and with it what is pending elsewhere: so the last thing is a commit.
+  // A member that ends also ends the generation and its pending operations, so the last operation is a
+  // commit.
   if (finished()) {
     stage_.log.leaves(slot_);
     return leave([this] { exit(0, 0); });

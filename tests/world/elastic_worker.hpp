@@ -1,6 +1,6 @@
 // One worker process of a simulated elastic job: a real member for each generation, and a training function
-// in the loop that bindings/python/farandole/common/elastic/loop.py puts around it: rounds of allreduces,
-// commits, and after a change whatever brings the process into the next generation.
+// in a loop like bindings/python/farandole/common/elastic/loop.py, with rounds of allreduces, commits, and
+// the steps into the next generation after a change.
 #pragma once
 
 #include <caf/all.hpp>
@@ -31,7 +31,7 @@
 
 namespace farandole::testing {
 
-/// What all workers share.
+/// The objects that all workers share.
 struct elastic_stage {
   simulation& world;
   caf::actor_system& system;
@@ -59,24 +59,24 @@ public:
   static process_id id_of(std::int32_t slot) { return slot + 1; }
 
   void start();
-  /// Ends at once; nobody hears anything from it any more.
+  /// Ends the process at once, without further messages.
   void kill(int signal);
   static constexpr std::uint64_t slowness = 100;
   void slow_down() { slow_ = slowness; }
-  /// As SIGSTOP and SIGCONT do.
+  /// Stop and continue the process like SIGSTOP and SIGCONT.
   void stop();
   void proceed();
 
   std::int32_t slot() const { return slot_; }
   bool runs() const { return started_ && !gone_; }
   bool finished() const { return state_.round >= stage_.options.rounds; }
-  /// Why it failed by itself; kind `none` when it did not.
+  /// The reason if the process failed by itself; otherwise of kind `none`.
   const error& failure() const { return failure_; }
-  /// None: it is in no generation, or on its way into or out of one.
+  /// Nothing if the process is in no generation, or is joining or leaving one.
   std::optional<silence_watch::waiting_member> waiting_now() const;
-  /// Of the members of its generation, by rank.
+  /// The slots of the members of its generation, by rank.
   std::vector<std::int32_t> slots_with_it() const;
-  /// No operation is pending, or was settled more than once.
+  /// Checks that every operation was settled exactly once.
   void check_settled();
 
 private:
@@ -86,10 +86,10 @@ private:
     std::vector<std::int64_t> in, output;
     int settled = 0;
     set_key set;
-    std::uint64_t count = 0; ///< of this name in this set
+    std::uint64_t count = 0; ///< number of earlier operations of this name in this set
     caf::actor_clock::time_point since;
   };
-  /// What comes before the training function is called again.
+  /// The steps before the next call of the training function.
   struct next {
     bool reset = false;
     bool sync = true;
@@ -129,7 +129,7 @@ private:
   void regroup();
   void exit(int code, int signal);
 
-  /// Of the generation that this process is in.
+  /// A set of the current generation of this process.
   set_key set(std::uint32_t number) const;
   void ask(submission_queue& queue, std::uint32_t set_number, const std::string& name, operation op,
            reduce_op reduction, std::vector<std::int64_t> in, answer told);
@@ -150,39 +150,39 @@ private:
   std::uint64_t slow_ = 1;
   bool started_ = false;
   bool gone_ = false;
-  int pending_signal_ = 0; ///< that came while it was stopped
+  int pending_signal_ = 0; ///< signal that arrived while the process was stopped
   error failure_;
-  std::unique_ptr<logger> member_log_; ///< where there is a transcript
-  caf::actor clock_;                   ///< runs what is to be done later
+  std::unique_ptr<logger> member_log_; ///< only if there is a transcript
+  caf::actor clock_;                   ///< runs delayed calls
 
   std::shared_ptr<shared_member_state> shared_;
   std::future<error> start_;
   std::future<void> end_;
   caf::actor member_;
-  std::shared_ptr<join_deadline> deadline_; ///< of this init()
-  std::optional<join_retry> starts_;        ///< of this init()
-  std::int64_t looks_ = 0;                  ///< of callers at operations on the fast path
-  std::uint64_t incarnation_ = 0;           ///< of the runtime; what belongs to an earlier one is not heard
+  std::shared_ptr<join_deadline> deadline_; ///< of the current init()
+  std::optional<join_retry> starts_;        ///< of the current init()
+  std::int64_t looks_ = 0;                  ///< number of polls of operations on the fast path
+  std::uint64_t incarnation_ = 0;           ///< number of the runtime; events of earlier runtimes are ignored
   std::shared_ptr<shared_set_state> set_;
-  bool founding_ = false; ///< an answer about the sets of the start is owed
+  bool founding_ = false; ///< the request for the sets of the start is pending
 
   next coming_{false, true};
   int tries_ = 0;
   caf::actor_clock::time_point patience_{};
   std::uint64_t last_generation_ = 0;
-  caf::actor_clock::time_point in_since_; ///< in that one, by the world's clock
-  std::uint64_t last_epoch_ = 0;          ///< in which it was told of that one
+  caf::actor_clock::time_point in_since_; ///< begin of that generation, by the clock of the world
+  std::uint64_t last_epoch_ = 0;          ///< epoch of the welcome to that generation
   std::uint64_t progress_ = 0;
-  std::uint64_t state_generation_ = 0; ///< in which it has trained last; 0: it has not
+  std::uint64_t state_generation_ = 0; ///< last generation in which it trained; 0: none
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
-  bool goes_on_ = false; ///< it has come as far as its training function
+  bool goes_on_ = false; ///< it has reached its training function
   std::int64_t interrupted_for_ = 0;
   training_state state_;
   training_state saved_;
-  std::vector<std::size_t> order_;                                  ///< tensors that are to be submitted
-  std::map<std::pair<set_key, std::string>, std::uint64_t> counts_; ///< of what was asked
+  std::vector<std::size_t> order_;                                  ///< tensors still to be submitted
+  std::map<std::pair<set_key, std::string>, std::uint64_t> counts_; ///< number of operations
   std::size_t in_flight_ = 0;
-  std::int64_t digest_ = 0; ///< of this round
+  std::int64_t digest_ = 0; ///< digest of this round
   std::deque<std::shared_ptr<asked>> asked_;
 };
 

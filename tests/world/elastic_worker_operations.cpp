@@ -1,4 +1,4 @@
-// What a simulated worker asks of the others, and what must come of it.
+// The operations of a simulated worker, and their expected results.
 #include <algorithm>
 #include <utility>
 
@@ -43,20 +43,21 @@ void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, cons
     return failed(operation.error());
   asked_.push_back(request);
   request->operation = std::move(*operation);
-  request->operation->on_settled([this, request, told = std::move(told), mine = incarnation_] {
+  request->operation->on_settled([this, request, told = std::move(told), number = incarnation_] {
     ++request->settled;
     const auto problem = request->operation->problem;
     const bool on_fast_path = request->operation->taken_slot != nullptr;
-    // The caller's thread wakes some time later.
-    after(std::chrono::microseconds(1 + draw_.below(20)), [this, request, told, mine, problem, on_fast_path] {
-      request->operation = {};
-      if (!problem)
-        stage_.log.brought(request->set, request->name, request->count, request->output);
-      if (on_fast_path)
-        stage_.log.ended_on_fast_path(request->set, request->name, request->count, !problem);
-      if (mine == incarnation_)
-        told(*request, problem);
-    });
+    // The calling thread wakes some time later.
+    after(std::chrono::microseconds(1 + draw_.below(20)),
+          [this, request, told, number, problem, on_fast_path] {
+            request->operation = {};
+            if (!problem)
+              stage_.log.brought(request->set, request->name, request->count, request->output);
+            if (on_fast_path)
+              stage_.log.ended_on_fast_path(request->set, request->name, request->count, !problem);
+            if (number == incarnation_)
+              told(*request, problem);
+          });
   });
   if (is_on_fast_path(request->operation->now())) {
     queue.look_after(*request->operation);
@@ -64,14 +65,14 @@ void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, cons
   }
 }
 
-// A caller's thread that wakes and goes on with what it waits for, ever less often.
+// Plays a calling thread that wakes and advances its operation, at growing intervals.
 void elastic_worker::wait_on_fast_path(const std::shared_ptr<asked>& request, std::uint64_t incarnation,
                                        std::chrono::microseconds longest) {
   constexpr std::chrono::microseconds longest_of_all{20'000};
   const auto part =
       static_cast<std::uint64_t>(mix(++looks_, slot_)) % static_cast<std::uint64_t>(longest.count());
   after(std::chrono::microseconds(1 + part), [this, request, incarnation, longest, longest_of_all] {
-    const auto operation = request->operation; // it may be settled here, and forgotten
+    const auto operation = request->operation; // keeps it, since it may be settled and released here
     if (!operation || incarnation != incarnation_ || operation->try_settle())
       return;
     if (is_on_fast_path(operation->now()))

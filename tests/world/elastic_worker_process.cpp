@@ -1,4 +1,4 @@
-// How the process of a simulated worker starts, takes signals and ends.
+// Starts, signals and ends the process of a simulated worker.
 #include <csignal>
 
 #include "tests/world/elastic_worker.hpp"
@@ -14,7 +14,7 @@ void elastic_worker::start() {
   begin();
 }
 
-// A process that is stopped takes no signal but this.
+// A stopped process takes no signal except SIGKILL.
 void elastic_worker::kill(int signal) {
   if (gone_)
     return;
@@ -49,7 +49,7 @@ void elastic_worker::exit(int code, int signal) {
   stage_.net.end_process(id_of(slot_));
   stage_.plane.end_process(id_of(slot_));
   drop_runtime();
-  // Where processes are told apart, nothing that it was about to do is done any more.
+  // If processes are told apart, its pending steps are dropped.
   if (stage_.world.all_processes().told_apart())
     stage_.world.all_processes().stop(id_of(slot_));
   ended_({code, signal});

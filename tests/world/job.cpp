@@ -24,7 +24,7 @@ relay_tree tree_of(const job_options& options) {
   return relay_tree(hosts, {1, options.fan_in});
 }
 
-/// The actors of one job, and how they end.
+/// The actors of one job.
 class job {
 public:
   explicit job(const job_options& options)
@@ -110,7 +110,7 @@ private:
     }
   }
 
-  // What was done so far is taken off at the beginning, and added at the end.
+  // Subtracts the counters at the first warm step, and adds them at the last.
   void entered(std::int32_t step) {
     constexpr std::int32_t first = 2;
     const auto last = play_.steps() - 1;
@@ -156,7 +156,7 @@ private:
     };
   }
 
-  // All must be told of the same member, and what it said.
+  // All members must learn of the same member and its last words.
   void ended_by(const generation_ended& event) {
     ++over_;
     if (!departed_)
@@ -173,7 +173,8 @@ private:
     return {departure_kind::uncaught_exception, "ValueError: " + std::to_string(rank), 7};
   }
 
-  // Everybody must have come to the end; then two members leave, and all hear of the first.
+  // All members must have completed the script; then two members leave, and all members must learn of the
+  // first.
   void finish() {
     const auto members = play_.options().members;
     if (stage_.finished != members) {
@@ -210,7 +211,7 @@ private:
   std::vector<envelope_actor> relays_;
   warm_steps warm_;
   std::int32_t over_ = 0;
-  std::optional<departed_member> departed_; ///< as the first was told
+  std::optional<departed_member> departed_; ///< the first report
 };
 
 } // namespace

@@ -1,5 +1,5 @@
-// A whole job in one thread: the real negotiator and fusion scheduler, the real worker of every member, real
-// messages, and everything else simulated from one seed.
+// A whole job in one thread: the negotiator, the fusion scheduler, the set client of every member and the
+// messages are real, and all else is simulated from one seed.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace farandole::testing {
 
-/// What the leader had to do while the members played some steps that hold nothing new.
+/// The leader's load during steps without new tensors.
 struct warm_steps {
   std::int32_t steps = 0;
   message_count to_leader;
   message_count from_leader;
-  std::chrono::nanoseconds busy{0};   ///< of this machine: its actors, and parsing what came
+  std::chrono::nanoseconds busy{0};   ///< processor time of its actors and for parsing messages
   std::chrono::nanoseconds lasted{0}; ///< in virtual time
 };
 
 struct job_report {
-  std::vector<std::string> problems; ///< empty: all went as it must
-  std::uint64_t trace = 0;           ///< who ran when
-  std::uint64_t sequence = 0;        ///< which bundles moved
+  std::vector<std::string> problems; ///< empty if the job was correct
+  std::uint64_t trace = 0;           ///< hash of the order of all steps
+  std::uint64_t sequence = 0;        ///< hash of the bundles
   std::size_t bundles = 0;
   traffic sent;
   std::uint64_t ended_well = 0;

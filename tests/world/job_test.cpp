@@ -1,4 +1,4 @@
-// Whole jobs, many times over. A failing seed is printed; `world_test --seed S` plays it again.
+// Many whole jobs. A failing seed is printed; `world_test --seed S` plays it again.
 #include "tests/world/job.hpp"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ void check(const job_report& report) {
   CHECK(report.ended_well > 0);
 }
 
-/// Nothing goes wrong, and there is room for every id.
+/// A job without faults, whose cache has room for every id.
 job_options peaceful(std::int32_t members) {
   job_options options;
   options.members = members;
@@ -24,7 +24,7 @@ job_options peaceful(std::int32_t members) {
   return options;
 }
 
-/// 512 ranks, 8 on a host, that sum 161 tensors in every step.
+/// A job of 512 ranks, 8 on each host, that reduces 161 tensors in every step.
 job_options training(std::int32_t steps) {
   auto options = peaceful(512);
   options.host_ranks = 8;
@@ -38,14 +38,14 @@ job_options training(std::int32_t steps) {
 
 } // namespace
 
-TEST_CASE("every worker runs the same bundles, whatever the network and the members do") {
+TEST_CASE("every worker runs the same bundles under random networks, orders and faults") {
   for (const auto seed : seeds(200)) {
     INFO("seed " << seed);
     check(run_job(job_options::drawn(seed, 20)));
   }
 }
 
-TEST_CASE("small sets keep the same rules") {
+TEST_CASE("every worker of a small set runs the same bundles") {
   for (const auto seed : seeds(60))
     for (const std::int32_t members : {1, 2, 3}) {
       INFO("seed " << seed << ", " << members << " members");
@@ -62,7 +62,7 @@ TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
   }
 }
 
-TEST_CASE("relays change nothing of it: few hosts or many, in trees as deep as can be") {
+TEST_CASE("every worker runs the same bundles with relays in trees of various depths") {
   for (const auto seed : seeds(60)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 20);
@@ -72,7 +72,7 @@ TEST_CASE("relays change nothing of it: few hosts or many, in trees as deep as c
   }
 }
 
-TEST_CASE("buckets change nothing of it: learnt in peace, and then everything goes wrong") {
+TEST_CASE("every worker runs the same bundles with learned buckets and later faults") {
   std::uint64_t asked = 0, dissolved = 0;
   for (const auto seed : seeds(60)) {
     INFO("seed " << seed);
@@ -88,7 +88,7 @@ TEST_CASE("buckets change nothing of it: learnt in peace, and then everything go
       options.at_once = 10;
       options.between_us = 3000;
     }
-    // None, one or some of a thousand, so that there are plans that hold and plans that do not.
+    // The rates are zero, one or some of a thousand, so that some plans hold and some do not.
     options.mismatches *= 10;
     options.withdrawals *= 10;
     options.changes *= 10;
@@ -97,13 +97,14 @@ TEST_CASE("buckets change nothing of it: learnt in peace, and then everything go
     asked += report.sent.buckets;
     dissolved += report.sent.dissolved;
   }
-  if (seeds(60).size() > 5) { // one alone may learn nothing, or lose nothing of it
+  if (seeds(60).size() > 5) { // a single seed may learn no bucket, or dissolve none
     CHECK(asked > 0);
     CHECK(dissolved > 0);
   }
 }
 
-TEST_CASE("tensors without names match again after a join that some came to with fewer calls") {
+TEST_CASE(
+    "tensors without names match again after a join before which members made unequal numbers of calls") {
   for (const auto seed : seeds(40)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 20);
@@ -125,7 +126,7 @@ TEST_CASE("a thousand workers on 125 hosts run the same bundles of 200 tensors")
   }
 }
 
-TEST_CASE("the same seed plays the same job, another seed another one") {
+TEST_CASE("the same seed plays the same job, and another seed plays another job") {
   for (const auto seed : seeds(3)) {
     INFO("seed " << seed);
     const auto options = job_options::drawn(seed, 20);
@@ -142,28 +143,28 @@ TEST_CASE("the same seed plays the same job, another seed another one") {
   }
 }
 
-TEST_CASE("once all tensors are known, only ids travel") {
+TEST_CASE("once all tensors are known, members send only ids") {
   auto options = peaceful(50);
   const auto report = run_job(options);
   check(report);
-  // Each member asks for each tensor in full once; the join in the fourth of five steps changes no id.
+  // Each member requests each tensor in full once; the join in the fourth of five steps changes no id.
   CHECK(report.sent.full == 50 * 200);
   CHECK(report.sent.ids > 3 * 50 * 200);
   CHECK(report.taken_back == 0);
 }
 
-TEST_CASE("with relays the leader of 512 ranks hears a few messages a step") {
+TEST_CASE("with relays the leader of 512 ranks receives few messages per step") {
   auto options = training(4);
   options.at_once = 1'000'000;
   const auto report = run_job(options);
   check(report);
   REQUIRE(report.warm.steps == 1);
-  // 9 relays, whose hosts are not all at once.
+  // 9 relays, whose hosts do not submit at the same time.
   CHECK(report.warm.to_leader.messages < 5 * 9);
   CHECK(report.warm.to_leader.bytes < 64 * 1024);
 }
 
-TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole backward pass") {
+TEST_CASE("with learned buckets the leader of 512 ranks receives few messages per backward pass") {
   auto options = training(6);
   options.at_once = 10;
   options.between_us = 3000;
@@ -174,7 +175,7 @@ TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole
   CHECK(report.sent.planned == options.buckets);
   CHECK(report.sent.dissolved == 0);
   REQUIRE(report.warm.steps == 3);
-  // 9 relays with these buckets each, in every step.
+  // Each of 9 relays requests these buckets in every step.
   CHECK(report.warm.to_leader.messages <= 3 * 9 * options.buckets);
   CHECK(report.warm.from_leader.messages <= 3 * 9 * options.buckets);
   options.buckets = 0;
@@ -184,7 +185,7 @@ TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole
   CHECK(report.warm.lasted < without.warm.lasted * 5 / 4);
 }
 
-TEST_CASE("faults hit their own tensors alone") {
+TEST_CASE("faults affect only their own tensors") {
   auto options = peaceful(20);
   options.mismatches = 10;
   const auto report = run_job(options);

@@ -54,7 +54,7 @@ void network::accept(caf::event_based_actor* self, const envelope& message) {
   }
 }
 
-// To the children that it concerns.
+// Forwards a message to the children concerned.
 void network::hand_down(caf::event_based_actor* self, std::int32_t from, const envelope& message) {
   if (message.target() < 0)
     for (auto child : tree_.children(from))
@@ -84,7 +84,7 @@ void network::put(caf::event_based_actor* self, std::size_t link, const envelope
   self->delayed_send(self, line.last - current_time, tick_atom::value, static_cast<std::uint64_t>(link));
 }
 
-// Whichever tick comes, what was sent first arrives first.
+// The message sent first arrives first, whichever tick comes.
 void network::deliver(caf::event_based_actor* self, std::size_t link) {
   auto& line = lines_[link];
   const auto begin = thread_time();
@@ -116,7 +116,7 @@ void network::arrive_down(caf::event_based_actor* self, std::int32_t rank, const
   if (message.target() < 0 || message.target() == rank)
     self->send(ends_.workers[at(rank)], message);
   if (rank == 0)
-    return; // the leader sends by itself
+    return; // the leader has sent the message itself
   if (message.target() < 0 && ends_.relays[at(rank)])
     self->send(ends_.relays[at(rank)], message);
   hand_down(self, rank, message);

@@ -1,7 +1,7 @@
-// The network of a simulated job, in place of links and message routers. Each member has a link to the member above it
-// in the tree of relays, the leader where there are none, and back: messages on one link keep their order and
-// take their time; messages on different links overtake each other. What arrives is parsed anew from its
-// bytes, as it would be in another process.
+// The network of a simulated job, which replaces links and message routers. Each member has a link in both
+// directions to its parent in the tree of relays, or to the leader without relays. Messages on one link keep
+// their order and take some time; messages on different links overtake each other. Each message is parsed
+// from its bytes on arrival, as in another process.
 #pragma once
 
 #include <caf/all.hpp>
@@ -30,32 +30,32 @@ struct message_count {
   }
 };
 
-/// What went over the network.
+/// The messages over the network.
 struct traffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::uint64_t ids = 0;               ///< requests by id, as they left the members
-  std::uint64_t full = 0;              ///< requests in full, likewise
-  std::uint64_t buckets = 0;           ///< whole buckets, likewise
-  std::uint64_t planned = 0;           ///< buckets, as the leader told of them
-  std::uint64_t dissolved = 0;         ///< likewise
+  std::uint64_t full = 0;              ///< requests in full, as they left the members
+  std::uint64_t buckets = 0;           ///< requests of whole buckets, as they left the members
+  std::uint64_t planned = 0;           ///< buckets that the leader announced
+  std::uint64_t dissolved = 0;         ///< buckets that the leader dissolved
   message_count to_leader;             ///< from other processes
   message_count from_leader;           ///< to other processes
-  std::chrono::nanoseconds parsing{0}; ///< of this machine, for what came to the leader
+  std::chrono::nanoseconds parsing{0}; ///< processor time for messages to the leader
 };
 
-/// Who takes what comes in, by rank.
+/// The receivers of messages, by rank.
 struct line_ends {
   envelope_actor negotiator;
   std::vector<envelope_actor> workers;
-  std::vector<envelope_actor> relays; ///< null where nobody is below
+  std::vector<envelope_actor> relays; ///< null for ranks without children
 };
 
 class network {
 public:
   network(const job_options& options, const relay_tree& tree, chronicle& log);
 
-  /// The end of every link.
+  /// Sets the receivers of all links.
   void connect(line_ends ends);
   void disconnect();
   const traffic& counted() const { return counted_; }
@@ -83,7 +83,8 @@ private:
   const relay_tree& tree_;
   chronicle& log_;
   dice draw_;
-  std::vector<line> lines_; ///< up from each rank, then down to each rank; rank 0's are within its process
+  /// The lines up from each rank, then those down to each rank; the links of rank 0 are within its process.
+  std::vector<line> lines_;
   line_ends ends_;
   traffic counted_;
 };

@@ -1,8 +1,8 @@
-// A thread that does one thing after another while whoever asks waits. What runs there has the thread's own
-// memory result heap and, where cores are free, a core and its caches to itself, as a process of its own would.
-// Neither of the two sleeps while the other works, nor moves to the other's core: a virtual core that has
-// halted is slow for a while, and on a host that trains none halts; and a core on which thousands of members
-// were simulated has nothing in its caches that one of them would find there.
+// A thread that runs one function after another while the caller waits. The functions use the malloc arena of
+// this thread and, if cores are free, a core and its caches for themselves, as in a process of their own.
+// Neither thread sleeps while the other works, nor moves to the other's core: a virtual core is slow for a
+// while after it has halted, which does not happen on a host that trains, and the caches of a core on which
+// thousands of members were simulated do not hold the data of a single member.
 #pragma once
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ public:
     sched_setaffinity(0, sizeof usable_, &usable_);
   }
 
-  /// Returns when it has been done. Nothing ends the thread.
+  /// Runs `work` on the thread and returns after its end. An empty `work` ends the thread.
   void run(std::function<void()> work) {
     work_ = std::move(work);
     asked_.store(true, std::memory_order_release);
@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  /// The last core for the thread, all others for who asks.
+  /// Assigns the last core to the thread, and all others to the caller.
   void part() {
     CPU_ZERO(&usable_);
     if (sched_getaffinity(0, sizeof usable_, &usable_) != 0 || CPU_COUNT(&usable_) < 2)
@@ -61,10 +61,11 @@ private:
     }
   }
 
-  std::function<void()> work_; ///< of who asks until it has, then of the thread until it is done
+  /// Owned by the caller until asked_ is set, then by the thread until it is cleared.
+  std::function<void()> work_;
   std::atomic<bool> asked_{false};
   cpu_set_t usable_{};
-  std::thread thread_; ///< last: it uses the others
+  std::thread thread_; ///< the last member, because it uses the others
 };
 
 } // namespace farandole::testing

@@ -123,7 +123,7 @@ void player::submit_some(caf::event_based_actor* self) {
     end_step();
 }
 
-// As the bindings name it.
+// The name that the bindings would give the tensor.
 std::string player::name_of(std::int32_t tensor) {
   if (!stage_.play.options().unnamed)
     return stage_.play.name(tensor);
@@ -197,7 +197,7 @@ void player::join() {
       stage_.log.problem("rank " + std::to_string(rank_) + " hears that " + std::to_string(last) +
                          " joined last, others that " + std::to_string(stage_.last_to_join) + " did");
     stage_.last_to_join = last;
-    // Behind the bundles for which this member stands in.
+    // The message arrives after the bundles in which this member has joined.
     caf::anon_send(lane_, left_join_atom::value);
     ++step_;
     begin_step();

@@ -1,5 +1,5 @@
-// One member of a simulated job: the real door and the real worker, a lane that only takes virtual time, and
-// a trainer that plays this member's part of the script as a framework thread would.
+// One member of a simulated job: the real submission queue and the real set client, a lane whose bundles only
+// take virtual time, and a trainer that plays this member's part of the script like a framework thread.
 #pragma once
 
 #include <caf/all.hpp>
@@ -21,15 +21,15 @@
 
 namespace farandole::testing {
 
-/// What all players share.
+/// The objects that all players share.
 struct stage {
   const script& play;
   chronicle& log;
-  fusion_scheduler_actor scheduler; ///< told of the leader's finished bundles
+  fusion_scheduler_actor scheduler; ///< receives the finished bundles of the leader
   std::int32_t finished = 0;        ///< players that have played all steps
-  std::int32_t in_last_step = 0;    ///< players that have begun it
+  std::int32_t in_last_step = 0;    ///< players that have begun the last step
   std::int32_t last_to_join = -1;
-  std::int32_t furthest = -1;                          ///< step that some player has begun
+  std::int32_t furthest = -1;                          ///< last step that any player has begun
   std::function<void(std::int32_t step)> entered = {}; ///< called when the first player begins a step
 };
 
@@ -37,7 +37,7 @@ class player {
 public:
   player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& router,
          const caf::actor& watcher);
-  /// The trainer begins.
+  /// Starts the trainer.
   void start();
   /// Closes the submission queue and stops the actors.
   void stop();
@@ -77,7 +77,8 @@ private:
 
   caf::actor trainer_;
   std::int32_t step_ = 0;
-  std::vector<std::int32_t> order_; ///< tensors still to be submitted in this step, a group by its first
+  /// Tensors still to be submitted in this step, a group by its first tensor.
+  std::vector<std::int32_t> order_;
   std::vector<operation_state_ptr> regretted_;
   std::size_t in_flight_ = 0;
 };

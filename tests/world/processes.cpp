@@ -19,7 +19,7 @@ process_clock::time_point process_clock::local(time_point world) const {
 
 process_clock::time_point process_clock::world(time_point local) const {
   const auto since = scaled((local - ahead).time_since_epoch(), million, million + faster_ppm);
-  return time_point(since) + std::chrono::nanoseconds(faster_ppm == 0 ? 0 : 2); // what division cuts off
+  return time_point(since) + std::chrono::nanoseconds(faster_ppm == 0 ? 0 : 2); // compensates for rounding
 }
 
 void processes::assign(caf::actor_id actor, process_id process) {

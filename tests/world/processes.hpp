@@ -1,7 +1,7 @@
-// The processes of a simulated world, where they are told apart: which actor runs in which of them. A process
-// can be stopped, as SIGSTOP does: its actors take no message until it continues, and then all that have come
-// meanwhile. Each process has a clock of its own, which may be ahead of the others' and faster or slower: a
-// rule that compares the clocks of two processes then goes wrong.
+// The processes of a simulated world, if they are told apart: maps actors to processes. A process can be
+// stopped like by SIGSTOP: its actors take no messages until it continues, and then take all messages that
+// have arrived. Each process has its own clock with an offset and a drift, so that code which compares the
+// clocks of two processes fails.
 #pragma once
 
 #include <caf/all.hpp>
@@ -17,18 +17,19 @@
 
 namespace farandole::testing {
 
-/// A simulated process; 0 is the launcher's, below are rendezvous apart from it, above are workers.
+/// A simulated process: 0 is the launcher, negative numbers are separate rendezvous, and positive numbers are
+/// workers.
 using process_id = std::int32_t;
 inline constexpr process_id launcher_process = 0;
-/// The network, and the test itself: never stopped, and their clock is the world's.
+/// The network and the test itself. They are never stopped, and have the clock of the world.
 inline constexpr process_id no_process = std::numeric_limits<process_id>::min();
 
-/// What a process's clock shows, from what the world's shows.
+/// Converts between the clock of the world and the clock of a process.
 struct process_clock {
   using time_point = caf::actor_clock::time_point;
 
   std::chrono::nanoseconds ahead{0};
-  std::int64_t faster_ppm = 0; ///< so many microseconds more in each second
+  std::int64_t faster_ppm = 0; ///< drift in microseconds per second
 
   time_point local(time_point world) const;
   /// The earliest time of the world at which the clock shows `local`, or a moment later.
@@ -37,30 +38,30 @@ struct process_clock {
 
 class processes {
 public:
-  /// From now on they are told apart. Before, all is one process that never stops.
+  /// From now on processes are told apart. Before, all actors are in one process that never stops.
   void tell_apart() { apart_ = true; }
   bool told_apart() const { return apart_; }
 
   /// An actor belongs to the process in which it was spawned, unless it is assigned to another one.
   void assign(caf::actor_id actor, process_id process);
   process_id of(caf::actor_id actor) const { return actor < owners_.size() ? owners_[actor] : no_process; }
-  /// It has been spawned, by whoever runs now.
+  /// The actor was spawned by the process that runs now.
   void spawned(caf::actor_id actor);
 
   void stop(process_id process) { stopped_.insert(process); }
   bool stopped(process_id process) const { return stopped_.contains(process); }
-  /// Keeps what an actor of a stopped process would do.
+  /// Keeps a job of an actor of a stopped process.
   void hold(process_id process, caf::resumable* job) { held_[process].push_back(job); }
-  /// What it was kept from doing.
+  /// Continues the process, and returns its kept jobs.
   std::vector<caf::resumable*> proceed(process_id process);
-  /// Likewise, of all.
+  /// Continues all processes, and returns their kept jobs.
   std::vector<caf::resumable*> proceed_all();
 
   void give_clock(process_id process, process_clock clock) { clocks_[process] = clock; }
-  /// Of the process that runs now.
+  /// The clock of the process that runs now.
   process_clock clock() const;
 
-  /// The process that runs now; set for as long as one of its actors does.
+  /// The process that runs now; set while one of its actors runs.
   process_id running() const { return running_; }
   process_id run(process_id process) { return std::exchange(running_, process); }
 
@@ -69,13 +70,13 @@ private:
 
   bool apart_ = false;
   process_id running_ = no_process;
-  std::vector<process_id> owners_; ///< by number of the actor
+  std::vector<process_id> owners_; ///< by id of the actor
   std::set<process_id> stopped_;
   std::map<process_id, std::vector<caf::resumable*>> held_;
   std::map<process_id, process_clock> clocks_;
 };
 
-/// Within its scope a process runs.
+/// Sets the running process for its scope.
 class running_process {
 public:
   running_process(processes& all, process_id process) : all_(all), before_(all.run(process)) {}
@@ -88,7 +89,7 @@ private:
   process_id before_;
 };
 
-/// The world's clock, on which everybody reads and sets times of the process that runs.
+/// The clock of the world. Actors read and set times by the clock of the process that runs.
 class world_clock final : public caf::detail::test_actor_clock {
 public:
   explicit world_clock(const processes& all) : processes_(all) {}

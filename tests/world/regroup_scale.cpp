@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t record_bytes = 16384;
 
-/// Nobody dials: links are announced by hand.
+/// No links are dialled: the test announces them.
 class no_links final : public link_maker {
 public:
   expected<listening> listen(const std::string&, std::uint16_t, caf::actor) override {

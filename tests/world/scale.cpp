@@ -82,7 +82,7 @@ Reading from and writing to sockets is not included.
 
 )";
 
-/// What one record costs, and each byte of it, in nanoseconds.
+/// The cost of a record and of each of its bytes, in nanoseconds.
 struct tls_cost {
   double record = 0;
   double byte = 0;
@@ -112,7 +112,7 @@ public:
     server_.feed(to_server, plain, to_client);
   }
 
-  /// Nanoseconds to seal, and to open, a message of so many bytes.
+  /// Nanoseconds to seal and to open a message of `bytes` bytes.
   std::pair<double, double> time(std::size_t bytes) {
     constexpr int times = 2000;
     const std::vector<std::byte> message(bytes);
@@ -148,7 +148,7 @@ tls_costs measured_tls() {
   constexpr std::size_t small = 256;
   constexpr std::size_t large = 16000; // within one record
   tls_pair pair;
-  pair.time(small); // warm
+  pair.time(small); // warms up
   const auto few = pair.time(small);
   const auto many = pair.time(large);
   const auto line = [](double at_small, double at_large) {

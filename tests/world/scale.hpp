@@ -1,5 +1,5 @@
-// What negotiation costs the leader of a large job, as a page for docs/scale.md: messages and bytes counted
-// in the simulated world, time taken on this machine.
+// Writes docs/scale.md: the cost of negotiation for the leader of a large job. Messages and bytes are counted
+// in the simulated world; times are measured on this machine.
 #pragma once
 
 #include <iosfwd>
@@ -7,7 +7,7 @@
 namespace farandole::testing {
 
 void write_scale(std::ostream& page);
-/// The part about regroups alone.
+/// Writes only the part about regroups.
 void write_regroup_scale(std::ostream& page);
 
 } // namespace farandole::testing

@@ -7,7 +7,7 @@ namespace farandole::testing {
 
 namespace {
 
-// Streams of the seed, one a question.
+// Random streams, one for each kind of decision.
 enum stream : std::uint64_t { rules = 1, change, odd, back, sits_out };
 
 std::uint64_t number(std::int32_t value) {
@@ -55,7 +55,7 @@ script::script(const job_options& options) : options_(options) {
 bool script::takes_part(std::int32_t step, std::int32_t rank) const {
   if (step != joined_step())
     return true;
-  // At least one goes on, and at least one sits out where there are two.
+  // At least one member takes part, and at least one of several members does not.
   const auto last = dice(options_.seed, sits_out).below(number(options_.members));
   if (number(rank) == last)
     return true;
@@ -155,7 +155,7 @@ bool script::allows(std::int32_t step, std::int32_t tensor, error_kind end) cons
     const auto rank = taking_back(step, tensor);
     return rank >= 0 && takes_part(step, rank);
   }
-  // Join can stand in for an allreduce alone: where somebody sits out, they fail.
+  // A joined member can contribute zeros only to some operations; the others fail if a member has joined.
   const bool fails = disagree(step, tensor) ||
                      (step == joined_step() && options_.members > 1 && !row_of(kind(tensor)).takes_zeros);
   return fails ? end == error_kind::mismatch || end == error_kind::precondition : end == error_kind::none;

@@ -1,5 +1,5 @@
-// What a simulated job does: which tensors its members submit in which step, and what goes wrong on the way.
-// All of it follows from the options, so every member can look up its part and the test what must come of it.
+// The script of a simulated job: the tensors that its members submit in each step, and the faults. Everything
+// follows from the options, so every member can look up its part and the test the expected results.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,32 @@ struct job_options {
   std::uint64_t seed = 1;
   std::int32_t members = 20;
   std::int32_t tensors = 200;
-  /// Steps of all members, then one that some members sit out in join(), then one of all members again.
+  /// Number of steps of all members. They are followed by a step that some members spend in join(), and by a
+  /// last step of all members.
   std::int32_t full_steps = 3;
-  bool joins = true;      ///< otherwise only the former
+  bool joins = true;      ///< if false, there are only the full steps
   bool only_sums = false; ///< every tensor is an allreduce
 
-  // Hosts, and the relays that speak for them; 0 ranks on a host: everybody speaks with the leader.
+  // Hosts and their relays; with 0 ranks on a host there are no relays.
   std::int32_t host_ranks = 0;
   std::size_t fan_in = 8;
   std::size_t buckets = 3;
-  bool measured = false; ///< the leader's processor time is
+  bool measured = false; ///< whether the leader's processor time is measured
 
-  // A member submits up to so many tensors at once, then waits up to so long.
+  // A member submits up to `at_once` tensors at a time, then waits up to `between_us`.
   std::uint64_t at_once = 60;
   std::uint64_t between_us = 200;
-  bool unnamed = false;  ///< tensors have no names: members match them by the order of their calls
-  bool in_order = false; ///< the same on all members, as in a backward pass; otherwise each has its own
+  bool unnamed = false; ///< tensors have no names: members match them by the order of their calls
+  /// All members have the same order, as in a backward pass; otherwise each has its own.
+  bool in_order = false;
 
-  std::int32_t quiet_steps = 0; ///< before anything of the following happens
+  std::int32_t quiet_steps = 0; ///< steps before the following faults begin
 
-  // One in so many (0: none) of all (step, tensor) …
+  // One of this number (0: none) of all pairs (step, tensor) …
   std::uint64_t mismatches = 100;  ///< … is submitted by one member in another shape or dtype
-  std::uint64_t withdrawals = 100; ///< … is taken back by one member
+  std::uint64_t withdrawals = 100; ///< … is withdrawn by one member
   std::uint64_t changes = 50;      ///< … has another shape from here on, for all members
-  std::int32_t grouped = 40;       ///< tensors that come in groups of four
+  std::int32_t grouped = 40;       ///< number of tensors in groups of four
 
   // The leader's rules.
   std::size_t cache_capacity = 1024;
@@ -63,23 +65,23 @@ public:
 
   const job_options& options() const { return options_; }
   std::int32_t steps() const { return options_.full_steps + (options_.joins ? 2 : 0); }
-  /// -1 when nobody joins.
+  /// The step in which members join; -1 if no member joins.
   std::int32_t joined_step() const { return options_.joins ? options_.full_steps : -1; }
 
-  /// Whether `rank` submits tensors in this step; in the joined step, those that do not have joined.
+  /// Whether `rank` submits tensors in this step; in the joined step the other ranks have joined.
   bool takes_part(std::int32_t step, std::int32_t rank) const;
   std::string name(std::int32_t tensor) const {
     return "allreduce.layer." + std::to_string(tensor) + ".weight";
   }
   signature what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
-  /// Rows for each rank where this is an alltoall that is not dealt out evenly; they change from step to
-  /// step, also where the signature does not.
+  /// The rows for each rank if this is an alltoall with uneven splits. They change from step to step, even if
+  /// the signature does not.
   std::vector<std::int64_t> splits(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
-  /// The first of the four tensors that are submitted together; -1 when it is submitted alone.
+  /// The first of the four tensors that are submitted together; -1 if it is submitted alone.
   std::int32_t group_of(std::int32_t tensor) const;
   bool taken_back(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
 
-  /// Whether the operation may end so.
+  /// Whether the operation may end with this result.
   bool allows(std::int32_t step, std::int32_t tensor, error_kind end) const;
 
 private:

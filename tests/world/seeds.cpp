@@ -24,7 +24,7 @@ void say(std::string_view text) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Only what a signal handler may do.
+// Uses only functions that a signal handler may call.
 void tell_seed(int signal) {
   std::array<char, 24> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), playing).ptr;
@@ -35,7 +35,7 @@ void tell_seed(int signal) {
   std::raise(signal);
 }
 
-/// While it stands, the seed that a thread plays is told if that ends the process.
+/// During its lifetime, a fatal signal prints the seed that the thread plays.
 class last_words {
 public:
   last_words() {
@@ -53,7 +53,7 @@ private:
   std::array<std::pair<int, void (*)(int)>, 3> handlers_{{{SIGABRT, {}}, {SIGSEGV, {}}, {SIGFPE, {}}}};
 };
 
-/// Says how far it has come, after each of some equal parts of many seeds.
+/// Prints the progress after each of `parts` equal parts of many seeds.
 class progress {
 public:
   explicit progress(const std::vector<std::uint64_t>& seeds)
@@ -97,8 +97,8 @@ private:
 
 std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
                                               const std::function<std::string(std::uint64_t seed)>& play) {
-  const last_words told_at_the_end;
-  progress told(seeds);
+  const last_words seed_on_signal;
+  progress report(seeds);
   std::atomic<std::size_t> next{0};
   std::mutex guard;
   std::map<std::uint64_t, std::string> wrong;
@@ -107,10 +107,10 @@ std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& 
       playing = seeds[i];
       auto text = play(seeds[i]);
       const std::lock_guard lock(guard);
-      told.played(!text.empty());
+      report.played(!text.empty());
       if (text.empty())
         continue;
-      told.failed(seeds[i]);
+      report.failed(seeds[i]);
       wrong[seeds[i]] = std::move(text);
       if (!keep_going())
         next = seeds.size();
@@ -123,7 +123,7 @@ std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& 
       others.emplace_back(work);
     work();
   }
-  told.summarize();
+  report.summarize();
   return wrong;
 }
 

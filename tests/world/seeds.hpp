@@ -11,17 +11,16 @@
 
 namespace farandole::testing {
 
-/// The seeds to run where `usual` of them would be run without a word.
+/// The seeds to run; `usual` is their number without options.
 std::vector<std::uint64_t> seeds(std::size_t usual);
 
 /// Whether to play on after a seed has failed (`--keep-going`), to find all that fail.
 bool keep_going();
 
-/// Calls `play` with each of them, on as many threads as there are cores: each job has one of its own.
-/// Returns what went wrong, by seed; `play` returns an empty text where nothing did. The first seed that
-/// fails ends it, unless keep_going(). Writes to standard error how far it has come, when there are many, and
-/// a summary. Where the process is ended by a signal in the midst of it, as by an assertion, the seed is
-/// told.
+/// Calls `play` with each seed, on as many threads as there are cores; each job runs in one thread. Returns
+/// the problems by seed; `play` returns an empty text if there are none. The first failing seed ends the run,
+/// unless keep_going(). For many seeds it writes its progress and a summary to standard error. If a signal
+/// ends the process, such as that of a failed assertion, it prints the seed.
 std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
                                               const std::function<std::string(std::uint64_t seed)>& play);
 

@@ -11,7 +11,7 @@ namespace farandole::testing {
 
 namespace {
 
-constexpr link_id parent_link = 2; // as the message router has it
+constexpr link_id parent_link = 2; // as in the message router
 constexpr link_id first_child_link = 1000;
 
 std::vector<member> members_of(const set_options& options) {
@@ -73,7 +73,8 @@ public:
   }
 
 private:
-  // Its post knows the tree by now; that of the member above may not, and takes what comes until then apart.
+  // The message router of this member knows the tree by now. The parent's may not know it yet, and delivers
+  // messages individually until then.
   void link(std::int32_t rank) {
     const auto parent = stage_.tree->parent(rank);
     if (parent < 0)
@@ -92,7 +93,7 @@ private:
     caf::anon_send(below.router(), link_opened{parent_link, up, "rank " + std::to_string(parent), false});
   }
 
-  // Everybody must have come to the end; then one member leaves, and all end their sets.
+  // All members must have completed the program; then one member leaves, and all members end their sets.
   void finish() {
     const auto members = play_.options().members;
     if (stage_.finished != members)

@@ -1,4 +1,4 @@
-// Jobs whose process sets come and go. A failing seed is printed; `world_test --seed S` plays it again.
+// Jobs whose process sets start and end. A failing seed is printed; `world_test --seed S` plays it again.
 #include "tests/world/set_job.hpp"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ set_report check(const set_options& options) {
 
 } // namespace
 
-TEST_CASE("process sets come and go while others work, and each runs the same bundles on all its members") {
+TEST_CASE("process sets start and end while others work, and all members of a set run the same bundles") {
   std::uint64_t taken_down = 0;
   for (const auto seed : seeds(100))
     for (const std::int32_t members : {2, 5, 9}) {
@@ -31,7 +31,7 @@ TEST_CASE("process sets come and go while others work, and each runs the same bu
     CHECK(taken_down > 0);
 }
 
-TEST_CASE("twenty-four members on eight hosts have sets of every kind, with relays") {
+TEST_CASE("24 members on eight hosts with relays run sets of every kind") {
   for (const auto seed : seeds(8)) {
     INFO("seed " << seed);
     auto options = set_options::drawn(seed, 24);
@@ -42,7 +42,7 @@ TEST_CASE("twenty-four members on eight hosts have sets of every kind, with rela
   }
 }
 
-TEST_CASE("the same seed plays the same job with sets, another seed another one") {
+TEST_CASE("the same seed plays the same job with sets, and another seed plays another job") {
   for (const auto seed : seeds(3)) {
     INFO("seed " << seed);
     const auto options = set_options::drawn(seed, 6);

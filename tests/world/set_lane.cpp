@@ -18,7 +18,7 @@ struct set_lane_state {
   dice draw{0};
 };
 
-/// Global ranks in requests and schedules, places in the set on the lane.
+/// Whether the root is right: requests and schedules use global ranks, the lane uses places in the set.
 bool root_fits(const lane_job& job, std::size_t members) {
   if (job.bundle.operation != operation::broadcast || !job.operations[0])
     return true;

@@ -1,5 +1,5 @@
-// What stands in for the path connector of a simulated member in one process set: it introduces itself and hears of
-// the others as the real one does, but its bundles only take time.
+// Replaces the path connector of a simulated member in one process set. It exchanges addresses like the real
+// one, but its bundles only take virtual time.
 #pragma once
 
 #include "actors/interfaces/lane.hpp"

@@ -9,7 +9,7 @@ namespace farandole::testing {
 
 namespace {
 
-// Streams of the seed, one a question.
+// Random streams, one for each kind of decision.
 enum stream : std::uint64_t { rules = 201, course, left_out };
 
 constexpr std::size_t most_live = 5; // with the global set
@@ -42,7 +42,7 @@ set_play::set_play(const set_options& options) : options_(options) {
   std::iota(all.begin(), all.end(), 0);
   ranks_.push_back(all);
   std::vector<std::size_t> live{0};
-  // A new one is equal to no other that lives, which would be refused.
+  // A new set must differ from all existing sets, since an equal set would be refused.
   const auto begin = [&](std::uint64_t one_in) {
     std::vector<std::int32_t> chosen_ranks;
     for (auto rank : all)
@@ -119,7 +119,7 @@ bool set_play::leaves_out(std::size_t step, std::size_t set, std::int32_t tensor
   return left_out_by(step, set, tensor) == rank;
 }
 
-// In a set that ends, what all had asked for may still have moved.
+// In a set that ends, tensors that all members requested may still have moved.
 bool set_play::allows(std::size_t step, std::size_t set, std::int32_t tensor, error_kind end) const {
   if (left_out_by(step, set, tensor) >= 0)
     return end == error_kind::aborted;

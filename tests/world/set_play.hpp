@@ -1,6 +1,6 @@
-// What the members of a simulated job do with process sets: a program that is the same for all of them, drawn
-// from a seed. Sets overlap, are disjoint, hold one member or all but one, with rank 0 and without; they
-// start and end while tensors move in the others.
+// The program of a simulated job with process sets. It is drawn from a seed and is the same for all members.
+// Sets may overlap or be disjoint, may have one member or all but one, and may be without rank 0; they start
+// and end while tensors move in other sets.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct set_options {
   std::uint64_t seed = 1;
   std::int32_t members = 6;
   std::int32_t rounds = 6;
-  std::int32_t tensors = 12;   ///< of each set in each play
+  std::int32_t tensors = 12;   ///< number of tensors of each set in each play action
   std::int32_t host_ranks = 0; ///< 0: no relays
   std::size_t fan_in = 8;
 
@@ -36,15 +36,16 @@ struct set_options {
 /// One step of the program.
 struct set_action {
   enum class what : std::uint8_t {
-    found,  ///< ask for `sets`, the first there are
-    add,    ///< ask for sets[0]
-    remove, ///< ask that sets[0] ends
-    differ, ///< every member asks for another set: nothing changes
-    play,   ///< submit tensors in all of `sets` that one is a member of
+    found,  ///< request `sets` as the sets of the start
+    add,    ///< request sets[0]
+    remove, ///< request the end of sets[0]
+    differ, ///< every member requests a different set: no set changes
+    play,   ///< submit tensors in all of `sets` of which the rank is a member
   };
   what kind = what::play;
   std::vector<std::size_t> sets = {}; ///< by their number in the play; 0 is the global set
-  std::size_t doomed = 0; ///< play: the one that ends next, whose tensors are not waited for; 0: none
+  /// Play: the set that ends next, whose tensors the trainer does not wait for; 0: none.
+  std::size_t doomed = 0;
 };
 
 class set_play {
@@ -53,13 +54,13 @@ public:
 
   const set_options& options() const { return options_; }
   const std::vector<set_action>& program() const { return program_; }
-  /// Of its members, ascending.
+  /// The ranks of the members, ascending.
   const std::vector<std::int32_t>& ranks(std::size_t set) const { return ranks_[set]; }
-  /// Place of the rank in the set; -1 when it is no member.
+  /// Place of the rank in the set; -1 if it is no member.
   std::int32_t place(std::size_t set, std::int32_t rank) const;
 
   static std::string name(std::int32_t tensor) { return "tensor." + std::to_string(tensor); }
-  /// All sets use the same names for tensors that differ.
+  /// All sets use the same names for different tensors.
   signature what(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
   /// Whether the rank leaves out a tensor of the set that is doomed, so that it is pending when the set ends.
   bool leaves_out(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;

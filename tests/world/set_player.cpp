@@ -27,7 +27,7 @@ settings settings_of(const set_options& options) {
     static_cast<void>(problem);
   };
   assign(setting::fast_path, 0);
-  assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
+  assign(setting::stall_check_disable, 1); // with the periodic stall check no job would become idle
   assign(setting::cache_capacity, options.cache_capacity);
   assign(setting::fusion_threshold, options.fusion_threshold);
   assign(setting::cycle_time, options.cycle_time_ms);
@@ -61,7 +61,7 @@ set_player::set_player(caf::actor_system& system, set_stage& set_stage, std::int
   router_ = caf::actor_cast<caf::actor>(system.spawn(farandole::message_router, std::move(router_setup)));
 }
 
-// As the member does it (member.cpp).
+// Starts the actors like the member (member.cpp).
 void set_player::start(std::function<void()> link) {
   set_setup setup;
   setup.shared = shared_;
@@ -80,7 +80,7 @@ void set_player::start(std::function<void()> link) {
   setup.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
   setup.drained = [] {};
   auto entered = [this, link = std::move(link)](const set_actors& actors) {
-    worker_ = caf::actor_cast<caf::actor>(actors.worker);
+    worker_ = caf::actor_cast<caf::actor>(actors.client);
     caf::anon_send(router_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
     link();
   };
@@ -105,7 +105,7 @@ void set_player::stop() {
 caf::behavior set_player::member(caf::event_based_actor*) {
   return {
       [this](ready_atom) { caf::anon_send(trainer_, tick_atom::value); },
-      // There is no address to dial: links are given.
+      // There is no address to dial: the test creates the links.
       [](const peer_gone&) {},
       [this](const member_fault& fault) { stage_.problem("the leader blames: " + fault.reason); },
       [this](const generation_broken& broken) { stage_.problem(location() + " gave up: " + broken.reason); },
@@ -174,7 +174,8 @@ void set_player::answered(const operation_state& operation) {
   if (action.kind == set_action::what::remove) {
     if (doomed_in_flight_ != 0)
       stage_.problem(location() + ": operations are pending in a set that is gone");
-    stage_.ids.erase(action.sets[0]); // by the first who hears: nobody asks for it any more
+    // The first member that learns of the end erases the id, which no member uses any more.
+    stage_.ids.erase(action.sets[0]);
   } else if (kind == error_kind::none && operation.outcome.sets.size() != action.sets.size()) {
     stage_.problem(location() + ": another number of sets than was asked for");
   } else if (kind == error_kind::none) {
@@ -248,7 +249,7 @@ void set_player::settled(const submitted& tensor, const operation_state& operati
     stage_.problem(name + " ended \"" + std::string(to_string(kind)) + "\": " + operation.problem.text);
   const bool doomed = tensor.set != 0 && stage_.play.program()[tensor.step].doomed == tensor.set;
   auto& left = doomed ? doomed_in_flight_ : in_flight_;
-  // What belongs to the set that ends holds nobody up.
+  // Operations of a set that ends do not delay the next action.
   if (--left == 0 && !doomed && order_.empty() && step_ == tensor.step)
     next_action();
 }

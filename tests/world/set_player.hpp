@@ -19,17 +19,18 @@
 
 namespace farandole::testing {
 
-/// What all members share.
+/// The objects that all members share.
 struct set_stage {
   const set_play& play;
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree;
-  std::map<std::uint32_t, chronicle> logs{};      ///< by the number of envelopes
-  std::map<std::size_t, std::uint32_t> ids{};     ///< by number in the play, as all must hear them
-  std::map<std::size_t, std::uint32_t> numbers{}; ///< likewise, of envelopes
+  std::map<std::uint32_t, chronicle> logs{}; ///< by the number of the set in envelopes
+  /// Ids by number in the play, which must be the same on all members.
+  std::map<std::size_t, std::uint32_t> ids{};
+  std::map<std::size_t, std::uint32_t> numbers{}; ///< numbers in envelopes, by number in the play
   std::vector<std::string> problems{};
-  std::int32_t finished = 0; ///< have played all of it
-  std::int32_t gone = 0;     ///< have ended all their sets after the last schedule
+  std::int32_t finished = 0; ///< number of members that have completed the program
+  std::int32_t gone = 0;     ///< number of members that have ended all their sets after the last schedule
 
   chronicle& log(std::uint32_t number, std::size_t members_of_set);
   void problem(std::string text);
@@ -38,8 +39,8 @@ struct set_stage {
 class set_player {
 public:
   set_player(caf::actor_system& system, set_stage& set_stage, std::int32_t rank);
-  /// The actors of the global set start; `link` makes and announces the link to the member above, once the
-  /// post knows whose it is.
+  /// Starts the actors of the global set. `link` creates and announces the link to the parent, once the
+  /// message router knows the tree.
   void start(std::function<void()> link);
   /// Asks the leader to end the job.
   void leave();

@@ -6,7 +6,7 @@ namespace farandole::testing {
 
 namespace {
 
-// Until all have heard of a silence over their links, and until its end has reached all.
+// The time until all members know of a silence, or of its end.
 constexpr std::chrono::seconds news_travel{5};
 
 std::string seconds_of(std::chrono::nanoseconds time) {
@@ -26,7 +26,8 @@ std::string silence_watch::objection(const waiting_member& waiting, std::int32_t
   if (stop == stopped_.end() || stopped_.contains(waiting.slot))
     return {};
   auto since = std::max({stop->second, waiting.in_since, disturbed_until_});
-  // Who could have seen the silence may have been stopped as well, and begins to look when it continues.
+  // The members that could notice the silence may have been stopped as well, and notice it only after they
+  // continue.
   for (const auto& [slot, when] : continued_)
     since = std::max(since, when);
   const auto text = "slot " + std::to_string(waiting.slot) + " has ";

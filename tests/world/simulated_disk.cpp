@@ -152,7 +152,7 @@ void simulated_disk::end_process(std::int32_t process) {
   std::erase_if(locks_, [&](const auto& entry) { return entry.second == process; });
 }
 
-// Two names may stand for one file, if a new one had not reached the disk.
+// Two names may refer to one file, if a new name had not reached the disk.
 void simulated_disk::end_machine() {
   if (draw_.one_in(2))
     names_ = kept_;
@@ -161,8 +161,7 @@ void simulated_disk::end_machine() {
   kept_ = names_;
 }
 
-// What is behind the synced part is there as far as it was written back: no further than some byte, and
-// from there to the end nothing, or zeros.
+// The data after the synced part remains up to a random byte; the rest is missing or zero.
 void simulated_disk::lose(content& content) {
   const auto length = content.bytes.size();
   const auto left = content.synced + draw_.below(length - content.synced + 1);

@@ -1,5 +1,6 @@
-// The disk under the rendezvous of a simulated job: files in memory, that outlive who writes them. It can be
-// full; who writes can end in the midst of it, and so can the machine, which loses what was not synced.
+// The disk of the rendezvous of a simulated job: files in memory that outlive the process that writes them.
+// The disk can be full; the writing process can end during a write, and so can the machine, which then loses
+// unsynced data.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +20,23 @@ class simulated_disk {
 public:
   explicit simulated_disk(std::uint64_t seed);
 
-  /// What one process sees of it.
+  /// The view of one process.
   std::shared_ptr<disk> of(std::int32_t process);
-  /// Its locks are free, and what it still writes reaches nothing.
+  /// Releases the locks of the process, and drops its later writes.
   void end_process(std::int32_t process);
-  /// Of each file only what was synced is sure to be left.
+  /// Ends the machine: only the synced data of each file is sure to remain.
   void end_machine();
-  /// Everything that is written fails, or works again.
+  /// Makes all writes fail, or work again.
   void fill(bool full) { full_ = full; }
   bool full() const { return full_; }
-  /// Something was not written because it is full …
+  /// Whether a write has failed because the disk is full …
   bool refused() const { return refused_; }
-  /// … and nothing has been since.
+  /// … and no write has succeeded since.
   bool behind() const { return behind_; }
-  /// What outlasts the machine's end whatever happens.
+  /// The data that remains after any end of the machine.
   std::vector<std::byte> sure(const std::string& path) const;
-  /// In the `count`-th call from now on, half done, this is called; it is to end the process. None: no more.
+  /// Calls `action` in the middle of the `count`-th call from now on; it must end the process. An empty
+  /// `action` cancels this.
   void at_call(std::uint64_t count, std::function<void()> action);
   void copy(const std::string& from, const std::string& to);
 
@@ -47,15 +49,15 @@ private:
   class file;
   class lock;
 
-  /// One more call of a process that runs; true: it ends in this one.
+  /// Counts a call of a running process; true if the process ends in this call.
   bool ends_now();
   void end();
   void lose(content& content);
 
   dice draw_;
   std::map<std::string, std::shared_ptr<content>> names_;
-  std::map<std::string, std::shared_ptr<content>> kept_; ///< what the disk has under these names
-  std::map<std::string, std::int32_t> locks_;            ///< by whom they are held
+  std::map<std::string, std::shared_ptr<content>> kept_; ///< the files on the disk, by name
+  std::map<std::string, std::int32_t> locks_;            ///< the process that holds each lock
   std::map<std::int32_t, std::shared_ptr<bool>> alive_;
   bool full_ = false;
   bool refused_ = false;

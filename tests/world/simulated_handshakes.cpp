@@ -1,5 +1,5 @@
-// How dialling comes to its end in the simulated network, where somebody is in the way: what
-// actors/event_loop/link.cpp makes of it.
+// The end of dialling in the simulated network if an impostor or a fault disturbs the handshake, as in
+// actors/event_loop/link.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -50,15 +50,15 @@ void simulated_net::conclude(call call, handshake_verdict verdict) {
   case handshake_verdict::hangs_up:
     return dial_again(std::move(call));
   case handshake_verdict::silence:
-    return later(connect_timeout, [this, what = std::move(call)] {
-      fail(what, "no proof of the secret within connect timeout");
+    return later(connect_timeout, [this, failed_call = std::move(call)] {
+      fail(failed_call, "no proof of the secret within connect timeout");
     });
   case handshake_verdict::not_tls:
   case handshake_verdict::wrong_secret:
-    return later(soon, [this, verdict, what = std::move(call)] {
-      if (!linked_.contains(what.from))
-        mistaken_at_first_.insert(what.from);
-      fail(what,
+    return later(soon, [this, verdict, failed_call = std::move(call)] {
+      if (!linked_.contains(failed_call.from))
+        mistaken_at_first_.insert(failed_call.from);
+      fail(failed_call,
            verdict == handshake_verdict::not_tls ? "TLS handshake failed: wrong version number"
                                                  : "the peer does not have the same secret",
            true);
@@ -66,17 +66,17 @@ void simulated_net::conclude(call call, handshake_verdict verdict) {
   }
 }
 
-// Whoever is hung up on before the link is open dials again until the connect timeout has passed.
+// A process whose connection closes before the link is open dials again until the connect timeout has passed.
 void simulated_net::dial_again(call call) {
   if (ended(call.from))
     return;
   const auto wait = call.again.next(world_.now(), 0);
   if (!wait)
     return fail(call, "the peer hung up before the link was open");
-  later(*wait, [this, what = std::move(call)] { connect(what); });
+  later(*wait, [this, failed_call = std::move(call)] { connect(failed_call); });
 }
 
-// Where nobody else is there, it takes no time.
+// Without other connections the handshake takes no time.
 void simulated_net::shake_hands(call call, const listener& to) {
   if (to.handshakes->idle())
     return open(call, to);
@@ -94,7 +94,7 @@ void simulated_net::shake_hands(call call, const listener& to) {
   to.handshakes->connect(std::move(caller_entry));
 }
 
-// ---- strangers -----------------------------------------------------------------------------------
+// ---- unauthenticated peers -----------------------------------------------------------------------
 
 void simulated_net::crowd(process_id process, std::size_t strangers, stranger_kind kind,
                           caf::actor_clock::time_point deadline, std::uint64_t pick) {
@@ -110,8 +110,8 @@ void simulated_net::crowd(process_id process, std::size_t strangers, stranger_ki
       }
 }
 
-// Silent, half a hello that is never whole; a hello and nothing more; garbage, or a wrong secret, that is
-// found out at once. From an address of its own, one of a few, or that of a member.
+// The peer is silent, sends half a hello, only a hello, garbage, or a wrong secret that is detected at once.
+// It connects from an address of its own, from one of a few, or from that of a member.
 void simulated_net::send_stranger(const std::string& location, process_id process, stranger_kind kind,
                                   caf::actor_clock::time_point deadline, std::uint64_t pick) {
   const auto& all = listeners_[location];

@@ -1,5 +1,6 @@
-// The listening half of a link in the simulated world (actors/event_loop/listener.cpp): who connects waits for its
-// hello and for its place in a handshake, as the product's handshake_table decides, and may be evicted.
+// The listening half of a link in the simulated world (actors/event_loop/listener.cpp). A connection waits
+// for its hello and for its turn in a handshake, as the product's handshake_table decides, and may be
+// evicted.
 #pragma once
 
 #include <chrono>
@@ -15,24 +16,24 @@
 
 namespace farandole::testing {
 
-/// How a handshake ends for whoever dials.
+/// The end of a handshake for the calling process.
 enum class handshake_verdict : std::uint8_t {
   accepted,
   not_tls,      ///< the other end speaks something else
-  wrong_secret, ///< it has not the job's secret
-  silence,      ///< it says nothing
-  hangs_up,     ///< it closes the connection before the link is open
+  wrong_secret, ///< the other end does not have the job's secret
+  silence,      ///< the other end sends nothing
+  hangs_up,     ///< the other end closes the connection before the link is open
 };
 
-/// Who connects.
+/// A connecting process.
 struct caller {
   using duration = std::chrono::nanoseconds;
 
   std::string source;            ///< its address
-  std::optional<duration> hello; ///< until its first record is whole; none: it is silent
-  std::optional<duration> ends;  ///< how long its part of a handshake takes; none: it never ends
-  std::function<void()> shaken;  ///< its handshake has come to its end, well or not
-  std::function<void()> evicted; ///< it has to go
+  std::optional<duration> hello; ///< time until its first record is complete; none: it is silent
+  std::optional<duration> ends;  ///< duration of its part of a handshake; none: it never ends
+  std::function<void()> shaken;  ///< called after its handshake has succeeded or failed
+  std::function<void()> evicted; ///< called after its eviction
 };
 
 class simulated_listener : public std::enable_shared_from_this<simulated_listener> {
@@ -49,9 +50,9 @@ public:
 
   void connect(caller caller_entry);
   void expect(std::set<std::string> sources) { table_.expect(std::move(sources)); }
-  /// Nobody is in a handshake, or waits for one.
+  /// Whether no connection is in a handshake or waits for one.
   bool idle() const { return callers_.empty(); }
-  /// All who have not ended their handshake have to go.
+  /// Evicts all connections whose handshake has not ended.
   void close();
 
 private:
@@ -59,14 +60,14 @@ private:
   void settle(handshake_table::connection which);
   void evict(handshake_table::connection which);
   void look_again();
-  /// Does it later, if there still is a listener.
+  /// Runs `action` after `wait`, if the listener still exists.
   void later(duration wait, std::function<void(simulated_listener&)> action);
 
   handshake_table table_;
   surroundings world_;
-  std::map<handshake_table::connection, caller> callers_; ///< those in the table
+  std::map<handshake_table::connection, caller> callers_; ///< the connections in the table
   handshake_table::connection next_ = 1;
-  std::optional<time_point> looks_; ///< when it asks next who is overdue
+  std::optional<time_point> looks_; ///< time of the next check for overdue connections
 };
 
 } // namespace farandole::testing

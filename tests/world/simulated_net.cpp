@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint64_t net_stream = 402;
-// As the sockets' keep-alive has it (collectives/transport/connections/sockets.cpp).
+// As in the keep-alive of sockets (collectives/transport/connections/sockets.cpp).
 constexpr seconds longest_silence{30};
 constexpr seconds connect_timeout{10};
 constexpr seconds close_timeout{5};
@@ -29,9 +29,9 @@ struct simulated_net::end {
   process_id process = 0;
   caf::actor owner;
   link_id id = 0;
-  caf::actor line;      ///< takes what this end sends
-  bool closing = false; ///< has asked for the end
-  bool told = false;    ///< its owner has heard link_closed
+  caf::actor line;      ///< takes the messages of this end
+  bool closing = false; ///< has requested the end of the link
+  bool told = false;    ///< its owner has received link_closed
 };
 
 struct simulated_net::wire {
@@ -66,13 +66,13 @@ public:
     push(message);
   }
 
-  // The other end closes in turn, behind what it has sent; this one hears of it then.
+  // The other end closes in turn, after its last message; this end learns of it then.
   void close() {
     if (!wire_->broken && !std::exchange(mine().closing, true))
       push(std::nullopt);
   }
 
-  // This end is over at once; what it has sent, and its end, still arrive.
+  // Ends this end at once; its messages and its close still arrive.
   void cut() {
     close();
     wire_->tell_end(from_, "");
@@ -118,7 +118,7 @@ private:
     return net_->world_.all_processes().stopped(process) && !net_->ended(process);
   }
 
-  // The kernel of a stopped process still answers, so this takes as long as it is stopped.
+  // The kernel of a stopped process still answers, so the message waits until the process continues.
   void wait_for_process() {
     net_->for_stopped_[other().process].push_back(caf::actor_cast<caf::actor>(self_));
   }
@@ -150,7 +150,7 @@ private:
   simulated_net* net_ = nullptr;
   std::shared_ptr<wire> wire_;
   int from_ = 0;
-  std::deque<std::optional<envelope>> queue_; ///< nothing: the end
+  std::deque<std::optional<envelope>> queue_; ///< an empty entry is the end of the link
   caf::actor_clock::time_point last_{};
   std::optional<caf::actor_clock::time_point> waited_; ///< blocked since
 };
@@ -170,10 +170,10 @@ public:
                                            net->later(wait, std::move(action));
                                          }});
     net_.listeners_[location].push_back({process_, owner, handshakes});
-    auto handle = net_.system_.spawn([=, net = &net_, who = process_](caf::event_based_actor* self) {
+    auto handle = net_.system_.spawn([=, net = &net_, process = process_](caf::event_based_actor* self) {
       auto close = [=] {
         std::erase_if(net->listeners_[location],
-                      [&](const listener& listener) { return listener.process == who; });
+                      [&](const listener& listener) { return listener.process == process; });
         handshakes->close();
         self->quit();
       };
@@ -193,7 +193,8 @@ public:
   void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) override {
     call call{process_, ip + ":" + std::to_string(port),   std::move(owner), id,
               {},       reconnect_backoff{connect_timeout}};
-    net_.later(net_.takes(process_, process_), [net = &net_, what = std::move(call)] { net->connect(what); });
+    net_.later(net_.takes(process_, process_),
+               [net = &net_, pending = std::move(call)] { net->connect(pending); });
   }
 
 private:
@@ -238,10 +239,10 @@ simulated_net::duration simulated_net::takes(process_id from, process_id to) {
 
 void simulated_net::later(duration when, std::function<void()> action) {
   const running_process network(world_.all_processes(), no_process);
-  system_.spawn([when, what = std::move(action)](caf::event_based_actor* self) {
+  system_.spawn([when, action = std::move(action)](caf::event_based_actor* self) {
     self->delayed_send(self, when, tick_atom::value);
     return caf::behavior{[=](tick_atom) {
-      what();
+      action();
       self->quit();
     }};
   });
@@ -254,7 +255,7 @@ void simulated_net::fail(const call& call, const std::string& reason, bool untru
 void simulated_net::connect(call call) {
   if (ended(call.from))
     return;
-  const auto* found = whoever_listens(call.location);
+  const auto* found = listener_at(call.location);
   if (!found) {
     const auto impostor = impostors_.find(call.location);
     if (impostor != impostors_.end())
@@ -272,10 +273,10 @@ void simulated_net::connect(call call) {
     return fail(call, blocked ? "connecting to " + call.location + ": timed out"
                               : std::string("no proof of the secret") + connect_timeout_text);
   call.waited += look_again;
-  later(look_again, [this, what = std::move(call)] { connect(what); });
+  later(look_again, [this, pending = std::move(call)] { connect(pending); });
 }
 
-const simulated_net::listener* simulated_net::whoever_listens(const std::string& location) {
+const simulated_net::listener* simulated_net::listener_at(const std::string& location) {
   auto& all = listeners_[location];
   std::erase_if(all, [&](const listener& listener) { return ended(listener.process); });
   if (all.empty())
@@ -310,7 +311,7 @@ void simulated_net::open(const call& call, const listener& to) {
   wires_.push_back(made);
 }
 
-// `first` hears of it at once, the other one later.
+// The end `first` learns of it at once, the other end later.
 void simulated_net::break_wire(wire& which, duration late, int first, const std::string& reason) {
   if (std::exchange(which.broken, true))
     return;
@@ -340,7 +341,7 @@ void simulated_net::end_process(process_id process) {
     if (auto known_wire = wire.lock())
       for (int i : {0, 1})
         if (known_wire->ends[static_cast<std::size_t>(i)].process == process) {
-          // What it had sent may still arrive; then its end does.
+          // Messages that it has sent may still arrive; then its close arrives.
           caf::anon_send(known_wire->ends[static_cast<std::size_t>(i)].line, close_atom::value);
           known_wire->ends[static_cast<std::size_t>(i)].told = true;
         }

@@ -1,8 +1,8 @@
-// The network of a simulated job: links between processes in place of sockets and TLS. What is sent on one
-// link arrives in order and is parsed anew from its bytes; different links overtake each other. Links break,
-// wait while their way is blocked or the process that is to get it is stopped, and end with the process at
-// either end, of which each end hears in its own time. Whoever dials may have to wait for its place among
-// strangers, and may meet somebody who is none of the job.
+// The network of a simulated job: links between processes, which replace sockets and TLS. The messages on one
+// link arrive in order and are parsed from their bytes; messages on different links overtake each other.
+// Links break, wait while they are blocked or the receiving process is stopped, and end with the process at
+// either end, which each end learns at its own time. A process that dials may have to wait behind
+// unauthenticated peers, and may reach a process that is not of the job.
 #pragma once
 
 #include <caf/all.hpp>
@@ -31,23 +31,23 @@ struct net_options {
   std::uint64_t jitter_us = 200;
   std::uint64_t delayed = 50; ///< one message in so many …
   std::uint64_t delay_us = 5000;
-  handshake_limits handshakes; ///< of each listener
+  handshake_limits handshakes; ///< limits of each listener
 };
 
-/// Who hears of what passes. Both may cause faults.
+/// Callbacks for messages and events. The first two may cause faults.
 struct net_watcher {
   std::function<void(process_id from, process_id to, const envelope& message)> sent;
-  /// Before it is handed over, and only if its link still stands afterwards.
+  /// Called before a message is delivered; it is delivered only if its link still exists afterwards.
   std::function<void(process_id from, process_id to, const envelope& message)> arriving;
-  /// A link between the two ended by a fault.
+  /// A fault has ended a link between the two.
   std::function<void(process_id a, process_id b)> broken;
   std::function<void(std::string text)> problem;
 };
 
-/// What strangers do who connect.
+/// The behaviour of unauthenticated peers.
 enum class stranger_kind : std::uint8_t {
-  any,    ///< some are silent, some begin a handshake, some come to its end in vain
-  silent, ///< all say nothing
+  any,    ///< some are silent, some begin a handshake, and some fail at its end
+  silent, ///< all are silent
 };
 
 class simulated_net {
@@ -55,45 +55,47 @@ public:
   using duration = std::chrono::nanoseconds;
 
   simulated_net(simulation& world, const net_options& options, net_watcher watcher);
-  /// Whoever is still linked hears of nothing more.
+  /// Processes that are still linked receive no more events.
   ~simulated_net();
 
-  /// What this process makes its links with; it is reached at its own address.
+  /// The link maker of this process, which has its own address.
   std::shared_ptr<link_maker> links_of(process_id process);
   static std::string address_of(process_id process);
 
   // ---- faults ----
 
-  /// Its links end, and nothing that it does later is heard by anybody.
+  /// Ends the links of the process, and drops its later messages.
   void end_process(process_id process);
-  /// All links between the two break. `late`: how long until the second of them knows.
+  /// Breaks all links between the two. `late`: the longest time until the second end learns of it.
   void break_links(process_id a, process_id b, duration late);
-  /// Likewise, and `first` knows first, for this reason.
+  /// Likewise, but `first` learns of it first, with this reason.
   void break_links_of(process_id first, process_id other, duration late, const std::string& reason);
-  /// Nothing passes from one to the other, or passes again. Links that wait too long end.
+  /// Blocks or unblocks messages from one process to the other. Links that wait too long end.
   void block(process_id from, process_id to, bool blocked);
-  /// Nothing reaches it, or reaches it again, whoever sends it …
+  /// Blocks or unblocks all messages to the process …
   void deafen(process_id process, bool blocked) { set(deaf_, process, blocked); }
-  /// … and nothing that it sends reaches anybody.
+  /// … and all messages from the process.
   void mute(process_id process, bool blocked) { set(mute_, process, blocked); }
-  /// From now on every message takes up to so much longer.
+  /// From now on every message takes up to `extra` longer.
   void slow_down(duration extra) { extra_ = extra; }
-  /// … and those of this process too.
+  /// Likewise for the messages from and to one process.
   void slow_down(process_id process, duration extra) { slow_[process] = extra; }
 
-  /// A process that was stopped goes on: what has come meanwhile is handed over.
+  /// Continues a stopped process, and delivers the messages that have arrived meanwhile.
   void proceed(process_id process);
 
   // ---- handshakes ----
 
-  /// From now on whoever dials this process, or is dialled by it, ends up so.
+  /// From now on all handshakes from and to this process end in this way.
   void disturb(process_id process, handshake_verdict verdict);
-  /// Somebody who is none of the job listens there ("ip:port") where nobody else does.
+  /// A process that is not of the job listens at `location` ("ip:port") while no other process does.
   void impersonate(const std::string& location, handshake_verdict verdict);
-  /// This many strangers connect to each listener of the process, and again when they have to go, until then.
+  /// Until `deadline`, this number of unauthenticated peers connect to each listener of the process, and
+  /// again after an eviction.
   void crowd(process_id process, std::size_t strangers, stranger_kind kind,
              caf::actor_clock::time_point deadline, std::uint64_t pick);
-  /// It was told that the other end has not its secret, before any link of it had opened.
+  /// Whether the process was told that the other end does not have the secret before any of its links had
+  /// opened.
   bool mistaken_at_first(process_id process) const { return mistaken_at_first_.contains(process); }
 
   bool ended(process_id process) const { return ended_.contains(process); }
@@ -101,8 +103,8 @@ public:
   std::uint64_t arrived() const { return arrived_; }
 
   struct end;  ///< one end of a link
-  struct wire; ///< both
-  class line;  ///< what goes from one end to the other
+  struct wire; ///< both ends of a link
+  class line;  ///< one direction of a link
 
 private:
   struct listener {
@@ -110,13 +112,13 @@ private:
     caf::actor owner;
     std::shared_ptr<simulated_listener> handshakes;
   };
-  /// What dial() was asked for, and how long it has tried.
+  /// The arguments of dial(), and the time of its attempts.
   struct call {
     process_id from = 0;
     std::string location;
     caf::actor owner;
     link_id id = 0;
-    duration waited{0};        ///< for a connection
+    duration waited{0};        ///< waiting time for a connection
     reconnect_backoff again{}; ///< after the peer hung up before the link was open
   };
   class maker;
@@ -134,7 +136,7 @@ private:
   bool is_blocked(process_id from, process_id to) const {
     return blocked_.contains({from, to}) || deaf_.contains(to) || mute_.contains(from);
   }
-  const listener* whoever_listens(const std::string& location);
+  const listener* listener_at(const std::string& location);
   static void set(std::set<process_id>& which, process_id process, bool blocked) {
     if (blocked)
       which.insert(process);
@@ -155,12 +157,12 @@ private:
   std::set<std::pair<process_id, process_id>> blocked_;
   std::set<process_id> deaf_;
   std::set<process_id> mute_;
-  std::map<process_id, std::vector<caf::actor>> for_stopped_; ///< lines, once for each message
+  std::map<process_id, std::vector<caf::actor>> for_stopped_; ///< lines, one entry for each message
   std::map<process_id, handshake_verdict> disturbed_;
   std::map<std::string, handshake_verdict> impostors_;
-  std::set<process_id> linked_; ///< a link of it has opened
+  std::set<process_id> linked_; ///< processes with a link that has opened
   std::set<process_id> mistaken_at_first_;
-  /// By "ip:port"; whoever calls reaches any of them.
+  /// By "ip:port"; a call reaches any of them.
   std::map<std::string, std::vector<listener>> listeners_;
   std::uint16_t next_port_ = 1000;
   link_id next_accepted_ = link_id{1} << 63;

@@ -62,7 +62,7 @@ public:
   }
   world_clock& clock() noexcept override { return clock_; }
   caf::actor_clock::time_point world_time() const { return clock_.current_time; }
-  /// What actors of a process that was stopped would have done.
+  /// Takes up the jobs of actors of a process that was stopped.
   void take_up(const std::vector<caf::resumable*>& jobs) {
     jobs_.insert(jobs_.end(), jobs.begin(), jobs.end());
   }
@@ -92,14 +92,14 @@ public:
 
   processes processes_;
   std::unordered_set<caf::actor_id> watched_;
-  std::unique_ptr<own_thread> apart_; ///< where the watched ones run
+  std::unique_ptr<own_thread> apart_; ///< the thread of the watched actors
   std::chrono::nanoseconds watched_time_{0};
   std::uint64_t trace_ = hash_start;
   std::uint64_t steps_ = 0;
   std::uint64_t limit_ = 50'000'000;
 
 private:
-  /// Drawn among those whose process is not stopped; null: there is none.
+  /// A random job whose process is not stopped; null if there is none.
   caf::resumable* next_job(process_id& process) {
     while (!jobs_.empty()) {
       std::swap(jobs_[next_random(draw_) % jobs_.size()], jobs_.back());
@@ -146,14 +146,14 @@ struct simulation::config final : caf::actor_system_config {
 simulation::simulation(std::uint64_t seed)
     : config_(std::make_unique<config>(seed, scheduler_)), random_(seed ^ 0xfa7a11d01eULL) {
   system_ = std::make_unique<caf::actor_system>(*config_);
-  // CAF's own actors start lazily and in an order of their own; the trace begins after them.
+  // CAF's own actors start lazily and in their own order; the trace begins after them.
   run_until_quiet();
   scheduler_->trace_ = hash_start;
   scheduler_->steps_ = 0;
 }
 
 simulation::~simulation() {
-  // Actors that still wait for something would keep the system waiting for ever.
+  // Otherwise the system would wait for ever for actors with pending timeouts.
   scheduler_->clock().cancel_all();
   system_->await_actors_before_shutdown(false);
 }

@@ -1,6 +1,6 @@
-// A whole job in one thread on virtual time. The scheduler below picks the next actor that has mail from a
-// seed, and moves the clock only when nobody has any; the same seed gives the same order and the same trace
-// hash.
+// A whole job in one thread on virtual time. The scheduler below draws the next actor with messages from a
+// seed, and advances the clock only if no actor has messages. The same seed gives the same order and the same
+// trace hash.
 #pragma once
 
 #include <caf/all.hpp>
@@ -16,12 +16,12 @@
 
 namespace farandole::testing {
 
-/// To a simulated actor, from itself: what it has put off is due.
+/// A message of a simulated actor to itself: a delayed step is due.
 using tick_atom = caf::atom_constant<caf::atom("tick")>;
 
 class simulated_scheduler;
 
-/// Processor time of this thread: what others do on this machine is not in it.
+/// The processor time of this thread, without other work of the machine.
 std::chrono::nanoseconds thread_time();
 
 /// An actor system without threads. Actors run only inside the run functions; each turn lets one actor, drawn
@@ -34,36 +34,38 @@ public:
   simulation& operator=(const simulation&) = delete;
 
   caf::actor_system& system() { return *system_; }
-  /// For faults drawn by the test from the same seed (a separate stream: drawing moves no schedule).
+  /// For faults drawn by the test from the same seed (a separate stream, so that drawing does not change the
+  /// schedule).
   std::mt19937_64& random() { return random_; }
 
-  /// Delivers all mail at the present instant; the clock stands still. False when the step limit is hit.
+  /// Delivers all messages at the present instant; the clock stands still. False if the step limit is
+  /// reached.
   bool run_until_quiet();
-  /// Runs until neither mail nor timeouts are left. False when the step limit is hit, as it is where somebody
-  /// keeps setting timers: use run_for there.
+  /// Runs until neither messages nor timeouts are left. False if the step limit is reached, for example
+  /// because an actor keeps setting timers; use run_for() then.
   bool run_until_idle();
-  /// Runs, and moves the clock forward by exactly this much. False when the step limit is hit.
+  /// Runs, and advances the clock by exactly `duration`. False if the step limit is reached.
   bool run_for(std::chrono::nanoseconds duration);
 
-  /// Time goes on at once, and nobody could do anything meanwhile. From within a run function, too.
+  /// Advances the clock at once, without running any actor. May also be called within a run function.
   void jump(std::chrono::nanoseconds duration);
 
-  /// Of the world, whichever process runs.
+  /// The clock of the world, independent of the running process.
   caf::actor_clock::time_point now() const;
   processes& all_processes();
-  /// A process that was stopped goes on; or all of them do.
+  /// Continue a stopped process, or all of them.
   void proceed(process_id process);
   void proceed_all();
-  /// Depends on who ran when, and on nothing else. Two runs of one seed have equal hashes.
+  /// Depends only on the order of the steps. Two runs of one seed have equal hashes.
   std::uint64_t trace_hash() const;
   /// Timeouts and delayed messages that are still to come.
   std::size_t pending_timers() const;
   /// Messages delivered so far.
   std::uint64_t steps() const;
-  /// Adds up the processor time that these actors take from now on; they run on a thread of their own.
+  /// Measures the processor time of this actor from now on; watched actors run on a separate thread.
   void watch(const caf::actor& actor);
   std::chrono::nanoseconds watched_time() const;
-  /// Of all run functions together; a limit that is hit names a livelock. 50 million at first.
+  /// The limit for all run functions together; reaching it indicates a livelock. The default is 50 million.
   void step_limit(std::uint64_t limit);
 
 private:

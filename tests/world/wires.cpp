@@ -36,7 +36,7 @@ caf::actor wire(caf::actor_system& system, const set_options& options, std::uint
           line.last = std::max(line.last, current_time + std::chrono::microseconds(takes));
           self->delayed_send(self, line.last - current_time, tick_atom::value);
         },
-        // Whichever tick comes, what was sent first arrives first.
+        // The message sent first arrives first, whichever tick comes.
         [=](tick_atom) {
           auto arrived = envelope::parse(self->state.in_flight.front().bytes());
           self->state.in_flight.pop_front();

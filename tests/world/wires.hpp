@@ -1,5 +1,6 @@
-// Links between the posts of a simulated job, in place of sockets and TLS: what is sent on one arrives in
-// order and takes its time, and is parsed anew from its bytes; different links overtake each other.
+// Links between the message routers of a simulated job, which replace sockets and TLS. Messages on one link
+// arrive in order after some time, and are parsed from their bytes; messages on different links overtake each
+// other.
 #pragma once
 
 #include <caf/all.hpp>

@@ -90,7 +90,7 @@ def parse() -> argparse.Namespace:
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
     one.add_argument("--np", type=int, default=2)
     one.add_argument("--seconds", type=float, default=5.0)
-    one.add_argument("--no-board", action="store_true")
+    one.add_argument("--no-fast-path", action="store_true")
     given = parser.parse_args()
     if given.command == "network" and given.write and (given.only or given.sizes):
         parser.error("network --write keeps all tables: leave out --only and --sizes")
@@ -117,7 +117,7 @@ def train(given: argparse.Namespace) -> int:
 def main() -> int:
     arguments = parse()
     if arguments.command == "op":
-        operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
+        operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_fast_path)
         return 0
     if arguments.command == "training":
         return train(arguments)

@@ -1,4 +1,4 @@
-"""Measures collectives of Farandole and its rivals. In each round the crews take turns, so that drift of the machine
+"""Measures collectives of Farandole and its rivals. In each round the groups take turns, so that drift of the machine
 affects all alike."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Optional
 
-from benchmarks.crew import Crew, CrewFailed
+from benchmarks.worker_group import WorkerGroup, WorkersFailed
 from benchmarks.works import (
     AT_ONCE,
     FULL_SPEED,
@@ -23,14 +23,14 @@ from benchmarks.works import (
 )
 
 OURS = "farandole"
-WITHOUT_BOARD = "farandole without board"
+WITHOUT_FAST_PATH = "farandole without fast path"
 FEWER = {
     # Works that are left out for a stack: buckets where the library fuses by itself, single tensors where it cannot.
     OURS: ["1000 × 1 KiB, buckets"],
     "horovod": ["1000 × 1 KiB, buckets"],
     "mpi4py": ["1000 × 1 KiB"],
 }
-ONLY = {WITHOUT_BOARD: ["4 B", "64 KiB"]}
+ONLY = {WITHOUT_FAST_PATH: ["4 B", "64 KiB"]}
 
 
 @dataclass(frozen=True)
@@ -105,83 +105,83 @@ def does(stack: str, work: Work) -> bool:
     return work.name in ONLY.get(stack, [work.name]) and work.name not in FEWER.get(stack, [])
 
 
-def crew_of(stack: str, np: int, horovod_python: str) -> Crew:
-    environment = {"FARANDOLE_FAST_PATH": "0"} if stack == WITHOUT_BOARD else {}
-    return Crew(stack, np, horovod_python if stack == "horovod" else "", environment)
+def workers_of(stack: str, np: int, horovod_python: str) -> WorkerGroup:
+    environment = {"FARANDOLE_FAST_PATH": "0"} if stack == WITHOUT_FAST_PATH else {}
+    return WorkerGroup(stack, np, horovod_python if stack == "horovod" else "", environment)
 
 
-def started(stacks: Iterable[str], np: int, horovod_python: str, into: Measured) -> list[Crew]:
-    crews = []
+def started(stacks: Iterable[str], np: int, horovod_python: str, into: Measured) -> list[WorkerGroup]:
+    groups = []
     for stack in stacks:
         try:
-            crew = crew_of(stack, np, horovod_python)
-            crew.join()
-            crews.append(crew)
-            still(crew, True)
-        except CrewFailed as problem:
+            group = workers_of(stack, np, horovod_python)
+            group.join()
+            groups.append(group)
+            still(group, True)
+        except WorkersFailed as problem:
             into.note(problem)
-    return crews
+    return groups
 
 
-def still(crew: Crew, frozen: bool) -> None:
+def still(group: WorkerGroup, frozen: bool) -> None:
     # Horovod's thread polls all the time, so it is stopped while other stacks are measured.
-    if crew.name == "horovod":
-        crew.freeze(frozen)
+    if group.name == "horovod":
+        group.freeze(frozen)
 
 
-def overhead_blocks(crew: Crew, count: int) -> list[Block]:
-    answers = crew.do("overhead", many=ON_AND_ON, one=AT_ONCE, blocks=count)
+def overhead_blocks(group: WorkerGroup, count: int) -> list[Block]:
+    answers = group.do("overhead", many=ON_AND_ON, one=AT_ONCE, blocks=count)
     by_block = zip(*(answer["blocks"] for answer in answers))
     return [Block(*(max(values) for values in zip(*ranks))) for ranks in by_block]
 
 
-def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured) -> None:
-    alive = list(crews)
+def run_rounds(groups: list[WorkerGroup], works: list[Work], rounds: int, into: Measured) -> None:
+    alive = list(groups)
     for number in range(rounds):
         for work in works:
-            for crew in alive[number % len(alive) :] + alive[: number % len(alive)] if alive else []:
-                if not does(crew.name, work):
+            for group in alive[number % len(alive) :] + alive[: number % len(alive)] if alive else []:
+                if not does(group.name, work):
                     continue
                 try:
-                    still(crew, False)
-                    if number == 0 and not all(answer["good"] for answer in crew.do("check", work=work)):
-                        raise CrewFailed(f"{crew.name} at {crew.np} ranks: {work.name}: the sum is wrong")
-                    answers = crew.do("time", work=work)
-                    still(crew, True)
-                except CrewFailed as problem:
+                    still(group, False)
+                    if number == 0 and not all(answer["good"] for answer in group.do("check", work=work)):
+                        raise WorkersFailed(f"{group.name} at {group.np} ranks: {work.name}: the sum is wrong")
+                    answers = group.do("time", work=work)
+                    still(group, True)
+                except WorkersFailed as problem:
                     into.note(problem)
-                    crew.kill()
-                    alive = [other for other in alive if other is not crew]
+                    group.kill()
+                    alive = [other for other in alive if other is not group]
                     continue
                 wall = max(answer["wall"] for answer in answers)
                 cpu = sum(answer["cpu"] for answer in answers)
-                into.samples.setdefault((crew.name, work.name), []).append(Sample(wall, cpu))
-        for crew in alive:
-            if crew.name == OURS:
+                into.samples.setdefault((group.name, work.name), []).append(Sample(wall, cpu))
+        for group in alive:
+            if group.name == OURS:
                 try:
-                    into.blocks += overhead_blocks(crew, 1 if works is SMOKE_WORKS else OVERHEAD_BLOCKS)
-                except CrewFailed as problem:
+                    into.blocks += overhead_blocks(group, 1 if works is SMOKE_WORKS else OVERHEAD_BLOCKS)
+                except WorkersFailed as problem:
                     into.note(problem)
         say(f"{into.np} ranks: round {number + 1} of {rounds}")
-    for crew in alive:
-        still(crew, False)
-        crew.stop()
+    for group in alive:
+        still(group, False)
+        group.stop()
 
 
 def measure_extras(np: int, idle_seconds: float) -> Extras:
     """Measures Farandole alone, in new processes."""
     extras = Extras()
-    crew = Crew(OURS, np)
+    group = WorkerGroup(OURS, np)
     try:
-        extras.init_seconds = max(answer["seconds"] for answer in crew.join())
-        idle = crew.do("idle", seconds=idle_seconds)
+        extras.init_seconds = max(answer["seconds"] for answer in group.join())
+        idle = group.do("idle", seconds=idle_seconds)
         extras.idle_cores = max(answer["cores"] for answer in idle)
         extras.idle_wakeups = max(answer["wakeups"] for answer in idle)
-        extras.submit_seconds = max(a["seconds"] for a in crew.do("submit", work=Work("submit", SMALL, 20)))
+        extras.submit_seconds = max(a["seconds"] for a in group.do("submit", work=Work("submit", SMALL, 20)))
     finally:
-        crew.stop()
+        group.stop()
     largest = Work("256 MiB", (64 * MIB,), 1)
-    ours, plain = Crew(OURS, np), Crew("nothing", np)
+    ours, plain = WorkerGroup(OURS, np), WorkerGroup("nothing", np)
     try:
         ours.join()
         with_us, without = ours.do("memory", work=largest), plain.do("memory", work=largest)
@@ -196,12 +196,12 @@ def measure_extras(np: int, idle_seconds: float) -> Extras:
 
 def measure(np: int, rounds: int, horovod_python: str, smoke: bool) -> Measured:
     measured = Measured(np)
-    stacks = [OURS, WITHOUT_BOARD, "gloo", "mpi4py"] + (["horovod"] if horovod_python else [])
+    stacks = [OURS, WITHOUT_FAST_PATH, "gloo", "mpi4py"] + (["horovod"] if horovod_python else [])
     say(f"{np} ranks: starting {', '.join(stacks)}")
-    crews = started(stacks, np, horovod_python, measured)
-    run_rounds(crews, SMOKE_WORKS if smoke else WORKS, rounds, measured)
+    groups = started(stacks, np, horovod_python, measured)
+    run_rounds(groups, SMOKE_WORKS if smoke else WORKS, rounds, measured)
     try:
         measured.extras = measure_extras(np, 1.0 if smoke else 20.0)
-    except CrewFailed as problem:
+    except WorkersFailed as problem:
         measured.note(problem)
     return measured

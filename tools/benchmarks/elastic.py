@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from benchmarks.crew import ROOT
 from benchmarks.report import machine, row, verdict
+from benchmarks.worker_group import ROOT
 
 RANKS = 4
 DEADLINE_S = 120

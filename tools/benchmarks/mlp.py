@@ -6,10 +6,10 @@ from __future__ import annotations
 import statistics
 from typing import NamedTuple
 
-from benchmarks.crew import ROOT, CrewFailed
 from benchmarks.report import row, verdict
 from benchmarks.trainers import Way
-from benchmarks.training import RANKS, Framework, TrainingCrew, say
+from benchmarks.training import RANKS, Framework, TrainingWorkers, say
+from benchmarks.worker_group import ROOT, WorkersFailed
 
 BATCH = 32  # rows a step and worker
 
@@ -35,13 +35,13 @@ def measure_one(framework: Framework, rounds: int, count: int) -> Steps:
     steps: Steps = {}
     for number in range(rounds):
         for name, np in (("farandole", RANKS), ("plain", 1)):
-            crew = TrainingCrew(framework, Way(name, BATCH, 1, False), np, python)
+            group = TrainingWorkers(framework, Way(name, BATCH, 1, False), np, python)
             try:
-                crew.join()
-                crew.do("steps", count=count)
-                blocks = [crew.do("steps", count=count) for _ in range(5)]
+                group.join()
+                group.do("steps", count=count)
+                blocks = [group.do("steps", count=count) for _ in range(5)]
             finally:
-                crew.stop()
+                group.stop()
             slowest = [max(answer["seconds"] for answer in answers) for answers in blocks]
             steps.setdefault(name, []).append(statistics.median(slowest) / count * 1e3)
         say(f"{framework.name}: round {number + 1} of {rounds}")
@@ -49,7 +49,7 @@ def measure_one(framework: Framework, rounds: int, count: int) -> Steps:
 
 
 def markdown(rounds: int, count: int, only: list[str]) -> str:
-    """Measures, and returns the table; raises ``CrewFailed``."""
+    """Measures, and returns the table; raises ``WorkersFailed``."""
     lines = [row("a step, ms", "2 workers", "wanted", "one process alone"), row("---", "---", "---", "---")]
     for framework, wanted_ms in FRAMEWORKS:
         if only and framework.name not in only:
@@ -62,7 +62,7 @@ def markdown(rounds: int, count: int, only: list[str]) -> str:
         cells = [verdict(_spread(steps["farandole"]), ours <= wanted_ms), f"≤ {wanted_ms:g}", _spread(steps["plain"])]
         lines.append(row(framework.name, *cells))
     if len(lines) == 2:
-        raise CrewFailed("no framework was measured")
+        raise WorkersFailed("no framework was measured")
     return "\n".join(lines) + "\n"
 
 

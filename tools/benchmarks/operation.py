@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.crew import Crew
+from benchmarks.worker_group import WorkerGroup
 from benchmarks.works import AT_ONCE, ON_AND_ON, WORKS, Work
 
 
@@ -17,19 +17,19 @@ def work_named(name: str) -> Work:
     return Work(name, (max(1, int(size) // 4),) * int(many or 1), 20)
 
 
-def profile(name: str, np: int, seconds: float, board: bool) -> None:
+def profile(name: str, np: int, seconds: float, fast_path: bool) -> None:
     work = work_named(name)
-    crew = Crew("farandole", np, environment={} if board else {"FARANDOLE_FAST_PATH": "0"})
+    group = WorkerGroup("farandole", np, environment={} if fast_path else {"FARANDOLE_FAST_PATH": "0"})
     try:
-        crew.join()
-        print(f"{work.name}: workers {', '.join(str(member.pid) for member in crew.members)}", flush=True)
+        group.join()
+        print(f"{work.name}: workers {', '.join(str(member.pid) for member in group.members)}", flush=True)
         spent = 0.0
         walls, cpus = [], []
         while spent < seconds:
-            answers = crew.do("time", work=work)
+            answers = group.do("time", work=work)
             walls.append(max(answer["wall"] for answer in answers))
             cpus.append(sum(answer["cpu"] for answer in answers))
             spent += walls[-1] * work.count
         print(f"median {statistics.median(walls) * 1e6:.1f} µs, CPU {statistics.median(cpus) * 1e6:.1f} µs")
     finally:
-        crew.stop()
+        group.stop()

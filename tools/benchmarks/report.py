@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from benchmarks.collectives import OURS, Measured, Sample
-from benchmarks.crew import ROOT
+from benchmarks.worker_group import ROOT
 from benchmarks.works import (
     IDLE_CORE_SHARE_WANTED,
     IDLE_WAKEUPS_WANTED,

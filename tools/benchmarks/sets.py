@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from benchmarks.crew import ROOT
 from benchmarks.report import machine, milliseconds, row, verdict
+from benchmarks.worker_group import ROOT
 
 RANKS = 4
 SHARE_WANTED = 2.0  # p99 beside a busy set divided by p99 alone, on a machine with two cores for each rank

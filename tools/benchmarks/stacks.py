@@ -255,7 +255,7 @@ def copy_all(targets: Tensors, sources: Tensors) -> None:
 
 
 def stack_named(name: str) -> Stack:
-    """The stack of a crew's name. Words behind the library, as in `farandole without board`, denote other
+    """The stack of a group's name. Words behind the library, as in `farandole without fast path`, denote other
     settings."""
     library = name.split()[0]
     classes = {"farandole": HorovodInterface, "horovod": HorovodInterface, "gloo": Gloo, "mpi4py": Mpi4py}

@@ -16,8 +16,8 @@ from pathlib import Path
 from namespaces import Hosts, why_not
 
 from benchmarks.collectives import Measured, run_rounds, say
-from benchmarks.crew import Crew, CrewFailed, HostsCrew
 from benchmarks.report import cell, machine, row, verdict
+from benchmarks.worker_group import HostWorkers, WorkerGroup, WorkersFailed
 from benchmarks.works import MIB, Work
 
 TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
@@ -58,14 +58,14 @@ def measure(rounds: int, names: Sequence[str] = (), first: bool = False) -> Meas
         try:
             hosts.make()
             say(f"two hosts without a limit: starting {', '.join(PATHS)}")
-            crews: list[Crew] = []
+            groups: list[WorkerGroup] = []
             for path, settings in PATHS.items():
-                crews.append(HostsCrew(path, hosts, settings))
-                crews[-1].join()
+                groups.append(HostWorkers(path, hosts, settings))
+                groups[-1].join()
                 if first:
-                    crews[-1].run_first()
-            run_rounds(crews, works, rounds, measured)
-        except CrewFailed as problem:
+                    groups[-1].run_first()
+            run_rounds(groups, works, rounds, measured)
+        except WorkersFailed as problem:
             sys.exit(f"bench: {problem}")
         finally:
             hosts.remove()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, Optional
 
-from benchmarks.crew import ROOT, Crew, CrewFailed, free_port
 from benchmarks.report import machine, row, verdict
 from benchmarks.trainers import Way
+from benchmarks.worker_group import ROOT, WorkerGroup, WorkersFailed, free_port
 
 RANKS = 2
 BATCH = 16  # images a step and worker
@@ -49,7 +49,7 @@ FRAMEWORKS = (
 )
 
 
-class TrainingCrew(Crew):
+class TrainingWorkers(WorkerGroup):
     """The processes of one contestant."""
 
     def __init__(self, framework: Framework, way: Way, np: int, python: str) -> None:
@@ -120,43 +120,43 @@ def measure_one(framework: Framework, rounds: int, horovod_python: str, small: b
     """Measures one framework's contestants in turn; the others sleep in a read meanwhile."""
     measured = Measured(framework)
     python = str(ROOT / framework.environment / "bin" / "python")
-    crews: list[TrainingCrew] = []
+    groups: list[TrainingWorkers] = []
     for way, np in _ways(framework, horovod_python, small):
         say(f"{framework.name}: {way.name}")
         try:
-            crews.append(TrainingCrew(framework, way, np, horovod_python if way.name == "horovod" else python))
-            crews[-1].join()
-        except CrewFailed as problem:
+            groups.append(TrainingWorkers(framework, way, np, horovod_python if way.name == "horovod" else python))
+            groups[-1].join()
+        except WorkersFailed as problem:
             say(str(problem))
             measured.problems.append(str(problem))
-            crews = [each for each in crews if each.way is not way]
+            groups = [each for each in groups if each.way is not way]
     try:
-        _take_turns(crews, rounds, 1 if small else 5, measured)
+        _take_turns(groups, rounds, 1 if small else 5, measured)
         for kind, _ in framework.overheads:
-            ours = next((each for each in crews if each.way.name == "farandole"), None)
+            ours = next((each for each in groups if each.way.name == "farandole"), None)
             if ours is not None:
                 blocks = ours.do("overhead", kind=kind, blocks=2 if small else 20)
                 measured.overheads[kind] = [max(each) for each in zip(*(answer["seconds"] for answer in blocks))]
-    except CrewFailed as problem:
+    except WorkersFailed as problem:
         say(str(problem))
         measured.problems.append(str(problem))
     finally:
-        for crew in crews:
-            crew.stop()
+        for group in groups:
+            group.stop()
     return measured
 
 
-def _take_turns(crews: list[TrainingCrew], rounds: int, count: int, into: Measured) -> None:
-    for crew in crews:
-        crew.do("steps", count=2 * count)  # warm-up: graphs, negotiated names, touched pages
+def _take_turns(groups: list[TrainingWorkers], rounds: int, count: int, into: Measured) -> None:
+    for group in groups:
+        group.do("steps", count=2 * count)  # warm-up: graphs, negotiated names, touched pages
     for number in range(rounds):
-        turn = crews[number % len(crews) :] + crews[: number % len(crews)]
-        for crew in turn:
-            answers = crew.do("steps", count=count)
+        turn = groups[number % len(groups) :] + groups[: number % len(groups)]
+        for group in turn:
+            answers = group.do("steps", count=count)
             seconds = max(answer["seconds"] for answer in answers)
             if any(answer["loss"] != answer["loss"] for answer in answers):
-                raise CrewFailed(f"{crew.name}: the loss is no number")
-            into.speeds.setdefault(crew.way.name, []).append(count / seconds)
+                raise WorkersFailed(f"{group.name}: the loss is no number")
+            into.speeds.setdefault(group.way.name, []).append(count / seconds)
 
 
 def measure(rounds: int, horovod_python: str = "", small: bool = False, only: Any = None) -> list[Measured]:

@@ -1,4 +1,4 @@
-"""One process of a crew that trains: makes its framework's trainer, then runs the coordinator's commands.
+"""One process of a group that trains: makes its framework's trainer, then runs the coordinator's commands.
 
     python -m benchmarks.training_worker "WAY FRAMEWORK BATCH THREADS SMALL" SOCKET
 

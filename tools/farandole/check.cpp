@@ -41,7 +41,7 @@ build_facts find_facts(const std::string& program) {
   const bool mpi = static_cast<bool>(load_mpi());
   const bool ccl = ccl_works();
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
-  facts.paths = {{"board", true}};
+  facts.paths = {{"fast path", true}};
   for (const auto& path : path_table())
     if (path.available != nullptr)
       facts.paths.push_back({std::string(path.name), path.available()});

@@ -12,7 +12,7 @@ using namespace farandole;
 
 namespace {
 
-/// A stand-in for Python in a folder of its own.
+/// A replacement for Python in a folder of its own.
 struct stand_in {
   std::string folder, path;
   explicit stand_in(const std::string& script) {
@@ -62,7 +62,7 @@ TEST_CASE("the report has the blocks and marks that scripts look for", "[check]"
                                "    [X] local\n");
 }
 
-TEST_CASE("a path that is not there is shown as absent in both blocks", "[check]") {
+TEST_CASE("a path that is not available is shown as absent in both blocks", "[check]") {
   build_facts facts;
   facts.paths = {{"local", true}, {"mpi", true}, {"ccl", false}};
   const auto report = operations_report(facts);
@@ -80,13 +80,13 @@ TEST_CASE("a path that is not there is shown as absent in both blocks", "[check]
   CHECK(mark("ccl") == "[ ]");
 }
 
-TEST_CASE("MPI is no controller as long as --mpi is refused", "[check]") {
+TEST_CASE("MPI is not listed as a controller as long as --mpi is refused", "[check]") {
   const stand_in python("exit 1\n");
   for (const auto& capability : find_facts(python.folder + "/horovodrun").controllers)
     CHECK(capability.present == (capability.label == "Gloo"));
 }
 
-TEST_CASE("every setting is shown with its value and where it came from", "[check]") {
+TEST_CASE("every setting is shown with its value and its source", "[check]") {
   auto values = settings::load({{}, {{"params.cache_capacity", "7"}}, {{"--cycle-time-ms", "2"}}});
   REQUIRE(values);
   const auto report = settings_report(*values);
@@ -108,7 +108,8 @@ TEST_CASE("the interpreter beside the program is found first", "[check]") {
   CHECK(find_python(python.folder + "/horovodrun") == python.path);
 }
 
-TEST_CASE("a framework is there only if its binding can be imported, and Python says why not", "[check]") {
+TEST_CASE("a framework counts only if its binding can be imported, and Python gives the reason if not",
+          "[check]") {
   const stand_in python("case \"$2\" in *torch) exit 0;; esac\necho 'Traceback' >&2\n"
                         "echo \"ModuleNotFoundError: no $2\" >&2\nexit 1\n");
   const auto found = probe_frameworks(python.path, std::chrono::seconds(60));

@@ -91,10 +91,11 @@ void add_settings(CLI::App& app, given& into) {
 void add_launch_options(CLI::App& app, given& into) {
   auto& request = into.request;
   app.add_flag("-v,--version", into.version, "Prints the version of the interface.");
-  app.add_option("--num-proc", into.processes, "How many processes to start.")->type_name("INT");
+  app.add_option("--num-proc", into.processes, "Number of processes to start.")->type_name("INT");
   app.add_flag("--check-build", into.check_build,
-               "Shows what this build can do, and all settings; starts nothing.");
-  app.add_flag("--disable-cache", into.disable_cache, "Checks hosts anew (one host needs no check).");
+               "Shows the capabilities of this build and all settings; starts no job.");
+  app.add_flag("--disable-cache", into.disable_cache,
+               "Checks hosts again instead of using cached results (one host needs no check).");
   app.add_option("--network-interfaces", into.interface_lists, "Interfaces to use, separated by commas.")
       ->type_name("A,B");
   app.add_option("--network-interface", into.interfaces, "Interface to use; may be repeated.")
@@ -102,17 +103,20 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_option("--output-filename", request.output_folder,
                  "Folder for copies of the output: FOLDER/rank.N/stdout and stderr.")
       ->type_name("FOLDER");
-  app.add_flag("--verbose", request.verbose, "Tells what is done.");
-  app.add_option("--config-file", into.config_file, "Settings as YAML; options beat it.")->type_name("FILE");
-  app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp, "Puts the time before each line.");
+  app.add_flag("--verbose", request.verbose, "Prints each step.");
+  app.add_option("--config-file", into.config_file, "Settings as YAML; options take precedence.")
+      ->type_name("FILE");
+  app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp,
+               "Prefixes each line with the time.");
   app.add_flag("--tcp", request.tcp_only, "Keeps NCCL off InfiniBand (NCCL_IB_DISABLE=1).");
 
-  auto* hosts = app.add_option("-H,--hosts", into.hosts, "Hosts and their slots; only this one for now.")
-                    ->type_name("NAME:SLOTS,...");
+  auto* hosts =
+      app.add_option("-H,--hosts", into.hosts, "Hosts and their slots; only this host is supported yet.")
+          ->type_name("NAME:SLOTS,...");
   auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
                    ->type_name("FILE");
   auto* script = app.add_option("--host-discovery-script", request.discovery_script,
-                                "Program that prints the hosts of the moment, a line 'name:slots' each; run "
+                                "Program that prints the available hosts, a line 'name:slots' each; run "
                                 "every second. Makes the job elastic.")
                      ->type_name("FILE");
   hosts->excludes(file)->excludes(script);

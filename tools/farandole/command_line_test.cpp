@@ -41,7 +41,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A file that lives as long as the test.
+/// A file that is removed at the end of the test.
 struct file {
   std::string path;
   explicit file(const std::string& content) {
@@ -66,11 +66,11 @@ TEST_CASE("processes, hosts and the command are taken from the command line", "[
   CHECK_FALSE(got.verbose);
 }
 
-TEST_CASE("without hosts, this one has as many slots as processes", "[command line]") {
+TEST_CASE("without hosts, the local host has as many slots as processes", "[command line]") {
   CHECK(parsed({"-np", "3", "true"}).hosts == std::vector<host_slots>{{"localhost", 3}});
 }
 
-TEST_CASE("every flag of the table of settings is an option", "[command line]") {
+TEST_CASE("every flag of the settings table is an option", "[command line]") {
   for (const auto& row : setting_table()) {
     for (const auto flag : {row.flag, row.flag_off}) {
       if (flag.empty())
@@ -96,8 +96,7 @@ TEST_CASE("an option and its opposite exclude each other", "[command line]") {
   refusal({"-np", "1", "-H", "a:1", "--hostfile", "x", "true"});
 }
 
-TEST_CASE("options beat the config file, which beats the environment, wherever they stand",
-          "[command line]") {
+TEST_CASE("options beat the config file, which beats the environment, in any order", "[command line]") {
   const file config("params:\n  cache_capacity: 5\n  cycle_time_ms: 7\nodd: 1\n");
   const auto environment = around(
       {{"HOROVOD_CACHE_CAPACITY", "1"}, {"HOROVOD_CYCLE_TIME", "1"}, {"HOROVOD_FUSION_THRESHOLD", "9"}});
@@ -124,14 +123,14 @@ TEST_CASE("values out of range are refused with name, value and range", "[comman
         "1,3");
 }
 
-TEST_CASE("what is missing is named", "[command line]") {
+TEST_CASE("missing arguments are named", "[command line]") {
   CHECK(contains(refusal({"true"}), "required: -np/--num-proc"));
   CHECK(contains(refusal({"-np", "2"}), "no command"));
   CHECK(contains(refusal({"-np", "3", "-H", "localhost:2", "true"}), "only 2 slots"));
   CHECK(contains(refusal({"-np", "3", "-H", "localhost", "true"}), "name:slots"));
 }
 
-TEST_CASE("the version, the report and help need nothing else", "[command line]") {
+TEST_CASE("the version, the report and help need no other arguments", "[command line]") {
   CHECK(parsed({"-v"}).value == run_request::kind::version);
   CHECK(parsed({"--check-build"}).value == run_request::kind::check);
   CHECK(parsed({"-cb"}).value == run_request::kind::check);
@@ -144,7 +143,7 @@ TEST_CASE("the version, the report and help need nothing else", "[command line]"
   CHECK_FALSE(contains(help.text, "Excludes"));
 }
 
-TEST_CASE("help fits a terminal, and tells of elastic jobs in one place", "[command line]") {
+TEST_CASE("help fits a terminal, and describes elastic jobs in one place", "[command line]") {
   const auto help = parsed({"--help"}).text;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);)
@@ -181,8 +180,7 @@ TEST_CASE("options without effect are read, change nothing and are named in one 
   refusal({"-np", "1", "-p", "x", "true"});
 }
 
-TEST_CASE("settings without effect are named in the same warning, wherever they were given",
-          "[command line]") {
+TEST_CASE("settings without effect are named in the same warning, from any source", "[command line]") {
   const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
   const auto got = parsed({"--autotune", "-p", "22", "--config-file", config.path, "-np", "1", "true"},
                           around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
@@ -203,7 +201,7 @@ TEST_CASE("unknown variables are named in one warning, of a job and of the repor
   CHECK(parsed({"--version"}, environment).warnings.empty());
 }
 
-TEST_CASE("a list of hosts that was given must not be empty", "[command line]") {
+TEST_CASE("an empty list of hosts is refused", "[command line]") {
   for (const words& options : {words{"-H", ""}, words{"--hosts="}, words{"--hostfile", ""},
                                words{"--host-discovery-script", ""}, words{"--min-np", "1", "-H", ""}}) {
     words given{"-np", "1"};
@@ -215,7 +213,7 @@ TEST_CASE("a list of hosts that was given must not be empty", "[command line]") 
   CHECK(contains(refusal({"-np", "1", "--hostfile", hosts.path, "true"}), "0 slots"));
 }
 
-TEST_CASE("numbers that are none and options that do not exist are told in plain words", "[command line]") {
+TEST_CASE("invalid numbers and unknown options are refused with a plain message", "[command line]") {
   CHECK(contains(refusal({"-np", "abc", "true"}), "argument -np: 'abc' is not a whole number"));
   CHECK(contains(refusal({"-np", "1", "--min-np", "x", "true"}), "argument --min-np: 'x'"));
   CHECK(contains(refusal({"-np", "1", "--cache-capacity", "x", "true"}),
@@ -229,7 +227,7 @@ TEST_CASE("farandole check describes itself and takes no command", "[command lin
   REQUIRE(help);
   CHECK(help->value == run_request::kind::help);
   CHECK(contains(help->text, "Usage: farandole check"));
-  CHECK(contains(help->text, "what this build can do"));
+  CHECK(contains(help->text, "the capabilities of this build"));
   CHECK(contains(help->text, "Examples:\n  farandole check\n"));
   CHECK_FALSE(contains(help->text, "-np"));
   const auto refused = parse_run("farandole check", words{"--check-build", "torch"}, around());
@@ -238,7 +236,7 @@ TEST_CASE("farandole check describes itself and takes no command", "[command lin
   CHECK(contains(refused.error().text, "it takes no command (got: torch)"));
 }
 
-TEST_CASE("interfaces add up, once each, and the deprecated form warns", "[command line]") {
+TEST_CASE("interfaces of several options are merged, and the deprecated form warns", "[command line]") {
   const auto got = parsed({"--network-interfaces", "a,b", "--network-interfaces=b,c", "--network-interface",
                            "d", "--network-interface", "a", "-np", "1", "true"});
   CHECK(got.interfaces == words{"a", "b", "c", "d"});
@@ -252,7 +250,7 @@ TEST_CASE("deprecated names of the log's time work and warn", "[command line]") 
   CHECK(got.warnings.size() == 1);
 }
 
-TEST_CASE("prefixes of options and the names behind one dash are understood", "[command line]") {
+TEST_CASE("prefixes of options, and long names with one dash, are understood", "[command line]") {
   const auto got = parsed({"--num-p", "1", "-prefix-timestamp", "--out", "logs", "true"});
   CHECK(got.prefix_timestamp);
   CHECK(got.output_folder == "logs");
@@ -306,7 +304,7 @@ TEST_CASE("a discovery script makes a job elastic, and every spelling of its opt
   CHECK(timed.scheduler.timeout == std::chrono::seconds(7));
 }
 
-TEST_CASE("elastic options that cannot be are refused with what to do", "[command line]") {
+TEST_CASE("invalid elastic options are refused with what to do", "[command line]") {
   const auto problem = [](words options) {
     options.insert(options.begin(), {"-np", "2", "-H", "localhost:4"});
     options.emplace_back("true");
@@ -319,7 +317,7 @@ TEST_CASE("elastic options that cannot be are refused with what to do", "[comman
   CHECK(contains(problem({"--min-np", "1", "--reset-limit", "-1"}), "--reset-limit -1"));
   CHECK(contains(problem({"--min-np", "1", "--blacklist-cooldown-range", "9", "3"}), "must not be larger"));
   problem({"--min-np", "x"});
-  problem({"--host-discovery-script", "x"}); // beside -H
+  problem({"--host-discovery-script", "x"}); // together with -H
   CHECK(contains(refusal({"-np", "2", "--min-np", "1", "true"}), "-H localhost:2"));
   CHECK(contains(refusal({"-np", "2", "--min-np", "1", "-H", "localhost:1", "true"}), "only 1 slots"));
   CHECK(contains(refusal({"-np", "2", "--host-discovery-script", "/nonexistent", "true"}), "no file"));
@@ -329,13 +327,13 @@ TEST_CASE("elastic options that cannot be are refused with what to do", "[comman
     CHECK(contains(refusal({"-np", "2", "--host-discovery-script", script.path, "true"}), "chmod +x"));
 }
 
-TEST_CASE("an elastic job cannot have oneCCL's path, and says what to do", "[command line]") {
+TEST_CASE("oneCCL's path is refused for an elastic job, with what to do", "[command line]") {
   const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2", "true"};
   for (const std::string name : {"HOROVOD_CPU_OPERATIONS", "FARANDOLE_CPU_PATH"})
     CHECK(contains(refusal(job, around({{name, "ccl"}})), "Unset " + name));
 }
 
-TEST_CASE("paths without protection are refused before anything is started", "[command line]") {
+TEST_CASE("paths without protection are refused before any worker is started", "[command line]") {
   const words job{"-np", "2", "-H", "localhost:2", "true"};
   CHECK(contains(refusal(job, around({{"FARANDOLE_CPU_PATH", "gloo"}})), "FARANDOLE_TRUSTED_NETWORK=1"));
   CHECK(parsed(job, around({{"FARANDOLE_CPU_PATH", "gloo"}, {"FARANDOLE_TRUSTED_NETWORK", "1"}})).processes ==
@@ -363,7 +361,7 @@ TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere",
       contains(refusal({"-np", "2", "--rendezvous", "10.0.0.1:1", "true"}, secret), "needs an elastic job"));
 }
 
-TEST_CASE("elastic options of a job that is not elastic are told to have no effect", "[command line]") {
+TEST_CASE("elastic options of a job that is not elastic are reported as without effect", "[command line]") {
   const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
                            "--blacklist-cooldown-range", "1", "10", "true"});
   CHECK_FALSE(got.elastic);

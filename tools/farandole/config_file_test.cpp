@@ -25,7 +25,7 @@ TEST_CASE("sections become dotted keys and booleans become 1 and 0", "[config]")
                                                    {"logging.with_timestamp", "0"}});
 }
 
-TEST_CASE("an autotune section without enabled is off, a stall_check section without it is on", "[config]") {
+TEST_CASE("without the key enabled an autotune section is off and a stall_check section is on", "[config]") {
   CHECK(parsed("autotune:\n  log_file: x.csv\n") ==
         values{{"autotune.enabled", "0"}, {"autotune.log_file", "x.csv"}});
   CHECK(parsed("stall_check:\n  warning_time_seconds: 5\n") ==
@@ -39,12 +39,12 @@ TEST_CASE("an empty file, and keys without values, set nothing", "[config]") {
   CHECK(parsed("timeline:\n  filename:\n").empty());
 }
 
-TEST_CASE("a list becomes a comma list", "[config]") {
+TEST_CASE("a list becomes a comma-separated list", "[config]") {
   CHECK(parsed("library_options:\n  thread_affinity: [1, 3]\n") ==
         values{{"library_options.thread_affinity", "1,3"}});
 }
 
-TEST_CASE("what is no YAML, no map or nested without end is refused", "[config]") {
+TEST_CASE("a file that is not YAML, not a map, or nested too deeply is refused", "[config]") {
   for (const std::string content : {"a: [1", "just words", "- a\n- b\n", "a: [[1]]\n"})
     CHECK_FALSE(parse_config(content));
   std::string deep;
@@ -54,13 +54,13 @@ TEST_CASE("what is no YAML, no map or nested without end is refused", "[config]"
   CHECK_FALSE(parse_config(deep));
 }
 
-TEST_CASE("a file that is not there is named", "[config]") {
+TEST_CASE("a missing file is named", "[config]") {
   const auto result = read_config_file("/nonexistent/farandole.yaml");
   REQUIRE_FALSE(result);
   CHECK(result.error().text.find("/nonexistent/farandole.yaml") != std::string::npos);
 }
 
-TEST_CASE("every key of the table can be reached from a file", "[config]") {
+TEST_CASE("every key of the settings table can be set in a file", "[config]") {
   for (const auto& row : setting_table()) {
     if (row.yaml_key.empty() || row.type == setting_type::text)
       continue;

@@ -24,9 +24,9 @@ constexpr int bad_usage = 2;
 constexpr std::chrono::seconds answer_time{10};
 
 constexpr const char* teaching = R"(
-Workers of an elastic job leave at the next commit of all: nobody loses a step, and nobody who stays is
-disturbed by it. Their hosts get no new workers, until discovery names more slots there. Nobody leaves if fewer
-than --min-np would remain.
+The workers leave at the next commit of the job: no step is lost, and the other workers continue without an error.
+Their hosts get no new workers until discovery reports more slots there. The command changes nothing if fewer than
+--min-np workers would remain.
 
 Examples:
   farandole drain 3              rank 3 of the elastic job that runs here
@@ -128,18 +128,18 @@ int drain_job(const wishes& wanted) {
 
 int run_drain(const std::vector<std::string>& words) {
   wishes wanted;
-  CLI::App app("Lets workers of an elastic job leave in order.", "farandole drain");
+  CLI::App app("Removes workers from an elastic job at its next commit.", "farandole drain");
   app.footer(teaching);
   app.add_option("workers", wanted.name, "ranks, and hosts as the launcher names them")
       ->type_name("RANK|HOST")
       ->required();
-  app.add_option("--job", wanted.job, "which job, where several run: its name, or the path of its file")
+  app.add_option("--job", wanted.job, "the job, if several run: its name, or the path of its file")
       ->type_name("NAME|PATH");
-  app.add_option("--timeout", wanted.timeout_s, "how long to wait until they are out")
+  app.add_option("--timeout", wanted.timeout_s, "maximum time to wait until they have left")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->capture_default_str();
-  app.add_flag("--no-wait", wanted.no_wait, "does not wait until they are out");
+  app.add_flag("--no-wait", wanted.no_wait, "does not wait until they have left");
   try {
     app.parse(std::vector<std::string>{words.rbegin(), words.rend()}); // as CLI11 wants them
   } catch (const CLI::CallForHelp& asked) {

@@ -49,32 +49,33 @@ error find_rendezvous(const elastic_options& options, run_request& request) {
 } // namespace
 
 void add_elastic_options(CLI::App& app, elastic_options& into) {
-  app.add_option(
-         "--min-np,--min-num-proc", into.fewest,
-         "Fewest workers that the job goes on with (default: -np). Makes the job elastic: it outlives "
-         "workers that fail.")
+  app.add_option("--min-np,--min-num-proc", into.fewest,
+                 "Minimum number of workers (default: -np). Makes the job elastic: it continues when workers "
+                 "fail.")
       ->type_name("INT");
-  app.add_option("--max-np,--max-num-proc", into.limit, "Most workers that it grows to (default: -np).")
+  app.add_option("--max-np,--max-num-proc", into.limit, "Maximum number of workers (default: -np).")
       ->type_name("INT");
   app.add_option("--slots-per-host,--slots", into.slots_per_host,
-                 "Slots of hosts for which the script prints none.")
-      ->type_name("INT");
-  app.add_option("--reset-limit", into.reset_limit,
-                 "How often workers may fail, join or leave before the job ends (default: without end).")
+                 "Number of slots of hosts for which the script prints none.")
       ->type_name("INT");
   app.add_option(
-         "--blacklist-cooldown-range", into.cooldown,
-         "For how many seconds a host gets no new workers after one failed there: LOW at first, about "
-         "twice as long each time, at most HIGH (default: for good).")
+         "--reset-limit", into.reset_limit,
+         "Maximum number of times that workers fail, join or leave before the job ends (default: unlimited).")
+      ->type_name("INT");
+  app.add_option("--blacklist-cooldown-range", into.cooldown,
+                 "Seconds for which a host gets no new workers after one failed there: LOW at first, about "
+                 "doubled each time, at most HIGH (default: for ever).")
       ->type_name("LOW HIGH")
       ->expected(2)
       ->check(CLI::Range(1, 3600).description(""));
-  app.add_option("--journal", into.journal,
-                 "File in which the rendezvous keeps the job; one launcher at a time can have it.")
+  app.add_option(
+         "--journal", into.journal,
+         "File in which the rendezvous stores the state of the job; one launcher at a time can use it.")
       ->type_name("FILE");
-  app.add_option("--rendezvous", into.rendezvous,
-                 "Rendezvous that runs apart (farandole rendezvous), and may be lost and started again. Its "
-                 "secret is in FARANDOLE_SECRET_FILE.")
+  app.add_option(
+         "--rendezvous", into.rendezvous,
+         "Address of a separate rendezvous (farandole rendezvous), which can be restarted. Its secret is "
+         "in FARANDOLE_SECRET_FILE.")
       ->type_name("IP:PORT");
 }
 

@@ -13,7 +13,7 @@ constexpr std::size_t name_width = 44;
 constexpr std::size_t line_width = 110;
 
 constexpr std::string_view footer = R"(
-Everything from the first word that is no option on is the command; its own options are left alone.
+The command begins at the first word that is not an option; its own options are passed on.
 
 Examples:
   {program} -np 4 python train.py --epochs 3       four processes on this machine
@@ -22,25 +22,25 @@ Examples:
                                                    also keeps each rank's output in logs/rank.N/
   {program} -np 2 python -m pytest tests           a distributed test
   {program} -np 4 --min-np 2 -H localhost:4 python train.py
-                                                   elastic: goes on as long as two workers are left
+                                                   elastic: continues with at least two workers
   {program} -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh python train.py
-                                                   elastic: the script prints the hosts of the moment
-  {program} --check-build                          what this build can do, and all settings
+                                                   elastic: the script prints the available hosts
+  {program} --check-build                          capabilities of this build, and all settings
 
-A worker that fails ends the job, and its exit code is the launcher's.
+If a worker fails, the job ends, and the launcher exits with the exit code of that worker.
 
-In an elastic job (--min-np or --host-discovery-script) the others go on; the training script must be written for
-it (hvd.elastic.run). A discovery script is any program that prints the hosts that may be used now:
+In an elastic job (--min-np or --host-discovery-script) the other workers continue; the training script must use
+hvd.elastic.run. A discovery script is any program that prints the hosts that may be used now:
   #!/bin/sh
   echo localhost:4
-Workers are started on hosts that it prints, and leave those that it prints no more. If its first call fails, the
-job ends; later on, what is wrong is told and the last good hosts stay. 'farandole drain RANK|HOST' lets workers
-go by name.
+The launcher starts workers on the hosts that it prints, and removes them from hosts that it no longer prints. If its
+first run fails, the job ends; if a later run fails, the launcher prints the error and keeps the last list of hosts.
+'farandole drain RANK|HOST' removes single workers.
 )";
 
 constexpr std::string_view check_text = R"(Usage: {program} [--verbose] [--config-file FILE] [settings]
 
-Shows what this build can do, and every setting. It starts no job.
+Shows the capabilities of this build, and every setting. It starts no job.
 
   Available Frameworks         frameworks whose package of Farandole can be imported by the Python beside this
                                command, or else by the first on PATH; importing them takes some seconds
@@ -49,15 +49,15 @@ Shows what this build can do, and every setting. It starts no job.
   Farandole Data Paths         ways in which Farandole moves tensors; FARANDOLE_CPU_PATH forces one
   Operations and Their Data Paths
                                which path can move which operation, and why another cannot
-  Settings                     each with its value, where that came from (default, environment, config file or
+  Settings                     each with its value, its source (default, environment, config file or
                                command line), and whether it has an effect in this build
 
 The first four blocks are those of 'horovodrun --check-build', which prints the same report.
 
 Options:
   --verbose           also tells why a framework cannot be imported
-  --config-file FILE  reads settings from a YAML file, as a job with this option would
-  any setting         an option of 'farandole run', to see what it comes to
+  --config-file FILE  reads settings from a YAML file, as a job does
+  any setting         an option of 'farandole run', to see its effective value
 
 Examples:
   {program}

@@ -23,7 +23,7 @@ TEST_CASE("a host that is named twice gets the slots of both", "[hosts]") {
   CHECK(hosts_of("a:2,b:1,a:3") == std::vector<host_slots>{{"a", 5}, {"b", 1}});
 }
 
-TEST_CASE("an entry without slots or with a wrong name is refused and named", "[hosts]") {
+TEST_CASE("an entry without slots or with an invalid name is refused and named", "[hosts]") {
   for (const char* list :
        {"a", "a:", "a:x", ":2", "a:2,", "a b:2", "a:-1", "a:2:3", "a:99999999999", "[x]:2"}) {
     INFO(list);
@@ -33,7 +33,7 @@ TEST_CASE("an entry without slots or with a wrong name is refused and named", "[
   }
 }
 
-TEST_CASE("control characters of a refused entry are written out", "[hosts]") {
+TEST_CASE("control characters of a refused entry are escaped", "[hosts]") {
   for (const char* list : {"a\x1b[31m:1", "a\nhost b:1"}) {
     const auto hosts = parse_hosts(list);
     REQUIRE_FALSE(hosts);
@@ -48,7 +48,7 @@ TEST_CASE("a host file skips empty lines and comments", "[hosts]") {
   CHECK(*hosts == std::vector<host_slots>{{"node1", 2}, {"node2", 4}});
 }
 
-TEST_CASE("a wrong line of a host file is told by its number", "[hosts]") {
+TEST_CASE("an invalid line of a host file is reported with its number", "[hosts]") {
   for (const char* content : {"a slots=1\nb\n", "a slots=1\nb slots=x\n", "a slots=1\nslots=2\n"}) {
     const auto hosts = parse_hostfile(content);
     REQUIRE_FALSE(hosts);
@@ -56,7 +56,7 @@ TEST_CASE("a wrong line of a host file is told by its number", "[hosts]") {
   }
 }
 
-TEST_CASE("exactly as many processes as asked for take the first slots", "[hosts]") {
+TEST_CASE("the requested number of processes take the first slots", "[hosts]") {
   const auto places = place(hosts_of("a:4,b:4"), 2);
   REQUIRE(places);
   CHECK(*places == std::vector<placement>{{0, "a", 0, 2, 0, 1}, {1, "a", 1, 2, 0, 1}});
@@ -96,10 +96,10 @@ TEST_CASE("this machine is known by its names and loopback addresses", "[hosts]"
   CHECK(is_this_host("localhost"));
   CHECK(is_this_host("127.0.0.1"));
   CHECK(is_this_host("127.0.0.7"));
-  CHECK_FALSE(is_this_host("192.0.2.1")); // set aside for documentation
+  CHECK_FALSE(is_this_host("192.0.2.1")); // an address reserved for documentation
 }
 
-TEST_CASE("a host that is named again and again does not get more slots than a host may have", "[hosts]") {
+TEST_CASE("a host that is named several times does not get more slots than a host may have", "[hosts]") {
   const auto list = parse_hosts("a:65536,b:1,a:1");
   REQUIRE_FALSE(list);
   CHECK(list.error().text.find("host 'a' has more than 65536 slots") != std::string::npos);

@@ -29,18 +29,19 @@ namespace {
 
 constexpr int bad_usage = 2;
 
-constexpr std::string_view overview = R"(Farandole keeps a group of training processes in step.
+constexpr std::string_view overview =
+    R"(Farandole runs collective operations across the workers of a distributed training job.
 
 usage: farandole <command> ...
 
   run         starts a job: farandole run -np 4 python train.py
-  rendezvous  serves a job whose processes something else starts, on this host or on others
-  drain       lets workers of an elastic job leave in order: farandole drain 3
-  chaos       trains under faults that are drawn from a seed, and tells how each was got over
-  build-xla   compiles the operations for functions that XLA compiles, against the TensorFlow that is installed
-  check       shows what this build can do, and every setting with its value and where it came from
+  rendezvous  serves a job whose processes another launcher starts, on this host or on others
+  drain       removes workers from an elastic job without losing a step: farandole drain 3
+  chaos       trains while it injects faults from a seed, and reports the recovery from each
+  build-xla   compiles the operations for XLA against the installed TensorFlow
+  check       shows the capabilities of this build, and every setting with its value and source
   settings    prints the table of settings (--markdown: as the page docs/settings.md)
-  operations  prints what every operation takes and where it runs, as Markdown
+  operations  prints the data types and data paths of every operation, as Markdown
   help        prints this, or the help of a command: farandole help run
 
 horovodrun is the same as farandole run.

@@ -1,6 +1,8 @@
 #include "tools/farandole/operations_page.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -64,42 +66,62 @@ std::string_view on_fast_path(fast_path_use usage) {
   }
 }
 
+/// Numbers footnotes in the order of their first use. Equal texts share a number.
+class footnotes {
+public:
+  std::string mark(std::string_view text) {
+    auto found = std::find(texts_.begin(), texts_.end(), text);
+    if (found == texts_.end())
+      found = texts_.emplace(texts_.end(), text);
+    return "<sup>" + std::to_string(found - texts_.begin() + 1) + "</sup>";
+  }
+  std::string list() const {
+    std::string list;
+    for (const auto& text : texts_)
+      list += (list.empty() ? "\n" : "") + std::to_string(&text - texts_.data() + 1) + ". " + text + ".\n";
+    return list;
+  }
+
+private:
+  std::vector<std::string> texts_;
+};
+
 std::string where_it_runs() {
-  std::string text = "## Where each operation runs\n\n| operation |", reasons;
+  footnotes reasons;
+  std::string text = "## Where each operation runs\n\n| operation |";
   for (const auto& path : path_table())
     text += cell(path.name);
   text += " fast path |\n" + columns(path_table().size() + 2);
   for (const auto& asked : operation_table) {
     text += "|" + cell(asked.name);
-    for (const auto& path : path_table()) {
-      text += cell(path.moves(asked.id) ? "yes" : "–");
-      if (!path.moves(asked.id))
-        reasons += "- " + std::string(asked.name) + " not by " + std::string(path.name) + ": " +
-                   std::string(path.why_not[asked.id]) + "\n";
-    }
+    for (const auto& path : path_table())
+      text += cell(path.moves(asked.id) ? "yes" : "–" + reasons.mark(path.why_not[asked.id]));
     text += cell(on_fast_path(asked.on_fast_path)) + "\n";
   }
-  text += "\nA path is taken from left to right, the first that the set and the settings allow. Each needs "
-          "of a set:\n\n";
+  text += reasons.list();
+  text += "\nFarandole uses the first path, from left to right, that the process set and the settings allow. "
+          "Each "
+          "path needs:\n\n";
   for (const auto& path : path_table())
     text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
-  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_FAST_PATH`). "
-          "\"small\": "
-          "up to `FARANDOLE_FAST_PATH_LIMIT`. \"when waited for\": of any size, where all members' calls are "
-          "synchronous (`allreduce`, not `allreduce_async`)\n";
   text +=
-      "\nBetween hosts, rank 0 reduces an allreduce of up to `FARANDOLE_INLINE_LIMIT` bytes itself, once the "
-      "tensor's name is known: its bytes travel with the request for it, and no path is taken. Not so with "
-      "Adasum, in a group, while a rank has joined, where relays stand between ranks and rank 0, and where "
+      "- fast path: several members, all on one host, and a tensor whose name has been used before "
+      "(`FARANDOLE_FAST_PATH`). \"small\": up to `FARANDOLE_FAST_PATH_LIMIT`. \"when waited for\": any size, "
+      "if the calls of all members are synchronous (`allreduce`, not `allreduce_async`)\n";
+  text +=
+      "\nBetween hosts, rank 0 reduces an allreduce of up to `FARANDOLE_INLINE_LIMIT` bytes itself if the "
+      "name "
+      "of the tensor has been used before: the bytes travel with the request, and no path is used. This does "
+      "not apply to Adasum, to groups, while a rank has joined, to jobs with relays, and if "
       "`FARANDOLE_CPU_PATH` names a path.\n";
-  text +=
-      "\nAn allreduce with Adasum goes by hierarchical where all hosts have 2, 4, 8 … consecutive ranks, or "
-      "ranks are dealt out to them one by one; elsewhere by tcp.\n";
-  return text + "\nWhat is not moved, and why:\n\n" + reasons;
+  text += "\nAn allreduce with Adasum uses hierarchical if all hosts have 2, 4, 8 … consecutive ranks, or if "
+          "ranks "
+          "are assigned to hosts in turn; otherwise tcp.\n";
+  return text;
 }
 
 std::string what_each_takes() {
-  std::string text = "\n## What each takes\n\n| operation |";
+  std::string text = "\n## Data types\n\n| operation |";
   for (std::size_t i = 0; i < reduce_op_count; ++i)
     text += cell(to_string(static_cast<reduce_op>(i)));
   text += " without reduction |\n" + columns(reduce_op_count + 2);
@@ -118,7 +140,7 @@ std::string what_each_takes() {
 }
 
 std::string how_ranks_agree() {
-  std::string text = "\n## What ranks must agree on, and what the runtime makes of it\n\n"
+  std::string text = "\n## What ranks must agree on, and how the runtime handles it\n\n"
                      "| operation | same shape | own first dimension | scalars | root | fused | by id | with "
                      "joined ranks |\n" +
                      columns(8);

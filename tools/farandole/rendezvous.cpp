@@ -22,8 +22,8 @@ An elastic job (--min-np or --max-np) is launched beside it, with the same secre
 
   FARANDOLE_SECRET_FILE=secret farandole run --rendezvous IP:PORT -np N --min-np M -H localhost:N python train.py
 
-With --journal it can be lost: training goes on, and one that is started again on the same address and journal knows
-the job. In a job that is not elastic, start each member, on any host that can reach IP, with
+With --journal the process may fail: training continues, and a process that is started again with the same address
+and journal resumes the job. In a job that is not elastic, start each member, on any host that can reach IP, with
 
   HOROVOD_RANK=<0..N-1> HOROVOD_SIZE=N HOROVOD_GLOO_RENDEZVOUS_ADDR=IP HOROVOD_GLOO_RENDEZVOUS_PORT=PORT
   FARANDOLE_SECRET_FILE=<a file with the same secret>
@@ -89,20 +89,23 @@ error conclude(const CLI::App& app, wishes& wanted) {
 
 int run_rendezvous(const std::vector<std::string>& words) {
   wishes wanted;
-  CLI::App app("Serves a job whose processes something else starts.", "farandole rendezvous");
+  CLI::App app("Serves a job whose processes another launcher starts.", "farandole rendezvous");
   app.footer(teaching);
   auto& members = wanted.members;
   const auto count = [&](const char* names, std::int32_t& into, const char* doc) {
     return app.add_option(names, into, doc)->check(CLI::Range(1, 65536));
   };
-  count("--size,--num-proc", members.size, "number of members (also -np); an elastic job starts with so many")
+  count("--size,--num-proc", members.size,
+        "number of workers (also -np); an elastic job starts with this many")
       ->required();
-  count("--min-np,--min-num-proc", members.minimum, "fewest that an elastic job goes on with (default: -np)");
-  count("--max-np,--max-num-proc", members.limit, "most that an elastic job grows to (default: -np)");
+  count("--min-np,--min-num-proc", members.minimum,
+        "minimum number of workers of an elastic job (default: -np)");
+  count("--max-np,--max-num-proc", members.limit,
+        "maximum number of workers of an elastic job (default: -np)");
   app.add_option("--journal", wanted.journal,
-                 "file in which an elastic job is kept, so that this process can be lost and started again");
+                 "file that stores the state of an elastic job, so that this process can be restarted");
   app.add_flag("--ignore-journal-damage", wanted.ignore_journal_damage,
-               "go on with what a damaged journal holds before the damage; what came later is forgotten");
+               "continue from the records before the damage; later ones are discarded");
   app.add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app.add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
   app.add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();

@@ -21,7 +21,7 @@ std::optional<std::string> value(const std::vector<std::string>& environment, co
   std::optional<std::string> found;
   for (const auto& entry : environment)
     if (entry.starts_with(name + "=")) {
-      CHECK_FALSE(found); // nothing stands there twice
+      CHECK_FALSE(found); // no variable is set twice
       found = entry.substr(name.size() + 1);
     }
   return found;
@@ -29,7 +29,7 @@ std::optional<std::string> value(const std::vector<std::string>& environment, co
 
 } // namespace
 
-TEST_CASE("a worker is told where it stands and how the rendezvous is reached", "[environment]") {
+TEST_CASE("a worker's environment has its place and the address of the rendezvous", "[environment]") {
   const auto got = worker_environment({}, second, job, settings::built_in());
   const std::vector<std::string> wanted = {
       "FARANDOLE_SECRET_FD=9",
@@ -50,7 +50,7 @@ TEST_CASE("a worker is told where it stands and how the rendezvous is reached", 
   CHECK(got == wanted);
 }
 
-TEST_CASE("the launcher's environment is handed on, but not its own place in another job", "[environment]") {
+TEST_CASE("the launcher's environment is passed on, except its own place in another job", "[environment]") {
   const std::vector<std::string> inherited = {"PATH=/bin", "HOROVOD_RANK=7", "FARANDOLE_SECRET_FILE=/x",
                                               "ODD", "HOROVOD_CPU_OPERATIONS=mpi"};
   const auto got = worker_environment(inherited, second, job, settings::built_in());
@@ -61,7 +61,7 @@ TEST_CASE("the launcher's environment is handed on, but not its own place in ano
   CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
 }
 
-TEST_CASE("what tells MPI and oneCCL which cores to use goes through to the workers", "[environment]") {
+TEST_CASE("variables that tell MPI and oneCCL which cores to use are passed on", "[environment]") {
   const std::vector<std::string> inherited = {"CCL_WORKER_COUNT=2", "CCL_WORKER_AFFINITY=4,5",
                                               "I_MPI_PIN_DOMAIN=socket",
                                               "I_MPI_PIN_PROCESSOR_EXCLUDE_LIST=0"};
@@ -81,7 +81,7 @@ TEST_CASE("flags and the config file reach the workers in the variables' own uni
   CHECK(value(got, "HOROVOD_LOG_HIDE_TIME") == "1");
 }
 
-TEST_CASE("what was not given is not set", "[environment]") {
+TEST_CASE("variables of settings that were not given are not set", "[environment]") {
   const auto got = worker_environment({}, second, job, settings::built_in());
   CHECK_FALSE(value(got, "HOROVOD_FUSION_THRESHOLD"));
   CHECK_FALSE(value(got, "HOROVOD_ELASTIC"));
@@ -89,8 +89,7 @@ TEST_CASE("what was not given is not set", "[environment]") {
   CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE"));
 }
 
-TEST_CASE("workers of an elastic job know how many they may come to be, and the reset limit",
-          "[environment]") {
+TEST_CASE("workers of an elastic job get the limit of workers and the reset limit", "[environment]") {
   auto elastic = job;
   elastic.limit = 8;
   auto got = worker_environment({}, second, elastic, settings::built_in());
@@ -100,7 +99,7 @@ TEST_CASE("workers of an elastic job know how many they may come to be, and the 
   CHECK(value(worker_environment({}, second, elastic, settings::built_in()), "FARANDOLE_RESET_LIMIT") == "0");
 }
 
-TEST_CASE("a tuner that is switched off is not spoken of, and its log goes with it", "[environment]") {
+TEST_CASE("a disabled tuner is not in the environment, and neither is its log", "[environment]") {
   const std::vector<std::string> inherited = {"HOROVOD_AUTOTUNE=1"};
   auto got = worker_environment(inherited, second, job,
                                 given({{"--no-autotune", "1"}, {"--autotune-log-file", "x"}}));
@@ -111,7 +110,7 @@ TEST_CASE("a tuner that is switched off is not spoken of, and its log goes with 
   CHECK(value(got, "HOROVOD_AUTOTUNE_LOG") == "x");
 }
 
-TEST_CASE("cycle marks need a timeline", "[environment]") {
+TEST_CASE("cycle marks are set only with a timeline", "[environment]") {
   CHECK_FALSE(value(worker_environment({}, second, job, given({{"--timeline-mark-cycles", "1"}})),
                     "HOROVOD_TIMELINE_MARK_CYCLES"));
   const auto got = worker_environment({}, second, job,
@@ -120,7 +119,7 @@ TEST_CASE("cycle marks need a timeline", "[environment]") {
   CHECK(value(got, "HOROVOD_TIMELINE") == "t");
 }
 
-TEST_CASE("on request, workers are told how many threads each may start, unless they were told before",
+TEST_CASE("on request, workers get the number of threads for each, unless it was set before",
           "[environment]") {
   auto wide = job;
   wide.cores = 8;
@@ -135,7 +134,7 @@ TEST_CASE("on request, workers are told how many threads each may start, unless 
               "OMP_NUM_THREADS") == "1");
 }
 
-TEST_CASE("several interfaces: sockets take the first, NCCL all", "[environment]") {
+TEST_CASE("of several interfaces, sockets use the first and NCCL all", "[environment]") {
   auto wide = job;
   wide.interfaces = {"eth0", "eth1"};
   wide.tcp_only = true;

@@ -21,13 +21,13 @@ TEST_CASE("no more cores are usable than the affinity mask has", "[cores]") {
   REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
 }
 
-TEST_CASE("cores are divided among workers, and each gets one thread at least", "[cores]") {
+TEST_CASE("cores are divided among workers, and each worker gets one thread at least", "[cores]") {
   CHECK(threads_of_each(8, 2) == 4);
   CHECK(threads_of_each(8, 3) == 2);
   CHECK(threads_of_each(2, 4) == 1);
 }
 
-TEST_CASE("a notice is given where workers outnumber cores and nothing limits their threads", "[cores]") {
+TEST_CASE("a notice is given if workers outnumber cores and OMP_NUM_THREADS is not set", "[cores]") {
   CHECK(crowding_notice(2, 4, false).starts_with("4 workers share 2 cores, and OMP_NUM_THREADS is not set"));
   CHECK(crowding_notice(1, 2, false).starts_with("2 workers share 1 core,"));
   CHECK(crowding_notice(2, 4, true).empty());

@@ -23,6 +23,7 @@
 
 #include "bindings/kernels/jax/types.hpp"
 #include "bindings/kernels/jax/xla_ffi.hpp"
+#include "bindings/kernels/unsupported_dtype.hpp"
 #include <farandole/kernel_api.h>
 
 namespace farandole::kernels {
@@ -137,10 +138,14 @@ std::optional<failure> read_tensors(const xla::call_frame& frame, const std::str
     const auto& input = *static_cast<const xla::buffer*>(frame.arguments.values[i]);
     const auto& output = *static_cast<const xla::buffer*>(frame.results.values[i]);
     const auto dtype = dtype_of(input.type);
-    if (!dtype || output.type != input.type)
-      return failure{xla::error_code::invalid_argument,
-                     entry.name + ": tensors of this type cannot travel (XLA's number " +
-                         std::to_string(static_cast<int>(input.type)) + ")"};
+    if (!dtype)
+      return failure{
+          xla::error_code::invalid_argument,
+          entry.name + ": " +
+              unsupported_dtype_refusal(call.asked.operation,
+                                        "XLA's type number " + std::to_string(static_cast<int>(input.type)))};
+    if (output.type != input.type)
+      return failure{xla::error_code::invalid_argument, entry.name + ": result and tensor differ in type"};
     entry.dtype = *dtype;
     entry.input.take(input);
     entry.output.take(output);

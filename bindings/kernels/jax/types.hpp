@@ -11,7 +11,7 @@ namespace farandole::kernels {
 
 xla::error_code code_of(farandole_status status);
 
-/// None for types that cannot travel.
+/// None for types that are not supported.
 std::optional<farandole_dtype> dtype_of(xla::element type);
 
 std::size_t bytes_of(farandole_dtype type);

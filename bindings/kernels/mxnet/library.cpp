@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "bindings/kernels/unsupported_dtype.hpp"
 #include <farandole/farandole.h>
 
 namespace farandole::mxnet {
@@ -114,7 +115,8 @@ std::optional<library> library::find(const char* file, std::string& problem) {
   return found;
 }
 
-std::optional<description> describe(const library& mxnet, array which, std::string& problem) {
+std::optional<description> describe(const library& mxnet, array which, std::int32_t operation,
+                                    std::string& problem) {
   int dtype = 0;
   int storage = 0;
   int dimensions = 0;
@@ -130,7 +132,7 @@ std::optional<description> describe(const library& mxnet, array which, std::stri
   if (storage != dense)
     problem = "the array is sparse or has no memory; use .tostype('default')";
   else if (!rank)
-    problem = "arrays of this type cannot travel";
+    problem = kernels::unsupported_dtype_refusal(operation, "MXNet's type number " + std::to_string(dtype));
   else if (device_id.type == on_gpu)
     problem = "the array is not in host memory";
   else

@@ -69,8 +69,9 @@ struct description {
   std::vector<std::int64_t> shape;
 };
 
-/// None, with the reason in `problem`, for arrays that cannot travel.
-std::optional<description> describe(const library& mxnet, array which, std::string& problem);
+/// None, with the reason in `problem`, for arrays that the operation does not support.
+std::optional<description> describe(const library& mxnet, array which, std::int32_t operation,
+                                    std::string& problem);
 
 /// The mxnet::NDArray::Chunk of an array.
 void* memory_of(array of);

@@ -79,7 +79,7 @@ bool operation::drain(std::int64_t timeout_ms) {
 }
 
 bool operation::add(const char* name, array source, array target, std::string& problem) {
-  auto description = describe(mxnet_, source, problem);
+  auto description = describe(mxnet_, source, request_.operation, problem);
   if (!description)
     return false;
   // The caller may free its own references before the operation has run.

@@ -35,8 +35,8 @@ public:
   /// one of its arrays.
   ~operation();
 
-  /// Adds a tensor; `target` is `source` for an in-place operation. Returns false, with the reason, if the tensor
-  /// cannot travel.
+  /// Adds a tensor; `target` is `source` for an in-place operation. Returns false, with the reason, if the operation
+  /// does not support the tensor.
   bool add(const char* name, array source, array target, std::string& problem);
 
   /// Hands `self` to the engine, which owns it from now on. Returns false, with the reason, if the engine refuses

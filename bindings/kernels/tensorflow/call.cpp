@@ -7,6 +7,7 @@
 #include "bindings/kernels/tensorflow/kernel.hpp"
 #include "bindings/kernels/tensorflow/step.hpp"
 #include "bindings/kernels/tensorflow/waiter.hpp"
+#include "bindings/kernels/unsupported_dtype.hpp"
 
 namespace farandole::tensorflow {
 namespace {
@@ -200,7 +201,9 @@ private:
       return false;
     const auto type = dtype_of(tf().TF_TensorType(inputs_[i].get()));
     if (!type)
-      return refuse("tensors of this type cannot travel");
+      return refuse(kernels::unsupported_dtype_refusal(
+          node_.of.operation,
+          "TensorFlow's type number " + std::to_string(tf().TF_TensorType(inputs_[i].get()))));
     auto& shape = shapes_[i];
     shape.resize(static_cast<std::size_t>(tf().TF_NumDims(inputs_[i].get())));
     for (std::size_t at = 0; at < shape.size(); ++at)

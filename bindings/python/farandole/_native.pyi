@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 class Request:
     """
-    What a call asks for, apart from its tensors; made once and used again. With `waits` the caller waits at once, and may then move the bytes itself.
+    The description of a call without its tensors; created once and reused. With `waits` the caller waits at once, and may then move the bytes itself.
     """
 
     def __init__(
@@ -20,7 +20,7 @@ class Request:
     ) -> None: ...
     @property
     def prefix(self) -> str:
-        """What names begin with: the operation, as callers know it."""
+        """Prefix of names: the operation, as callers know it."""
 
 class Handle:
     """One operation in flight; keeps its arrays until it is settled."""
@@ -33,7 +33,7 @@ class Handle:
         """Whether it has ended, well or not. Never blocks."""
 
     def wait(self) -> None:
-        """Waits without the GIL; raises what the operation ended with."""
+        """Waits without the GIL; raises the error of the operation."""
 
     def wait_for(self, seconds: float) -> None:
         """
@@ -48,10 +48,12 @@ class Handle:
         """The array given as output."""
 
     def dlpack(self) -> object:
-        """What the core allocated, as a DLPack capsule."""
+        """The result that the core allocated, as a DLPack capsule."""
 
     def array(self) -> object:
-        """What the core allocated, as a NumPy array; bfloat16 as uint16."""
+        """
+        The result that the core allocated, as a NumPy array; bfloat16 as uint16.
+        """
 
     @property
     def first_dims(self) -> tuple:
@@ -119,7 +121,7 @@ class Runtime:
     @property
     def object_key(self) -> bytes:
         """
-        32 bytes for tags of objects; empty where the data path authenticates what it carries.
+        32 bytes for tags of objects; empty if the data path authenticates its messages.
         """
 
     @property
@@ -164,7 +166,7 @@ class Runtime:
 
     def kept_sets(self) -> list[tuple[int, bool, int, int, list[int]]]:
         """
-        What sets_before takes in the next generation: (born, by rule, place, number, slots) of each set.
+        The value for sets_before in the next generation: (born, by rule, place, number, slots) of each set.
         """
 
     def process_set_epoch(self, set: int) -> int:
@@ -199,7 +201,7 @@ class Runtime:
 
     def memory(self, dtype: int, elements: int) -> object:
         """
-        Memory of any content for so many elements, as a DLPack capsule; what is large was used before, so that its pages are there.
+        Uninitialised memory for this many elements, as a DLPack capsule; large memory was used before, so that its pages are there.
         """
 
     def counters(self) -> dict:
@@ -218,9 +220,9 @@ class Runtime:
         Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of an alltoall for each rank, None for equal parts.
         """
 
-    def submit_kept(
+    def submit_pending(
         self,
-        kept: Kept,
+        pending_handles: PendingHandles,
         request: Request,
         name: object | None,
         input: object | None,
@@ -236,8 +238,8 @@ class Runtime:
         Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> [Handle].
         """
 
-class Kept:
-    """Calls by their numbers, until somebody asks for their results."""
+class PendingHandles:
+    """Calls by their numbers, until their results are fetched."""
 
     def __init__(self) -> None: ...
     def add(self, call: object) -> object:
@@ -249,7 +251,7 @@ class Kept:
         """
 
     def get(self, number: object | None) -> object:
-        """What is kept under a number, or None."""
+        """The call with this number, or None."""
 
     def forget(self, number: object) -> None: ...
     def clear(self) -> None: ...
@@ -268,7 +270,9 @@ def termination_came() -> bool:
     """Whether SIGTERM was remembered."""
 
 def release_termination() -> None:
-    """SIGTERM kills again, unless somebody else handles it."""
+    """
+    Restores the default action of SIGTERM, unless another handler is installed.
+    """
 
 def guard_forked_child() -> bool:
     """
@@ -287,7 +291,7 @@ def launched_by_mpi() -> bool:
 
 def place_in_environment() -> str:
     """
-    What launchers have told this process of its place, as one text to compare: a process that a member starts inherits it.
+    The position that launchers assigned to this process, as one text to compare: a process that a member starts inherits it.
     """
 
 def torch_job() -> tuple[int, int, float, str] | None:

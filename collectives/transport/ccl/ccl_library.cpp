@@ -25,7 +25,7 @@ expected<std::string> find_ccl_module() {
       "oneCCL, and this installation has no " +
           std::string(file_name) +
           ": run tools/setup --with-ccl, or build with the CMake variable FARANDOLE_CCL_ROOT, a folder "
-          "with what the wheels oneccl-devel and intel-cmplr-lib-rt hold; see "
+          "with the contents of the wheels oneccl-devel and intel-cmplr-lib-rt; see "
           "docs/decisions/0011-oneccl-as-a-plugin.md"};
 }
 

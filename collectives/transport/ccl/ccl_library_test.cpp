@@ -1,4 +1,5 @@
-// What a job that asks for oneCCL gets, and what it is told where there is none.
+// The module that a job loads for oneCCL, the error if it is missing, and the routes of operations in such a
+// job.
 #include <catch2/catch.hpp>
 
 #include "collectives/transport/ccl/ccl_library.hpp"
@@ -8,7 +9,7 @@
 
 using namespace farandole;
 
-TEST_CASE("ccl: the module gives a path, and where there is none the refusal says what to do") {
+TEST_CASE("ccl: the module provides a path, and the error for a missing module says how to get it") {
   const auto module = find_ccl_module();
   if (module) {
     const auto library = load_plugin_path(*module);
@@ -24,7 +25,7 @@ TEST_CASE("ccl: the module gives a path, and where there is none the refusal say
     CHECK_THAT(module.error().text, Catch::Contains(word));
 }
 
-TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if nothing was forced") {
+TEST_CASE("ccl: oneCCL moves the global set; other sets and unsupported operations use the default paths") {
   path_wishes wishes;
   wishes.forced = "ccl";
   wishes.library_moves.fill(true);
@@ -39,7 +40,7 @@ TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if n
   CHECK(route({1, 1}, operation::allreduce) == "solo");
   CHECK(route({4, 1}, operation::reducescatter) == "local");
   CHECK(route({4, 2}, operation::reducescatter) == "tcp");
-  wishes.library_moves = {}; // of another set nothing
+  wishes.library_moves = {}; // oneCCL moves nothing of another set
   CHECK(route({4, 2, true, false}, operation::allreduce) == "tcp");
   CHECK(route({4, 1, true, false}, operation::allreduce) == "local");
 }

@@ -1,4 +1,4 @@
-// oneCCL's collectives between real processes, through the module's table as a path from outside.
+// oneCCL's collectives between real processes, through the module's table, which is loaded like a plugin.
 #include <catch2/catch.hpp>
 
 #include <numeric>
@@ -14,13 +14,13 @@ using namespace farandole::testing;
 namespace {
 
 path_options oneccl() {
-  path_options how;
-  how.wishes.forced = "plugin";
-  how.plugin_library = *find_ccl_module();
-  return how;
+  path_options options;
+  options.wishes.forced = "plugin";
+  options.plugin_library = *find_ccl_module();
+  return options;
 }
 
-/// Small whole numbers, which every type sums exactly in any order.
+/// Small whole numbers, whose sum is exact in every type and every order.
 bytes contents(dtype type, std::size_t count, std::size_t rank) {
   bytes ones(count * size_of(type)), result(ones.size());
   fill_neutral(type, reduce_op::product, ones.data(), count);
@@ -38,18 +38,18 @@ struct reduction {
   double postscale = 1.0;
 };
 
-work allreduce_of(bytes& tensor, dtype type, const reduction& how = {}) {
+work allreduce_of(bytes& tensor, dtype type, const reduction& variant = {}) {
   work bundle;
   bundle.operation = operation::allreduce;
   bundle.dtype = type;
-  bundle.reduce_op = how.op;
-  bundle.prescale = how.prescale;
-  bundle.postscale = how.postscale;
+  bundle.reduce_op = variant.op;
+  bundle.prescale = variant.prescale;
+  bundle.postscale = variant.postscale;
   bundle.parts.push_back({tensor.data(), tensor.data(), tensor.size(), {}});
   return bundle;
 }
 
-bytes reduced(std::size_t members, dtype type, std::size_t count, const reduction& how) {
+bytes reduced(std::size_t members, dtype type, std::size_t count, const reduction& variant) {
   std::vector<bytes> all;
   std::vector<const std::byte*> pointers;
   for (std::size_t rank = 0; rank < members; ++rank)
@@ -57,33 +57,33 @@ bytes reduced(std::size_t members, dtype type, std::size_t count, const reductio
   for (const auto& values : all)
     pointers.push_back(values.data());
   bytes result(all.front().size());
-  reduce(type, how.op, result.data(), pointers, count, how.prescale, how.postscale, members);
+  reduce(type, variant.op, result.data(), pointers, count, variant.prescale, variant.postscale, members);
   return result;
 }
 
 std::string reduces(forked_member& self) {
   constexpr std::size_t count = 1001;
   for (std::size_t type = 0; type < dtype_count; ++type)
-    for (const reduction& how :
+    for (const reduction& variant :
          {reduction{}, reduction{reduce_op::min}, reduction{reduce_op::max}, reduction{reduce_op::product},
           reduction{reduce_op::average}, reduction{reduce_op::sum, 2.0, 0.5}}) {
       const auto of = static_cast<dtype>(type);
       if (of == dtype::boolean)
         continue;
       bytes tensor = contents(of, count, self.rank());
-      work bundle = allreduce_of(tensor, of, how);
+      work bundle = allreduce_of(tensor, of, variant);
       if (self.paths->choose(bundle).name() != "oneCCL")
         return "it goes by another path";
       if (const error problem = self.run(bundle))
         return problem.text;
-      if (tensor != reduced(self.size(), of, count, how))
-        return std::string(to_string(how.op)) + " of " + std::string(to_string(of)) + " differs";
+      if (tensor != reduced(self.size(), of, count, variant))
+        return std::string(to_string(variant.op)) + " of " + std::string(to_string(of)) + " differs";
     }
   return "";
 }
 
-/// Two parts, the second larger than what a message holds, and one member that has joined.
-std::string reduces_what_is_there(forked_member& self) {
+/// An allreduce of two parts, of which the second is larger than a message, while one member has joined.
+std::string reduces_without_joined_member(forked_member& self) {
   constexpr std::size_t small = 3, large = 300'000;
   const bool joined = self.rank() == 1;
   bytes first = contents(dtype::float32, small, self.rank());
@@ -113,8 +113,8 @@ std::string reduces_what_is_there(forked_member& self) {
   return "";
 }
 
-/// What `from` brings for `to`: `from + to` bytes that say so.
-bytes letter(std::size_t from, std::size_t to) {
+/// The bytes that member `from` sends to member `to`: their number and value identify both.
+bytes message_between(std::size_t from, std::size_t to) {
   return bytes(from + to, static_cast<std::byte>(16 * from + to));
 }
 
@@ -124,7 +124,7 @@ std::string exchanges(forked_member& self) {
   bundle.operation = operation::alltoall;
   bundle.dtype = dtype::uint8;
   for (std::size_t other = 0; other < self.size(); ++other) {
-    const bytes own = letter(self.rank(), other), theirs = letter(other, self.rank());
+    const bytes own = message_between(self.rank(), other), theirs = message_between(other, self.rank());
     sent_bytes.insert(sent_bytes.end(), own.begin(), own.end());
     expected.insert(expected.end(), theirs.begin(), theirs.end());
     bundle.sent.push_back(own.size());
@@ -137,16 +137,17 @@ std::string exchanges(forked_member& self) {
   return in == expected ? "" : "alltoall differs";
 }
 
-/// Two parts; rank 0 brings nothing to the first.
+/// An allgather of two parts; rank 0 contributes nothing to the first part.
 std::string gathers(forked_member& self) {
   constexpr std::size_t second_bytes = 5;
-  bytes first = letter(self.rank(), 0), second = bytes(second_bytes, static_cast<std::byte>(self.rank()));
+  bytes first = message_between(self.rank(), 0),
+        second = bytes(second_bytes, static_cast<std::byte>(self.rank()));
   bytes firsts, seconds;
   work bundle;
   bundle.operation = operation::allgather;
   bundle.dtype = dtype::uint8;
   for (std::size_t rank = 0; rank < self.size(); ++rank) {
-    const bytes values = letter(rank, 0);
+    const bytes values = message_between(rank, 0);
     bundle.gathered.push_back(values.size());
     firsts.insert(firsts.end(), values.begin(), values.end());
     seconds.insert(seconds.end(), second_bytes, static_cast<std::byte>(rank));
@@ -178,11 +179,11 @@ std::string broadcasts(forked_member& self) {
 
 } // namespace
 
-TEST_CASE("ccl: everything it moves comes out as on the other paths") {
+TEST_CASE("ccl: every supported operation gives the same result as the other paths") {
   const std::vector<std::string> hosts =
       GENERATE(std::vector<std::string>{"a", "a"}, std::vector<std::string>{"a", "a", "a"});
   forked_members members(hosts, oneccl(), [](forked_member& self) -> std::string {
-    for (const auto act : {reduces, reduces_what_is_there, exchanges, gathers, broadcasts})
+    for (const auto act : {reduces, reduces_without_joined_member, exchanges, gathers, broadcasts})
       if (const std::string problem = act(self); !problem.empty())
         return problem;
     return "";
@@ -191,7 +192,7 @@ TEST_CASE("ccl: everything it moves comes out as on the other paths") {
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("ccl: Adasum is refused and nothing else fails") {
+TEST_CASE("ccl: Adasum is refused and later operations succeed") {
   forked_members members({"a", "a"}, oneccl(), [](forked_member& self) {
     bytes tensor = contents(dtype::float32, 8, self.rank());
     const error refused = self.run(allreduce_of(tensor, dtype::float32, {reduce_op::adasum}));
@@ -203,23 +204,23 @@ TEST_CASE("ccl: Adasum is refused and nothing else fails") {
   CHECK(members.hear(1) == "");
 }
 
-TEST_CASE("ccl: an abort, a deadline and a death end the wait, and oneCCL is not used again") {
-  const std::string how = GENERATE("abort", "deadline", "death");
-  forked_members members({"a", "a"}, oneccl(), [how](forked_member& self) -> std::string {
+TEST_CASE("ccl: an abort, a deadline or a peer's death ends the wait, and oneCCL cannot be opened again") {
+  const std::string cause = GENERATE("abort", "deadline", "death");
+  forked_members members({"a", "a"}, oneccl(), [cause](forked_member& self) -> std::string {
     bytes tensor = contents(dtype::float32, 100'000, self.rank());
     work bundle = allreduce_of(tensor, dtype::float32);
     if (self.rank() == 1) {
-      if (how == "death")
+      if (cause == "death")
         ::_exit(0);
-      self.hear(); // until the other has ended
+      self.hear(); // returns after the other member has ended
       return "";
     }
     deadline_and_abort deadline = self.deadline();
-    if (how == "abort")
+    if (cause == "abort")
       self.abort.raise();
-    if (how == "deadline")
+    if (cause == "deadline")
       deadline.deadline = std::chrono::steady_clock::now();
-    if (how == "death") // if nothing else tells
+    if (cause == "death") // in case oneCCL reports no error
       deadline.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     const error problem = self.paths->choose(bundle).run(bundle, deadline).error;
     self.paths.reset();
@@ -229,8 +230,8 @@ TEST_CASE("ccl: an abort, a deadline and a death end the wait, and oneCCL is not
   const std::string end = members.hear(0);
   members.tell(1, "go");
   CHECK_THAT(end, Catch::StartsWith("the path oneCCL ") && Catch::Contains("start the process anew"));
-  if (how == "abort")
+  if (cause == "abort")
     CHECK_THAT(end, Catch::Contains("it was told to give up"));
-  if (how == "deadline")
+  if (cause == "deadline")
     CHECK_THAT(end, Catch::Contains("patience (TEST_PATIENCE) = 240 s has passed"));
 }

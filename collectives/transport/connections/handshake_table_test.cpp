@@ -16,7 +16,7 @@ const handshake_limits small{.connections = 4, .share = 3, .shaking = 2};
 
 } // namespace
 
-TEST_CASE("a connection has a second to send its hello") {
+TEST_CASE("a connection without a hello is evicted after one second") {
   handshake_table table(small);
   CHECK_FALSE(table.next_due());
   CHECK_FALSE(table.accept(1, "a", start));
@@ -28,7 +28,7 @@ TEST_CASE("a connection has a second to send its hello") {
   CHECK(table.next_due() == start + 1300ms);
 }
 
-TEST_CASE("a handshake begins once the hello has come, and has its own deadline") {
+TEST_CASE("a handshake begins after the hello has arrived, and has its own deadline") {
   handshake_table table(small);
   table.accept(1, "a", start);
   CHECK_FALSE(table.begin_next(start));
@@ -40,7 +40,7 @@ TEST_CASE("a handshake begins once the hello has come, and has its own deadline"
   CHECK(table.size() == 0);
 }
 
-TEST_CASE("the oldest silent connection makes room in a full table, and no connection that has spoken") {
+TEST_CASE("a full table evicts the oldest silent connection, and keeps connections that have sent a hello") {
   handshake_table table(small);
   table.accept(1, "a", start);
   table.ready(1);
@@ -52,7 +52,7 @@ TEST_CASE("the oldest silent connection makes room in a full table, and no conne
   CHECK(table.size() == 4);
 }
 
-TEST_CASE("where all have spoken, the oldest makes room") {
+TEST_CASE("a full table without silent connections evicts the oldest connection") {
   handshake_table table(small);
   for (handshake_table::connection i = 1; i <= 4; ++i) {
     table.accept(i, "a", start);
@@ -61,7 +61,7 @@ TEST_CASE("where all have spoken, the oldest makes room") {
   CHECK(table.accept(5, "b", start) == eviction{1, reason::full});
 }
 
-TEST_CASE("a source beyond its share of silent connections loses its own oldest, and nobody else's") {
+TEST_CASE("a source that exceeds its share of silent connections loses only its own oldest connections") {
   handshake_table table(small);
   table.accept(1, "b", start);
   for (handshake_table::connection i = 2; i <= 4; ++i)
@@ -71,7 +71,7 @@ TEST_CASE("a source beyond its share of silent connections loses its own oldest,
   CHECK(table.accept(7, "b", start) == eviction{1, reason::full});
 }
 
-TEST_CASE("handshakes under way take no room of those that wait") {
+TEST_CASE("handshakes in progress do not count towards the limit of waiting connections") {
   handshake_table table(small);
   for (handshake_table::connection i = 1; i <= 2; ++i) {
     table.accept(i, "a", start);
@@ -83,7 +83,7 @@ TEST_CASE("handshakes under way take no room of those that wait") {
   CHECK(table.accept(7, "b", start) == eviction{3, reason::full});
 }
 
-TEST_CASE("expected sources are served before all others, and evicted after them") {
+TEST_CASE("expected sources are served before other sources, and evicted after them") {
   handshake_table table(small);
   table.expect({"member"});
   table.accept(1, "member", start);
@@ -99,7 +99,7 @@ TEST_CASE("expected sources are served before all others, and evicted after them
   CHECK_FALSE(table.begin_next(start));
 }
 
-TEST_CASE("the source with the fewest handshakes under way comes next") {
+TEST_CASE("the source with the fewest handshakes in progress is served next") {
   handshake_table table({.connections = 8, .share = 8, .shaking = 3});
   for (handshake_table::connection i = 1; i <= 3; ++i)
     table.accept(i, "a", start);
@@ -111,7 +111,7 @@ TEST_CASE("the source with the fewest handshakes under way comes next") {
   CHECK(table.begin_next(start) == 2);
 }
 
-TEST_CASE("a handshake that takes more than a second makes way for those that wait for its place") {
+TEST_CASE("a handshake that takes more than a second is evicted if other connections wait") {
   handshake_table table(small);
   for (handshake_table::connection i = 1; i <= 3; ++i) {
     table.accept(i, "a", start);
@@ -121,10 +121,10 @@ TEST_CASE("a handshake that takes more than a second makes way for those that wa
   CHECK(table.next_due() == start + 1010ms);
   CHECK(table.overdue(start + 1010ms) == evictions{{1, reason::out_of_place}});
   CHECK(table.begin_next(start + 1010ms) == 3);
-  CHECK(table.next_due() == start + 10020ms); // nobody waits any more
+  CHECK(table.next_due() == start + 10020ms); // no connection waits any more
 }
 
-TEST_CASE("a connection that has opened or ended takes no place") {
+TEST_CASE("a removed connection occupies no place in the table") {
   handshake_table table(small);
   table.accept(1, "a", start);
   table.ready(1);
@@ -136,7 +136,7 @@ TEST_CASE("a connection that has opened or ended takes no place") {
   CHECK_FALSE(table.next_due());
 }
 
-TEST_CASE("connections that wait take an eighth of a process' descriptors at the most") {
+TEST_CASE("waiting connections use at most an eighth of the process's descriptors") {
   const auto few = handshake_limits{}.within(1024);
   CHECK(few.connections == 128);
   CHECK(few.share == 64);

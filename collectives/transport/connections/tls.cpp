@@ -228,7 +228,7 @@ error tls_session::advance(std::vector<std::byte>& plain) {
       state_ = tls_state::closed;
       return {};
     default:
-      return fail("what came is not what the peer sealed");
+      return fail("received data does not authenticate: it was changed on the way");
     }
   }
   return {};

@@ -24,17 +24,17 @@ auto credentials(std::string_view secret, std::string_view purpose = link_purpos
   return std::make_shared<const tls_credentials>(secret, purpose);
 }
 
-struct ends {
+struct session_pair {
   tls_session client, server;
-  bytes to_server, to_client; // on their way
-  bytes at_server, at_client; // what was said
+  bytes to_server, to_client; // bytes in transit
+  bytes at_server, at_client; // received plaintext
   error client_error, server_error;
 
-  ends(std::shared_ptr<const tls_credentials> a, std::shared_ptr<const tls_credentials> b)
+  session_pair(std::shared_ptr<const tls_credentials> a, std::shared_ptr<const tls_credentials> b)
       : client(std::move(a), tls_side::client), server(std::move(b), tls_side::server) {
     client_error = client.feed({}, at_client, to_server);
   }
-  /// Passes on what is on its way, at most `most` bytes at a time.
+  /// Delivers the bytes in transit, at most `limit` bytes at a time.
   void pump(std::size_t limit = SIZE_MAX) {
     while ((!to_server.empty() && !server_error) || (!to_client.empty() && !client_error)) {
       if (auto part = cut(to_server, limit); !part.empty() && !server_error)
@@ -51,10 +51,10 @@ struct ends {
   }
 };
 
-TEST_CASE("two ends with the same secret open and exchange what they say") {
+TEST_CASE("two sessions with the same secret open and exchange messages") {
   auto job = credentials("the same secret");
   for (std::size_t limit : {SIZE_MAX, std::size_t{1}, std::size_t{100}}) {
-    ends pair{job, credentials("the same secret")};
+    session_pair pair{job, credentials("the same secret")};
     pair.pump(limit);
     REQUIRE(pair.client.state() == tls_state::open);
     REQUIRE(pair.server.state() == tls_state::open);
@@ -68,16 +68,16 @@ TEST_CASE("two ends with the same secret open and exchange what they say") {
   }
 }
 
-TEST_CASE("what goes over the wire does not show what is said") {
-  ends pair{credentials("s"), credentials("s")};
+TEST_CASE("the bytes on the wire do not contain the plaintext") {
+  session_pair pair{credentials("s"), credentials("s")};
   pair.pump();
   bytes wire;
   REQUIRE(!pair.client.seal(of("a phrase that is easy to find"), wire));
   CHECK(text_of(wire).find("phrase") == std::string::npos);
 }
 
-TEST_CASE("a wrong secret opens nothing and decodes nothing") {
-  ends pair{credentials("right"), credentials("wrong")};
+TEST_CASE("a session with a wrong secret neither opens nor decrypts data") {
+  session_pair pair{credentials("right"), credentials("wrong")};
   pair.pump();
   CHECK(pair.server.state() == tls_state::failed);
   CHECK(pair.client.state() != tls_state::open);
@@ -89,16 +89,16 @@ TEST_CASE("a wrong secret opens nothing and decodes nothing") {
   CHECK(wire.empty());
 }
 
-TEST_CASE("the same secret for another purpose opens nothing") {
-  ends pair{credentials("s"), credentials("s", "another purpose")};
+TEST_CASE("a session with the same secret for another purpose does not open") {
+  session_pair pair{credentials("s"), credentials("s", "another purpose")};
   pair.pump();
   CHECK(pair.server.state() == tls_state::failed);
   CHECK(pair.client.state() != tls_state::open);
 }
 
-TEST_CASE("both ends export the same key, and another one for each label, context and session") {
+TEST_CASE("both ends export the same key, and a different key for each label, context and session") {
   std::array<unsigned char, 32> client{}, server{}, other{};
-  ends pair{credentials("s"), credentials("s")};
+  session_pair pair{credentials("s"), credentials("s")};
   CHECK(pair.client.export_key("label", of("context"), client));
   pair.pump();
   REQUIRE(!pair.client.export_key("label", of("context"), client));
@@ -108,13 +108,13 @@ TEST_CASE("both ends export the same key, and another one for each label, contex
   CHECK(client != other);
   REQUIRE(!pair.server.export_key("another", of("context"), other));
   CHECK(client != other);
-  ends again{credentials("s"), credentials("s")};
-  again.pump();
-  REQUIRE(!again.client.export_key("label", of("context"), other));
+  session_pair second_pair{credentials("s"), credentials("s")};
+  second_pair.pump();
+  REQUIRE(!second_pair.client.export_key("label", of("context"), other));
   CHECK(client != other);
 }
 
-TEST_CASE("garbage and plaintext before the handshake fail it") {
+TEST_CASE("garbage or plaintext instead of a handshake fails the session") {
   for (std::string_view said :
        {std::string_view{"GET / HTTP/1.1\r\n\r\n"}, std::string_view{"\0\0\0\0\0\0\0\0\0\0", 10}}) {
     tls_session server{credentials("s"), tls_side::server};
@@ -126,7 +126,7 @@ TEST_CASE("garbage and plaintext before the handshake fail it") {
   }
 }
 
-TEST_CASE("a truncated handshake stays a handshake and says nothing") {
+TEST_CASE("a truncated hello leaves the session in the handshake and yields no data") {
   tls_session client{credentials("s"), tls_side::client};
   bytes hello, plain, wire;
   REQUIRE(!client.feed({}, plain, hello));
@@ -138,8 +138,8 @@ TEST_CASE("a truncated handshake stays a handshake and says nothing") {
   CHECK(server.seal(of("x"), wire));
 }
 
-TEST_CASE("a changed byte ends the session") {
-  ends pair{credentials("s"), credentials("s")};
+TEST_CASE("a changed byte fails the session") {
+  session_pair pair{credentials("s"), credentials("s")};
   pair.pump();
   REQUIRE(!pair.client.seal(of("to be spoiled"), pair.to_server));
   pair.to_server.back() ^= std::byte{1};
@@ -148,8 +148,8 @@ TEST_CASE("a changed byte ends the session") {
   CHECK(pair.at_server.empty());
 }
 
-TEST_CASE("a peer that finishes is told apart from one that vanishes") {
-  ends pair{credentials("s"), credentials("s")};
+TEST_CASE("a session whose peer finishes is closed, not failed") {
+  session_pair pair{credentials("s"), credentials("s")};
   pair.pump();
   REQUIRE(!pair.client.seal(of("last words"), pair.to_server));
   pair.client.finish(pair.to_server);
@@ -160,8 +160,7 @@ TEST_CASE("a peer that finishes is told apart from one that vanishes") {
 
 } // namespace
 
-TEST_CASE(
-    "a server waits neither for the rest of what is no hello, nor for one that its record does not hold") {
+TEST_CASE("a server fails at once on bytes that cannot be a hello and on a hello longer than its record") {
   const auto fed = [](const std::vector<unsigned char>& bytes) {
     tls_session server{credentials("the job's secret"), tls_side::server};
     std::vector<std::byte> plain, wire;
@@ -170,14 +169,14 @@ TEST_CASE(
     CHECK(plain.empty());
     return server.state();
   };
-  CHECK(fed({0, 3, 0, 1, 0}) == tls_state::failed);      // a record of no kind, 256 bytes of it to come
-  CHECK(fed({23, 3, 3, 64, 0, 1}) == tls_state::failed); // data before the handshake
+  CHECK(fed({0, 3, 0, 1, 0}) == tls_state::failed); // a record of an unknown type, with 256 bytes to come
+  CHECK(fed({23, 3, 3, 64, 0, 1}) == tls_state::failed);          // data before the handshake
   CHECK(fed({22, 3, 1, 0, 4, 1, 0, 63, 0}) == tls_state::failed); // a hello of 16,128 bytes in a record of 4
-  CHECK(fed({22, 3, 1, 0, 4, 1, 0, 63}) == tls_state::handshaking); // the record is not whole
+  CHECK(fed({22, 3, 1, 0, 4, 1, 0, 63}) == tls_state::handshaking); // the record is incomplete
   CHECK(fed({22, 3}) == tls_state::handshaking);
 }
 
-TEST_CASE("a hello that comes byte by byte is answered when it is whole") {
+TEST_CASE("a hello that arrives byte by byte is answered once it is complete") {
   const auto secret = credentials("the job's secret");
   tls_session client{secret, tls_side::client}, server{secret, tls_side::server};
   std::vector<std::byte> hello, plain, wire;

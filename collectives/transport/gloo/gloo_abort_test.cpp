@@ -1,5 +1,5 @@
-// Members of the gloo path that die, stop, give up or leave: what the others are told, and that no buffer is
-// touched after the return.
+// Members of the gloo path that die, stop, abort or leave: the tests check the errors of the other members,
+// and that no buffer is written after the return.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -20,7 +20,7 @@ using probe = std::function<void(message_phase, std::size_t)>;
 
 constexpr std::size_t large_count = 800'000; // seven pieces
 
-/// A gloo path of this member's own, connected to the others'.
+/// A gloo path of this member, which is connected to the paths of the other members.
 struct gloo_member {
   gloo_member(forked_member& member, probe watch) : self(member) {
     gloo_options options;
@@ -55,7 +55,7 @@ struct gloo_member {
   error problem;
 };
 
-/// A job whose members make gloo paths.
+/// A job whose members open gloo paths.
 class gloo_job : public forked_members {
 public:
   gloo_job(std::size_t size, const body& act) : forked_members(std::vector<std::string>(size, "a"), {}, act) {
@@ -73,7 +73,7 @@ bytes contents(std::size_t count, std::size_t rank) {
   return random_elements(dtype::float32, count, random);
 }
 
-/// One operation in `buffer`, and in `wide` what does not fit there.
+/// One operation on `buffer`; `wide` takes outputs that do not fit there.
 work large(operation op, std::size_t members, bytes& buffer, bytes& wide) {
   work bundle;
   bundle.operation = op;
@@ -97,7 +97,7 @@ work large(operation op, std::size_t members, bytes& buffer, bytes& wide) {
   return bundle;
 }
 
-std::string told(const error& problem) {
+std::string described(const error& problem) {
   return std::string(to_string(problem.kind)) + ": " + problem.text;
 }
 
@@ -105,7 +105,7 @@ const std::string disconnected(to_string(error_kind::disconnected));
 
 } // namespace
 
-TEST_CASE("gloo: a member killed in the middle of an operation is named by all others") {
+TEST_CASE("gloo: every other member's error names a member killed in the middle of an operation") {
   const message_phase when = GENERATE(message_phase::scatter, message_phase::gather);
   gloo_job members(3, [when](forked_member& self) {
     gloo_member own_member(self, [&](message_phase phase, std::size_t piece) {
@@ -117,7 +117,7 @@ TEST_CASE("gloo: a member killed in the middle of an operation is named by all o
     bytes buffer = contents(large_count, self.rank()), wide;
     const work bundle = large(operation::allreduce, self.size(), buffer, wide);
     const error end = own_member.run(bundle), again = own_member.run(bundle);
-    return std::string(to_string(again.kind)) + " after " + told(end);
+    return std::string(to_string(again.kind)) + " after " + described(end);
   });
   for (const std::size_t survivor : {0, 2})
     CHECK_THAT(members.hear(survivor),
@@ -125,7 +125,7 @@ TEST_CASE("gloo: a member killed in the middle of an operation is named by all o
   CHECK(members.hear(1) == "(dead)");
 }
 
-TEST_CASE("gloo: a member killed between two operations is named by the next") {
+TEST_CASE("gloo: the next operation's error names a member killed between two operations") {
   gloo_job members(3, [](forked_member& self) {
     gloo_member own_member(self, {});
     bytes none;
@@ -139,7 +139,7 @@ TEST_CASE("gloo: a member killed between two operations is named by the next") {
     self.hear();
     if (self.rank() == 0)
       ::kill(::getpid(), SIGKILL);
-    return told(own_member.run(barrier));
+    return described(own_member.run(barrier));
   });
   for (const std::size_t index : {0, 1, 2})
     CHECK(members.hear(index) == "met");
@@ -157,14 +157,14 @@ struct abort_case {
   const char* name;
   operation op;
   message_phase phase;
-  std::size_t piece;     ///< at which one member stops
-  std::size_t aborts_at; ///< at which the abort begins
+  std::size_t piece;     ///< the piece at which one member stops
+  std::size_t aborts_at; ///< the piece at which the abort begins
   bool others_may_finish = false;
 };
 
 } // namespace
 
-TEST_CASE("gloo: after an abort in any phase the buffers stay as they were at the return") {
+TEST_CASE("gloo: an abort in any phase leaves the buffers unchanged after the return") {
   const abort_case settings =
       GENERATE(abort_case{"exchange", operation::allreduce, message_phase::exchange, 0, 0, true},
                abort_case{"scatter", operation::allreduce, message_phase::scatter, 4, 4},
@@ -178,8 +178,8 @@ TEST_CASE("gloo: after an abort in any phase the buffers stay as they were at th
   CAPTURE(settings.name);
   constexpr std::size_t frozen = 0, aborted = 2;
   gloo_job members(3, [settings](forked_member& self) {
-    // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
-    // or had sent before, must not arrive anywhere.
+    // One member stops in that phase and continues only after the aborted member has returned. Messages that
+    // it has sent before or sends then must not be written to any buffer.
     std::thread raiser;
     gloo_member own_member(self, [&](message_phase phase, std::size_t piece) {
       if (phase != settings.phase)
@@ -209,7 +209,7 @@ TEST_CASE("gloo: after an abort in any phase the buffers stay as they were at th
       self.say("returned");
       self.hear();
     }
-    return buffer == before && wide == wide_before ? told(end) : "touched after the return";
+    return buffer == before && wide == wide_before ? described(end) : "touched after the return";
   });
   CHECK(members.hear(frozen) == "frozen");
   CHECK(members.hear(aborted) == "there");
@@ -219,14 +219,14 @@ TEST_CASE("gloo: after an abort in any phase the buffers stay as they were at th
   for (const std::size_t other : {frozen, std::size_t{1}}) {
     const std::string end = members.hear(other);
     if (!settings.others_may_finish ||
-        end != "none: ") // who needs nothing more from the aborted one may be done
+        end != "none: ") // a member that needs no more of the aborted member may have succeeded
       CHECK_THAT(end, Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
   }
   members.tell(aborted, "look");
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
 }
 
-TEST_CASE("gloo: a deadline that passes ends the wait, and names its setting and who was waited for") {
+TEST_CASE("gloo: an expired deadline ends the wait, and the error names its setting and the awaited member") {
   const auto op = GENERATE(operation::allreduce, operation::alltoall, operation::reducescatter);
   gloo_job members(2, [op](forked_member& self) {
     gloo_member own_member(self, {});
@@ -240,7 +240,7 @@ TEST_CASE("gloo: a deadline that passes ends the wait, and names its setting and
       deadline.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{30};
       deadline.deadline_setting = "operation timeout (TEST_TIMEOUT) = 0.03 s";
     }
-    return told(own_member.run(large(op, self.size(), buffer, wide), deadline));
+    return described(own_member.run(large(op, self.size(), buffer, wide), deadline));
   });
   const std::string end = members.hear(0);
   CHECK_THAT(end, Catch::StartsWith(std::string(to_string(error_kind::timed_out))));
@@ -249,7 +249,7 @@ TEST_CASE("gloo: a deadline that passes ends the wait, and names its setting and
   CHECK_THAT(members.hear(1), Catch::StartsWith(disconnected) && Catch::Contains("rank 10 is lost"));
 }
 
-TEST_CASE("gloo: who waits for a member that has left in order is told so") {
+TEST_CASE("gloo: waiting for a member that has left the job in order fails and names it") {
   gloo_job members(2, [](forked_member& self) {
     gloo_member own_member(self, {});
     if (const error problem = own_member.connect())
@@ -261,7 +261,7 @@ TEST_CASE("gloo: who waits for a member that has left in order is told so") {
   CHECK(members.hear(1) == "rank 10 is lost to the gloo path: it has left the job");
 }
 
-TEST_CASE("gloo: connecting to a member that is gone ends by an abort, or by the deadline that it names") {
+TEST_CASE("gloo: connecting to a dead member ends by an abort, or by the deadline that the error names") {
   const bool aborts = GENERATE(true, false);
   gloo_job members(3, [aborts](forked_member& self) {
     gloo_member own_member(self, {});
@@ -277,7 +277,7 @@ TEST_CASE("gloo: connecting to a member that is gone ends by an abort, or by the
     });
     const error end = own_member.connect(deadline);
     raiser.join();
-    return told(end);
+    return described(end);
   });
   CHECK(members.hear(1) == "(dead)");
   for (const std::size_t survivor : {0, 2})

@@ -1,5 +1,5 @@
-// A message that fails, or has another length than its receiver expects, fails the operation that it belongs
-// to, on the member that it hit.
+// A message that fails, or has another length than its receiver expects, fails its operation on the affected
+// member.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -30,7 +30,7 @@ private:
   steps& steps_;
 };
 
-/// The mesh of rank 0 of two: each message is done at once, in two steps, of which one may fail.
+/// The mesh of rank 0 of two members: each message completes at once in two steps, of which one may fail.
 class mesh_of_steps final : public gloo_mesh {
 public:
   explicit mesh_of_steps(steps& counted) : steps_(counted) {}
@@ -48,7 +48,8 @@ public:
       const auto in_order = goodbye{}.encode();
       std::memcpy(memory, in_order.data(), in_order.size());
     } else if (phase == message_phase::hello) {
-      const std::uint64_t place[] = {static_cast<std::uint64_t>(peer), 2}; // of the members
+      // The peer's rank, and the number of members.
+      const std::uint64_t place[] = {static_cast<std::uint64_t>(peer), 2};
       std::memcpy(memory + 2 * sizeof place[0], place, sizeof place);
     }
     return begin(reason);
@@ -65,7 +66,7 @@ private:
 
 struct ending {
   error connecting, running;
-  std::size_t connected = 0, ended = 0; ///< steps taken by then
+  std::size_t connected = 0, ended = 0; ///< number of steps up to then
 };
 
 ending played(operation op, std::size_t count, std::size_t failing) {
@@ -75,26 +76,26 @@ ending played(operation op, std::size_t count, std::size_t failing) {
   gloo_worker worker(options, std::make_unique<mesh_of_steps>(counted));
   abort_token abort;
   const deadline_and_abort deadline{abort, far(), "test deadline"};
-  ending told;
+  ending result;
   const std::vector<std::string> places = {"here", ""};
   const std::vector<std::string> addresses = {"", packed_addresses(places)};
-  told.connecting = worker.connect(addresses, 0, deadline);
-  told.connected = counted.taken;
+  result.connecting = worker.connect(addresses, 0, deadline);
+  result.connected = counted.taken;
   message_staging staging{};
   const bundle_of own(op, count);
-  if (!told.connecting)
-    told.running = message_exchange(worker, staging, own.bundle, deadline, {}, nullptr).run();
-  told.ended = counted.taken;
-  return told;
+  if (!result.connecting)
+    result.running = message_exchange(worker, staging, own.bundle, deadline, {}, nullptr).run();
+  result.ended = counted.taken;
+  return result;
 }
 
-constexpr operation all[] = {operation::allreduce, operation::allgather,     operation::broadcast,
-                             operation::alltoall,  operation::reducescatter, operation::barrier};
+constexpr operation all_operations[] = {operation::allreduce, operation::allgather,     operation::broadcast,
+                                        operation::alltoall,  operation::reducescatter, operation::barrier};
 
 } // namespace
 
-TEST_CASE("gloo: a step of a message that fails, whichever it is, fails what it belongs to") {
-  const auto op = GENERATE(from_range(std::begin(all), std::end(all)));
+TEST_CASE("gloo: a failure of any step of a message fails the connect or the operation of that step") {
+  const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   const std::size_t count = GENERATE(std::size_t{16}, std::size_t{1'500'000});
   const auto well = played(op, count, SIZE_MAX);
   INFO("operation " << static_cast<int>(op) << ", " << well.connected << " and then "
@@ -110,8 +111,7 @@ TEST_CASE("gloo: a step of a message that fails, whichever it is, fails what it 
   }
 }
 
-TEST_CASE(
-    "gloo: a message of another length fails the operation that awaits it, with its sender and lengths") {
+TEST_CASE("gloo: a message of an unexpected length fails its operation with the sender and both lengths") {
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
                            operation::alltoall, operation::reducescatter);
   INFO("operation " << static_cast<int>(op));
@@ -126,7 +126,7 @@ TEST_CASE(
   const std::string ends[] = {members.hear(0), members.hear(1)};
   CHECK(ends[0] != "");
   CHECK(ends[1] != "");
-  // The first to fail may have left before it hears the other's goodbye.
+  // The member that fails first may have left before it receives the other member's goodbye.
   CHECK_THAT(ends[0] + ends[1], Catch::Contains("; rank 0 sent 14 bytes where 16 were expected") ||
                                     Catch::Contains("; rank 1 sent 16 bytes where 14 were expected"));
 }

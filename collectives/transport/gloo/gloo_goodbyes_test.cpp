@@ -20,7 +20,7 @@ private:
   const bool& closed_;
 };
 
-/// Rank 0 of three members, into whose posted receives a test writes what comes.
+/// The mesh of rank 0 of three members. The test writes arriving messages into the posted receives.
 struct mesh_of_three final : gloo_mesh {
   std::string address(int) const override { return {}; }
   std::string connect(int, const std::string&) override { return {}; }
@@ -43,7 +43,7 @@ struct listener {
     departing.meet(0, 3);
     goodbyes.listen(mesh, 0, 3, departing);
   }
-  void come(int source, std::span<const std::byte> bytes) {
+  void arrive(int source, std::span<const std::byte> bytes) {
     std::copy(bytes.begin(), bytes.end(), mesh.posted[source].begin());
   }
   void report() {
@@ -58,41 +58,41 @@ struct listener {
 
 } // namespace
 
-TEST_CASE("gloo: a goodbye counts once all of it has come") {
+TEST_CASE("gloo: a goodbye takes effect once all of its bytes have arrived") {
   listener self;
   const auto message = goodbye{2, {}}.encode();
-  self.come(1, std::span{message}.first(message.size() - 1));
+  self.arrive(1, std::span{message}.first(message.size() - 1));
   CHECK_FALSE(self.goodbyes.failure_announced());
   self.report();
   CHECK_FALSE(self.departing.failure());
-  self.come(1, message);
+  self.arrive(1, message);
   CHECK(self.goodbyes.failure_announced());
   self.report();
   CHECK(self.departing.failure().text == "rank 2 is lost to the gloo path: rank 1 has lost it");
 }
 
-TEST_CASE("gloo: a goodbye that names a culprit goes before one in order") {
+TEST_CASE("gloo: a goodbye that names a culprit overrides an orderly goodbye") {
   listener self;
   self.departing.lose_message(1, "the wait was ended");
-  self.come(1, goodbye{}.encode());
+  self.arrive(1, goodbye{}.encode());
   CHECK_FALSE(self.goodbyes.failure_announced());
-  self.come(2, goodbye{2, {}}.encode());
+  self.arrive(2, goodbye{2, {}}.encode());
   self.report();
   CHECK(self.departing.failure().text == "rank 2 is lost to the gloo path: it gave the operation up");
 }
 
-TEST_CASE("gloo: what is no goodbye ends the wait and is blamed on its sender") {
+TEST_CASE("gloo: an invalid goodbye ends the wait and makes its sender the culprit") {
   listener self;
-  self.come(2, goodbye{7, {}}.encode());
+  self.arrive(2, goodbye{7, {}}.encode());
   CHECK(self.goodbyes.failure_announced());
   self.report();
   CHECK(self.departing.culprit() == 2);
   CHECK_FALSE(self.departing.guessed());
 }
 
-TEST_CASE("gloo: a connection that is closed is a loss only without a goodbye") {
+TEST_CASE("gloo: a closed connection counts as a loss only if no goodbye has arrived") {
   listener self;
-  self.come(1, goodbye{}.encode());
+  self.arrive(1, goodbye{}.encode());
   self.mesh.closed[1] = true;
   self.report();
   CHECK_FALSE(self.departing.failure());

@@ -1,4 +1,4 @@
-// What the gloo path moves, between real processes.
+// Operations of the gloo path between real processes.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -23,7 +23,7 @@ path_options gloo_alone() {
   return options;
 }
 
-/// The same on every member for the same arguments.
+/// The elements depend on the arguments only, so every member computes the same ones.
 bytes contents(dtype type, std::size_t count, std::size_t rank, std::size_t part = 0) {
   std::mt19937 random(static_cast<unsigned>(rank * 1000 + part));
   return random_elements(type, count, random);
@@ -35,10 +35,10 @@ struct recipe {
   std::vector<std::size_t> counts;
   double prescale = 1.0;
   double postscale = 1.0;
-  std::size_t joined = SIZE_MAX; ///< this member brings nothing
+  std::size_t joined = SIZE_MAX; ///< this member contributes nothing
 };
 
-/// What all members' elements of one part come to.
+/// The expected reduction of one part of all members.
 bytes reduced(const forked_member& self, const recipe& recipe, std::size_t count, std::size_t part) {
   std::vector<bytes> all;
   std::vector<const std::byte*> pointers;
@@ -73,7 +73,7 @@ std::string ended(forked_member& self, const work& bundle, const std::vector<byt
   return got == wanted ? "" : std::string(text) + " differs; ";
 }
 
-/// In place.
+/// Runs an allreduce in place.
 std::string allreduce(forked_member& self, const recipe& recipe) {
   std::vector<bytes> tensors, wanted;
   const bool absent = self.rank() == recipe.joined;
@@ -111,7 +111,7 @@ std::string broadcast(forked_member& self, std::size_t length, std::int32_t root
                "broadcast");
 }
 
-/// From `from` to `to` go this many bytes.
+/// The number of bytes that member `from` sends to member `to`.
 std::size_t sent_between(std::size_t from, std::size_t to) {
   return (from * 3 + to) % 4 * 50'001;
 }
@@ -183,7 +183,7 @@ std::string every_operation(forked_member& self) {
 
 } // namespace
 
-TEST_CASE("gloo: packed addresses are found again, and nothing is found in what is none") {
+TEST_CASE("gloo: packed addresses can be read back, and invalid bytes give no address") {
   const std::vector<std::string> addresses = {std::string("\2\0\1", 3) + std::string(400, '\0') + "\xff", "",
                                               std::string(5, '\0'), "abc"};
   const std::string packed = packed_addresses(addresses);
@@ -195,7 +195,7 @@ TEST_CASE("gloo: packed addresses are found again, and nothing is found in what 
   CHECK(address_at("", 0).empty());
 }
 
-TEST_CASE("gloo: where it is missing, the refusal names the setting and what to install") {
+TEST_CASE("gloo: the error for a missing Gloo library names the setting and the package to install") {
   const auto loaded = load_gloo_from("libfarandole_of_another_build.so");
   REQUIRE_FALSE(loaded);
   CHECK(loaded.error().kind == error_kind::unimplemented);
@@ -203,15 +203,15 @@ TEST_CASE("gloo: where it is missing, the refusal names the setting and what to 
                                       Catch::Contains("libfarandole_of_another_build.so"));
 }
 
-TEST_CASE("gloo: every operation gives every member the bits of one sum in rank order") {
-  // On one host and on several: it makes no difference to Gloo, and none to what it moves.
+TEST_CASE("gloo: every operation gives every member the same bits as one reduction in rank order") {
+  // On one host and on several hosts: the results must not depend on the hosts.
   const auto hosts = GENERATE(std::vector<std::string>{"a", "a"}, std::vector<std::string>{"a", "b", "a"});
   forked_members members(hosts, gloo_alone(), every_operation);
   for (std::size_t rank = 0; rank < hosts.size(); ++rank)
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("gloo: an Adasum has the bits of the local path") {
+TEST_CASE("gloo: Adasum gives the same bits as the local path") {
   forked_members members({"a", "a"}, gloo_alone(), [](forked_member& self) {
     std::string problem;
     for (const auto& counts : adasum_counts) {

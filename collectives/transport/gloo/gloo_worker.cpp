@@ -119,7 +119,7 @@ error gloo_worker::wait(const message_ticket& ticket, const deadline_and_abort& 
       return end();
     const auto next = std::find_if(under_way_.begin(), under_way_.end(),
                                    [&](const record& record) { return record.ticket == &ticket; });
-    assert(next != under_way_.end() && "what is not under way has failed");
+    assert(next != under_way_.end() && "a message that is not under way has failed");
     const std::string problem = wait_for(*next, deadline);
     if (!problem.empty()) {
       awaited_ = next->awaited;

@@ -1,5 +1,5 @@
-// Whatever step of an operation fails, on the host or in the cross-host group, the operation itself ends with the
-// error. One member alone: its neighbours and its cross-host group are stand-ins.
+// If any step of an operation fails, on the host or in the cross-host group, the operation ends with the
+// error of that step. Each test runs one member; fakes replace its neighbours and its cross-host group.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -15,7 +15,7 @@ using namespace farandole::testing;
 
 namespace {
 
-/// The neighbours: each of its works, and each swap of an Adasum, is a step that is done at once.
+/// Replaces the neighbours: each operation, and each swap of an Adasum, is one step that completes at once.
 class host_of_steps final : public path, public adasum_carrier, adasum_transport {
 public:
   explicit host_of_steps(steps& counted) : steps_(counted) {}
@@ -38,10 +38,10 @@ private:
 struct scenario {
   operation op;
   reduce_op reduction;
-  std::size_t count; ///< of floats
+  std::size_t count; ///< number of floats
 };
 
-/// How `rank` of four members on two hosts ends, and how many steps it took.
+/// The error of `rank` of four members on two hosts, and the number of its steps.
 std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std::size_t failing) {
   steps counted{failing};
   const std::vector<std::string> hosts = {"a", "a", "b", "b"};
@@ -60,7 +60,7 @@ std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std
 
 } // namespace
 
-TEST_CASE("hierarchical: a step that fails, whichever it is, fails the operation that it belongs to") {
+TEST_CASE("hierarchical: a failure of any step fails its operation") {
   const auto all = GENERATE(scenario{operation::allreduce, reduce_op::sum, 100},
                             scenario{operation::allreduce, reduce_op::sum, 900'000},
                             scenario{operation::allreduce, reduce_op::adasum, 1'000},

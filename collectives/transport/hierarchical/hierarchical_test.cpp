@@ -1,4 +1,4 @@
-// The hierarchical path between real processes that stand on hosts by name.
+// The hierarchical path between real processes. The test assigns each process to a host by name.
 #include "collectives/transport/hierarchical/hierarchical.hpp"
 #include "collectives/transport/tcp/tcp_path.hpp"
 
@@ -29,7 +29,7 @@ path_options two_levels() {
   return options;
 }
 
-/// The same on every member for the same arguments.
+/// The elements depend on the arguments only, so every member computes the same ones.
 bytes contents(dtype type, std::size_t count, std::size_t rank, std::size_t part) {
   std::mt19937 random(static_cast<unsigned>(rank * 1000 + part));
   return random_elements(type, count, random);
@@ -42,7 +42,7 @@ struct recipe {
   bool in_place = false;
   double prescale = 1.0;
   double postscale = 1.0;
-  std::size_t joined = SIZE_MAX; ///< this member brings nothing
+  std::size_t joined = SIZE_MAX; ///< this member contributes nothing
 };
 
 bytes reduced(const recipe& recipe, const std::vector<bytes>& inputs, double prescale, double postscale) {
@@ -56,7 +56,7 @@ bytes reduced(const recipe& recipe, const std::vector<bytes>& inputs, double pre
   return result;
 }
 
-/// Each host by itself, then the hosts.
+/// The expected result: a reduction for each host, and then one over the hosts.
 bytes by_levels(const recipe& recipe, const std::vector<bytes>& inputs, const hierarchy& topology) {
   const double factor = recipe.op == reduce_op::average
                             ? recipe.postscale / static_cast<double>(inputs.size())
@@ -132,7 +132,8 @@ const std::vector<std::vector<std::string>> layouts = {
 
 } // namespace
 
-TEST_CASE("hierarchical: every member gets the bits of its hosts' sums, summed in the order of hosts") {
+TEST_CASE(
+    "hierarchical: every member gets the bits of the hosts' reductions, reduced in the order of hosts") {
   const auto hosts = layouts[GENERATE(range(0, 4))];
   forked_members members(hosts, two_levels(), [](forked_member& self) {
     work probe;
@@ -195,7 +196,7 @@ std::string adaptive_sum(forked_member& self, const adasum_recipe& recipe, bool 
 
 } // namespace
 
-TEST_CASE("hierarchical adasum: every member has the bits of the local path, whatever its host") {
+TEST_CASE("hierarchical: Adasum gives the same bits as the local path for every layout of hosts") {
   const auto& [hosts, name] = GENERATE(table<std::vector<std::string>, std::string>(
       {{{"a", "a", "b", "b"}, "hierarchical"},
        {{"a", "b", "a", "b"}, "hierarchical"},
@@ -212,7 +213,7 @@ TEST_CASE("hierarchical adasum: every member has the bits of the local path, wha
     for (const dtype type : {dtype::float16, dtype::bfloat16, dtype::float64})
       problem += adaptive_sum(self, {type, {70'001, 1}, 0.5, 3.0}, true);
     problem += adaptive_sum(self, {dtype::float32, {9, 2000}}, false, 1);
-    // Others go on behind it.
+    // Other operations work after it.
     problem += allreduce(self, {dtype::float32, reduce_op::sum, {5000}});
     problem += adaptive_sum(self, {dtype::float32, {3000}}, false);
     work barrier;
@@ -223,7 +224,7 @@ TEST_CASE("hierarchical adasum: every member has the bits of the local path, wha
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("hierarchical: an average of large half floats overflows nowhere on the way") {
+TEST_CASE("hierarchical: an average of large half floats does not overflow in an intermediate result") {
   forked_members members(layouts[0], two_levels(), [](forked_member& self) {
     const std::uint16_t large = 0x7b00; // 57344
     std::vector<std::uint16_t> tensor(1000, large);
@@ -242,7 +243,8 @@ TEST_CASE("hierarchical: an average of large half floats overflows nowhere on th
 
 namespace {
 
-/// What came of an operation, and whether its memory stayed as it was at the return until the parent spoke.
+/// Runs an operation twice, and returns the kinds of both errors. Returns another text if its memory changes
+/// between the return and the parent's next word.
 std::string ended(forked_member& self, operation op) {
   bytes input = contents(dtype::float32, 800'000, self.rank(), 0), output(input.size() * self.size());
   work bundle;
@@ -267,8 +269,8 @@ std::string ended(forked_member& self, operation op) {
 
 } // namespace
 
-TEST_CASE(
-    "hierarchical: a member that dies before an operation holds nobody who is told so, nor their memory") {
+TEST_CASE("hierarchical: after a member's death an abort ends the waits of the others and no memory changes "
+          "later") {
   const auto op = GENERATE(operation::allreduce, operation::allgather);
   const std::size_t dead = GENERATE(0u, 3u);
   forked_members members(layouts[0], two_levels(), [op, dead](forked_member& self) {
@@ -296,7 +298,7 @@ TEST_CASE(
 
 namespace {
 
-/// A host of one member, on which something happens before the work of this number.
+/// The path inside a host of one member. It calls `event` before the operation with the given number.
 class eventful_host : public path {
 public:
   eventful_host(int number, std::function<error()> event) : left_(number), event_(std::move(event)) {}
@@ -314,7 +316,7 @@ private:
   solo_path solo_;
 };
 
-/// One large operation on hosts of one member, while something happens to rank 1 in the middle of it.
+/// Runs one large operation on hosts of one member; `event` is called on rank 1 in the middle of it.
 std::string interrupted(forked_member& self, operation op, const std::function<error()>& event) {
   auto cross_host_group = open_tcp_path({});
   if (!cross_host_group)
@@ -337,7 +339,7 @@ std::string interrupted(forked_member& self, operation op, const std::function<e
   const error problem = levels.run(bundle, self.deadline()).error;
   const bytes input_then = input, output_then = output;
   self.say("returned");
-  self.hear(); // all others have returned as well
+  self.hear(); // returns after all other members have returned
   if (input != input_then || output != output_then)
     return "touched after the return";
   return std::string(to_string(problem.kind)) + ": " + problem.text;
@@ -355,8 +357,8 @@ void exchange_addresses_across_hosts(forked_members& members, std::size_t size) 
 
 } // namespace
 
-TEST_CASE("hierarchical: a host that gives up between two pieces ends the cross-host group, and no memory is "
-          "touched then") {
+TEST_CASE("hierarchical: a host that gives up between two pieces ends its cross-host group and no memory "
+          "changes later") {
   const auto op = GENERATE(operation::allreduce, operation::allgather);
   forked_members members({"a", "b", "c"}, {}, [op](forked_member& self) {
     return interrupted(self, op, [] { return error{error_kind::disconnected, "the group has changed"}; });
@@ -372,7 +374,7 @@ TEST_CASE("hierarchical: a host that gives up between two pieces ends the cross-
     CHECK_THAT(members.hear(other), Catch::StartsWith(disconnected) && Catch::Contains("rank 1 is lost"));
 }
 
-TEST_CASE("hierarchical: a member killed between two pieces is named by the others of its cross-host group") {
+TEST_CASE("hierarchical: errors in the cross-host group name a member killed between two pieces") {
   const auto op = GENERATE(operation::allreduce, operation::allgather);
   forked_members members({"a", "b", "c"}, {}, [op](forked_member& self) {
     return interrupted(self, op, [] {

@@ -1,4 +1,4 @@
-// The mpi path over a stand-in for MPI.
+// The mpi path over a fake MPI.
 #include <catch2/catch.hpp>
 
 #include "collectives/math/reduce.hpp"
@@ -23,8 +23,8 @@ work allreduce_of(bytes& input, bytes& output) {
 
 } // namespace
 
-TEST_CASE("mpi: sums have the bits of rank order, whatever their size", "[mpi]") {
-  some_members job(3);
+TEST_CASE("mpi: an allreduce of any size gives the bits of one reduction in rank order", "[mpi]") {
+  mpi_members job(3);
   for (std::size_t count : {std::size_t{1}, std::size_t{5000}, std::size_t{300'000}}) {
     std::vector<bytes> inputs;
     std::vector<const std::byte*> pointers;
@@ -46,8 +46,8 @@ TEST_CASE("mpi: sums have the bits of rank order, whatever their size", "[mpi]")
   }
 }
 
-TEST_CASE("mpi: members meet, rows differ in length and go where they belong", "[mpi]") {
-  some_members job(3);
+TEST_CASE("mpi: connect, allgather with uneven rows, alltoall and barrier succeed", "[mpi]") {
+  mpi_members job(3);
   std::vector<std::string> said(3);
   std::vector<bytes> gathered(3, bytes(12)), exchanged(3);
   job.run([&](std::size_t rank, p2p_path& path) {
@@ -61,7 +61,7 @@ TEST_CASE("mpi: members meet, rows differ in length and go where they belong", "
     rows.parts.push_back({own.data(), gathered[rank].data(), own.size(), {}});
     said[rank] += path.run(rows, job.deadline()).error.text;
 
-    work swap; // to member r go r bytes
+    work swap; // every member sends r bytes to member r
     swap.sequence = 1;
     swap.operation = operation::alltoall;
     swap.dtype = dtype::uint8;
@@ -87,8 +87,8 @@ TEST_CASE("mpi: members meet, rows differ in length and go where they belong", "
   }
 }
 
-TEST_CASE("mpi: after an abort nothing touches the caller's memory, even if MPI goes on", "[mpi]") {
-  some_members job(2);
+TEST_CASE("mpi: after an abort late messages of MPI do not touch the caller's memory", "[mpi]") {
+  mpi_members job(2);
   job.mpi.held = true;
   bytes input = numbers(0, 5000), output(20'000, std::byte{9});
   std::thread ends([&] {
@@ -107,7 +107,7 @@ TEST_CASE("mpi: after an abort nothing touches the caller's memory, even if MPI 
       CHECK((data < input.data() || data >= input.data() + input.size()));
       CHECK((data < output.data() || data >= output.data() + output.size()));
       if (entry.receives)
-        std::memset(entry.target, 1, entry.bytes); // MPI still may: the memory is there
+        std::memset(entry.target, 1, entry.bytes); // MPI may still write here, so the memory must exist
     }
   }
   CHECK(output == bytes(20'000, std::byte{9}));
@@ -115,8 +115,8 @@ TEST_CASE("mpi: after an abort nothing touches the caller's memory, even if MPI 
         error_kind::disconnected);
 }
 
-TEST_CASE("mpi: a deadline that passes is cited", "[mpi]") {
-  some_members job(2);
+TEST_CASE("mpi: the error of an expired deadline names its setting", "[mpi]") {
+  mpi_members job(2);
   job.mpi.held = true;
   bytes input = numbers(0, 10), output(40);
   const auto end = job.paths[0]->run(allreduce_of(input, output), job.deadline(steady_clock::now()));
@@ -124,8 +124,8 @@ TEST_CASE("mpi: a deadline that passes is cited", "[mpi]") {
   CHECK(end.error.text.find("TEST_PATIENCE") != std::string::npos);
 }
 
-TEST_CASE("mpi: what MPI refuses is told in its words", "[mpi]") {
-  some_members job(2);
+TEST_CASE("mpi: an error of MPI is reported with MPI's own text", "[mpi]") {
+  mpi_members job(2);
   job.mpi.send_code = 17;
   bytes input = numbers(0, 10), output(40);
   const auto end = job.paths[0]->run(allreduce_of(input, output), job.deadline());
@@ -133,8 +133,8 @@ TEST_CASE("mpi: what MPI refuses is told in its words", "[mpi]") {
   CHECK(end.error.text.find("code 17") != std::string::npos);
 }
 
-TEST_CASE("mpi: a process whose MPI was not made for threads is told what to set", "[mpi]") {
-  stand_in mpi;
+TEST_CASE("mpi: the error for an MPI without thread support names the setting to change", "[mpi]") {
+  fake_mpi mpi;
   world = &mpi;
   mpi_engine engine(module);
   CHECK_FALSE(engine.start(false, far()));
@@ -143,5 +143,5 @@ TEST_CASE("mpi: a process whose MPI was not made for threads is told what to set
   CHECK(problem.kind == error_kind::precondition);
   CHECK(problem.text.find("mpi4py.rc.thread_level") != std::string::npos);
   engine.finish(far());
-  CHECK(mpi.finalized == 0); // not ours
+  CHECK(mpi.finalized == 0); // the engine does not finalize an MPI that it has not initialized
 }

@@ -13,7 +13,7 @@
 namespace farandole::testing {
 
 /// The handle of a member's communicator is its rank. Request handles are indexes of entries.
-struct stand_in {
+struct fake_mpi {
   struct entry {
     bool receives;
     std::int32_t from, to, tag;
@@ -55,7 +55,7 @@ struct stand_in {
       for (auto& entry : entries)
         if (in.receives && !in.done && !entry.receives && !entry.done &&
             std::tie(in.from, in.to, in.tag) == std::tie(entry.from, entry.to, entry.tag)) {
-          in.bytes = std::min(in.bytes, entry.bytes); // the path is not tested with longer ones
+          in.bytes = std::min(in.bytes, entry.bytes); // no test sends more bytes than the receiver expects
           if (in.bytes > 0)
             std::memcpy(in.target, entry.data, in.bytes);
           in.done = entry.done = true;
@@ -64,7 +64,7 @@ struct stand_in {
   }
 };
 
-inline stand_in* world = nullptr;
+inline fake_mpi* world = nullptr;
 
 inline int look(mpi_state* state) {
   *state = {true, false, false, mpi_level::multiple, 0, 4, 32767};
@@ -121,8 +121,8 @@ inline constexpr mpi_module module{
     mpi_module_version, look, initialize, finalize, form, send, receive, test, cancel, describe};
 
 /// Several members, each with its own engine, like separate processes.
-struct some_members {
-  explicit some_members(std::int32_t size) {
+struct mpi_members {
+  explicit mpi_members(std::int32_t size) {
     world = &mpi;
     for (std::int32_t rank = 0; rank < size; ++rank) {
       engines.push_back(std::make_unique<mpi_engine>(module));
@@ -135,7 +135,7 @@ struct some_members {
     }
   }
   /// Stops carrying messages first, so that the memory of an ended engine is not accessed.
-  ~some_members() {
+  ~mpi_members() {
     {
       std::lock_guard lock(mpi.guard);
       mpi.held = true;
@@ -151,7 +151,7 @@ struct some_members {
     return {abort, deadline, "patience (TEST_PATIENCE) = 240 s"};
   }
 
-  stand_in mpi;
+  fake_mpi mpi;
   abort_token abort;
   std::vector<std::unique_ptr<mpi_engine>> engines;
   std::vector<std::unique_ptr<p2p_path>> paths;

@@ -50,7 +50,7 @@ void departure_protocol::hear(std::int32_t source, std::span<const std::byte> by
     return;
   heard = goodbye::decode(bytes, members);
   if (!heard)
-    accuse(source, "what it sent as a goodbye is none");
+    accuse(source, "it sent a malformed goodbye");
   else if (heard->culprit == source)
     blame(source, "it gave the operation up", false);
   else if (heard->culprit != goodbye::in_order)

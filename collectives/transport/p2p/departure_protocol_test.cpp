@@ -23,7 +23,7 @@ using ranks = std::vector<std::int32_t>;
 
 } // namespace
 
-TEST_CASE("departure: the first culprit stays, and a goodbye knows better than a closed connection") {
+TEST_CASE("departure: the first culprit is kept, but a goodbye overrides a guess from a closed connection") {
   departure_of_four self;
   self.lose_connection(1, "it has closed the connection");
   CHECK(self.guessed());
@@ -40,13 +40,13 @@ TEST_CASE("departure: the first culprit stays, and a goodbye knows better than a
   CHECK(self.failure().text == "rank 13 is lost to the tcp path: rank 11 has lost it");
 }
 
-TEST_CASE("departure: a member that gives up blames itself, and is blamed") {
+TEST_CASE("departure: a member whose goodbye names itself becomes the culprit") {
   departure_of_four self;
   self.hear_from(2, {2, {}});
   CHECK(self.failure().text == "rank 12 is lost to the tcp path: it gave the operation up");
 }
 
-TEST_CASE("departure: a guess that nobody corrects names all whose connections are closed") {
+TEST_CASE("departure: a guess that no goodbye corrects names all members with closed connections") {
   departure_protocol self{"ucx", {}};
   self.meet(0, 4);
   self.lose_message(1, "Connection reset");
@@ -67,7 +67,7 @@ TEST_CASE("departure: a guess leaves out the members that have left in order") {
   CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has closed the connection");
 }
 
-TEST_CASE("departure: who leaves in order is blamed only by a member that needs more of it") {
+TEST_CASE("departure: a member that leaves in order becomes the culprit only if it is still required") {
   departure_of_four self;
   self.require(1);
   self.hear_from(1, {});
@@ -80,7 +80,7 @@ TEST_CASE("departure: who leaves in order is blamed only by a member that needs 
   CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
 }
 
-TEST_CASE("departure: a guess becomes certain when the member turns out to have left in order") {
+TEST_CASE("departure: a guess becomes certain when the member's orderly goodbye arrives") {
   departure_of_four self;
   self.lose_message(1, "Connection reset");
   self.hear_from(2, {});
@@ -90,7 +90,7 @@ TEST_CASE("departure: a guess becomes certain when the member turns out to have 
   CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
 }
 
-TEST_CASE("departure: a member that fails by itself blames itself") {
+TEST_CASE("departure: a member that fails by itself names itself as the culprit") {
   departure_of_four self;
   self.fail({error_kind::timed_out, "late"});
   self.fail({error_kind::unknown, "later"});
@@ -100,7 +100,8 @@ TEST_CASE("departure: a member that fails by itself blames itself") {
   CHECK(self.leave().message.culprit == 0);
 }
 
-TEST_CASE("departure: what is no goodbye of a member is believed of nobody") {
+TEST_CASE(
+    "departure: goodbyes of unknown ranks are ignored, and an invalid goodbye makes its sender the culprit") {
   departure_of_four self;
   for (const std::int32_t source : {-1, 0, 4, 65535})
     self.hear_from(source, {3, {}});
@@ -112,11 +113,10 @@ TEST_CASE("departure: what is no goodbye of a member is believed of nobody") {
                                                  {-1, {-2, message_phase::tree, true, 1}},
                                                  {-1, {1, static_cast<message_phase>(7), true, 1}}}));
   self.hear_from(2, refused);
-  CHECK(self.failure().text == "rank 12 is lost to the tcp path: what it sent as a goodbye is none");
+  CHECK(self.failure().text == "rank 12 is lost to the tcp path: it sent a malformed goodbye");
 }
 
-TEST_CASE(
-    "departure: bytes of another length, without the mark, or with bits that are not used are no goodbye") {
+TEST_CASE("departure: bytes of a wrong length, without the mark or with unused bits set are not a goodbye") {
   const auto whole = goodbye{1, {2, message_phase::gather, true, 77}}.encode();
   REQUIRE(goodbye::decode(whole, 4)->awaited == awaited_message{2, message_phase::gather, true, 77});
   REQUIRE(goodbye::decode(whole, 4)->culprit == 1);
@@ -137,16 +137,16 @@ TEST_CASE("departure: only the first goodbye of a member counts") {
   CHECK_FALSE(self.failure());
 }
 
-TEST_CASE("departure: a member that leaves in order tells all that are still there") {
+TEST_CASE("departure: a member that leaves in order sends its goodbye to all remaining members") {
   departure_of_four self({1ms, 2ms, 3ms});
   self.hear_from(3, {});
-  const goodbye_round parting = self.leave();
-  CHECK(parting.message.culprit == goodbye::in_order);
-  CHECK(parting.recipients == ranks{1, 2});
-  CHECK(parting.patience == 3ms);
+  const goodbye_round last_round = self.leave();
+  CHECK(last_round.message.culprit == goodbye::in_order);
+  CHECK(last_round.recipients == ranks{1, 2});
+  CHECK(last_round.patience == 3ms);
   CHECK(self.failure().kind == error_kind::disconnected);
   CHECK(self.failure().text == "the tcp path is closed");
-  // What the others do now is no fault of theirs.
+  // Later events of the other members are no failures of theirs.
   self.lose_connection(1, "it has closed the connection");
   self.hear_from(2, {1, {}});
   CHECK_FALSE(self.guessed());
@@ -154,25 +154,25 @@ TEST_CASE("departure: a member that leaves in order tells all that are still the
   CHECK(self.all_heard());
 }
 
-TEST_CASE("departure: a member that fails tells neither the culprit nor those that are gone") {
+TEST_CASE("departure: a member that fails sends no goodbye to the culprit or to members that are gone") {
   departure_of_four self({1ms, 2ms, 3ms});
   CHECK_FALSE(self.all_heard());
   self.lose_connection(2, "it has closed the connection");
   self.accuse(3, "it sent nonsense");
-  const goodbye_round parting = self.leave({1, message_phase::tree, true, 9});
-  CHECK(parting.message.culprit == 3);
-  CHECK(parting.message.awaited == awaited_message{1, message_phase::tree, true, 9});
-  CHECK(parting.recipients == ranks{1});
-  CHECK(parting.patience == 2ms);
+  const goodbye_round last_round = self.leave({1, message_phase::tree, true, 9});
+  CHECK(last_round.message.culprit == 3);
+  CHECK(last_round.message.awaited == awaited_message{1, message_phase::tree, true, 9});
+  CHECK(last_round.recipients == ranks{1});
+  CHECK(last_round.patience == 2ms);
 }
 
-TEST_CASE("departure: the culprit is told if its message was awaited, so that both compare the lengths") {
+TEST_CASE("departure: a culprit with an awaited message gets a goodbye, so that both compare the lengths") {
   departure_of_four self;
   self.hear_from(1, {1, {0, message_phase::exchange, true, 16}});
   CHECK(self.leave({1, message_phase::exchange, false, 14}).recipients == ranks{1, 2, 3});
 }
 
-TEST_CASE("departure: a length about which two members disagree is told with its sender") {
+TEST_CASE("departure: the error names the sender if two members disagree about a message's length") {
   departure_of_four self;
   self.fail({error_kind::timed_out, "late"});
   self.leave();
@@ -180,24 +180,23 @@ TEST_CASE("departure: a length about which two members disagree is told with its
   const awaited_message received{2, message_phase::tree, true, 20};
   self.compare_lengths(std::vector{sent, received});
   CHECK(self.failure().text == "late");
-  // Of other phases, directions, receivers and of the same length: not meant for each other, or well.
+  // Messages of other phases, directions or receivers are not compared, and equal lengths are no error.
   self.hear_from(1, {1, {0, message_phase::exchange, false, 16}});
   self.hear_from(3, {3, {0, message_phase::exchange, true, 16}});
   self.compare_lengths(std::vector{sent, received});
   CHECK(self.failure().text == "late");
-  SECTION("which this member has sent") {
+  SECTION("this member has sent the message") {
     self.compare_lengths(std::vector{sent, awaited_message{3, message_phase::exchange, false, 14}});
     CHECK(self.failure().text == "late; rank 10 sent 14 bytes where 16 were expected");
   }
-  SECTION("which this member has received") {
+  SECTION("this member has received the message") {
     self.hear_from(2, {2, {0, message_phase::tree, false, 25}});
     self.compare_lengths(std::vector{sent, received});
     CHECK(self.failure().text == "late; rank 12 sent 25 bytes where 20 were expected");
   }
 }
 
-TEST_CASE(
-    "departure: a wait ends by the failure first, then by an abort, then by the deadline that it cites") {
+TEST_CASE("departure: a failure takes precedence over an abort, and an abort over the deadline") {
   departure_of_four self;
   abort_token abort;
   deadline_and_abort deadline{abort, far(), "patience (X) = 1 s"};

@@ -1,4 +1,4 @@
-// Whatever message of an operation fails, the operation itself ends with the error: no wait is left out.
+// If any message of an operation fails, the operation ends with its error. The test covers every message.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -13,7 +13,7 @@ using namespace farandole::testing;
 
 namespace {
 
-/// How the work ends where message `failing` does; and how many messages it has had by then.
+/// The error of the operation if message `failing` fails, and the number of its messages up to then.
 std::pair<error, std::size_t> played(const work& bundle, std::size_t members, std::int32_t rank,
                                      std::size_t failing) {
   steps counted{failing};
@@ -22,14 +22,14 @@ std::pair<error, std::size_t> played(const work& bundle, std::size_t members, st
   staging.adasum_message_bytes = 1 << 20;
   abort_token abort;
   const deadline_and_abort deadline{abort, far(), "patience"};
-  const message_exchange::probe nobody;
-  auto problem = message_exchange(worker, staging, bundle, deadline, nobody, nullptr).run();
+  const message_exchange::probe no_probe;
+  auto problem = message_exchange(worker, staging, bundle, deadline, no_probe, nullptr).run();
   return {std::move(problem), counted.taken};
 }
 
 } // namespace
 
-TEST_CASE("a message that fails, whichever it is, fails the operation that it belongs to") {
+TEST_CASE("exchange: a failure of any message fails its operation") {
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
                            operation::alltoall, operation::reducescatter, operation::barrier);
   const auto reduction = GENERATE(reduce_op::sum, reduce_op::adasum);

@@ -1,5 +1,5 @@
-// Members of a path between hosts that die, stop, give up or leave: what the others are told, and that no
-// buffer is touched after the return.
+// Members of a path between hosts that die, stop, abort or leave: the tests check the errors of the other
+// members, and that no buffer is written after the return.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -11,7 +11,7 @@
 using namespace farandole;
 using namespace farandole::testing;
 
-TEST_CASE("between hosts: a member killed in the middle of an operation is named by all others") {
+TEST_CASE("between hosts: every other member's error names a member killed in the middle of an operation") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const message_phase when = GENERATE(message_phase::scatter, message_phase::gather);
   job members(between, 4, [when](member& self) {
@@ -32,7 +32,7 @@ TEST_CASE("between hosts: a member killed in the middle of an operation is named
   CHECK(members.hear(2) == "(dead)");
 }
 
-TEST_CASE("between hosts: a member killed between two operations is named by the next") {
+TEST_CASE("between hosts: the next operation's error names a member killed between two operations") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 3, [](member& self) {
     if (std::string problem = barrier(self, 0); !problem.empty())
@@ -56,12 +56,12 @@ struct abort_case {
   const char* name;
   operation op;
   message_phase phase;
-  std::size_t piece;     ///< at which one member stops
-  std::size_t aborts_at; ///< at which the abort begins
+  std::size_t piece;     ///< the piece at which one member stops
+  std::size_t aborts_at; ///< the piece at which the abort begins
   bool others_may_finish = false;
 };
 
-/// Runs one operation in `buffer` (and `wide`, for what an allgather brings).
+/// Runs one operation on `buffer`; `wide` takes outputs that do not fit there.
 outcome run_one(member& self, operation op, bytes& buffer, bytes& wide, const deadline_and_abort& deadline) {
   work bundle = large_allreduce(buffer);
   bundle.operation = op;
@@ -88,7 +88,7 @@ outcome run_one(member& self, operation op, bytes& buffer, bytes& wide, const de
 
 } // namespace
 
-TEST_CASE("between hosts: after an abort in any phase the buffers stay as they were at the return") {
+TEST_CASE("between hosts: an abort in any phase leaves the buffers unchanged after the return") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const abort_case settings =
       GENERATE(abort_case{"exchange", operation::allreduce, message_phase::exchange, 0, 0, true},
@@ -108,8 +108,8 @@ TEST_CASE("between hosts: after an abort in any phase the buffers stay as they w
   CAPTURE(settings.name);
   constexpr std::int32_t frozen = 0, aborted = 2;
   job members(between, 3, [settings](member& self) {
-    // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
-    // or had sent before, must not arrive anywhere.
+    // One member stops in that phase and continues only after the aborted member has returned. Messages that
+    // it has sent before or sends then must not be written to any buffer.
     std::thread raiser;
     self.probe = [&](message_phase phase, std::size_t piece) {
       if (phase != settings.phase)
@@ -127,7 +127,8 @@ TEST_CASE("between hosts: after an abort in any phase the buffers stay as they w
         });
       }
     };
-    // A reducescatter is cut into pieces of each member's segment: three times as much makes seven, too.
+    // A reducescatter cuts each member's segment into pieces, so three times as many elements also give seven
+    // pieces.
     const std::size_t count = settings.phase == message_phase::exchange ? 100
                               : settings.op == operation::reducescatter ? 3 * large_count
                                                                         : large_count;
@@ -154,14 +155,14 @@ TEST_CASE("between hosts: after an abort in any phase the buffers stay as they w
   for (const std::int32_t other : {frozen, 1}) {
     const std::string end = members.hear(other);
     if (!settings.others_may_finish ||
-        end != "none: ") // who needs nothing more from the aborted one may be done
+        end != "none: ") // a member that needs no more of the aborted member may have succeeded
       CHECK_THAT(end, Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
   }
   members.tell(aborted, "look");
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
 }
 
-TEST_CASE("between hosts: a deadline that passes ends the wait and cites its setting") {
+TEST_CASE("between hosts: an expired deadline ends the wait, and the error names its setting") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const auto op = GENERATE(operation::allreduce, operation::alltoall, operation::reducescatter);
   job members(between, 2, [op](member& self) {
@@ -184,7 +185,8 @@ TEST_CASE("between hosts: a deadline that passes ends the wait and cites its set
   CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
 }
 
-TEST_CASE("between hosts: a member that leaves in order disturbs nobody who needs nothing more of it") {
+TEST_CASE("between hosts: a member that leaves in order does not disturb members that need no more of its "
+          "messages") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 3, [](member& self) {
     std::string go;
@@ -202,19 +204,19 @@ TEST_CASE("between hosts: a member that leaves in order disturbs nobody who need
   CHECK(members.hear(2) == "");
 }
 
-TEST_CASE("between hosts: who waits for a member that has left in order is told so") {
+TEST_CASE("between hosts: waiting for a member that has left in order fails and names it") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 2, [](member& self) { return self.rank == 0 ? std::string{} : barrier(self, 0); });
   CHECK(members.hear(0) == "");
   CHECK_THAT(members.hear(1), Catch::StartsWith("rank 10 is lost"));
 }
 
-TEST_CASE("between hosts: connecting to a member that is gone fails and names it") {
+TEST_CASE("between hosts: connecting to a dead member fails and names it") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 3, [](member& self) {
     if (std::string problem = barrier(self, 0); !problem.empty())
       return problem;
-    // A second path between the same members; one dies after it has told its address.
+    // A second path between the same members; one member dies after it has sent its address.
     member second{self.between, self.rank, self.size, self.control, {}, {}, {}};
     auto opened = open_between(self.between, {}, {});
     if (!opened)

@@ -1,5 +1,5 @@
-// Adasum on the paths between hosts, between real processes: the bits of the local path, and the same end
-// when a member stops.
+// Adasum on the paths between hosts, with real processes: it gives the same bits as the local path, and an
+// abort ends it like other operations.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -34,7 +34,7 @@ std::string adaptive_sum(member& self, std::uint64_t sequence, const adasum_reci
 
 } // namespace
 
-TEST_CASE("between hosts, adasum: every member has the bits of the local path") {
+TEST_CASE("between hosts, Adasum: every member gets the same bits as on the local path") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const std::int32_t size = GENERATE(1, 2, 4);
   job members(between, size, [](member& self) {
@@ -54,7 +54,7 @@ TEST_CASE("between hosts, adasum: every member has the bits of the local path") 
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("between hosts, adasum: three members are refused, and the path goes on") {
+TEST_CASE("between hosts, Adasum: a set of three members is refused, and the path stays usable") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 3, [](member& self) {
     const adasum_recipe recipe{dtype::float32, {10}};
@@ -69,7 +69,7 @@ TEST_CASE("between hosts, adasum: three members are refused, and the path goes o
 
 namespace {
 
-/// One swap of four members: which it is, and with whom.
+/// One swap of four members: its phase, its number and the distance of the peer.
 struct stop_case {
   const char* name;
   message_phase phase;
@@ -79,7 +79,7 @@ struct stop_case {
 
 } // namespace
 
-TEST_CASE("between hosts, adasum: after an abort in any phase the buffers stay as they were at the return") {
+TEST_CASE("between hosts, Adasum: an abort in any phase leaves the buffers unchanged after the return") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const stop_case settings = GENERATE(stop_case{"first halves", message_phase::scatter, 0, 1},
                                       stop_case{"first products", message_phase::exchange, 1, 1},
@@ -92,7 +92,7 @@ TEST_CASE("between hosts, adasum: after an abort in any phase the buffers stay a
   constexpr std::int32_t aborted = 2;
   const std::int32_t frozen = aborted ^ settings.distance;
   job members(between, 4, [=](member& self) {
-    // The peer stops in that swap and goes on only when the aborted member has returned.
+    // The peer stops in that swap and continues only after the aborted member has returned.
     std::thread raiser;
     self.probe = [&](message_phase phase, std::size_t swap) {
       if (phase != settings.phase || swap != settings.swap)
@@ -134,14 +134,14 @@ TEST_CASE("between hosts, adasum: after an abort in any phase the buffers stay a
   CHECK_THAT(members.hear(frozen), Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
   for (const std::int32_t other : {aborted ^ 3, frozen ^ 3}) {
     const std::string end = members.hear(other);
-    if (end != "none: ") // who needs nothing more from the aborted one may be done
+    if (end != "none: ") // a member that needs no more of the aborted member may have succeeded
       CHECK_THAT(end, Catch::StartsWith(disconnected));
   }
   members.tell(aborted, "look");
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
 }
 
-TEST_CASE("between hosts, adasum: a member killed in the middle is named by all others") {
+TEST_CASE("between hosts, Adasum: every other member's error names a member killed in the middle") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   job members(between, 4, [](member& self) {
     self.probe = [&](message_phase phase, std::size_t) {

@@ -1,5 +1,5 @@
-// A message that fails ends the operation that it belongs to, on the member that took it. Here the members
-// disagree about how long a message is, so that the receiver has taken what came when it finds out.
+// A message that fails ends its operation on the member that receives it. Here the members disagree about the
+// length of a message, so the receiver detects the error after it has received the message.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -12,10 +12,11 @@
 using namespace farandole;
 using namespace farandole::testing;
 
-TEST_CASE("exchange: a message of another length fails the operation that took it, on that member") {
+TEST_CASE("exchange: a message of an unexpected length fails the operation of the member that received it") {
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
                            operation::alltoall, operation::reducescatter);
-  // Small tensors are exchanged whole, large ones in pieces, and then the wrong one may be the last.
+  // Small tensors are exchanged whole and large tensors in pieces, and the piece of the wrong length may be
+  // the last.
   const std::size_t count = GENERATE(std::size_t{16}, std::size_t{3'000'000});
   const std::int32_t shorter = GENERATE(0, 1);
   INFO("operation " << static_cast<int>(op) << " of " << count << ", rank " << shorter << " has less");
@@ -24,9 +25,10 @@ TEST_CASE("exchange: a message of another length fails the operation that took i
   job members(between, 2, [=](member& self) {
     const bundle_of own(op, self.rank == shorter ? count - 2 : count);
     const outcome end = self.path->run(own.bundle, self.deadline());
-    // Who gives in a broadcast takes nothing, and may end well before it hears that the other one has left.
-    const bool gives = op == operation::broadcast && self.rank == 0;
-    return std::string(end.error || gives ? "" : "succeeded");
+    // The root of a broadcast receives nothing, and may succeed before it learns that the other member has
+    // left.
+    const bool is_root = op == operation::broadcast && self.rank == 0;
+    return std::string(end.error || is_root ? "" : "succeeded");
   });
   CHECK(members.hear(0) == "");
   CHECK(members.hear(1) == "");

@@ -1,4 +1,4 @@
-// What the paths between hosts move, between real processes.
+// Operations of the paths between hosts, with real processes.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -20,7 +20,7 @@ struct recipe {
   bool in_place = false;
   double prescale = 1.0;
   double postscale = 1.0;
-  std::int32_t joined = -1; ///< this member brings nothing
+  std::int32_t joined = -1; ///< this member contributes nothing
 };
 
 std::string allreduce(member& self, std::uint64_t sequence, const recipe& recipe) {
@@ -98,7 +98,7 @@ std::string broadcast(member& self, std::uint64_t sequence, std::size_t length, 
   bytes& output = in_place ? input : other;
   work bundle = broadcast_of(input, output, root);
   bundle.sequence = sequence;
-  // A second part: pieces straddle the two.
+  // A second part, so that pieces contain bytes of both parts.
   bytes tail = contents(dtype::uint8, 77, self.rank, 1);
   bundle.parts.push_back({tail.data(), tail.data(), tail.size(), {}});
   if (const outcome end = self.path->run(bundle, self.deadline()); end.error)
@@ -109,7 +109,7 @@ std::string broadcast(member& self, std::uint64_t sequence, std::size_t length, 
 
 } // namespace
 
-TEST_CASE("between hosts: every operation gives every member the bits of one sum in rank order") {
+TEST_CASE("between hosts: every operation gives every member the same bits as one reduction in rank order") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const std::int32_t size = GENERATE(1, 2, 3, 4);
   job members(between, size, [](member& self) {

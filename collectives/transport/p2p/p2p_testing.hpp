@@ -23,7 +23,7 @@
 
 namespace farandole::testing {
 
-/// The path of this name. `names`: global ranks by rank.
+/// Opens the path with the name `between`. `names`: global ranks by rank.
 inline expected<std::unique_ptr<p2p_path>> open_between(const std::string& between,
                                                         const p2p_options& settings,
                                                         const std::vector<std::int32_t>& names) {
@@ -36,7 +36,7 @@ inline expected<std::unique_ptr<p2p_path>> open_between(const std::string& betwe
   };
   if (between == "ucx") {
     auto options = filled(ucx_options{});
-    options.trusted_network = true; // over TCP
+    options.trusted_network = true; // UCX may use TCP
     return open_ucx_path(options);
   }
   auto options = filled(tcp_options{});
@@ -201,7 +201,7 @@ inline std::string barrier(member& self, std::uint64_t sequence) {
   return self.path->run(bundle, self.deadline()).error.text;
 }
 
-/// One large tensor, alone: the pieces go straight from and to the caller's memory.
+/// An allreduce of one large tensor, whose pieces are sent from and received into the caller's memory.
 inline work large_allreduce(bytes& buffer) {
   work bundle;
   bundle.dtype = dtype::float32;

@@ -40,7 +40,7 @@ const std::byte* found_or_packed(const tensor_stream& row, std::size_t from, std
     return direct;
   std::byte* packed = spare();
   pack(row, from, bytes, packed,
-       [](std::byte*, std::size_t) { assert(!"rows have memory: nobody has joined"); });
+       [](std::byte*, std::size_t) { assert(!"rows have memory: no member has joined"); });
   return packed;
 }
 

@@ -1,5 +1,5 @@
-// Whichever call into a path's library fails, and however, what it was called for fails with its reason, on
-// the member that it hit. The library is one that moves nothing (faulty_path_testing.c).
+// If any call into the library of a plugin path fails, the connect or the operation of that member fails with
+// the library's reason. The library of these tests moves nothing (faulty_path_testing.c).
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t step_of_introduce = 1, step_of_connect = 2, step_of_run = 3;
 constexpr std::size_t runs = 3;
 
-/// The library's, set anew for this process.
-faulty_path_plan& plan_anew() {
+/// The plan of the library, reset for this process.
+faulty_path_plan& reset_plan() {
   void* library = ::dlopen(FARANDOLE_FAULTY_PATH, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   auto* plan = static_cast<faulty_path_plan*>(::dlsym(library, "faulty_path_plan"));
@@ -35,7 +35,7 @@ plugin_options options_of_two() {
   return options;
 }
 
-/// The error of each call; after one that failed nothing but further runs are tried.
+/// The error of each call. After a failed call only further runs are attempted.
 struct ending {
   error opening, connecting;
   std::vector<error> running;
@@ -60,24 +60,24 @@ ending played(operation op, const deadline_and_abort& deadline) {
 constexpr operation all_operations[] = {operation::allreduce, operation::allgather,     operation::broadcast,
                                         operation::alltoall,  operation::reducescatter, operation::barrier};
 
-std::string told(const std::string& reason) {
+std::string described(const std::string& reason) {
   return "the path faulty (" FARANDOLE_FAULTY_PATH ") " + reason;
 }
 
 } // namespace
 
-TEST_CASE("outside: a call that fails, whichever it is, fails what it was made for, and the path with it") {
+TEST_CASE("plugin: a failure of any library call fails its operation and all later ones") {
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   // Numbers that the header does not know count as failures too.
   const int status = GENERATE(int{FARANDOLE_PATH_LOST}, int{FARANDOLE_PATH_BROKEN}, 5, -1);
   abort_token abort;
   const deadline_and_abort deadline{abort, far(), "test deadline"};
-  auto& plan = plan_anew();
+  auto& plan = reset_plan();
   for (const std::size_t failing : {std::size_t{0}, step_of_connect, step_of_run, step_of_run + 1}) {
     plan = {failing, status, "rank 1 is gone", 0, 0, 0, 0};
     const auto ended = played(op, deadline);
     CAPTURE(failing, status);
-    const error expected{error_kind::disconnected, told("failed: rank 1 is gone")};
+    const error expected{error_kind::disconnected, described("failed: rank 1 is gone")};
     CHECK(plan.closed == (failing == 0 ? 0 : 1));
     CHECK(ended.opening == (failing == 0 ? expected : error{}));
     CHECK(ended.connecting == (failing == step_of_connect ? expected : error{}));
@@ -86,10 +86,10 @@ TEST_CASE("outside: a call that fails, whichever it is, fails what it was made f
   }
 }
 
-TEST_CASE("outside: a completion that never comes ends with the deadline, or with the generation") {
+TEST_CASE("plugin: a missing completion ends at the deadline or with the generation") {
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   const bool told_to_give_up = GENERATE(false, true);
-  auto& plan = plan_anew();
+  auto& plan = reset_plan();
   for (const std::size_t failing : {step_of_connect, step_of_run, step_of_run + 1}) {
     abort_token abort;
     if (told_to_give_up)
@@ -100,53 +100,53 @@ TEST_CASE("outside: a completion that never comes ends with the deadline, or wit
     CAPTURE(failing);
     const auto& hit = failing == step_of_connect ? ended.connecting : ended.running[failing - step_of_run];
     const error expected =
-        told_to_give_up ? error{error_kind::disconnected, told("failed")}
-                        : error{error_kind::timed_out, told("waited in vain: test deadline has passed")};
+        told_to_give_up ? error{error_kind::disconnected, described("failed")}
+                        : error{error_kind::timed_out, described("waited in vain: test deadline has passed")};
     CHECK(hit == expected);
     CHECK(ended.running.back() == expected);
     CHECK(plan.closed == 1);
   }
 }
 
-TEST_CASE("outside: what a library refuses fails alone") {
+TEST_CASE("plugin: an operation that the library refuses fails, and later operations succeed") {
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   abort_token abort;
-  plan_anew() = {step_of_run + 1, FARANDOLE_PATH_REFUSED, "not today", 0, 0, 0, 0};
+  reset_plan() = {step_of_run + 1, FARANDOLE_PATH_REFUSED, "not today", 0, 0, 0, 0};
   const auto ended = played(op, {abort, far(), "test deadline"});
   CHECK(ended.running[0].text == "");
-  CHECK(ended.running[1] == error{error_kind::unimplemented, told("refuses: not today")});
+  CHECK(ended.running[1] == error{error_kind::unimplemented, described("refuses: not today")});
   CHECK(ended.running[2].text == "");
 }
 
-TEST_CASE("outside: a library that claims a longer path addresses than it may write is not connected") {
+TEST_CASE("plugin: a library that reports more address bytes than allowed is not connected") {
   abort_token abort;
-  auto& plan = plan_anew();
+  auto& plan = reset_plan();
   plan.failing = step_of_introduce;
   plan.claimed_beyond = GENERATE(std::size_t{1}, SIZE_MAX / 2);
   const auto ended = played(operation::allreduce, {abort, far(), "test deadline"});
-  CHECK_THAT(ended.connecting.text, Catch::StartsWith(told("introduces itself with ")) &&
+  CHECK_THAT(ended.connecting.text, Catch::StartsWith(described("introduces itself with ")) &&
                                         Catch::Contains("bytes, where 65536 are allowed"));
   for (const auto& reason : ended.running)
     CHECK(reason == ended.connecting);
-  CHECK(plan.taken == step_of_connect); // it was not asked to connect
+  CHECK(plan.taken == step_of_connect); // the library was not asked to connect
   CHECK(plan.closed == 1);
 }
 
-TEST_CASE("outside: a reason that does not end is cut off") {
+TEST_CASE("plugin: a reason that is too long is truncated") {
   abort_token abort;
   const std::string endless(5000, 'x');
-  plan_anew() = {step_of_run, FARANDOLE_PATH_BROKEN, endless.c_str(), 0, 0, 0, 0};
+  reset_plan() = {step_of_run, FARANDOLE_PATH_BROKEN, endless.c_str(), 0, 0, 0, 0};
   const auto ended = played(operation::allreduce, {abort, far(), "test deadline"});
-  CHECK(ended.running[0].text == told("failed: " + endless.substr(0, 1023)));
+  CHECK(ended.running[0].text == described("failed: " + endless.substr(0, 1023)));
 }
 
-TEST_CASE("outside: a fault of one member's library fails that member's operation") {
+TEST_CASE("plugin: a fault in one member's library fails the operations of that member only") {
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   path_options options;
   options.wishes.forced = "plugin";
   options.plugin_library = FARANDOLE_FAULTY_PATH;
   forked_members members({"a", "a"}, options, [op](forked_member& self) -> std::string {
-    auto& plan = plan_anew();
+    auto& plan = reset_plan();
     plan.text = "hit";
     plan.status = FARANDOLE_PATH_BROKEN;
     plan.failing = self.rank() == 1 ? 1 : SIZE_MAX;

@@ -1,5 +1,5 @@
-// A path from a library: the example of docs/guides/paths.md between real processes, and libraries that are
-// none.
+// Plugin paths: the example of docs/guides/paths.md between real processes, and libraries that are not
+// plugins.
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
@@ -54,7 +54,7 @@ bytes sum_of(std::size_t members, dtype type, std::size_t count) {
   return result;
 }
 
-std::string moves_what_it_says(forked_member& self) {
+std::string moves_announced_operations(forked_member& self) {
   for (const auto type : {dtype::float32, dtype::bfloat16, dtype::int64}) {
     bytes tensor = contents(type, 100'000, self.rank());
     work bundle = bundle_of(operation::allreduce, tensor, type);
@@ -75,11 +75,11 @@ std::string moves_what_it_says(forked_member& self) {
 
 } // namespace
 
-TEST_CASE("outside: the example moves what it says, and the rest goes by our own paths") {
+TEST_CASE("plugin: the example moves the operations that it announces, and built-in paths move the rest") {
   const std::vector<std::string> hosts =
       GENERATE(std::vector<std::string>{"a", "a", "a"}, std::vector<std::string>{"a", "b"});
   forked_members members(hosts, star_forced(), [](forked_member& self) {
-    if (const std::string problem = moves_what_it_says(self); !problem.empty())
+    if (const std::string problem = moves_announced_operations(self); !problem.empty())
       return problem;
     work gather;
     gather.operation = operation::allgather;
@@ -92,7 +92,7 @@ TEST_CASE("outside: the example moves what it says, and the rest goes by our own
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("outside: what it refuses fails alone") {
+TEST_CASE("plugin: an operation that the example refuses fails, and later operations succeed") {
   forked_members members({"a", "a"}, star_forced(), [](forked_member& self) {
     bytes tensor = contents(dtype::float32, 8, self.rank());
     work bundle = bundle_of(operation::allreduce, tensor);
@@ -101,13 +101,13 @@ TEST_CASE("outside: what it refuses fails alone") {
     if (refused.kind != error_kind::unimplemented ||
         refused.text.find("knows no Adasum") == std::string::npos)
       return "it ended in: " + refused.text;
-    return moves_what_it_says(self);
+    return moves_announced_operations(self);
   });
   CHECK(members.hear(0) == "");
   CHECK(members.hear(1) == "");
 }
 
-TEST_CASE("outside: an abort, a deadline and a death end the wait, and the error says which path") {
+TEST_CASE("plugin: an abort, a deadline or a peer's death ends the wait, and the error names the path") {
   const std::string manner = GENERATE("abort", "deadline", "death");
   forked_members members({"a", "a"}, star_forced(), [manner](forked_member& self) -> std::string {
     bytes tensor = contents(dtype::float32, 1000, self.rank());
@@ -115,7 +115,7 @@ TEST_CASE("outside: an abort, a deadline and a death end the wait, and the error
     if (self.rank() == 1) {
       if (manner == "death")
         ::_exit(0);
-      self.hear(); // never comes: the other has ended by then
+      self.hear(); // receives nothing before the other member has ended
       return "";
     }
     deadline_and_abort deadline = self.deadline();
@@ -136,7 +136,7 @@ TEST_CASE("outside: an abort, a deadline and a death end the wait, and the error
   members.tell(1, "go");
 }
 
-TEST_CASE("outside: a library that holds no path is refused with the reason") {
+TEST_CASE("plugin: a library without a path is refused with the reason") {
   const auto refusal = [](const std::string& file) {
     const auto loaded = load_plugin_path(file);
     REQUIRE_FALSE(loaded);
@@ -151,7 +151,7 @@ TEST_CASE("outside: a library that holds no path is refused with the reason") {
   CHECK_THAT(refusal(values.dli_fname), Catch::Contains("exports no farandole_path()"));
 }
 
-TEST_CASE("outside: what its library moves goes there, the rest as if nothing was forced") {
+TEST_CASE("plugin: operations of the library use the plugin path, and all others use the default paths") {
   path_wishes wishes;
   wishes.forced = "plugin";
   wishes.library_moves[static_cast<std::size_t>(operation::allgather)] = true;

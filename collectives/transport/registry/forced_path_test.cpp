@@ -20,13 +20,13 @@ settings trusting(setting which, const char* path) {
   return with({{setting::trusted_network, "1"}, {which, path}});
 }
 
-constexpr std::pair<setting, const char*> ways[] = {{setting::cpu_path, "FARANDOLE_CPU_PATH"},
-                                                    {setting::cpu_operations, "HOROVOD_CPU_OPERATIONS"}};
+constexpr std::pair<setting, const char*> requesting_settings[] = {
+    {setting::cpu_path, "FARANDOLE_CPU_PATH"}, {setting::cpu_operations, "HOROVOD_CPU_OPERATIONS"}};
 
 } // namespace
 
-TEST_CASE("oneCCL and an elastic job refuse each other, by the setting that asks for it") {
-  for (const auto& [which, name] : ways) {
+TEST_CASE("oneCCL in an elastic job is refused, and the error names the setting that requests it") {
+  for (const auto& [which, name] : requesting_settings) {
     auto values = trusting(which, "ccl");
     REQUIRE_FALSE(values.assign(setting::elastic, "1", setting_source::environment));
     const auto reason = objection_to_path(values);
@@ -36,7 +36,7 @@ TEST_CASE("oneCCL and an elastic job refuse each other, by the setting that asks
   }
 }
 
-TEST_CASE("oneCCL in a job whose members stay, and other paths in an elastic one, may be") {
+TEST_CASE("oneCCL in a job of fixed size and other paths in an elastic job are accepted") {
   CHECK_FALSE(objection_to_path(trusting(setting::cpu_path, "ccl")));
   CHECK_FALSE(objection_to_path(with({{setting::elastic, "1"}})));
   CHECK_FALSE(objection_to_path(
@@ -45,8 +45,8 @@ TEST_CASE("oneCCL in a job whose members stay, and other paths in an elastic one
       with({{setting::elastic, "1"}, {setting::cpu_path, "local"}, {setting::cpu_operations, "ccl"}})));
 }
 
-TEST_CASE("paths without protection need a network that the user declared trusted") {
-  for (const auto& [which, name] : ways)
+TEST_CASE("paths without protection require a network that the user has declared trusted") {
+  for (const auto& [which, name] : requesting_settings)
     for (const std::string path : {"mpi", "ccl"}) {
       const auto reason = objection_to_path(with({{which, path.c_str()}}));
       CHECK(reason.kind == error_kind::precondition);
@@ -58,11 +58,11 @@ TEST_CASE("paths without protection need a network that the user declared truste
   CHECK(objection_to_path(with({{setting::cpu_path, "gloo"}})).kind == error_kind::precondition);
   for (const auto* path : {"auto", "local", "ucx", "plugin"})
     CHECK_FALSE(objection_to_path(with({{setting::cpu_path, path}})));
-  // The controller of that name, which moves no tensors.
+  // This value names a controller, which moves no tensors.
   CHECK_FALSE(objection_to_path(with({{setting::cpu_operations, "gloo"}})));
 }
 
-TEST_CASE("a job on a trusted network says that its tensors are unprotected, and no other job does") {
+TEST_CASE("a job with an unprotected path on a trusted network gets a warning, and other jobs do not") {
   for (const auto* path : {"ucx", "gloo", "mpi", "ccl", "plugin"}) {
     if (path != std::string("plugin"))
       CHECK_THAT(unprotected_path_warning(trusting(setting::cpu_path, path)),

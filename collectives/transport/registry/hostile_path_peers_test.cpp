@@ -1,4 +1,5 @@
-// The listeners of data paths, which are open only while members meet, in the suite of hostile peers.
+// Runs the suite of hostile peers against the listeners of data paths, which are open only while members
+// connect.
 #include <sys/mman.h>
 #include <sys/un.h>
 
@@ -17,7 +18,8 @@ namespace {
 
 // ---- the data listener ---------------------------------------------------------------------------
 
-/// Of rank 0 of three, in generation 7. All is done by one thread, with a clock of its own.
+/// The listener of rank 0 of three members, in generation 7. One thread drives all members with its own
+/// clock.
 class attacked_meeting final : public attacked_listener {
 public:
   attacked_meeting(job_state state, behaviour) : state_(state), members_(3) {
@@ -27,7 +29,7 @@ public:
     listener().begin(group_of(0, generation), addresses_, secret(),
                      {{.connections = flood_kept, .share = flood_kept}});
     if (state_ == job_state::in_handshake) {
-      come(1);
+      begin(1);
       members_[1].step();
       go_on();
     }
@@ -42,7 +44,7 @@ public:
                 ->feed({}, wire));
     return wire;
   }
-  /// Of a generation that is over: it was a member there.
+  /// Sends the handshake of a member of the previous generation.
   void lie(const stranger& liar) override {
     impersonate(listener(), liar, group_of(1, generation - 1), secret());
   }
@@ -72,7 +74,7 @@ public:
     const bool named = reason == behaviour::flood || said.find(peer.name()) != std::string::npos;
     return named && said.find(text_of(reason)) != std::string::npos;
   }
-  /// Its owner writes one when all have met.
+  /// The owner of the listener logs one line when all members are connected.
   std::size_t lines_logged() override { return ended_ ? 0 : listener().meeting->refused() > 0; }
 
 private:
@@ -85,25 +87,25 @@ private:
     case behaviour::half_a_hello:
       return "it did not send a TLS hello within 1000 ms";
     case behaviour::garbage:
-      return "no TLS record";
+      return "not a TLS record";
     case behaviour::half_handshake:
       return "no proof of the secret within 10000 ms";
     case behaviour::lie:
       return "generation 6";
     case behaviour::flood:
-      return "it did not send a TLS hello within 1000 ms"; // those that were not too many
+      return "it did not send a TLS hello within 1000 ms"; // the connections within the limit
     }
     return "";
   }
   attendee& listener() { return members_.front(); }
-  void come(std::size_t rank) {
+  void begin(std::size_t rank) {
     auto& member = members_[rank];
     if (!member.meeting)
       member.begin(group_of(static_cast<std::int32_t>(rank), generation), addresses_);
   }
-  /// It and rank 0.
+  /// Connects `rank` to rank 0.
   void meet(std::size_t rank) {
-    come(rank);
+    begin(rank);
     for (int round = 0; round < 3000 && !listener().meeting->has_met(static_cast<std::int32_t>(rank));
          ++round)
       for (attendee& member : members_)
@@ -122,7 +124,8 @@ private:
 
 // ---- the offer of shared memory ------------------------------------------------------------------
 
-/// Of member 0 of three, in generation 4. While members regroup it can be reached, and nobody serves it yet.
+/// The offer of member 0 of three, in generation 4. While members regroup it accepts connections, but is not
+/// served.
 class attacked_offer final : public attacked_listener {
 public:
   attacked_offer(job_state state, behaviour) : state_(state) {
@@ -148,17 +151,17 @@ public:
     return stranger{std::move(socket)};
   }
   std::vector<std::byte> first_words() override { return asker_.question(); }
-  /// The member's question, and the offer's own proof sent back.
+  /// Sends a member's question, and then returns the offer's own proof.
   void lie(const stranger& liar) override {
     liar.say(asker_.question());
     if (state_ == job_state::regrouping)
-      return liar.say(asker_.question()); // it is not answered yet
+      return liar.say(asker_.question()); // the offer does not answer yet
     REQUIRE(liar.ready(POLLIN));
     const auto challenge = liar.hear();
     REQUIRE(challenge.size() == 64);
     liar.say(std::span{challenge}.last(32));
   }
-  /// Who has asked in due form has ten seconds to prove it; the offer is over sooner.
+  /// A peer with a valid question has ten seconds to send its proof; the offer ends earlier.
   bool refuses(behaviour attack) const override {
     return attack != behaviour::half_handshake && attack != behaviour::flood;
   }
@@ -219,9 +222,8 @@ private:
 
 } // namespace
 
-TEST_CASE(
-    "a listener of a data path withstands every hostile peer in every state, and serves the honest ones",
-    "[hostile]") {
+TEST_CASE("the listeners of data paths refuse every hostile peer in every state and serve honest peers",
+          "[hostile]") {
   besiege(
       {row_of<attacked_meeting>("the data listener"), row_of<attacked_offer>("the offer of shared memory")});
 }

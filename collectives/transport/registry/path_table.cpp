@@ -18,9 +18,9 @@ namespace farandole {
 
 namespace {
 
-constexpr std::string_view has_a_tree = "it goes down a tree of members as it is";
-constexpr std::string_view equal_parts = "oneCCL gives all members equally much of it";
-constexpr std::string_view goes_straight = "what a member is sent is for it alone, and goes to it straight";
+constexpr std::string_view has_a_tree = "a tree over all members needs no second level";
+constexpr std::string_view equal_parts = "oneCCL supports equal segments only";
+constexpr std::string_view goes_straight = "each part has one receiver, so it is sent directly";
 
 bool any_set(const set_facts&) {
   return true;

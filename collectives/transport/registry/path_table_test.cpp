@@ -9,13 +9,13 @@
 
 using namespace farandole;
 
-TEST_CASE("a path is found by its name, which no other has") {
+TEST_CASE("every path is found by its unique name") {
   for (const auto& row : path_table())
     CHECK(find_path(row.name) == &row);
   CHECK(find_path("auto") == nullptr);
 }
 
-TEST_CASE("a row that depends on others or on switches names them") {
+TEST_CASE("a row of the path table names the path and the switch that it depends on") {
   for (const auto& row : path_table()) {
     INFO(row.name);
     CHECK(row.open != nullptr);
@@ -29,7 +29,7 @@ TEST_CASE("a row that depends on others or on switches names them") {
   }
 }
 
-TEST_CASE("the reasons are those of the operations that a row names, and of join") {
+TEST_CASE("unmoved_operations gives the reason of each listed operation, and no path moves join") {
   constexpr unmoved_operations none, unmoved_operations = {{operation::alltoall, "too far"}};
   CHECK(none[operation::alltoall].empty());
   CHECK(unmoved_operations[operation::alltoall] == "too far");
@@ -38,7 +38,7 @@ TEST_CASE("the reasons are those of the operations that a row names, and of join
     CHECK_FALSE(row.moves(operation::join));
 }
 
-TEST_CASE("FARANDOLE_CPU_PATH offers the paths that can be forced, in the order of the table") {
+TEST_CASE("FARANDOLE_CPU_PATH accepts the paths that can be forced, in the order of the table") {
   std::string choices = "auto";
   for (const auto& row : path_table())
     if (row.can_be_forced())

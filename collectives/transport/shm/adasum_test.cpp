@@ -1,5 +1,5 @@
-// Adasum on the local path: what it computes, and what becomes of it when a member stops. That the ucx path
-// gives the same bits is in ucx_adasum_test.cpp.
+// Adasum on the local path: its results, and its end if a member stops. p2p_adasum_test.cpp compares other
+// paths with these results.
 #include "collectives/transport/adasum.hpp"
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@
 using namespace farandole;
 using namespace farandole::testing;
 
-TEST_CASE("adasum: every tensor of a bundle is a vector of its own, and all members get the same bits") {
+TEST_CASE("adasum: every tensor of a bundle is a separate vector, and all members get the same bits") {
   const auto members = GENERATE(1u, 2u, 4u, 8u);
   const auto type = GENERATE(dtype::float16, dtype::bfloat16, dtype::float32, dtype::float64);
   adasum_host local_host(members, 4096, members == 4 ? 2 : 3);
@@ -26,11 +26,11 @@ TEST_CASE("adasum: every tensor of a bundle is a vector of its own, and all memb
     CHECK(recipe.problem_with(outputs[0], members) == "");
     for (const auto& other : outputs)
       REQUIRE(other == outputs[0]);
-    CHECK(local_host.run(recipe, !in_place) == outputs); // and again
+    CHECK(local_host.run(recipe, !in_place) == outputs); // a second run gives the same bits
   }
 }
 
-TEST_CASE("adasum: neither fusion nor the size of a chunk changes a bit") {
+TEST_CASE("adasum: fusion and chunk size do not change the bits of the result") {
   const adasum_recipe fused{dtype::float32, {1000, 7, 30'001, 1}};
   adasum_host small(4, 4096), large(4, 1 << 20);
   const auto wanted = small.run(fused)[0];
@@ -42,7 +42,7 @@ TEST_CASE("adasum: neither fusion nor the size of a chunk changes a bit") {
   }
 }
 
-TEST_CASE("adasum: scales apply before and after") {
+TEST_CASE("adasum: the prescale applies to the inputs and the postscale to the result") {
   const auto members = GENERATE(1u, 4u);
   adasum_host local_host(members);
   adasum_recipe recipe{dtype::float32, {5, 3000}};
@@ -54,11 +54,11 @@ TEST_CASE("adasum: scales apply before and after") {
     const auto before = numbers_of(dtype::float32, plain[part]),
                after = numbers_of(dtype::float32, scaled[part]);
     for (std::size_t at = 0; at < before.size(); ++at)
-      REQUIRE(after[at] == 2.0 * before[at]); // powers of two: exactly
+      REQUIRE(after[at] == 2.0 * before[at]); // powers of two, so the result is exact
   }
 }
 
-TEST_CASE("adasum: who has joined brings a vector of zeros") {
+TEST_CASE("adasum: a member that has joined contributes a vector of zeros") {
   adasum_host local_host(2);
   const adasum_recipe recipe{dtype::float32, {5, 2000, 0}};
   const auto joined = GENERATE(0, 1);
@@ -66,7 +66,7 @@ TEST_CASE("adasum: who has joined brings a vector of zeros") {
   CHECK(outputs[static_cast<std::size_t>(1 - joined)] == recipe.inputs(1 - joined));
 }
 
-TEST_CASE("adasum: other operations go on before and after it on the same window") {
+TEST_CASE("adasum: other operations work before and after it on the same shared segment") {
   adasum_host local_host(4);
   const adasum_recipe recipe{dtype::float32, {4000}};
   const auto first = local_host.run(recipe);
@@ -85,7 +85,7 @@ TEST_CASE("adasum: other operations go on before and after it on the same window
   }
 }
 
-TEST_CASE("adasum: three members, integers and reducescatter are refused, and the path goes on") {
+TEST_CASE("adasum: three members, integers and reducescatter are refused, and the path stays usable") {
   adasum_host local_host(3);
   abort_token abort;
   const deadline_and_abort deadline{abort, far(), "test deadline"};
@@ -106,7 +106,7 @@ TEST_CASE("adasum: three members, integers and reducescatter are refused, and th
   CHECK(errors == std::vector<error>(3));
 }
 
-TEST_CASE("adasum: a set of one gets its own vector, scaled") {
+TEST_CASE("adasum: the member of a set of one gets its own vector, scaled") {
   std::vector<float> values{1, -2, 3}, result(3);
   work task;
   task.reduce_op = reduce_op::adasum;
@@ -119,13 +119,12 @@ TEST_CASE("adasum: a set of one gets its own vector, scaled") {
   CHECK(result == std::vector<float>{2, -4, 6});
 }
 
-TEST_CASE(
-    "adasum: when a member stops in any step, an abort frees the others and no buffer changes afterwards") {
+TEST_CASE("adasum: if a member stops in any step, an abort ends the others and no buffer changes later") {
   constexpr std::uint32_t members = 4;
   const adasum_recipe recipe{dtype::float32, {3000, 5}};
   const auto phase = GENERATE(local_phase::pack, local_phase::unpack);
   const auto stopped_rank = GENERATE(0u, 3u);
-  // Two chunks of halves, one of products; one of halves, two of products; the way back.
+  // The steps are two chunks of halves, one of products, one of halves, two of products, and the results.
   const std::uint64_t stopped_step = GENERATE(range(0, 9));
 
   adasum_host local_host(members);
@@ -168,7 +167,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("adasum: a deadline that passes names its setting and the member waited for") {
+TEST_CASE("adasum: the error of an expired deadline names its setting and the awaited member") {
   adasum_host local_host(2);
   const adasum_recipe recipe{dtype::float32, {100}};
   auto inputs = recipe.inputs(0), outputs = inputs;

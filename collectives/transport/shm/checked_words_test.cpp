@@ -25,13 +25,13 @@ struct written {
 
 } // namespace
 
-TEST_CASE("words come back as they were written") {
+TEST_CASE("checked words are read back as written") {
   written written;
   static_assert(checked_bytes(3) == sizeof written.memory);
   CHECK(written.holds(written.origin));
 }
 
-TEST_CASE("a change of any bit, of the checksum too, is noticed") {
+TEST_CASE("a change of any bit of the words or the checksum is detected") {
   written written;
   for (std::size_t bit = 0; bit < 8 * sizeof written.memory; ++bit) {
     auto& word = written.memory[bit / 64];
@@ -43,7 +43,7 @@ TEST_CASE("a change of any bit, of the checksum too, is noticed") {
   CHECK_FALSE(written.holds(written.origin));
 }
 
-TEST_CASE("what another member has left there, or this one in another cell or round, does not match") {
+TEST_CASE("words of another member, cell or round do not match") {
   written written;
   CHECK_FALSE(written.holds({3, 7, 90}));
   CHECK_FALSE(written.holds({2, 8, 90}));

@@ -1,6 +1,7 @@
-// Random words in the counters of the local path while members run: each operation ends with
-// an error or with the right result, within its deadline. Tensors in slots carry no checksum and are left
-// alone. The submission queues' part of shared memory: actors/submission/operation_state_damage_test.cpp.
+// Writes random words into the counters of the local path while members run. Each operation must end with an
+// error or with the right result within its deadline. Tensors in slots carry no checksum and are not
+// overwritten. actors/submission/operation_state_damage_test.cpp tests the shared memory of the submission
+// queues.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -15,15 +16,16 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+                               yield_policy(true)};
 constexpr std::uint32_t members = 2;
-/// Of an operation that waits for ever for a word that has been overwritten; half of the writes do that.
+/// Ends operations that would wait for an overwritten word for ever; half of the writes cause such a wait.
 constexpr std::chrono::milliseconds short_deadline{2};
 
 struct scenario {
   const char* name;
   operation asked_operation;
-  std::size_t count; ///< of floats in a member's input
+  std::size_t count; ///< number of floats in a member's input
   reduce_op op = reduce_op::sum;
 };
 
@@ -47,7 +49,7 @@ public:
   bytes content() const {
     return {memory_.begin() + margin, memory_.end() - static_cast<std::ptrdiff_t>(margin)};
   }
-  bool whole() const {
+  bool intact() const {
     const auto untouched = [](std::byte data) { return data == std::byte{0xa5}; };
     return std::all_of(memory_.begin(), memory_.begin() + margin, untouched) &&
            std::all_of(memory_.end() - static_cast<std::ptrdiff_t>(margin), memory_.end(), untouched);
@@ -106,13 +108,13 @@ struct trial {
     for (std::uint32_t rank = 0; rank < members; ++rank)
       sides.push_back(std::make_unique<side>(scenario, rank));
     together(members, [&](std::uint32_t rank) {
-      shm_path path(segments[rank], rank, patient, [&](local_phase, std::uint64_t) {
+      shm_path path(segments[rank], rank, long_wait, [&](local_phase, std::uint64_t) {
         if (phases.fetch_add(1) == at)
           damage(*segments[rank]);
       });
       errors[rank] = path.run(sides[rank]->bundle, {abort, deadline, "test deadline"}).error;
       if (errors[rank])
-        abort.raise(); // as the end of the generation does
+        abort.raise(); // as at the end of a generation
     });
   }
 };
@@ -126,12 +128,12 @@ void overwrite(std::byte* at, std::size_t size, std::mt19937_64& random) {
     at[word % size] ^= std::byte{1} << (random() % 8);
 }
 
-/// In some member's counters.
+/// Overwrites bytes in the counters of a random member.
 void write_somewhere(shm_segment& shared, std::mt19937_64& random) {
   const auto member = static_cast<std::uint32_t>(random() % members);
   const std::size_t size = random() % 2 == 0 ? 4 : 8;
   auto* const base = reinterpret_cast<std::byte*>(&shared.counters(member));
-  // Between the fields of counters is nothing: most words go where something stands.
+  // The gaps between the fields of the counters are unused, so most writes hit a field.
   auto offset = random() % (sizeof(member_counters) - size + 1);
   if (random() % 8 != 0)
     offset = random() % 3 * sizeof(shared_counter) + random() % 3 * 4;
@@ -140,30 +142,30 @@ void write_somewhere(shm_segment& shared, std::mt19937_64& random) {
 
 } // namespace
 
-TEST_CASE("a random word in shared memory makes an operation fail, or it ends with the right result") {
+TEST_CASE("an operation with a random word in its counters fails or gives the right result") {
   constexpr std::size_t writes_of_each = 300;
   std::mt19937_64 random(20'261'123);
-  std::size_t said = 0;
+  std::size_t reported = 0;
   for (const auto& scenario : scenarios) {
     INFO(scenario.name);
     const trial undisturbed(scenario, far(), SIZE_MAX, {});
     for (const auto& error : undisturbed.errors)
       REQUIRE(error.text == "");
-    std::size_t wrong = 0, outside = 0;
+    std::size_t wrong = 0, overrun = 0;
     for (std::size_t i = 0; i < writes_of_each; ++i) {
       const std::size_t at = random() % undisturbed.phases;
       const trial disturbed(scenario, steady_clock::now() + short_deadline, at,
                             [&](shm_segment& shared) { write_somewhere(shared, random); });
       for (std::uint32_t rank = 0; rank < members; ++rank) {
         const auto& output = disturbed.sides[rank]->output;
-        outside += !output.whole();
+        overrun += !output.intact();
         wrong += !disturbed.errors[rank] && output.content() != undisturbed.sides[rank]->output.content();
-        said += disturbed.errors[rank].text.find("damaged in shared memory") != std::string::npos;
+        reported += disturbed.errors[rank].text.find("damaged in shared memory") != std::string::npos;
       }
     }
     CHECK(wrong == 0);
-    CHECK(outside == 0);
+    CHECK(overrun == 0);
   }
   // Which writes a member sees before its deadline depends on how fast it runs.
-  CHECK(said > 0);
+  CHECK(reported > 0);
 }

@@ -22,7 +22,7 @@ fd_passing_terms some_terms() {
   return {"a secret of thirty-two bytes ….", 4, 1};
 }
 
-/// A connection to an offer, by somebody who makes up his own protocol.
+/// Connects to an offer as a peer that does not follow the protocol.
 descriptor connect_to(const std::string& name) {
   descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -53,7 +53,7 @@ struct offering {
 
 } // namespace
 
-TEST_CASE("every member that knows the secret gets the descriptor, closed on exec") {
+TEST_CASE("every member with the secret gets the descriptor, which is closed on exec") {
   offering offer;
   auto served = offer.serve(4);
   std::vector<std::future<bool>> takers;
@@ -67,7 +67,7 @@ TEST_CASE("every member that knows the secret gets the descriptor, closed on exe
   CHECK_FALSE(served.get());
 }
 
-TEST_CASE("a peer with other terms is refused and the offer goes on serving") {
+TEST_CASE("a peer with other terms is refused, and the offer continues to serve members") {
   offering offer;
   auto served = offer.serve(2);
   auto wrong = some_terms();
@@ -90,7 +90,7 @@ TEST_CASE("a peer with other terms is refused and the offer goes on serving") {
   CHECK_FALSE(served.get());
 }
 
-TEST_CASE("strangers who talk nonsense, stay silent, or hang up are no hindrance") {
+TEST_CASE("peers that send garbage, stay silent or hang up do not keep a member from its descriptor") {
   offering offer;
   auto silent = connect_to(offer.offer->name());
   auto served = offer.serve(2);
@@ -102,13 +102,13 @@ TEST_CASE("strangers who talk nonsense, stay silent, or hang up are no hindrance
     // 36 bytes have the form of a question, but ask for a member that does not exist.
     CHECK(recv(stranger.get(), answer, sizeof answer, 0) <= 0);
   }
-  // A well-formed question is answered by a challenge; a guess at the proof is answered by the end.
+  // A well-formed question is answered by a challenge; a wrong proof ends the connection.
   auto guesser = connect_to(offer.offer->name());
   char question[36] = {1};
   REQUIRE(send(guesser.get(), question, sizeof question, 0) == sizeof question);
   char challenge[256];
   CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) == 64);
-  // Its own proof sent back is no proof of ours.
+  // The offer's own proof, sent back, does not count as the peer's proof.
   REQUIRE(send(guesser.get(), challenge + 32, 32, 0) == 32);
   CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) <= 0);
 
@@ -118,7 +118,7 @@ TEST_CASE("strangers who talk nonsense, stay silent, or hang up are no hindrance
   CHECK_FALSE(served.get());
 }
 
-TEST_CASE("a member that asks twice gets it twice, and nobody else is forgotten") {
+TEST_CASE("a member that asks twice gets the descriptor twice, and the other members are still served") {
   offering offer;
   auto served = offer.serve(3);
   CHECK(take_segment(offer.offer->name(), some_terms(), 2, offer.deadline));
@@ -127,7 +127,7 @@ TEST_CASE("a member that asks twice gets it twice, and nobody else is forgotten"
   CHECK_FALSE(served.get());
 }
 
-TEST_CASE("both sides give up when told, and at the deadline, naming its setting") {
+TEST_CASE("both sides give up on an abort, and at the deadline with an error that names its setting") {
   offering offer;
   SECTION("abort") {
     auto served = offer.serve(2);
@@ -148,7 +148,7 @@ TEST_CASE("both sides give up when told, and at the deadline, naming its setting
   }
 }
 
-TEST_CASE("an offer may be asked before it is served, and its name cannot be guessed") {
+TEST_CASE("an offer accepts a question before it is served, and its name is random") {
   offering offer;
   offering other;
   CHECK(offer.offer->name().size() == std::string("farandole-").size() + 32);
@@ -160,7 +160,7 @@ TEST_CASE("an offer may be asked before it is served, and its name cannot be gue
   CHECK(taken.get());
 }
 
-TEST_CASE("a crowd that connects and says nothing keeps no member out") {
+TEST_CASE("many silent connections do not keep a member out") {
   offering offer;
   std::vector<descriptor> crowd;
   for (int count = 0; count < 300; ++count)
@@ -173,7 +173,7 @@ TEST_CASE("a crowd that connects and says nothing keeps no member out") {
 
 namespace {
 
-/// A packet of so many bytes and descriptors.
+/// Sends a packet with `bytes` bytes and `descriptors` descriptors.
 void send_packet(int socket, std::size_t bytes, std::size_t descriptors, int number) {
   const std::vector<char> text(bytes);
   iovec part{const_cast<char*>(text.data()), text.size()};
@@ -192,14 +192,14 @@ void send_packet(int socket, std::size_t bytes, std::size_t descriptors, int num
   REQUIRE(sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes));
 }
 
-/// Its number is the lowest that is free.
+/// The lowest free descriptor number.
 int lowest_free_descriptor() {
   return descriptor(dup(STDERR_FILENO)).get();
 }
 
 } // namespace
 
-TEST_CASE("of descriptors that come otherwise than one with one byte, none is taken and none stays open") {
+TEST_CASE("only a single descriptor with a single byte is accepted, and refused descriptors are closed") {
   int sockets[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0);
   const descriptor ours(sockets[0]), theirs(sockets[1]);

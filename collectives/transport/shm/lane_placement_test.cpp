@@ -27,18 +27,18 @@ cpu_set_t allowed() {
 
 } // namespace
 
-TEST_CASE("of two members on one core the one of higher rank moves, and may go on everywhere") {
+TEST_CASE("of two members on one core the one with the higher rank moves and keeps its allowed cores") {
   const auto shared = segment_of_two();
   std::thread([&] {
     const auto before = allowed();
     lane_placement first(shared, 0, 2), second(shared, 1, 2);
-    cpu_set_t cpu_set_t;
-    CPU_ZERO(&cpu_set_t);
-    CPU_SET(sched_getcpu(), &cpu_set_t);
-    REQUIRE(sched_setaffinity(0, sizeof cpu_set_t, &cpu_set_t) == 0);
+    cpu_set_t one_core;
+    CPU_ZERO(&one_core);
+    CPU_SET(sched_getcpu(), &one_core);
+    REQUIRE(sched_setaffinity(0, sizeof one_core, &one_core) == 0);
     first.begin(4);
     REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
-    // As another member that was woken here would say.
+    // As if another member had been woken on this core.
     shared->counters(0).place.store(std::uint64_t{5} << 32 | static_cast<std::uint32_t>(sched_getcpu()));
     second.begin(4);
     const auto after = allowed();
@@ -48,7 +48,7 @@ TEST_CASE("of two members on one core the one of higher rank moves, and may go o
   }).join();
 }
 
-TEST_CASE("who is alone has nobody to make room for") {
+TEST_CASE("a single member neither publishes its core nor moves") {
   auto made = shm_segment::create({.generation = 1, .members = 1, .slots = 2, .chunk_bytes = 4096});
   REQUIRE(made);
   const std::shared_ptr<shm_segment> shared = std::move(*made);

@@ -12,13 +12,13 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20;
 
 std::shared_ptr<shared_result_heap> heap_of(std::size_t bytes) {
-  const auto shared = std::move(*make_sealed("arena", bytes));
+  const auto shared = std::move(*make_sealed("result heap", bytes));
   return *shared_result_heap::open(shared.get(), 0, bytes);
 }
 
 } // namespace
 
-TEST_CASE("a block that was let go is given out again, warm", "[result_memory]") {
+TEST_CASE("a released block is handed out again with its content", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   auto first = memory->take(3 * mib + 5);
   REQUIRE(first);
@@ -33,22 +33,23 @@ TEST_CASE("a block that was let go is given out again, warm", "[result_memory]")
   CHECK(memory->kept() == 0);
 }
 
-TEST_CASE("a spare block serves a result of half its size, not of less", "[result_memory]") {
+TEST_CASE("a spare block is reused for a result of half its size, not for a smaller one", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
-  auto* data = memory->take(4 * mib).get(); // let go at once
+  auto* data = memory->take(4 * mib).get(); // released at once
   const auto small = memory->take(1 * mib);
   CHECK(small.get() != data);
   const auto half = memory->take(2 * mib);
   CHECK(half.get() == data);
 }
 
-TEST_CASE("no more is held than was once in use, nor more spare than the limit", "[result_memory]") {
+TEST_CASE("the memory holds no more bytes than were once in use, and no more spare bytes than its limit",
+          "[result_memory]") {
   auto memory = std::make_shared<result_memory>(8 * mib);
   auto block = memory->take(6 * mib), two = memory->take(6 * mib);
   block.reset();
   two.reset();
   CHECK(memory->kept() == 6 * mib);
-  auto large = memory->take(12 * mib); // 12 in use, as much as ever: no room for spares beside it
+  auto large = memory->take(12 * mib); // 12 MiB in use, the maximum so far: no room for spare blocks
   auto small = memory->take(1 * mib);
   small.reset();
   CHECK(memory->kept() <= 1 * mib);
@@ -63,12 +64,12 @@ TEST_CASE("small results are not kept", "[result_memory]") {
   CHECK(memory->kept() == 0);
 }
 
-TEST_CASE("what cannot be had is null", "[result_memory]") {
+TEST_CASE("an allocation that fails returns null", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   CHECK_FALSE(memory->take(SIZE_MAX));
 }
 
-TEST_CASE("blocks come back from any thread, also after everybody else has left", "[result_memory]") {
+TEST_CASE("blocks can be released by any thread, also after all other users are gone", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   auto last = memory->take(2 * mib);
   auto* home = memory.get();
@@ -86,16 +87,16 @@ TEST_CASE("blocks come back from any thread, also after everybody else has left"
   last.reset();
 }
 
-TEST_CASE("a block in an result heap is kept for that result heap alone", "[result_memory]") {
+TEST_CASE("a block of a result heap is reused for that result heap only", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   const auto heap = heap_of(64 * mib), other = heap_of(64 * mib);
-  const auto* data = memory->take(4 * mib, heap).get(); // let go at once
+  const auto* data = memory->take(4 * mib, heap).get(); // released at once
   CHECK(memory->take(4 * mib).get() != data);
   CHECK(memory->take(4 * mib, other).get() != data);
   CHECK(memory->take(4 * mib, heap).get() == data);
 }
 
-TEST_CASE("an abandoned block is neither kept nor given out again", "[result_memory]") {
+TEST_CASE("an abandoned block is neither kept nor handed out again", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   const auto whole = heap_of(8 * mib);
   auto block = memory->take(4 * mib, whole);
@@ -109,7 +110,7 @@ TEST_CASE("an abandoned block is neither kept nor given out again", "[result_mem
   CHECK_FALSE(memory->take(4 * mib, whole));
 }
 
-TEST_CASE("a result outlives the memory's other users and its arena's", "[result_memory]") {
+TEST_CASE("a result outlives the other users of its memory and of its result heap", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   auto whole = heap_of(8 * mib);
   auto block = memory->take(4 * mib, std::move(whole));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
 
-/// One member's share of a round, as separate steps between which the other member may take its own. What a
-/// step reads is kept for the next, as in a thread that is interrupted between the two.
+/// One member's part of a round as separate steps; the other member may take its steps in between. The value
+/// that a step reads is kept for the next step, as in a thread that is interrupted between the two.
 struct participant {
   std::unique_ptr<shm_fast_path> own;
   bool leaves; ///< stops waiting if it does not find the round complete
@@ -55,7 +55,7 @@ struct two_participants {
 
 } // namespace
 
-TEST_CASE("two members come to the same outcome of a round, however their steps interleave") {
+TEST_CASE("two members reach the same outcome of a round for every interleaving of their steps") {
   const bool first_leaves = GENERATE(false, true), second_leaves = GENERATE(false, true);
   std::size_t complete = 0, given_up = 0;
   // A member may be killed after any of its steps.
@@ -75,7 +75,7 @@ TEST_CASE("two members come to the same outcome of a round, however their steps 
         }
         complete += decided == round_outcome::complete;
         given_up += decided == round_outcome::given_up;
-        // Whoever comes later, and would conclude otherwise, obeys.
+        // A later decision adopts the outcome, even if it would have been different.
         if (decided)
           for (const auto& participant : both.members) {
             CHECK(participant.own->give_up(*both.cell, 0) == *decided);
@@ -86,7 +86,7 @@ TEST_CASE("two members come to the same outcome of a round, however their steps 
   CHECK((given_up > 0) == (first_leaves || second_leaves));
 }
 
-TEST_CASE("each round of a half has an outcome of its own, and an earlier round's stands") {
+TEST_CASE("each round of a half has its own outcome, and an earlier round's outcome stays") {
   round_decision half;
   CHECK(half.decide(7, 0, round_outcome::complete) == round_outcome::complete);
   CHECK(half.decide(7, 0, round_outcome::given_up) == round_outcome::complete);
@@ -99,7 +99,7 @@ TEST_CASE("each round of a half has an outcome of its own, and an earlier round'
   CHECK(half.decide(9, 0, round_outcome::given_up) == round_outcome::given_up);
 }
 
-TEST_CASE("outcomes go on where the number of rounds wraps around") {
+TEST_CASE("outcomes stay correct when the round number wraps around") {
   round_decision half;
   constexpr std::uint64_t wrap = std::uint64_t{1} << 30;
   CHECK(half.decide(1, wrap - 2, round_outcome::complete) == round_outcome::complete);
@@ -108,7 +108,7 @@ TEST_CASE("outcomes go on where the number of rounds wraps around") {
   CHECK(half.decide(1, wrap, round_outcome::complete) == round_outcome::given_up);
 }
 
-TEST_CASE("a round that was given up stays taken back, and a complete one is not taken back") {
+TEST_CASE("a retracted round stays retracted, and a complete round is not retracted") {
   two_participants both(true, true);
   for (std::size_t step = 0; step < 1; ++step)
     both.members[0].take(step, *both.cell, 0);

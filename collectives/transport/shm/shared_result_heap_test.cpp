@@ -18,12 +18,12 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// An result heap that is all of a memory object, and the object.
+/// A result heap that occupies a whole memory object, and the object.
 struct whole_object {
   descriptor shared;
   std::shared_ptr<shared_result_heap> own;
 
-  explicit whole_object(std::size_t bytes) : shared(std::move(*make_sealed("arena", bytes))) {
+  explicit whole_object(std::size_t bytes) : shared(std::move(*make_sealed("result heap", bytes))) {
     own = *shared_result_heap::open(shared.get(), 0, bytes);
   }
   shared_result_heap* operator->() const { return own.get(); }
@@ -36,7 +36,7 @@ struct whole_object {
 
 } // namespace
 
-TEST_CASE("what is written through a view stands in the arena", "[arena]") {
+TEST_CASE("bytes written through a view appear in the result heap", "[result_heap]") {
   const whole_object whole(64 * mib);
   const auto view = whole.view();
   auto* const first = whole->take(3 * mib);
@@ -50,7 +50,7 @@ TEST_CASE("what is written through a view stands in the arena", "[arena]") {
   CHECK(second[99] == std::byte{2});
 }
 
-TEST_CASE("a view has nothing outside", "[arena]") {
+TEST_CASE("a view gives no access outside its result heap", "[result_heap]") {
   const whole_object whole(2 * mib);
   const auto view = whole.view();
   CHECK(view.at(0, 2 * mib));
@@ -60,7 +60,7 @@ TEST_CASE("a view has nothing outside", "[arena]") {
   CHECK_FALSE(view.at(2, ~std::size_t{0}));
 }
 
-TEST_CASE("members have result heaps of their own in the memory of their segment, behind it", "[arena]") {
+TEST_CASE("every member has its own result heap behind the shared segment", "[result_heap]") {
   segment_layout layout;
   layout.members = 3;
   layout.fast_path_bytes = 4096;
@@ -87,7 +87,7 @@ TEST_CASE("members have result heaps of their own in the memory of their segment
       REQUIRE(byte == std::byte{0});
 }
 
-TEST_CASE("an result heap that is full says so, and has room again for what was given back", "[arena]") {
+TEST_CASE("a full result heap returns null, and returned blocks can be taken again", "[result_heap]") {
   const whole_object whole(8 * mib);
   auto* const half = whole->take(4 * mib);
   auto* const rest = whole->take(4 * mib);
@@ -101,24 +101,24 @@ TEST_CASE("an result heap that is full says so, and has room again for what was 
   auto* const all = whole->take(8 * mib);
   REQUIRE(all);
   CHECK(all == std::min(half, rest));
-  CHECK(all[0] == std::byte{0}); // its pages had gone
+  CHECK(all[0] == std::byte{0}); // the heap has released its pages
 }
 
-TEST_CASE("what was abandoned is given to nobody", "[arena]") {
+TEST_CASE("an abandoned block of a result heap is never handed out again", "[result_heap]") {
   const whole_object whole(8 * mib);
   const auto view = whole.view();
   auto* const place = whole->take(4 * mib);
   const auto at = whole->offset_of(place);
   whole->abandon(place, 4 * mib);
-  *view.at(at, 1) = std::byte{9}; // somebody writes yet
+  *view.at(at, 1) = std::byte{9}; // another member still writes
   auto* const other = whole->take(4 * mib);
   REQUIRE(other);
   CHECK(other != place);
   CHECK_FALSE(whole->take(1));
 }
 
-TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap, and all room comes back",
-          "[arena]") {
+TEST_CASE("blocks of all sizes never overlap, and after their return the whole result heap is free",
+          "[result_heap]") {
   const whole_object whole(64 * mib);
   struct block {
     std::byte* place;
@@ -148,7 +148,7 @@ TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap
   CHECK(whole->take(64 * mib));
 }
 
-TEST_CASE("a forked child takes no pages from its parent's results", "[arena]") {
+TEST_CASE("a forked child does not release pages of its parent's results", "[result_heap]") {
   const whole_object whole(8 * mib);
   auto* const place = whole->take(4 * mib);
   REQUIRE(place);

@@ -1,5 +1,5 @@
-// A member that stops in the middle of an operation, in every phase of every operation on the local path: the
-// others give up when told so, and nothing touches a buffer after its operation has returned.
+// A member stops in the middle of an operation, in every phase of every operation on the local path. The
+// other members give up on an abort, and no buffer changes after its operation has returned.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+                               yield_policy(true)};
 constexpr std::uint32_t members = 3;
 
 segment_layout small_layout() {
@@ -48,7 +49,7 @@ struct load {
 
 } // namespace
 
-TEST_CASE("when a member stops in any phase, an abort frees the others and no buffer changes afterwards") {
+TEST_CASE("local: if a member stops in any phase, an abort ends the others and no buffer changes later") {
   const auto kind =
       GENERATE(operation::allreduce, operation::allgather, operation::broadcast, operation::barrier);
   const auto size = GENERATE(std::size_t{100}, std::size_t{30'000});
@@ -73,7 +74,7 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
         stopped.set_value();
         go_on.get_future().wait();
       };
-    paths.push_back(std::make_unique<shm_path>(segments[rank], rank, patient, probe));
+    paths.push_back(std::make_unique<shm_path>(segments[rank], rank, long_wait, probe));
     loads.emplace_back(kind, size, rank);
   }
   const auto run = [&](std::uint32_t rank) {
@@ -93,7 +94,7 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
     if (rank == stopped_rank)
       continue;
     const auto end = ends[rank].get();
-    // Who needed nothing more of the stopped member, or had finished before the abort, is done.
+    // A member succeeds if it needs no more of the stopped member or has finished before the abort.
     CHECK((end.kind == error_kind::disconnected || end.kind == error_kind::none));
     snapshots[rank] = loads[rank].output;
   }
@@ -107,10 +108,10 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
   }
 }
 
-TEST_CASE("a deadline that passes names its setting, the member waited for and the bundle") {
+TEST_CASE("local: the error of an expired deadline names its setting, the awaited member and the bundle") {
   auto segments = make_segments(small_layout());
   abort_token abort;
-  shm_path path(segments[0], 0, patient);
+  shm_path path(segments[0], 0, long_wait);
   load tensor(operation::allreduce, 100, 0);
   tensor.bundle.sequence = 41;
   const auto soon = steady_clock::now() + std::chrono::milliseconds(5);
@@ -120,22 +121,22 @@ TEST_CASE("a deadline that passes names its setting, the member waited for and t
         "allreduce (bundle 41) waited for local member 1 until the operation timeout (X) = 30 s passed");
   CHECK(tensor.output == bytes(100));
 
-  // From then on the members' steps no longer agree: the path stays out of use.
+  // After that the steps of the members no longer agree, so the path stays unusable.
   const auto next = path.run(tensor.bundle, {abort, far(), "test deadline"}).error;
   CHECK(next == end);
 }
 
-TEST_CASE("a token that was raised before ends the next operation at once") {
+TEST_CASE("local: an abort token that is already raised ends the next operation at once") {
   auto segments = make_segments(small_layout());
   abort_token abort;
   abort.raise();
-  shm_path path(segments[0], 0, patient);
+  shm_path path(segments[0], 0, long_wait);
   const auto kind = GENERATE(operation::allreduce, operation::allgather, operation::barrier);
   load tensor(kind, 10'000, 0);
   CHECK(path.run(tensor.bundle, {abort, far(), "test deadline"}).error.kind == error_kind::disconnected);
 }
 
-TEST_CASE("a process that dies in the middle leaves the others waiting only until they are told") {
+TEST_CASE("local: after a process dies in an operation an abort ends the waits of the others") {
   const auto phase = GENERATE(local_phase::pack, local_phase::reduce, local_phase::unpack);
   auto layout = small_layout();
   layout.members = 2;
@@ -145,11 +146,11 @@ TEST_CASE("a process that dies in the middle leaves the others waiting only unti
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    // The parent's mapping is not here: the child maps the segment for itself, as another member does.
+    // The child does not have the parent's mapping: it maps the segment itself, like any other member.
     auto adopted = shm_segment::adopt(descriptor(dup(shared)), layout);
     if (!adopted)
       _exit(2);
-    shm_path path(std::move(*adopted), 1, patient, [&](local_phase at, std::uint64_t step) {
+    shm_path path(std::move(*adopted), 1, long_wait, [&](local_phase at, std::uint64_t step) {
       if (at == phase && step == 3)
         _exit(7);
     });
@@ -162,7 +163,7 @@ TEST_CASE("a process that dies in the middle leaves the others waiting only unti
     _exit(3);
   }
   abort_token abort;
-  shm_path path(own, 0, patient);
+  shm_path path(own, 0, long_wait);
   load tensor(operation::allreduce, 100'000, 0);
   auto end = std::async(std::launch::async, [&] {
     return path.run(tensor.bundle, {abort, far(), "test deadline"}).error;

@@ -15,7 +15,8 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+                               yield_policy(true)};
 constexpr std::size_t area = 1 << 20;
 
 segment_layout fast_path_layout(std::uint32_t members) {
@@ -30,10 +31,10 @@ struct host {
   explicit host(std::uint32_t members) : members(members) {
     for (auto& shared : make_segments(fast_path_layout(members)))
       fast_paths.push_back(
-          std::make_unique<shm_fast_path>(shared, static_cast<std::uint32_t>(fast_paths.size()), patient));
+          std::make_unique<shm_fast_path>(shared, static_cast<std::uint32_t>(fast_paths.size()), long_wait));
   }
 
-  /// A cell that is known to be right.
+  /// Opens a cell with valid parameters.
   fast_path_cell cell(const fast_path_task& task, std::uint32_t id = 1, std::int64_t offset = 128) const {
     auto opened = fast_paths[0]->open(id, offset, shm_fast_path::footprint(task.bytes), task);
     REQUIRE(opened);
@@ -42,10 +43,10 @@ struct host {
 
   std::uint32_t members;
   std::vector<std::unique_ptr<shm_fast_path>> fast_paths;
-  std::atomic<std::uint32_t> notice{0};
+  std::atomic<std::uint32_t> event_word{0};
 };
 
-/// As a framework thread does it: publish, wait, collect.
+/// Completes a round like a framework thread: publishes, waits and collects.
 error exchange(shm_fast_path& own, const fast_path_cell& cell, std::uint64_t round, const std::byte* input,
                std::byte* output) {
   static const std::atomic<std::uint32_t> quiet{0};
@@ -108,7 +109,7 @@ TEST_CASE("an allreduce on the fast path gives every member the bits of one redu
   }
 }
 
-TEST_CASE("rounds follow each other through both halves, on two cells at once, and never mix") {
+TEST_CASE("consecutive rounds on two cells at once never mix their data") {
   const auto members = GENERATE(2u, 3u);
   host local_host(members);
   const fast_path_cell cells[] = {local_host.cell(floats(3), 1, 0),
@@ -129,7 +130,7 @@ TEST_CASE("rounds follow each other through both halves, on two cells at once, a
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a broadcast on the fast path gives everybody what its root has, and a barrier holds all") {
+TEST_CASE("a broadcast on the fast path gives every member the root's tensor, also an empty one") {
   host local_host(3);
   fast_path_task task = floats(50);
   task.operation = operation::broadcast;
@@ -153,7 +154,7 @@ TEST_CASE("a broadcast on the fast path gives everybody what its root has, and a
   }
 }
 
-TEST_CASE("a fast member publishes the next round while a slow one still reads this one") {
+TEST_CASE("a fast member can publish the next round while a slow member still reads this one") {
   host local_host(2);
   const auto cell = local_host.cell(floats(4));
   auto& fast = *local_host.fast_paths[0];
@@ -162,7 +163,7 @@ TEST_CASE("a fast member publishes the next round while a slow one still reads t
   bytes sum(16);
   for (std::uint64_t round : {0u, 1u, 2u, 3u}) {
     fast.publish(cell, round, part.data());
-    if (round > 0) { // the slow member still has the round before to collect
+    if (round > 0) { // the slow member has not collected the previous round
       REQUIRE(slow.ready(cell, round - 1));
       CHECK_FALSE(slow.collect(cell, round - 1, sum.data()));
       CHECK(sum == filled(4, 11));
@@ -175,7 +176,7 @@ TEST_CASE("a fast member publishes the next round while a slow one still reads t
   }
 }
 
-TEST_CASE("the first of those who wait knows who is missing, and the others leave it to that one") {
+TEST_CASE("only the lowest rank that has published lists the missing members") {
   using ranks = std::vector<std::int32_t>;
   host all(4);
   fast_path_task task;
@@ -197,29 +198,29 @@ TEST_CASE("the first of those who wait knows who is missing, and the others leav
     CHECK(missing(rank).empty());
 }
 
-TEST_CASE("a round that one member does not join can be taken back, and is never ready") {
+TEST_CASE("a round that one member has not published can be retracted, and never becomes ready") {
   host local_host(3);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
   local_host.fast_paths[0]->publish(cell, 0, part.data());
   local_host.fast_paths[1]->publish(cell, 0, part.data());
-  CHECK_FALSE(local_host.fast_paths[2]->retract(cell, 0)); // it never published
+  CHECK_FALSE(local_host.fast_paths[2]->retract(cell, 0)); // member 2 has not published
   CHECK(local_host.fast_paths[0]->retract(cell, 0));
-  CHECK(local_host.fast_paths[0]->retract(cell, 0));       // as it was
+  CHECK(local_host.fast_paths[0]->retract(cell, 0));       // a second retraction changes nothing
   CHECK_FALSE(local_host.fast_paths[1]->retract(cell, 1)); // another round
   CHECK(local_host.fast_paths[1]->retract(cell, 0));
   local_host.fast_paths[2]->publish(cell, 0, part.data());
-  for (const auto& one_fast_path : local_host.fast_paths)
-    CHECK_FALSE(one_fast_path->ready(cell, 0));
-  // Who has taken its own cell back is told so even where all others are there.
+  for (const auto& fast_path : local_host.fast_paths)
+    CHECK_FALSE(fast_path->ready(cell, 0));
+  // A member that has retracted its round is notified even if all other members have published.
   host pair(2);
   pair.fast_paths[0]->publish(cell, 0, part.data());
   CHECK(pair.fast_paths[0]->retract(cell, 0));
   pair.fast_paths[1]->publish(cell, 0, part.data());
-  CHECK(pair.fast_paths[0]->wait(cell, 0, pair.notice, 0, far()) == wait_end::noticed);
+  CHECK(pair.fast_paths[0]->wait(cell, 0, pair.event_word, 0, far()) == wait_end::noticed);
 }
 
-TEST_CASE("a complete round cannot be taken back") {
+TEST_CASE("a complete round on the fast path cannot be retracted") {
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
@@ -232,37 +233,37 @@ TEST_CASE("a complete round cannot be taken back") {
   CHECK(sum == filled(1, 2));
 }
 
-TEST_CASE("a sleeping framework thread wakes for news, and finds its cell still its own to take back") {
+TEST_CASE("a sleeping framework thread wakes on an event after its round was retracted") {
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
   local_host.fast_paths[0]->publish(cell, 0, part.data());
   auto end = std::async(std::launch::async, [&] {
     for (;;)
-      if (auto outcome = local_host.fast_paths[0]->wait(cell, 0, local_host.notice, 0, far());
+      if (auto outcome = local_host.fast_paths[0]->wait(cell, 0, local_host.event_word, 0, far());
           outcome != wait_end::interrupted)
         return outcome;
   });
   CHECK(local_host.fast_paths[0]->retract(cell, 0));
-  local_host.notice.store(1);
-  wake_local(local_host.notice);
+  local_host.event_word.store(1);
+  wake_local(local_host.event_word);
   CHECK(end.get() == wait_end::noticed);
 }
 
-TEST_CASE("a wait on the fast path ends at its deadline or, for signals, within 100 ms") {
+TEST_CASE("a wait on the fast path ends at its deadline, and returns within 100 ms for signals") {
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
   local_host.fast_paths[0]->publish(cell, 0, part.data());
   const auto soon = steady_clock::now() + std::chrono::milliseconds(2);
-  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.notice, 0, soon) == wait_end::expired);
-  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.notice, 0, steady_clock::time_point::max()) ==
+  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.event_word, 0, soon) == wait_end::expired);
+  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.event_word, 0, steady_clock::time_point::max()) ==
         wait_end::interrupted);
   local_host.fast_paths[1]->publish(cell, 0, part.data());
-  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.notice, 0, soon) == wait_end::reached);
+  CHECK(local_host.fast_paths[0]->wait(cell, 0, local_host.event_word, 0, soon) == wait_end::reached);
 }
 
-TEST_CASE("what a forgotten id left in a place is never taken for another id's") {
+TEST_CASE("data of a forgotten id in a cell is never taken for data of another id") {
   host local_host(2);
   const bytes old_bytes = filled(1, 100), part = filled(1, 1);
   const auto old_cell = local_host.cell(floats(1), 5);
@@ -274,7 +275,7 @@ TEST_CASE("what a forgotten id left in a place is never taken for another id's")
     CHECK_FALSE(local_host.fast_paths[0]->ready(cell, round));
     local_host.fast_paths[0]->publish(cell, round, part.data());
     CHECK_FALSE(local_host.fast_paths[0]->ready(cell, round));
-    CHECK(local_host.fast_paths[0]->wait(cell, round, local_host.notice, 0, {}) == wait_end::expired);
+    CHECK(local_host.fast_paths[0]->wait(cell, round, local_host.event_word, 0, {}) == wait_end::expired);
     local_host.fast_paths[1]->publish(cell, round, part.data());
     bytes sum(4);
     CHECK_FALSE(local_host.fast_paths[1]->collect(cell, round, sum.data()));
@@ -282,19 +283,19 @@ TEST_CASE("what a forgotten id left in a place is never taken for another id's")
   }
 }
 
-TEST_CASE("a cell that was written again before it was read is reported, not believed") {
+TEST_CASE("a cell that is overwritten before it is collected gives an error") {
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
   for (auto& fast_path : local_host.fast_paths)
     fast_path->publish(cell, 0, part.data());
   local_host.fast_paths[1]->publish(cell, 2,
-                                    part.data()); // against the rule: member 0 has not collected round 0
+                                    part.data()); // breaks the rule: member 0 has not collected round 0
   bytes sum(4);
   CHECK(local_host.fast_paths[0]->collect(cell, 0, sum.data()).kind == error_kind::unknown);
 }
 
-TEST_CASE("a cell outside the fast path's area is refused, however its numbers are chosen") {
+TEST_CASE("a cell outside the fast path's area is refused, also for numbers that overflow") {
   host local_host(2);
   const auto kind_of = [&](std::int64_t offset, std::size_t cell_bytes, std::size_t tensor_bytes) {
     const auto opened = local_host.fast_paths[0]->open(1, offset, cell_bytes, floats(tensor_bytes / 4));
@@ -315,7 +316,7 @@ TEST_CASE("a cell outside the fast path's area is refused, however its numbers a
     CHECK(kind_of(0, area, tensor_bytes) == error_kind::invalid_argument);
 }
 
-TEST_CASE("what the fast path cannot do is another path's") {
+TEST_CASE("the fast path refuses operations that it does not support") {
   host local_host(2);
   const auto kind_of = [&](fast_path_task task) {
     const auto opened = local_host.fast_paths[0]->open(1, 0, area, task);
@@ -341,7 +342,8 @@ TEST_CASE("what the fast path cannot do is another path's") {
   CHECK(kind_of(task) == error_kind::invalid_argument);
 }
 
-TEST_CASE("processes meet on the fast path, and one that dies leaves the others free to take back") {
+TEST_CASE(
+    "processes complete rounds on the fast path, and the survivor of a dead process can retract its round") {
   const auto layout = fast_path_layout(2);
   auto made = shm_segment::create(layout);
   const int shared = (*made)->shared_descriptor();
@@ -352,7 +354,7 @@ TEST_CASE("processes meet on the fast path, and one that dies leaves the others 
     auto adopted = shm_segment::adopt(descriptor(dup(shared)), layout);
     if (!adopted)
       _exit(2);
-    shm_fast_path theirs(std::move(*adopted), 1, patient);
+    shm_fast_path theirs(std::move(*adopted), 1, long_wait);
     const auto cell = theirs.open(1, 0, shm_fast_path::footprint(task.bytes), task);
     bytes tensor = filled(100, 2);
     for (std::uint64_t round = 0; round < 5; ++round)
@@ -360,7 +362,7 @@ TEST_CASE("processes meet on the fast path, and one that dies leaves the others 
         _exit(3);
     _exit(7);
   }
-  shm_fast_path own(std::move(*made), 0, patient);
+  shm_fast_path own(std::move(*made), 0, long_wait);
   const auto cell = own.open(1, 0, shm_fast_path::footprint(task.bytes), task);
   bytes tensor = filled(100, 1);
   for (std::uint64_t round = 0; round < 5; ++round)
@@ -370,7 +372,7 @@ TEST_CASE("processes meet on the fast path, and one that dies leaves the others 
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(WEXITSTATUS(status) == 7);
-  std::atomic<std::uint32_t> notice{1};
-  CHECK(own.wait(*cell, 5, notice, 0, far()) == wait_end::noticed);
+  std::atomic<std::uint32_t> event_word{1};
+  CHECK(own.wait(*cell, 5, event_word, 0, far()) == wait_end::noticed);
   CHECK(own.retract(*cell, 5));
 }

@@ -1,7 +1,6 @@
-// Whichever wait of an operation on the local path fails, and for whatever reason, the operation itself ends
-// with the error: no wait is left out. One member alone: the test writes what its neighbours would have
-// written into the segment, and takes it back for one wait only, so that no later wait makes up for one that
-// is ignored.
+// If any wait of an operation on the local path fails, for any reason, the operation ends with the error.
+// Each test runs one member: it writes the counters of the neighbours into the segment, and resets them for
+// one wait only, so that no later wait can hide an ignored failure.
 #include <catch2/catch.hpp>
 
 #include "collectives/transport/bundle_testing.hpp"
@@ -12,12 +11,13 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+                               yield_policy(true)};
 constexpr std::uint32_t slots = 3;
 constexpr auto counters = {&member_counters::packed, &member_counters::reduced, &member_counters::released};
 
 enum class fault : std::uint8_t {
-  absent,  ///< the neighbours do not come before the deadline
+  absent,  ///< the neighbours do not arrive before the deadline
   damaged, ///< their counters do not match their checksums
   aborted  ///< the generation ends
 };
@@ -30,14 +30,14 @@ segment_layout layout_of(std::uint32_t members) {
   return layout;
 }
 
-/// A member whose neighbours are far ahead of it but for one wait.
+/// A member whose neighbours are far ahead of it, except during one wait.
 class lone_member {
 public:
   lone_member(std::uint32_t rank, std::uint32_t members)
       : segment_(std::move(*shm_segment::create(layout_of(members)))), rank_(rank),
-        path_(segment_, rank, patient,
+        path_(segment_, rank, long_wait,
               [this](local_phase phase, std::uint64_t step) { before(phase, step); }) {
-    come();
+    publish_all();
   }
 
   void fail(fault kind, std::size_t wait) {
@@ -49,7 +49,7 @@ public:
 
 private:
   void before(local_phase phase, std::uint64_t step) {
-    come();
+    publish_all();
     if (phase != local_phase::wait || waits_++ != failing_)
       return;
     if (kind_ == fault::aborted)
@@ -63,7 +63,7 @@ private:
         counter.proof ^= std::uint64_t{1} << 40;
     });
   }
-  void come() {
+  void publish_all() {
     deadline_.deadline = far();
     each_neighbour([](shared_counter& counter) { counter.publish(1 << 20); });
   }
@@ -98,14 +98,14 @@ const char* reason_of(fault kind) {
 
 } // namespace
 
-TEST_CASE("local: a wait that fails, whichever it is, fails the operation that it belongs to") {
+TEST_CASE("local: a failure of any wait fails its operation") {
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
                            operation::alltoall, operation::reducescatter, operation::barrier);
   const auto reduction = GENERATE(reduce_op::sum, reduce_op::adasum);
   if (reduction == reduce_op::adasum && op != operation::allreduce)
     return;
   const auto members = GENERATE(2u, 4u);
-  const auto count = GENERATE(std::size_t{16}, std::size_t{10'000}); // one step, or more than there are slots
+  const auto count = GENERATE(std::size_t{16}, std::size_t{10'000}); // one step, or more steps than slots
   const auto kind = GENERATE(fault::absent, fault::damaged, fault::aborted);
   for (std::uint32_t rank = 0; rank < members; ++rank) {
     const bundle_of own(op, count, members, dtype::float32, reduction);
@@ -120,7 +120,7 @@ TEST_CASE("local: a wait that fails, whichever it is, fails the operation that i
       const auto ended = disturbed.run(own.bundle);
       CAPTURE(failing);
       CHECK_THAT(ended.text, Catch::Contains(reason_of(kind)));
-      // Its steps no longer agree with those of the others.
+      // The path stays unusable, since its steps no longer agree with those of the neighbours.
       CHECK(disturbed.run(own.bundle) == ended);
     }
   }

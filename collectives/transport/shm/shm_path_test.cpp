@@ -10,13 +10,14 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+                               yield_policy(true)};
 
 deadline_and_abort no_end(const abort_token& abort) {
   return {abort, far(), "test deadline = 240 s"};
 }
 
-/// The members of one host, and what each brings to one bundle.
+/// The members of one host and their local paths.
 struct host {
   explicit host(std::uint32_t members, std::size_t chunk = 4096, std::uint32_t slots = 4) : members(members) {
     segment_layout layout;
@@ -26,10 +27,10 @@ struct host {
     layout.slots = slots;
     segments = make_segments(layout);
     for (std::uint32_t rank = 0; rank < members; ++rank)
-      paths.push_back(std::make_unique<shm_path>(segments[rank], rank, patient));
+      paths.push_back(std::make_unique<shm_path>(segments[rank], rank, long_wait));
   }
 
-  /// Every member runs its work; all must end well.
+  /// Runs the work of every member; all must succeed.
   void run(const std::vector<work>& works) {
     std::vector<error> errors(members);
     together(members,
@@ -49,7 +50,7 @@ struct tensors {
   std::vector<std::vector<bytes>> outputs; ///< likewise
 };
 
-/// One work for each member over the tensors; in place when asked.
+/// The work of each member on the tensors, in place on request.
 std::vector<work> works_of(tensors& data, const work& pattern, bool in_place) {
   std::vector<work> result;
   for (std::size_t rank = 0; rank < data.inputs.size(); ++rank) {
@@ -78,7 +79,7 @@ tensors random_tensors(std::uint32_t members, dtype type, const std::vector<std:
   return data;
 }
 
-/// What one reduction of all members' inputs gives.
+/// The expected reduction of all members' inputs.
 bytes reduced(const tensors& data, std::size_t part, const work& task) {
   std::vector<const std::byte*> inputs;
   for (const auto& of_member : data.inputs)
@@ -102,7 +103,7 @@ void check_allreduce(host& local_host, const work& task, const std::vector<std::
 
 } // namespace
 
-TEST_CASE("an allreduce gives every member the bits of one reduction in rank order, however it is cut") {
+TEST_CASE("an allreduce gives every member the bits of one reduction in rank order for every bundle size") {
   const auto members = GENERATE(1u, 2u, 3u, 4u);
   const auto type = GENERATE(dtype::uint8, dtype::int16, dtype::int64, dtype::float16, dtype::bfloat16,
                              dtype::float32, dtype::float64);
@@ -128,7 +129,7 @@ TEST_CASE("an allreduce gives every member the bits of one reduction in rank ord
     check_allreduce(local_host, task, counts, in_place = !in_place);
 }
 
-TEST_CASE("a large allreduce agrees with one reduction for every size of chunk") {
+TEST_CASE("a large allreduce gives the bits of one reduction for every chunk size") {
   const auto members = GENERATE(2u, 4u);
   const auto chunk = GENERATE(std::size_t{4096}, std::size_t{100} << 10, std::size_t{1} << 20);
   host local_host(members, chunk);
@@ -138,12 +139,12 @@ TEST_CASE("a large allreduce agrees with one reduction for every size of chunk")
   check_allreduce(local_host, task, {30'000}, false);
 }
 
-TEST_CASE("a thousand small tensors travel as one") {
+TEST_CASE("a bundle of a thousand small tensors is reduced correctly") {
   host local_host(3, 64 << 10);
   check_allreduce(local_host, {}, std::vector<std::size_t>(1000, 256), true);
 }
 
-TEST_CASE("a member that has joined is neutral in an allreduce") {
+TEST_CASE("a member that has joined contributes neutral elements to an allreduce") {
   const auto op = GENERATE(reduce_op::sum, reduce_op::min, reduce_op::product);
   const auto count = GENERATE(5u, 1000u, 5000u);
   host local_host(3);
@@ -161,7 +162,7 @@ TEST_CASE("a member that has joined is neutral in an allreduce") {
       REQUIRE(data.outputs[rank][part] == reduced(data, part, task));
 }
 
-TEST_CASE("an allgather puts what each member brings behind what lower ranks bring") {
+TEST_CASE("an allgather concatenates the members' tensors in rank order") {
   const auto members = GENERATE(2u, 3u, 4u);
   const auto scale = GENERATE(std::size_t{1}, std::size_t{1000}, std::size_t{7001});
   host local_host(members, 4096, members);
@@ -173,7 +174,7 @@ TEST_CASE("an allgather puts what each member brings behind what lower ranks bri
   std::vector<std::vector<bytes>> inputs(members);
   for (std::size_t part = 0; part < 3; ++part)
     for (std::uint32_t rank = 0; rank < members; ++rank) {
-      const std::size_t size = (rank + 2 * part) % 3 * scale; // some bring nothing
+      const std::size_t size = (rank + 2 * part) % 3 * scale; // some members contribute nothing
       task.gathered.push_back(size);
       inputs[rank].push_back(random_elements(dtype::uint8, size, random));
       wanted[part].insert(wanted[part].end(), inputs[rank][part].begin(), inputs[rank][part].end());
@@ -192,7 +193,7 @@ TEST_CASE("an allgather puts what each member brings behind what lower ranks bri
     REQUIRE(outputs[rank] == wanted);
 }
 
-TEST_CASE("a broadcast gives everybody what its root has") {
+TEST_CASE("a broadcast gives every member the root's tensor") {
   const auto members = GENERATE(1u, 2u, 4u);
   const auto in_place = GENERATE(false, true);
   host local_host(members);
@@ -210,23 +211,23 @@ TEST_CASE("a broadcast gives everybody what its root has") {
     }
 }
 
-TEST_CASE("nobody leaves a barrier before all have come") {
+TEST_CASE("a barrier completes only after all members have arrived") {
   host local_host(4);
-  std::atomic<unsigned> came{0};
+  std::atomic<unsigned> arrived{0};
   std::atomic<bool> early{false};
   together(4, [&](std::uint32_t rank) {
     work task;
     task.operation = operation::barrier;
     for (unsigned round = 1; round <= 50; ++round) {
-      came.fetch_add(1);
-      if (local_host.paths[rank]->run(task, no_end(local_host.abort)).error || came.load() < 4 * round)
+      arrived.fetch_add(1);
+      if (local_host.paths[rank]->run(task, no_end(local_host.abort)).error || arrived.load() < 4 * round)
         early = true;
     }
   });
   REQUIRE_FALSE(early);
 }
 
-TEST_CASE("operations of every kind follow each other through the same slots") {
+TEST_CASE("different operations can use the same slots one after the other") {
   host local_host(3, 4096, 3);
   std::mt19937 random(99);
   for (int i = 0; i < 60; ++i) {
@@ -245,7 +246,7 @@ TEST_CASE("operations of every kind follow each other through the same slots") {
   }
 }
 
-TEST_CASE("what cannot be reduced, or lives on a GPU, is another path's") {
+TEST_CASE("the local path refuses reductions of booleans and tensors on a GPU") {
   host local_host(1);
   work task;
   task.dtype = dtype::boolean;

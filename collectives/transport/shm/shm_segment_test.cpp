@@ -29,7 +29,7 @@ descriptor again(int number) {
   return descriptor(fcntl(number, F_DUPFD_CLOEXEC, 0));
 }
 
-/// A sealed memfd of that size whose content is `content`, made by somebody else.
+/// A sealed memfd of that size with the content `content`, which shm_segment did not create.
 descriptor forged(std::size_t size, const void* content, std::size_t bytes) {
   descriptor result(memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(ftruncate(result.get(), static_cast<off_t>(size)) == 0);
@@ -40,7 +40,7 @@ descriptor forged(std::size_t size, const void* content, std::size_t bytes) {
 
 } // namespace
 
-TEST_CASE("what one member writes the others read, each area apart from every other") {
+TEST_CASE("members read each other's writes, and the areas of a segment do not overlap") {
   auto segments = make_segments(some_layout());
   std::byte mark{1};
   for (std::uint32_t member = 0; member < 3; ++member) {
@@ -61,7 +61,7 @@ TEST_CASE("what one member writes the others read, each area apart from every ot
   }
 }
 
-TEST_CASE("a segment cannot be shrunk under its members, grown, or unsealed") {
+TEST_CASE("a segment can be neither shrunk nor grown, and takes no further seals") {
   auto made = shm_segment::create(some_layout());
   const int number = (*made)->shared_descriptor();
   CHECK(ftruncate(number, 4096) != 0);
@@ -70,7 +70,7 @@ TEST_CASE("a segment cannot be shrunk under its members, grown, or unsealed") {
   CHECK((fcntl(number, F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST_CASE("only the very segment that is expected is adopted") {
+TEST_CASE("a segment is adopted only if it is the expected one") {
   const auto layout = some_layout();
   auto made = shm_segment::create(layout);
   const int number = (*made)->shared_descriptor();
@@ -94,19 +94,19 @@ TEST_CASE("only the very segment that is expected is adopted") {
   CHECK(adopted.error().kind == error_kind::precondition);
 }
 
-TEST_CASE("what is no segment is refused, whatever its size") {
+TEST_CASE("a file that is not a sealed segment is refused for every size") {
   const auto layout = some_layout();
   const auto refused = [&](descriptor value) {
     const auto adopted = shm_segment::adopt(std::move(value), layout);
     return !adopted && adopted.error().kind != error_kind::none;
   };
-  const char garbage[64] = "this is not the header of a window";
+  const char garbage[64] = "this is not the header of a segment";
   CHECK(refused(forged(layout.total_bytes(), garbage, sizeof garbage)));
   CHECK(refused(forged(100, garbage, sizeof garbage)));
   CHECK(refused(descriptor()));
   CHECK(refused(descriptor(open("/dev/null", O_RDWR | O_CLOEXEC))));
 
-  // A true header in memory that its owner could still shrink.
+  // A valid header is refused in memory that its owner can still shrink.
   auto made = shm_segment::create(layout);
   std::vector<char> page(4096);
   REQUIRE(pread((*made)->shared_descriptor(), page.data(), page.size(), 0) == 4096);
@@ -117,7 +117,7 @@ TEST_CASE("what is no segment is refused, whatever its size") {
   CHECK(refused(std::move(loose)));
 }
 
-TEST_CASE("a layout out of range makes no window") {
+TEST_CASE("a segment with a layout out of range is not created") {
   auto layout = some_layout();
   SECTION("no members") {
     layout.members = 0;
@@ -134,7 +134,7 @@ TEST_CASE("a layout out of range makes no window") {
   SECTION("a huge chunk") {
     layout.chunk_bytes = ~std::uint64_t{0};
   }
-  SECTION("a huge board") {
+  SECTION("a huge fast path") {
     layout.fast_path_bytes = ~std::uint64_t{0};
   }
   const auto made = shm_segment::create(layout);
@@ -142,7 +142,7 @@ TEST_CASE("a layout out of range makes no window") {
   CHECK(made.error().kind == error_kind::invalid_argument);
 }
 
-TEST_CASE("a forked child does not have its parent's segment and cannot disturb it") {
+TEST_CASE("a forked child has no mapping of its parent's segment and cannot change it") {
   auto made = shm_segment::create(some_layout());
   auto& segment = **made;
   segment.counters(0).packed.publish(5);
@@ -152,7 +152,7 @@ TEST_CASE("a forked child does not have its parent's segment and cannot disturb 
   if (child == 0) {
     unsigned char resident = 0;
     const bool gone = mincore(page, 4096, &resident) != 0;
-    // Something of the child's own now stands there; the window's end must leave it alone.
+    // The child maps its own memory there; the destructor of the segment must not unmap it.
     void* const own =
         mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     made->reset();
@@ -166,7 +166,7 @@ TEST_CASE("a forked child does not have its parent's segment and cannot disturb 
   CHECK(segment.counters(0).packed.value.load() == 5);
 }
 
-TEST_CASE("prefaulting keeps what is there") {
+TEST_CASE("prefaulting keeps the existing content") {
   auto made = shm_segment::create(some_layout());
   (*made)->slot(1, 2)[4500] = std::byte{9};
   (*made)->prefault(1, 2, 100);

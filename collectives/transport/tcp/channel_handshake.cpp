@@ -83,7 +83,7 @@ expected<std::size_t> channel_handshake::feed(std::span<const std::byte> receive
     taken += part.size();
     const auto wanted = tls_record_bytes(record_, any_record);
     if (!wanted)
-      return refused("what came is no TLS record");
+      return refused("received data is not a TLS record");
     if (record_.size() == *wanted)
       if (error problem = feed_record(wire))
         return problem;

@@ -27,14 +27,14 @@ auto secret(std::string_view text = "the job's secret", std::string_view purpose
   return std::make_shared<const tls_credentials>(text, purpose);
 }
 
-/// A caller and who it calls, with the wire between them.
+/// A caller and an answerer, and the bytes between them.
 struct connection {
   std::unique_ptr<channel_handshake> caller, answerer;
   bytes to_answerer{}, to_caller{};
-  bytes said_by_caller{}; ///< all of it
+  bytes said_by_caller{}; ///< all bytes of the caller
   std::string caller_error{}, answerer_error{};
 
-  /// Carries what is on its way, `most` bytes at a time, until nobody has anything left to say.
+  /// Delivers the bytes in transit, `limit` bytes at a time, until neither end sends more.
   void run(std::size_t limit = SIZE_MAX) {
     REQUIRE(caller->feed({}, to_answerer));
     while (!to_answerer.empty() || !to_caller.empty()) {
@@ -65,25 +65,25 @@ connection between(const channel_group& from, std::int32_t peer, const channel_g
 
 } // namespace
 
-TEST_CASE("handshake: two members of a set prove who they are and share a secret for each direction") {
+TEST_CASE("handshake: two members of a set authenticate each other and share a secret for each direction") {
   for (const std::size_t limit : {SIZE_MAX, std::size_t{1}, std::size_t{100}}) {
     auto pair = between(as(2), 1, as(1));
     pair.run(limit);
     REQUIRE(pair.caller->done());
     REQUIRE(pair.answerer->done());
     CHECK(pair.answerer->peer() == 2);
-    const channel_keys &channel_keys = pair.caller->keys(), &two = pair.answerer->keys();
-    CHECK(channel_keys.sealing == two.opening);
-    CHECK(channel_keys.opening == two.sealing);
-    CHECK(channel_keys.sealing != channel_keys.opening);
-    CHECK(channel_keys.suite == two.suite);
+    const channel_keys &caller_keys = pair.caller->keys(), &answerer_keys = pair.answerer->keys();
+    CHECK(caller_keys.sealing == answerer_keys.opening);
+    CHECK(caller_keys.opening == answerer_keys.sealing);
+    CHECK(caller_keys.sealing != caller_keys.opening);
+    CHECK(caller_keys.suite == answerer_keys.suite);
     auto again = between(as(2), 1, as(1));
     again.run();
-    CHECK(again.caller->keys().sealing != channel_keys.sealing);
+    CHECK(again.caller->keys().sealing != caller_keys.sealing);
   }
 }
 
-TEST_CASE("handshake: what follows the hello is left to the caller of feed()") {
+TEST_CASE("handshake: bytes after the last handshake message are left to the caller of feed()") {
   auto pair = between(as(2), 1, as(1));
   const bytes chunk(50, std::byte{42});
   REQUIRE(pair.caller->feed({}, pair.to_answerer));
@@ -98,9 +98,9 @@ TEST_CASE("handshake: what follows the hello is left to the caller of feed()") {
   CHECK(*taken == own);
 }
 
-TEST_CASE("handshake: AES is taken where both ends run it faster") {
-  const auto suite = [](chunk_suite entry, chunk_suite two) {
-    auto pair = between(as(2), 1, as(1), entry, two);
+TEST_CASE("handshake: AES is chosen only if both ends prefer it") {
+  const auto suite = [](chunk_suite caller_prefers, chunk_suite answerer_prefers) {
+    auto pair = between(as(2), 1, as(1), caller_prefers, answerer_prefers);
     pair.run();
     CHECK(pair.caller->keys().suite == pair.answerer->keys().suite);
     return pair.caller->keys().suite;
@@ -112,7 +112,8 @@ TEST_CASE("handshake: AES is taken where both ends run it faster") {
   CHECK(suite(chacha, chacha) == chacha);
 }
 
-TEST_CASE("handshake: a member of another generation, set, column or size is refused, and told apart") {
+TEST_CASE(
+    "handshake: a member of another generation, set, cross-host group or size is refused with the reason") {
   struct variant {
     channel_group group;
     const char* says;
@@ -128,7 +129,7 @@ TEST_CASE("handshake: a member of another generation, set, column or size is ref
   }
 }
 
-TEST_CASE("handshake: a connection that is led to another member, or back to its caller, is refused") {
+TEST_CASE("handshake: a connection that reaches another member, or its own caller, is refused") {
   auto elsewhere = between(as(2), 1, as(0));
   elsewhere.run();
   CHECK_FALSE(elsewhere.answerer->done());
@@ -136,13 +137,13 @@ TEST_CASE("handshake: a connection that is led to another member, or back to its
   auto reflected = between(as(2), 1, as(2));
   reflected.run();
   CHECK_FALSE(reflected.answerer->done());
-  // Swapped roles: a lower rank that calls a higher one.
+  // Swapped roles: a lower rank calls a higher rank.
   auto swapped = between(as(2, {7, 3, 0, 4, 0}), 0, as(3, {7, 3, 0, 4, 0}));
   swapped.run();
   CHECK_FALSE(swapped.answerer->done());
 }
 
-TEST_CASE("handshake: a wrong secret, and the right one for links, prove nothing") {
+TEST_CASE("handshake: a wrong secret, or the job's secret for links, is refused") {
   for (const auto& credentials : {secret("another secret"), secret("the job's secret", link_purpose)}) {
     connection pair{channel_handshake::call(credentials, as(2), chunk_suite::aes_128_gcm, 1),
                     channel_handshake::answer(secret(), as(1), chunk_suite::aes_128_gcm)};
@@ -153,7 +154,7 @@ TEST_CASE("handshake: a wrong secret, and the right one for links, prove nothing
   }
 }
 
-TEST_CASE("handshake: a recorded connection that is played again is refused") {
+TEST_CASE("handshake: a replayed connection is refused") {
   auto pair = between(as(2), 1, as(1));
   pair.run();
   REQUIRE(pair.answerer->done());
@@ -165,7 +166,7 @@ TEST_CASE("handshake: a recorded connection that is played again is refused") {
   CHECK_FALSE(again->proved());
 }
 
-TEST_CASE("handshake: garbage is refused by its first bytes, and half a handshake stays half") {
+TEST_CASE("handshake: garbage is refused at its first bytes, and an incomplete hello is not answered") {
   for (std::string_view said : {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", "\x16\x04"}) {
     auto answerer = channel_handshake::answer(secret(), as(1), chunk_suite::aes_128_gcm);
     bytes back;
@@ -179,7 +180,7 @@ TEST_CASE("handshake: garbage is refused by its first bytes, and half a handshak
   CHECK_FALSE(pair.answerer->done());
 }
 
-TEST_CASE("handshake: addresses that no member announces are refused") {
+TEST_CASE("handshake: malformed addresses are refused") {
   for (const tcp_address& address : {tcp_address{"10.0.0.1", 4711}, tcp_address{"fd00::1", 65535}}) {
     const auto parsed = tcp_address::parse(address.text());
     REQUIRE(parsed);
@@ -191,9 +192,9 @@ TEST_CASE("handshake: addresses that no member announces are refused") {
   CHECK_FALSE(tcp_address::parse(std::string(100, '1') + ":1"));
 }
 
-TEST_CASE("handshake: with a member that has nothing but AES, whichever end it is, all use AES") {
+TEST_CASE("handshake: both ends use AES if either end supports only AES") {
   const auto aes = chunk_suite::aes_128_gcm, chacha = chunk_suite::chacha20_poly1305;
-  const auto credentials = secret(); // TLS itself is OpenSSL's as it is
+  const auto credentials = secret(); // TLS itself uses the unmodified OpenSSL
   const auto end = [&](bool calls, bool only_aes) {
     std::optional<testing::openssl_without_chacha> fips;
     if (only_aes)
@@ -212,7 +213,7 @@ TEST_CASE("handshake: with a member that has nothing but AES, whichever end it i
   }
 }
 
-TEST_CASE("handshake: keys leave no trace in memory") {
+TEST_CASE("handshake: the destructor of the keys clears their memory") {
   alignas(channel_keys) std::array<unsigned char, sizeof(channel_keys)> memory{};
   auto* keys = new (memory.data()) channel_keys{chunk_suite::aes_128_gcm, {1, 2, 3}, {4, 5, 6}};
   CHECK(std::any_of(memory.begin() + 4, memory.end(), [](auto byte) { return byte != 0; }));

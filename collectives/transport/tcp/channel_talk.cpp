@@ -21,7 +21,7 @@ error channel_talk::advance() {
       break;
     if (got <= 0)
       return {error_kind::disconnected, got == 0
-                                            ? "it has closed the connection before it had proved who it is"
+                                            ? "it closed the connection before it authenticated"
                                             : text_of_errno(errno)};
     spoke = true;
     const auto part = std::span{received}.first(static_cast<std::size_t>(got));

@@ -40,7 +40,7 @@ const auto suites = {chunk_suite::aes_128_gcm, chunk_suite::chacha20_poly1305};
 
 } // namespace
 
-TEST_CASE("chunks: all libraries give the same bytes and open each other's") {
+TEST_CASE("chunks: both libraries give the same bytes and open each other's chunks") {
   const chunk_key key = {9, 8, 7};
   auto fast = make_ipsec_mb_aead(key);
   if (!fast)
@@ -61,7 +61,7 @@ TEST_CASE("chunks: all libraries give the same bytes and open each other's") {
   }
 }
 
-TEST_CASE("chunks: what is sealed is opened, in order, through many keys") {
+TEST_CASE("chunks: sealed chunks open in order across many changes of the key") {
   for (const chunk_suite suite : suites) {
     chunk_cipher sealer{suite, secret, 3}, opener{suite, secret, 3};
     for (unsigned count = 0; count < 20; ++count) {
@@ -71,7 +71,7 @@ TEST_CASE("chunks: what is sealed is opened, in order, through many keys") {
   }
 }
 
-TEST_CASE("chunks: the same bytes are sealed to others each time, and under each key") {
+TEST_CASE("chunks: sealing the same bytes gives different ciphertext each time and under each key") {
   chunk_cipher sealer{chunk_suite::aes_128_gcm, secret, 2};
   const bytes plain = contents(64);
   std::vector<bytes> all;
@@ -81,7 +81,7 @@ TEST_CASE("chunks: the same bytes are sealed to others each time, and under each
   CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("chunks: ends that change their keys at other times do not understand each other") {
+TEST_CASE("chunks: a chunk does not open if the ends change their keys at different times") {
   chunk_cipher sealer{chunk_suite::aes_128_gcm, secret, 2}, opener{chunk_suite::aes_128_gcm, secret, 3};
   const bytes plain = contents(64);
   for (int count = 0; count < 2; ++count)
@@ -89,7 +89,7 @@ TEST_CASE("chunks: ends that change their keys at other times do not understand 
   CHECK_FALSE(opens(opener, header, sealed_by(sealer, header, plain), plain));
 }
 
-TEST_CASE("chunks: whatever is not the next chunk of this direction is refused, and so is all that follows") {
+TEST_CASE("chunks: any chunk but the next one of this direction is refused, and so are all later chunks") {
   for (const chunk_suite suite : suites) {
     const bytes plain = contents(100);
     chunk_cipher sealer{suite, secret};
@@ -121,7 +121,7 @@ TEST_CASE("chunks: whatever is not the next chunk of this direction is refused, 
   }
 }
 
-TEST_CASE("chunks: a header is taken only as a member writes it") {
+TEST_CASE("chunks: a header is accepted only in the form that members write") {
   const auto decoded = [](chunk_header header) { return chunk_header::decode(header.encode()); };
   for (const std::uint64_t left : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{chunk_bytes_limit},
                                    std::uint64_t{chunk_bytes_limit} + 1, std::uint64_t{1} << 40}) {
@@ -137,7 +137,7 @@ TEST_CASE("chunks: a header is taken only as a member writes it") {
   CHECK_FALSE(decoded({4, static_cast<message_phase>(200), 0, 4}));
 }
 
-TEST_CASE("chunks: where OpenSSL refuses ChaCha20-Poly1305, as in FIPS mode, AES is chosen") {
+TEST_CASE("chunks: AES is chosen if OpenSSL refuses ChaCha20-Poly1305, as in FIPS mode") {
   CHECK(available(chunk_suite::chacha20_poly1305));
   {
     const testing::openssl_without_chacha fips;

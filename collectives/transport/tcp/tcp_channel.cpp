@@ -167,7 +167,7 @@ bool tcp_channel::open_next() {
   const std::span<const std::byte, chunk_header::size> clear{&came_.bytes[came_.from], chunk_header::size};
   const auto header = chunk_header::decode(clear);
   if (!header) {
-    fail("it sent what is no chunk", true);
+    fail("it sent a malformed chunk", true);
     return false;
   }
   const std::size_t frame = next_frame_ = frame_of(header->bytes);
@@ -216,7 +216,7 @@ bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear,
   }
   if (opener_.open(clear, {place, bytes + chunk_tag_bytes}, {target, bytes}))
     return true;
-  fail("what came is not what it sealed", true);
+  fail("its data does not authenticate: it was changed on the way", true);
   return false;
 }
 

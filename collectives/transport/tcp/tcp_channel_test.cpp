@@ -1,4 +1,4 @@
-// Both ends of a connection in one thread, and somebody in the middle of it.
+// Both ends of a connection in one thread. The test can change the bytes between the ends.
 #include "collectives/transport/tcp/tcp_channel.hpp"
 
 #include <poll.h>
@@ -24,11 +24,11 @@ bytes contents(std::size_t length) {
 const channel_keys keys_of_one{chunk_suite::aes_128_gcm, {1}, {2}};
 const channel_keys keys_of_other{chunk_suite::aes_128_gcm, {2}, {1}};
 
-struct ends {
+struct channel_pair {
   int sockets[2] = {-1, -1};
   std::unique_ptr<tcp_channel> own, other;
 
-  explicit ends(std::span<const std::byte> early = {}) {
+  explicit channel_pair(std::span<const std::byte> early = {}) {
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) == 0);
     own = std::make_unique<tcp_channel>(descriptor{sockets[0]}, keys_of_one, std::span<const std::byte>{});
     other = std::make_unique<tcp_channel>(descriptor{sockets[1]}, keys_of_other, early);
@@ -43,7 +43,7 @@ struct ends {
   }
 };
 
-/// What the one end has put on the wire, taken off it.
+/// Takes the bytes that one end has written off the wire.
 bytes taken(int socket) {
   bytes wire(1 << 20);
   const ssize_t got = ::recv(socket, wire.data(), wire.size(), MSG_DONTWAIT);
@@ -57,13 +57,13 @@ void put(int socket, const bytes& wire) {
 
 } // namespace
 
-TEST_CASE("channel: what could not be sent before the connection broke stays unsent") {
-  ends pair;
+TEST_CASE("channel: a message that was not sent before the connection broke stays unsent") {
+  channel_pair pair;
   const bytes message = contents(1000);
   message_ticket sealed;
   while (!pair.own->wants_to_write())
     pair.own->send(message_phase::exchange, 0, message, sealed);
-  CHECK(sealed.pending == 0); // its memory is not needed any more
+  CHECK(sealed.pending == 0); // the message's memory is no longer needed
   pair.other->close();
   pair.own->write();
   CHECK_FALSE(pair.own->end().reason.empty());
@@ -71,8 +71,8 @@ TEST_CASE("channel: what could not be sent before the connection broke stays uns
   CHECK(pair.own->unsent());
 }
 
-TEST_CASE("channel: messages of all lengths go both ways at once") {
-  ends pair;
+TEST_CASE("channel: messages of all lengths pass in both directions at once") {
+  channel_pair pair;
   const std::vector<std::size_t> lengths{0, 1, 4096, chunk_bytes_limit, chunk_bytes_limit + 1, 5'000'000, 3};
   message_ticket sends, receives;
   std::vector<bytes> remote(lengths.size()), back(lengths.size());
@@ -94,16 +94,16 @@ TEST_CASE("channel: messages of all lengths go both ways at once") {
   CHECK(back == messages);
 }
 
-TEST_CASE("channel: a small message is one write of header, ciphertext and tag") {
-  ends pair;
+TEST_CASE("channel: a small message is sent in one write of header, ciphertext and tag") {
+  channel_pair pair;
   message_ticket ticket;
   pair.own->send(message_phase::exchange, 1, contents(4), ticket);
   CHECK(ticket.pending == 0);
   CHECK(taken(pair.sockets[1]).size() == chunk_header::size + 4 + chunk_tag_bytes);
 }
 
-TEST_CASE("channel: what nobody has asked for stays in the connection, and is taken when somebody does") {
-  ends pair;
+TEST_CASE("channel: a message stays in the connection until its receive is posted") {
+  channel_pair pair;
   message_ticket sends, receives;
   const bytes message = contents(1000);
   bytes first(1000), second(1000);
@@ -122,11 +122,11 @@ TEST_CASE("channel: what nobody has asked for stays in the connection, and is ta
   CHECK(second == message);
 }
 
-TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends the connection") {
+TEST_CASE("channel: a changed, replayed, reflected or truncated chunk ends the connection") {
   message_ticket sends, receives;
   const bytes message = contents(100);
   const auto outcome_of = [&](auto&& tamper) {
-    ends pair;
+    channel_pair pair;
     bytes target(100);
     pair.other->receive(message_phase::tree, 1, target, receives);
     pair.other->receive(message_phase::tree, 1, target, receives);
@@ -138,25 +138,26 @@ TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends th
     pair.run();
     return pair.other->end().reason;
   };
-  const std::string unsealed = "what came is not what it sealed";
-  CHECK(outcome_of([](ends&, bytes&) {}).empty());
-  CHECK(outcome_of([](ends&, bytes& wire) { wire.back() ^= std::byte{1}; }) == unsealed);
-  CHECK(outcome_of([](ends&, bytes& wire) { wire[chunk_header::size] ^= std::byte{1}; }) == unsealed);
-  CHECK(outcome_of([](ends&, bytes& wire) {
+  const std::string unsealed = "its data does not authenticate: it was changed on the way";
+  CHECK(outcome_of([](channel_pair&, bytes&) {}).empty());
+  CHECK(outcome_of([](channel_pair&, bytes& wire) { wire.back() ^= std::byte{1}; }) == unsealed);
+  CHECK(outcome_of([](channel_pair&, bytes& wire) { wire[chunk_header::size] ^= std::byte{1}; }) == unsealed);
+  CHECK(outcome_of([](channel_pair&, bytes& wire) {
           const bytes once = wire;
           wire.insert(wire.end(), once.begin(), once.end());
         }) == unsealed);
-  CHECK(outcome_of([&](ends& pair, bytes& wire) {
+  CHECK(outcome_of([&](channel_pair& pair, bytes& wire) {
           pair.other->send(message_phase::tree, 1, message, sends);
-          wire = taken(pair.sockets[0]); // its own words
+          wire = taken(pair.sockets[0]); // the receiver's own chunk
         }) == unsealed);
-  CHECK(outcome_of([](ends&, bytes& wire) { wire[0] ^= std::byte{1}; }) == "it sent what is no chunk");
+  CHECK(outcome_of([](channel_pair&, bytes& wire) { wire[0] ^= std::byte{1}; }) ==
+        "it sent a malformed chunk");
   for (std::size_t at = 0; at < chunk_header::size; ++at) {
     INFO("byte " << at << " of the header");
-    const auto reason = outcome_of([at](ends&, bytes& wire) { wire[at] ^= std::byte{1}; });
-    CHECK((reason == unsealed || reason == "it sent what is no chunk"));
+    const auto reason = outcome_of([at](channel_pair&, bytes& wire) { wire[at] ^= std::byte{1}; });
+    CHECK((reason == unsealed || reason == "it sent a malformed chunk"));
   }
-  CHECK(outcome_of([](ends& pair, bytes& wire) {
+  CHECK(outcome_of([](channel_pair& pair, bytes& wire) {
           wire.pop_back();
           put(pair.sockets[0], wire);
           wire.clear();
@@ -164,8 +165,8 @@ TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends th
         }) == "it has closed the connection");
 }
 
-TEST_CASE("channel: a member that sends another length than was agreed is told so") {
-  ends pair;
+TEST_CASE("channel: a message of an unexpected length ends the connection with both lengths") {
+  channel_pair pair;
   message_ticket sends, receives;
   bytes target(50);
   pair.other->receive(message_phase::tree, 1, target, receives);
@@ -176,12 +177,12 @@ TEST_CASE("channel: a member that sends another length than was agreed is told s
   CHECK(receives.pending == 1);
 }
 
-TEST_CASE("channel: a goodbye comes through between two chunks, and behind what nobody asks for any more") {
-  ends pair;
+TEST_CASE("channel: a goodbye arrives between two chunks, and after messages without a receive") {
+  channel_pair pair;
   message_ticket sends, receives;
   const bytes large = contents(20'000'000);
   pair.own->send(message_phase::gather, 1, large, sends);
-  REQUIRE(sends.pending == 1); // more than the connection takes at once
+  REQUIRE(sends.pending == 1); // more bytes than the connection takes at once
   pair.own->say_goodbye({5, {}});
   pair.run();
   CHECK_FALSE(pair.other->heard_goodbye());
@@ -191,15 +192,15 @@ TEST_CASE("channel: a goodbye comes through between two chunks, and behind what 
   CHECK(pair.other->heard() == goodbye{5, {}}.encode());
 }
 
-TEST_CASE("channel: chunks that came with the handshake are not lost") {
+TEST_CASE("channel: chunks that arrive together with the handshake are not lost") {
   bytes early;
   {
-    ends pair;
+    channel_pair pair;
     message_ticket sends;
     pair.own->send(message_phase::barrier, 1, {}, sends);
     early = taken(pair.sockets[1]);
   }
-  ends pair{early};
+  channel_pair pair{early};
   message_ticket receives;
   pair.other->receive(message_phase::barrier, 1, {}, receives);
   pair.other->read();

@@ -1,4 +1,5 @@
-// Members that meet while strangers are at their listeners. One thread and a clock of its own drive all.
+// Members connect to each other while unauthenticated peers connect to their listeners. One thread drives all
+// members with its own clock.
 #include "collectives/transport/tcp/tcp_meeting.hpp"
 
 #include <sys/resource.h>
@@ -11,7 +12,7 @@ using namespace farandole;
 
 using namespace farandole::testing;
 
-TEST_CASE("meeting: all members of a set meet each other") {
+TEST_CASE("meeting: all members of a set connect to each other") {
   for (const std::int32_t size : {1, 2, 5}) {
     gathering set{size};
     set.last_comes();
@@ -24,7 +25,8 @@ TEST_CASE("meeting: all members of a set meet each other") {
   }
 }
 
-TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake keep nobody from meeting") {
+TEST_CASE(
+    "meeting: peers that send nothing, garbage or half a handshake do not keep members from connecting") {
   gathering set{2};
   attendee& listener = set.members.front();
   auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
@@ -35,7 +37,7 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
   garbage.say("GET / HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n");
   half.say(std::span{hello}.first(hello.size() / 2));
   zeros.say(bytes(100'000));
-  recorded.say(hello); // and nothing else: it cannot go on
+  recorded.say(hello); // a recorded hello: the peer cannot continue the handshake
   for (int round = 0; round < 5; ++round)
     listener.step();
   CHECK(garbage.refused());
@@ -44,7 +46,7 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
   CHECK_FALSE(half.refused());
   CHECK(listener.meeting->refused() == 2);
   CHECK_THAT(listener.meeting->last_refused(),
-             Catch::Contains("127.0.0.1:") && Catch::Contains("no TLS record"));
+             Catch::Contains("127.0.0.1:") && Catch::Contains("not a TLS record"));
   listener.step(std::chrono::seconds{2});
   CHECK(silent.refused());
   CHECK(half.refused());
@@ -55,7 +57,7 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
   CHECK(set.meet());
 }
 
-TEST_CASE("meeting: with all places taken by strangers who say nothing, the oldest of them has to leave") {
+TEST_CASE("meeting: if silent peers occupy all places, the oldest of them is evicted") {
   gathering set{2, {{.connections = 4, .hello = std::chrono::hours{1}}}};
   attendee& listener = set.members.front();
   std::vector<std::unique_ptr<stranger>> crowd;
@@ -68,8 +70,7 @@ TEST_CASE("meeting: with all places taken by strangers who say nothing, the olde
   CHECK(set.meet());
 }
 
-TEST_CASE(
-    "meeting: a source beyond its share of silent connections loses its own oldest, and nobody else's") {
+TEST_CASE("meeting: a source that exceeds its share of silent connections loses only its own oldest") {
   gathering set{2, {{.connections = 8, .hello = std::chrono::hours{1}}}};
   attendee& listener = set.members.front();
   stranger other{listener.port, "127.0.0.2"};
@@ -84,14 +85,14 @@ TEST_CASE(
   CHECK_THAT(listener.meeting->last_refused(), Catch::Contains("more than 4 connections from its address"));
 }
 
-TEST_CASE("meeting: who holds handshakes up makes way for a member") {
+TEST_CASE("meeting: a peer that stalls its handshake is evicted in favour of a member") {
   gathering set{2, {{.shaking = 1}}};
   attendee& listener = set.members.front();
   auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
   bytes hello;
   REQUIRE(honest->feed({}, hello));
   stranger holds{listener.port};
-  holds.say(hello); // a true one, recorded: nothing follows
+  holds.say(hello); // a valid recorded hello, after which nothing follows
   listener.step();
   CHECK_FALSE(holds.hear().empty());
   set.last_comes();
@@ -105,7 +106,7 @@ TEST_CASE("meeting: who holds handshakes up makes way for a member") {
   CHECK(set.meet());
 }
 
-TEST_CASE("meeting: without descriptors the listener looks away for a while, and then goes on") {
+TEST_CASE("meeting: without free descriptors the listener pauses, and then accepts connections again") {
   gathering set{2};
   attendee& listener = set.members.front();
   stranger caller{listener.port};
@@ -128,7 +129,7 @@ TEST_CASE("meeting: without descriptors the listener looks away for a while, and
   CHECK(set.meet());
 }
 
-TEST_CASE("meeting: a member that accepts and says nothing is called again, and the trouble is told") {
+TEST_CASE("meeting: a member that accepts but does not answer is called again, and the problem is reported") {
   attendee caller, silent;
   caller.begin(as_rank_1, std::vector<std::string>{silent.address, caller.address});
   caller.step();
@@ -144,7 +145,7 @@ TEST_CASE("meeting: a member that accepts and says nothing is called again, and 
   CHECK_FALSE(caller.meeting->take_failure());
 }
 
-TEST_CASE("meeting: a wrong secret is refused, and so is the right one of another place") {
+TEST_CASE("meeting: a wrong secret is refused, and so is the right secret for another generation or set") {
   struct impostor {
     channel_group group;
     std::string_view secret;
@@ -167,8 +168,7 @@ TEST_CASE("meeting: a wrong secret is refused, and so is the right one of anothe
   }
 }
 
-TEST_CASE(
-    "meeting: a recorded connection is refused when it is played again, and a second one of a member too") {
+TEST_CASE("meeting: a replayed connection and a second connection of a member are refused") {
   bytes record;
   {
     gathering before{2};
@@ -194,7 +194,7 @@ TEST_CASE(
   CHECK_THAT(listener.meeting->last_refused(), Catch::Contains("has been met already"));
 }
 
-TEST_CASE("meeting: a member whose listener is gone is lost, and one that somebody plays is called again") {
+TEST_CASE("meeting: a member with a closed listener is lost, and an impersonated member is called again") {
   attendee caller, gone;
   const std::vector<std::string> addresses{gone.address, caller.address};
   gone.listener.close();
@@ -208,7 +208,7 @@ TEST_CASE("meeting: a member whose listener is gone is lost, and one that somebo
   CHECK(failure->rank == 0);
   CHECK(failure->reason == "Connection refused");
 
-  // Somebody without the secret has the address: whatever it answers proves nothing, and loses nobody.
+  // A peer without the secret has the address. Its answers prove nothing, and cause no loss of a member.
   attendee hopeful, impostor;
   hopeful.begin(as_rank_1, std::vector<std::string>{impostor.address, hopeful.address});
   int answered = 0;

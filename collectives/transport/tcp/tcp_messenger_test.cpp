@@ -1,4 +1,4 @@
-// One member's messenger; the others are played by hand.
+// The messenger of one member; the test plays the other members.
 #include "collectives/transport/tcp/tcp_messenger.hpp"
 
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ descriptor connected_to(const std::string& address) {
   return std::move(*socket);
 }
 
-/// Rank 1, which meets rank 0 and is then only a socket.
+/// Connects to rank 0 as rank 1, and returns the authenticated socket.
 met_peer meet_as_rank_1(const std::string& address) {
   tcp_meeting meeting{{},
                       std::make_shared<const tls_credentials>(job_secret, data_purpose),
@@ -67,7 +67,7 @@ deadline_and_abort within(std::chrono::milliseconds patience) {
 
 } // namespace
 
-TEST_CASE("messenger: a member that never comes is named with all that is known of the cause") {
+TEST_CASE("messenger: the error for a member that never connects names it and all known causes") {
   std::vector<std::string> news;
   auto options = options_of_job();
   options.meeting_news = [&](const std::string& missing) { news.push_back(missing); };
@@ -78,14 +78,15 @@ TEST_CASE("messenger: a member that never comes is named with all that is known 
   CHECK(problem.kind == error_kind::timed_out);
   CHECK_THAT(problem.text, Catch::Contains("it has not met rank 11: it has not called") &&
                                Catch::Contains("refused 1 connections at its listener " + options.ip) &&
-                               Catch::Contains("no TLS record"));
+                               Catch::Contains("not a TLS record"));
   CHECK(first->remark() != "");
   REQUIRE(news.size() >= 2);
-  CHECK_THAT(news[news.size() - 2], Catch::Contains("it has not called") && Catch::Contains("no TLS record"));
+  CHECK_THAT(news[news.size() - 2],
+             Catch::Contains("it has not called") && Catch::Contains("not a TLS record"));
   CHECK(news.back() == "");
 }
 
-TEST_CASE("messenger: a member that is called and does not answer is named with its address") {
+TEST_CASE("messenger: the error for a called member that does not answer names its address") {
   auto silent = open_listener("127.0.0.1", 0);
   REQUIRE(silent);
   const std::string address = tcp_address{"127.0.0.1", port_of(*silent)}.text();
@@ -97,7 +98,7 @@ TEST_CASE("messenger: a member that is called and does not answer is named with 
                                            ", it accepted the connection and said nothing"));
 }
 
-TEST_CASE("messenger: nobody calls the highest rank, so it opens no listener") {
+TEST_CASE("messenger: the highest rank opens no listener, since no member calls it") {
   auto options = options_of_job();
   options.listens = false;
   auto first = opened(), highest = opened(options);
@@ -115,7 +116,7 @@ TEST_CASE("messenger: nobody calls the highest rank, so it opens no listener") {
   CHECK(received == 4711);
 }
 
-TEST_CASE("messenger: a flush fails when the connection broke before all was sent") {
+TEST_CASE("messenger: a flush fails if the connection breaks before all bytes are sent") {
   auto first = opened();
   auto peer = std::async(std::launch::async, [&] { return meet_as_rank_1(first->address()); });
   CHECK_FALSE(first->connect(std::vector<std::string>{first->address(), "127.0.0.1:0"}, 0, within(60s)));

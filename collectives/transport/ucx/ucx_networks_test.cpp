@@ -24,7 +24,7 @@ TEST_CASE("a user's choice of transports is kept, unless it allows TCP on a netw
   }
 }
 
-TEST_CASE("UCX uses the interface of the links, and its RDMA devices before all others") {
+TEST_CASE("UCX uses the interface of the links, and prefers its RDMA devices to all others") {
   const network_devices ethernet{"eth0", {}, {"mlx5_0:1", "mlx5_1:1"}};
   const network_devices infiniband{"ib0", {"mlx5_1:1"}, {"mlx5_0:1", "mlx5_1:1"}};
   CHECK(ucx_devices(ethernet, true) == "eth0,mlx5_0:1,mlx5_1:1");
@@ -34,7 +34,7 @@ TEST_CASE("UCX uses the interface of the links, and its RDMA devices before all 
   CHECK(ucx_devices({}, true).empty());
 }
 
-TEST_CASE("the interface of an address is found by the system's table") {
+TEST_CASE("the interface of an address is looked up in the system's table") {
   CHECK(find_network_devices("127.0.0.1").interface == "lo");
   CHECK(find_network_devices("203.0.113.7").interface.empty());
 }

@@ -1,4 +1,4 @@
-// What is particular to UCX.
+// Properties that only the ucx path has.
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@
 using namespace farandole;
 using namespace farandole::testing;
 
-TEST_CASE("ucx: every tag field can be told apart") {
+TEST_CASE("ucx: a change of any tag field changes the tag") {
   const ucx_tag base{5, 9, 11, message_phase::scatter, 3};
   auto changed = [&](auto change) {
     ucx_tag other = base;
@@ -32,20 +32,20 @@ TEST_CASE("ucx: every tag field can be told apart") {
   CHECK(source_of(far.bits()) == 65535);
 }
 
-TEST_CASE("ucx: the process' signals, allocator and shared memory are left alone") {
+TEST_CASE("ucx: UCX does not change the process's signals, allocator or shared memory") {
   job members("ucx", 2, [](member& self) {
     std::string problem = barrier(self, 0);
     for (const int number : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV, SIGALRM}) {
       struct sigaction action {};
       ::sigaction(number, nullptr, &action);
-      // A sanitizer has handlers of its own; they lie in this executable or in its runtime, not in UCX.
+      // A sanitizer installs its own handlers; these are in this executable or in its runtime, not in UCX.
       Dl_info location{};
       if (action.sa_handler != SIG_DFL &&
           ::dladdr(reinterpret_cast<void*>(action.sa_handler), &location) != 0 &&
           std::string{location.dli_fname}.find("libuc") != std::string::npos)
         problem += "signal " + std::to_string(number) + " has UCX's handler; ";
     }
-    // A hook would start with a jump to elsewhere.
+    // A hooked function starts with a jump.
     void* const unmap = ::dlsym(RTLD_DEFAULT, "munmap");
     const auto* code = static_cast<const unsigned char*>(unmap);
     if ((code[0] == 0x49 && code[1] == 0xbb) || code[0] == 0xe9)

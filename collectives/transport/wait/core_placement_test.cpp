@@ -8,7 +8,7 @@
 
 using namespace farandole;
 
-TEST_CASE("a cgroup's quota is read as cores, and anything else sets no limit") {
+TEST_CASE("a cgroup's quota is converted to cores, and any other text sets no limit") {
   CHECK(cores_granted("150000 100000\n") == Approx(1.5));
   CHECK(cores_granted("50000 100000") == Approx(0.5));
   CHECK(cores_granted("1 100000") == Approx(0.01));
@@ -16,7 +16,7 @@ TEST_CASE("a cgroup's quota is read as cores, and anything else sets no limit") 
     CHECK(cores_granted(text) == 0);
 }
 
-TEST_CASE("no more cores are usable than the affinity allows") {
+TEST_CASE("the usable cores do not exceed the affinity mask") {
   std::thread([] {
     CHECK(usable_cores() > 0);
     cpu_set_t single;
@@ -27,7 +27,7 @@ TEST_CASE("no more cores are usable than the affinity allows") {
   }).join();
 }
 
-TEST_CASE("who has its share of members of lower rank on its core leaves it, for a core that is not full") {
+TEST_CASE("a member leaves a core that lower ranks already fill, for a core that is not full") {
   using cores = std::vector<int>;
   const core_placement last_of_three(3, 2, 4);
   CHECK(last_of_three.one_core_each());
@@ -35,7 +35,7 @@ TEST_CASE("who has its share of members of lower rank on its core leaves it, for
   CHECK(last_of_three.crowd_at(0, cores{0, 1, -1}).full_cores == cores{0, 1});
   CHECK_FALSE(last_of_three.crowd_at(2, cores{0, 1, 0}).too_many);
   CHECK_FALSE(last_of_three.crowd_at(0, cores{-1, 1, 0}).too_many);
-  CHECK_FALSE(core_placement(3, 0, 4).crowd_at(1, cores{0, 1, 1}).too_many); // those of higher rank leave
+  CHECK_FALSE(core_placement(3, 0, 4).crowd_at(1, cores{0, 1, 1}).too_many); // members of higher rank leave
 
   const core_placement two_on_each(4, 3, 2.5);
   CHECK_FALSE(two_on_each.one_core_each());

@@ -15,7 +15,7 @@ using farandole::testing::far;
 
 namespace {
 
-/// Every way to wait: giving way, spinning, and a kernel that cannot watch two words.
+/// All ways to wait: yielding, spinning, and a kernel that cannot watch two words.
 const futex_wait policies[] = {
     {futex_wait::look::giving_way, std::chrono::microseconds(20), yield_policy(true)},
     {futex_wait::look::spinning, std::chrono::microseconds(50), yield_policy(true)},
@@ -23,7 +23,7 @@ const futex_wait policies[] = {
 
 } // namespace
 
-TEST_CASE("a sleeper wakes for the number it waits for, not for smaller ones") {
+TEST_CASE("a waiting thread wakes when the counter reaches its number, not for smaller numbers") {
   for (const auto& policy : policies) {
     shared_counter counter;
     abort_token abort;
@@ -40,7 +40,7 @@ TEST_CASE("a sleeper wakes for the number it waits for, not for smaller ones") {
   }
 }
 
-TEST_CASE("two members that wait for each other in turn never miss a wake") {
+TEST_CASE("two members that wait for each other in turn never miss a wake-up") {
   for (const auto& policy : policies) {
     shared_counter own, theirs;
     abort_token abort;
@@ -60,23 +60,23 @@ TEST_CASE("two members that wait for each other in turn never miss a wake") {
   }
 }
 
-TEST_CASE("counters may wrap around") {
+TEST_CASE("has_reached is correct when counters wrap around") {
   CHECK(has_reached(5, 5));
   CHECK(has_reached(6, 5));
   CHECK_FALSE(has_reached(4, 5));
   CHECK(has_reached(3, 0xffff'fff0u));
   CHECK_FALSE(has_reached(0xffff'fff0u, 3));
-  CHECK(has_reached(0, 0u + 1 - 4)); // before the first round of a window
+  CHECK(has_reached(0, 0u + 1 - 4)); // before the first round of a shared segment
 }
 
-TEST_CASE("a raised token ends a sleep that has no other end") {
+TEST_CASE("a raised abort token ends a wait without a deadline") {
   for (const auto& policy : policies) {
     shared_counter counter;
     abort_token abort;
     auto end = std::async(std::launch::async, [&] {
       return policy.until_reached(counter, 1, abort.word(), std::chrono::steady_clock::time_point::max());
     });
-    // Once it is among the waiters it sleeps, or is about to: both must see the raise.
+    // A thread that is among the waiters sleeps or is about to sleep; it must see the token in both cases.
     while (counter.waiters.load() == 0 && !policy.spins())
       std::this_thread::yield();
     abort.raise();
@@ -97,7 +97,7 @@ TEST_CASE("a wait ends at its deadline") {
   }
 }
 
-TEST_CASE("an interruptible wait comes back for signals without having reached anything") {
+TEST_CASE("an interruptible wait returns for a signal before its condition holds") {
   struct sigaction quiet {};
   struct sigaction before {};
   quiet.sa_handler = [](int) {};
@@ -112,7 +112,8 @@ TEST_CASE("an interruptible wait comes back for signals without having reached a
                           [&] { return counter.value.load() != 0; });
     });
     const pthread_t sleeper = thread.get_future().get();
-    // Most often the signal meets the sleep; before or after it, the sleep's own 100 ms end the wait.
+    // The signal usually interrupts the sleep. If it arrives earlier or later, the limit of 100 ms ends the
+    // wait.
     const auto over = [&] { return end.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
     while (counter.waiters.load() == 0 && !policy.spins() && !over())
       std::this_thread::yield();
@@ -122,7 +123,7 @@ TEST_CASE("an interruptible wait comes back for signals without having reached a
   sigaction(SIGUSR1, &before, nullptr);
 }
 
-TEST_CASE("what is there already is reached, even past the deadline and with the token raised") {
+TEST_CASE("a wait for a reached number succeeds despite an expired deadline and a raised abort token") {
   shared_counter counter;
   counter.publish(3);
   abort_token abort;

@@ -8,9 +8,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-unsigned skipped(yield_policy& ledger) {
+unsigned skipped(yield_policy& policy) {
   unsigned count = 0;
-  while (!ledger.pays())
+  while (!policy.pays())
     ++count;
   return count;
 }
@@ -21,62 +21,62 @@ constexpr yield_policy::report switched{microseconds(10), microseconds(9), true}
 
 } // namespace
 
-TEST_CASE("a time slice lost is paid back by waits that sleep, and by more when that happens again") {
-  yield_policy ledger(true);
-  CHECK(skipped(ledger) == 0);
-  ledger.saw(quick);
-  CHECK(skipped(ledger) == 0);
-  ledger.saw(slice);
-  CHECK(skipped(ledger) == 80);
-  ledger.saw(slice);
-  CHECK(skipped(ledger) == 160);
-  ledger.saw(quick);
-  ledger.saw(slice);
-  CHECK(skipped(ledger) == 80);
+TEST_CASE("after a lost time slice some waits sleep, and more of them if it happens again") {
+  yield_policy policy(true);
+  CHECK(skipped(policy) == 0);
+  policy.saw(quick);
+  CHECK(skipped(policy) == 0);
+  policy.saw(slice);
+  CHECK(skipped(policy) == 80);
+  policy.saw(slice);
+  CHECK(skipped(policy) == 160);
+  policy.saw(quick);
+  policy.saw(slice);
+  CHECK(skipped(policy) == 80);
   for (int i = 0; i < 40; ++i)
-    ledger.saw({std::chrono::seconds(1), std::chrono::seconds(1), false});
-  CHECK(skipped(ledger) == 4096);
+    policy.saw({std::chrono::seconds(1), std::chrono::seconds(1), false});
+  CHECK(skipped(policy) == 4096);
 }
 
-TEST_CASE("a little time lost makes few waits sleep") {
-  yield_policy ledger(true);
-  ledger.saw({microseconds(300), microseconds(300), true});
-  CHECK(skipped(ledger) == 6);
+TEST_CASE("a small loss of time makes few waits sleep") {
+  yield_policy policy(true);
+  policy.saw({microseconds(300), microseconds(300), true});
+  CHECK(skipped(policy) == 6);
 }
 
-TEST_CASE("members that meet on one core, where each could have its own, move after a while") {
+TEST_CASE("members on one core move after a while if each could have its own core") {
   using advice = yield_policy::advice;
-  yield_policy ledger(true, 4);
+  yield_policy policy(true, 4);
   const auto meetings_until_move = [&] {
     unsigned count = 1;
-    while (ledger.saw(switched) == advice::stay)
+    while (policy.saw(switched) == advice::stay)
       ++count;
     return count;
   };
   CHECK(meetings_until_move() == 4);
-  CHECK(meetings_until_move() == 8); // it did not help
+  CHECK(meetings_until_move() == 8); // the move did not help
   CHECK(meetings_until_move() == 16);
-  CHECK(ledger.saw(quick) == advice::stay);
+  CHECK(policy.saw(quick) == advice::stay);
   CHECK(meetings_until_move() == 4);
   for (int i = 0; i < 100; ++i) {
-    CHECK(ledger.saw(switched) == advice::stay);
-    CHECK(ledger.saw(quick) == advice::stay);
+    CHECK(policy.saw(switched) == advice::stay);
+    CHECK(policy.saw(quick) == advice::stay);
   }
-  CHECK(skipped(ledger) == 0);
+  CHECK(skipped(policy) == 0);
 }
 
-TEST_CASE("members with less than a core each stay where they are, and go on yielding") {
-  yield_policy ledger(false, 4);
+TEST_CASE("members with less than one core each stay on their core and continue to yield") {
+  yield_policy policy(false, 4);
   for (int i = 0; i < 100; ++i) {
-    CHECK(ledger.saw(switched) == yield_policy::advice::stay);
-    CHECK(ledger.saw(slice) == yield_policy::advice::stay);
+    CHECK(policy.saw(switched) == yield_policy::advice::stay);
+    CHECK(policy.saw(slice) == yield_policy::advice::stay);
   }
-  CHECK(skipped(ledger) == 0);
+  CHECK(skipped(policy) == 0);
 }
 
 TEST_CASE("members that lose time slices to each other move sooner") {
-  yield_policy ledger(true, 2 * yield_policy::least_meetings);
-  CHECK(ledger.saw(slice) == yield_policy::advice::stay);
-  CHECK(ledger.saw(slice) == yield_policy::advice::move);
-  CHECK(ledger.saw({milliseconds(4), milliseconds(4), false}) == yield_policy::advice::stay);
+  yield_policy policy(true, 2 * yield_policy::least_meetings);
+  CHECK(policy.saw(slice) == yield_policy::advice::stay);
+  CHECK(policy.saw(slice) == yield_policy::advice::move);
+  CHECK(policy.saw({milliseconds(4), milliseconds(4), false}) == yield_policy::advice::stay);
 }

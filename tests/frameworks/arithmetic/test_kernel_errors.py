@@ -1,4 +1,4 @@
-"""Which exception stands for an error that a framework's kernel has told in words."""
+"""The exception class that stands for the error message of a framework's kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from farandole.common import exceptions, kernels
         ("overloaded", exceptions.HorovodInternalError),
     ],
 )
-def test_the_kind_is_read_from_within_the_frameworks_own_words(begins: str, kind: str, error_class: type) -> None:
+def test_the_kind_of_an_error_is_read_from_within_the_frameworks_message(
+    begins: str, kind: str, error_class: type
+) -> None:
     known = kernels.error_in(
         f"UNKNOWN: {{{{function_node f}}}} {begins} ({kind}): step: rank 1 is gone [Op:__inference]"
     )
@@ -27,12 +29,12 @@ def test_the_kind_is_read_from_within_the_frameworks_own_words(begins: str, kind
 
 
 @pytest.mark.parametrize("kind", ["invalid argument", "precondition", "unimplemented"])
-def test_wrong_arguments_stay_the_frameworks_exceptions(kind: str) -> None:
+def test_errors_about_arguments_stay_the_frameworks_exceptions(kind: str) -> None:
     text = f"HorovodBroadcast ({kind}): weights: there is no rank 7"
     assert kernels.kind_in(text) == kind
     assert kernels.error_in(text) is None
 
 
-def test_errors_of_others_have_no_kind() -> None:
+def test_errors_from_other_sources_have_no_kind() -> None:
     for text in ("the disk is full", "Horovod (mismatch) is a word", "[[{{node HorovodAllreduce_x}}]] was cancelled"):
         assert kernels.kind_in(text) is None and kernels.error_in(text) is None

@@ -1,4 +1,4 @@
-"""What optimizers decide about gradients, told with NumPy arrays."""
+"""The decisions of optimizers about gradients, tested with NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Average, Sum, Adasum, Min = HorovodBasics.Average, HorovodBasics.Sum, HorovodBas
 
 
 class Set:
-    """A process set of so many members, with this process among them or not."""
+    """A process set with a given number of members, which may or may not include this process."""
 
     rule = None
     process_set_id = 7
@@ -84,28 +84,28 @@ GRADIENTS = {"w": numpy.arange(6.0).reshape(2, 3), "b": numpy.ones(3), "u": nump
 KEYS = list(GRADIENTS)
 
 
-def test_without_a_factor_nothing_is_scaled() -> None:
+def test_a_predivide_factor_of_one_scales_nothing() -> None:
     for op in range(6):
         assert reduction.scales(op, 1.0) == (1.0, 1.0)
 
 
-def test_the_factor_divides_before_and_multiplies_after() -> None:
+def test_the_predivide_factor_divides_before_and_multiplies_after_the_reduction() -> None:
     assert reduction.scales(Average, 4.0) == (0.25, 4.0)
 
 
 @pytest.mark.parametrize("op", [Sum, Adasum, Min])
-def test_a_factor_is_for_averages_only(op: int) -> None:
+def test_a_predivide_factor_is_refused_unless_gradients_are_averaged(op: int) -> None:
     with pytest.raises(ValueError, match=r"gradient_predivide_factor not supported.*2\.5.*" + reduction.word(op)):
         reduction.scales(op, 2.5)
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan")])
-def test_a_factor_must_be_something_to_divide_by(factor: float) -> None:
+def test_a_predivide_factor_that_is_not_positive_is_refused(factor: float) -> None:
     with pytest.raises(ValueError, match="positive"):
         reduction.scales(Average, factor)
 
 
-def test_an_op_that_is_not_offered_is_named() -> None:
+def test_an_unsupported_op_is_refused_by_its_name() -> None:
     reduction.require_op(Sum, (Average, Sum))
     with pytest.raises(ValueError, match="Average or Sum, not Min"):
         reduction.require_op(Min, (Average, Sum))
@@ -113,7 +113,7 @@ def test_an_op_that_is_not_offered_is_named() -> None:
         reduction.require_op(17, (Average, Sum))
 
 
-def test_num_groups_warns_and_gives_way_to_groups() -> None:
+def test_num_groups_is_deprecated_and_groups_takes_precedence() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert reduction.chosen_groups(0, None, str) is None
@@ -126,33 +126,33 @@ def test_num_groups_warns_and_gives_way_to_groups() -> None:
 
 
 @pytest.mark.parametrize("groups", [0, -1, True, "w", ["w"], [["w", 3]], [["w"], ["w"]], {"w": 1}, 1.5])
-def test_groups_that_are_none_are_refused(groups: Any) -> None:
+def test_invalid_groups_are_refused(groups: Any) -> None:
     with pytest.raises(ValueError, match="group"):
         reduction.chosen_groups(0, groups, str)
 
 
-def test_every_gradient_is_in_one_group() -> None:
+def test_partition_puts_every_gradient_into_one_group() -> None:
     index = {key: number for number, key in enumerate(KEYS)}.get
     assert partition([0, 1, 2], None, index) == [[0], [1], [2]]
     assert partition([0, 1, 2], 2, index) == [[0, 1], [2]]
     assert partition([0, 1, 2], 1, index) == [[0, 1, 2]]
     assert partition([0, 1, 2], 9, index) == [[0], [1], [2]]
     assert partition([0, 1, 2], [["u", "w"]], index) == [[2, 0], [1]]
-    # What has no gradient, or is no parameter, is left out.
+    # Keys that have no gradient, or are no parameters, are left out.
     assert partition([0, 2], [["w", "b"], ["frozen"]], index) == [[0], [2]]
     assert partition([], 3, index) == []
 
 
-def test_adasum_wants_everybody_and_a_power_of_two() -> None:
-    everybody = reduction.global_process_set
-    reduction.require_adasum(everybody, 8)
+def test_adasum_requires_the_global_set_and_a_power_of_two() -> None:
+    global_set = reduction.global_process_set
+    reduction.require_adasum(global_set, 8)
     with pytest.raises(NotImplementedError, match="global"):
         reduction.require_adasum(Set(2), 2)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError, match="power of two, not 6"):
-        reduction.require_adasum(everybody, 6)
+        reduction.require_adasum(global_set, 6)
 
 
-def test_who_is_alone_or_outside_does_not_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_alone_or_outside_the_set_does_not_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOROVOD_ELASTIC", raising=False)
     assert reduction.takes_part(Set(2))  # type: ignore[arg-type]
     assert not reduction.takes_part(Set(1))  # type: ignore[arg-type]
@@ -166,38 +166,38 @@ def reduce_all(one: GradientReducer, gradients: Optional[Dict[str, Any]] = None)
     return dict(zip(given, one.reduce(list(given.values()), list(given), [f"grad.{key}" for key in given])))
 
 
-def test_gradients_are_averaged_one_by_one() -> None:
+def test_gradients_without_groups_are_averaged_one_by_one() -> None:
     one, framework = reducer()
     for key, each in reduce_all(one).items():
         numpy.testing.assert_array_equal(each, GRADIENTS[key])
     assert framework.calls == [("one", ["grad.w"]), ("one", ["grad.b"]), ("one", ["grad.u"])]
 
 
-def test_sums_are_as_large_as_there_are_ranks() -> None:
+def test_the_sum_of_equal_gradients_is_the_gradient_times_the_number_of_ranks() -> None:
     one, _ = reducer(op=Sum)
     numpy.testing.assert_array_equal(reduce_all(one)["u"], [20.0, 20.0])
 
 
-def test_a_predivided_average_is_the_same_number() -> None:
+def test_a_predivided_average_equals_the_plain_average() -> None:
     one, framework = reducer(gradient_predivide_factor=4.0, compression="halves")
     numpy.testing.assert_allclose(reduce_all(one)["w"], GRADIENTS["w"])
     assert framework.how is not None and framework.how[1:3] == (0.25, 4.0) and framework.how.compression == "halves"
 
 
-def test_groups_travel_as_one() -> None:
+def test_gradients_of_one_group_are_reduced_in_one_operation() -> None:
     one, framework = reducer(groups=[["u", "b"]], key_of=lambda key: key)
     reduced = reduce_all(one)
     numpy.testing.assert_array_equal(reduced["u"], GRADIENTS["u"])
     assert framework.calls == [("group", ["grad.u"] * 2), ("one", ["grad.w"])]
 
 
-def test_what_has_no_gradient_stays_out() -> None:
+def test_a_parameter_without_a_gradient_is_left_out_of_its_group() -> None:
     one, framework = reducer(groups=1)
     assert reduce_all(one, {**GRADIENTS, "b": None})["b"] is None
     assert framework.calls == [("group", ["grad.w"] * 2)]
 
 
-def test_local_gradients_are_divided_and_not_sent() -> None:
+def test_local_gradients_are_divided_and_not_reduced() -> None:
     one, framework = reducer(members=5)
     one.register_local("u")
     assert one.is_local("u") and not one.is_local("w")
@@ -208,7 +208,7 @@ def test_local_gradients_are_divided_and_not_sent() -> None:
     numpy.testing.assert_array_equal(reduce_all(unscaled)["u"], GRADIENTS["u"])
 
 
-def test_sparse_gradients_leave_their_group_or_become_dense() -> None:
+def test_sparse_gradients_are_reduced_outside_their_group_or_made_dense() -> None:
     rows = Rows([1, 1], [[1.0, 2.0], [3.0, 4.0]], height=3)
     given = {"w": GRADIENTS["w"], "e": rows, "u": GRADIENTS["u"]}
     one, framework = reducer(members=2, groups=1, op=Sum)
@@ -220,14 +220,14 @@ def test_sparse_gradients_leave_their_group_or_become_dense() -> None:
 
 
 @pytest.mark.parametrize("members, included", [(1, True), (4, False)])
-def test_who_does_not_take_part_keeps_its_gradients(members: int, included: bool) -> None:
+def test_a_process_that_does_not_take_part_keeps_its_gradients(members: int, included: bool) -> None:
     one, framework = reducer(members, included)
     one.register_local("b")
     assert all(reduce_all(one)[key] is GRADIENTS[key] for key in KEYS)
     assert framework.calls == []
 
 
-def test_gradients_of_several_passes_add_up() -> None:
+def test_gradients_of_several_passes_are_summed() -> None:
     passes = Accumulator(3)
     assert passes.add([numpy.ones(2), None]) is None
     assert passes.add([numpy.ones(2), numpy.full(1, 2.0)]) is None
@@ -235,11 +235,11 @@ def test_gradients_of_several_passes_add_up() -> None:
     assert total is not None
     numpy.testing.assert_array_equal(total[0], [3.0, 3.0])
     numpy.testing.assert_array_equal(total[1], [2.0])
-    # And anew.
+    # The next step starts from zero.
     assert passes.counter == 0 and passes.add([numpy.ones(2), None]) is None
 
 
-def test_what_has_added_up_may_be_averaged() -> None:
+def test_summed_gradients_can_be_averaged_over_the_passes() -> None:
     passes = Accumulator(2, average=True)
     passes.add([numpy.full(2, 1.0), None])
     total = passes.add([numpy.full(2, 3.0), None])
@@ -249,7 +249,7 @@ def test_what_has_added_up_may_be_averaged() -> None:
     assert Accumulator(1, average=True).add([gradient]) == [gradient]
 
 
-def test_the_first_pass_is_not_added_into() -> None:
+def test_the_arrays_of_the_first_pass_are_not_modified() -> None:
     first = numpy.ones(2)
     passes = Accumulator(2)
     passes.add([first])
@@ -257,7 +257,7 @@ def test_the_first_pass_is_not_added_into() -> None:
     numpy.testing.assert_array_equal(first, [1.0, 1.0])
 
 
-def test_passes_are_positive_and_alike() -> None:
+def test_passes_must_be_positive_and_have_the_same_number_of_gradients() -> None:
     with pytest.raises(ValueError, match="> 0"):
         Accumulator(0)
     passes = Accumulator(2)
@@ -266,7 +266,7 @@ def test_passes_are_positive_and_alike() -> None:
         passes.add([numpy.ones(1), numpy.ones(1)])
 
 
-def test_bundles_keep_the_order_and_the_limit() -> None:
+def test_bundles_keep_the_order_and_the_size_limit() -> None:
     assert reduction.bundles("abcdef", [4, 4, 4, 30, 1, 9], limit=10) == [["a", "b"], ["c"], ["d"], ["e", "f"]]
     assert reduction.bundles([], []) == []
     sizes = [int(each) for each in numpy.random.default_rng(5).integers(0, 3 << 20, 100)]
@@ -275,4 +275,4 @@ def test_bundles_keep_the_order_and_the_limit() -> None:
     for bundle, following in zip(made, made[1:]):
         together = sum(sizes[each] for each in bundle)
         assert len(bundle) == 1 or together <= reduction.BUNDLE_BYTES
-        assert together + sizes[following[0]] > reduction.BUNDLE_BYTES  # no bundle is smaller than it need be
+        assert together + sizes[following[0]] > reduction.BUNDLE_BYTES  # no bundle is smaller than necessary

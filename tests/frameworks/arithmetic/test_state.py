@@ -1,4 +1,4 @@
-"""State of variables: what is saved, put back and broadcast, told with NumPy arrays and no job."""
+"""The state of variables: saving, restoring and broadcasting it, tested with NumPy arrays and no job."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class Arrays:
 
 
 class Model(VariablesState):
-    """Two arrays and whatever is given; rank 0 has a one in all of them, and its values are ``rank_0``."""
+    """Two arrays and the given values; on rank 0 the arrays hold ones, and the values are ``rank_0``."""
 
     def __init__(self, rank_0: Dict[str, Any], **kwargs: Any) -> None:
         self.arrays: List[Any] = [numpy.zeros(2), numpy.zeros((1, 3))]
         self.is_lost_at = ""
-        super().__init__(Arrays(), bcast_object=lambda _: self._arrives("values", rank_0), **kwargs)
+        super().__init__(Arrays(), bcast_object=lambda _: self._receive("values", rank_0), **kwargs)
 
-    def _arrives(self, what: str, content: Any) -> Any:
-        if self.is_lost_at == what:
-            raise HorovodInternalError(what)
+    def _receive(self, part: str, content: Any) -> Any:
+        if self.is_lost_at == part:
+            raise HorovodInternalError(part)
         return content
 
     def _variables(self) -> List[Any]:
         return self.arrays
 
     def _broadcast(self) -> None:
-        self._arrives("variables", None)
+        self._receive("variables", None)
         for each in self.arrays:
             each[...] = 1.0
 
@@ -46,7 +46,7 @@ def contents(state: Model) -> List[float]:
     return [float(each.flat[0]) for each in state.arrays]
 
 
-def test_the_first_commit_is_that_of_the_constructor() -> None:
+def test_restore_without_a_commit_returns_to_the_state_at_construction() -> None:
     state = Model({}, step=3, seen=[1])
     state.arrays[0][...] = 7.0
     state.seen.append(2)
@@ -55,20 +55,20 @@ def test_the_first_commit_is_that_of_the_constructor() -> None:
     assert contents(state) == [0.0, 0.0] and state.step == 3 and state.seen == [1]
 
 
-def test_what_is_saved_does_not_change_with_the_variables() -> None:
+def test_a_saved_state_does_not_change_with_the_variables() -> None:
     state = Model({}, step=0)
     state.arrays[0][...] = 2.0
     state.step = 1
     state.save()
     state.arrays[0][...] = 3.0
     state.step = 2
-    for _ in range(2):  # nor by being put back
+    for _ in range(2):  # restoring does not change the saved state either
         state.restore()
         assert contents(state) == [2.0, 0.0] and state.step == 1
         state.arrays[0][...] = 4.0
 
 
-def test_rank_0s_variables_and_values_count_and_are_the_commit() -> None:
+def test_sync_takes_and_commits_the_variables_and_values_of_rank_0() -> None:
     state = Model({"step": 5}, step=0)
     state.sync()
     assert contents(state) == [1.0, 1.0] and state.step == 5
@@ -78,7 +78,7 @@ def test_rank_0s_variables_and_values_count_and_are_the_commit() -> None:
 
 
 @pytest.mark.parametrize("lost_at", ["variables", "values"])
-def test_a_member_lost_at_sync_leaves_the_whole_commit_before(lost_at: str) -> None:
+def test_a_member_lost_at_sync_leaves_the_previous_commit_complete(lost_at: str) -> None:
     state = Model({"step": 5}, step=0)
     state.arrays[0][...] = 2.0
     state.save()

@@ -1,4 +1,4 @@
-"""How public functions are made of their rows in the table of signatures; here, those of farandole.numpy."""
+"""The generation of public functions from the table of signatures, tested with the rows of farandole.numpy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from farandole.common.parameter_types import types_of
 from farandole.common.wrappers import Wrapper, public_in
 
 
-def test_a_made_function_shows_its_source_and_can_be_pickled() -> None:
+def test_a_generated_function_shows_its_source_and_can_be_pickled() -> None:
     source = inspect.getsource(hvd.allreduce)
     assert source.startswith("def allreduce(\n    tensor: Any,\n    average: Optional[bool] = None,\n")
     assert (hvd.allreduce.__module__, hvd.allreduce.__qualname__) == ("farandole.numpy.ops", "allreduce")
     assert pickle.loads(pickle.dumps(hvd.allreduce)) is hvd.allreduce
 
 
-def test_a_traceback_shows_the_line_of_a_made_function() -> None:
+def test_a_traceback_shows_the_line_of_a_generated_function() -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("no such luck")
 
@@ -32,7 +32,7 @@ def test_a_traceback_shows_the_line_of_a_made_function() -> None:
     assert "return keep(fail(broadcasts[root_rank, False], name, tensor, process_set))" in lines
 
 
-def test_a_function_whose_parameters_are_not_those_of_its_row_is_refused() -> None:
+def test_a_function_whose_parameters_differ_from_its_row_is_refused() -> None:
     def allgather(tensor, process_set, name):  # type: ignore[no-untyped-def]
         return tensor
 
@@ -40,7 +40,7 @@ def test_a_function_whose_parameters_are_not_those_of_its_row_is_refused() -> No
         public_in("numpy")(allgather)
 
 
-def test_a_written_function_gets_its_defaults_types_and_documentation() -> None:
+def test_a_handwritten_function_gets_defaults_types_and_documentation_from_its_row() -> None:
     @public_in("numpy")
     def allgather(tensor, name, process_set):  # type: ignore[no-untyped-def]
         return tensor, name, process_set
@@ -51,7 +51,7 @@ def test_a_written_function_gets_its_defaults_types_and_documentation() -> None:
     assert allgather.__doc__ == hvd.allgather.__doc__
 
 
-def test_an_empty_group_is_not_started() -> None:
+def test_an_operation_on_an_empty_group_is_not_started() -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("it was started")
 
@@ -62,7 +62,7 @@ def test_an_empty_group_is_not_started() -> None:
         wrapper("grouped_allreduce_", fail)([])
 
 
-def test_what_is_handed_in_is_packed_and_what_comes_out_is_restored() -> None:
+def test_a_wrapper_packs_the_input_and_decompresses_the_output() -> None:
     def tripled(request: Any, name: Any, tensor: int, process_set: Any) -> int:
         return 3 * tensor
 
@@ -77,6 +77,6 @@ def test_what_is_handed_in_is_packed_and_what_comes_out_is_restored() -> None:
     assert allreduce(1, name="weights", compression=half) == (6, "allreduce weights")
 
 
-def test_a_helper_that_the_module_knows_as_something_else_is_refused() -> None:
+def test_a_helper_whose_name_has_another_meaning_in_the_module_is_refused() -> None:
     with pytest.raises(AssertionError, match="test_wrappers knows something else as pytest"):
         Wrapper("numpy", __name__, pytest=inspect)("broadcast", print)

@@ -1,12 +1,13 @@
-"""What the suite must know of a framework to try its adapter: how tensors are made and read, which types they may have,
-and by which exceptions errors come.
+"""The facts about a framework that the suite needs to test its binding: how tensors are made and read, which types
+they may have, and which exceptions stand for errors.
 
-One file a framework, ``drivers/NAME.py`` with a class ``FrameworkDriver(Driver)``, where NAME is the package below
-``farandole``. It may import the framework at its top: it is loaded in that framework's environment only. What may be
-called is read from ``farandole.common.signatures``: an operation that is not in the framework's table is not tried.
+Each framework has one file, ``drivers/NAME.py`` with a class ``FrameworkDriver(Driver)``, where NAME is the package
+below ``farandole``. The file may import the framework at its top, because it is loaded in the environment of that
+framework only. The suite reads from ``farandole.common.signatures`` which operations are in the framework's table, and
+skips all other operations.
 
 To add a framework: copy ``drivers/numpy.py``, and run the suite on 2 and 3 ranks as ``conftest.py`` beside this folder
-says. ``suite/test_launch_*.py`` is run by a plain pytest, with the same environment variable.
+says. A plain pytest runs ``suite/test_launch_*.py``, with the same environment variable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Driver:
-    """One framework. What stands here holds for most; a framework's file overrides what does not hold for it."""
+    """One framework. The defaults fit most frameworks; a framework's file overrides those that do not fit."""
 
     name: ClassVar[str]
     """As in ``farandole.NAME``."""
@@ -42,12 +43,12 @@ class Driver:
     modes: ClassVar[Tuple[str, ...]] = ("eager",)
     """Ways to call an operation, "eager" first; see ``run``."""
     static_modes: ClassVar[Tuple[str, ...]] = ()
-    """Those in which shapes are known before the call, so that all ranks bring, and get, equally many rows."""
+    """Modes in which shapes are known before the call, so that all ranks give and get the same number of rows."""
     differentiates: ClassVar[bool] = False
     """Whether operations have gradients; see ``gradient``."""
     prelude: ClassVar[str]
     """The head of a script: imports the package as ``hvd`` and defines ``make(values)``, which makes a float32 tensor
-    of a list, and ``read(tensor)``, which makes a list of it and waits for it where that is due."""
+    of a list, and ``read(tensor)``, which waits for a tensor if needed and makes a list of it."""
 
     @property
     def hvd(self) -> ModuleType:
@@ -66,35 +67,35 @@ class Driver:
         raise NotImplementedError
 
     def to_numpy(self, tensor: Any) -> Any:
-        """Its values; waits for them where that is due. bfloat16 comes as float32."""
+        """The values of the tensor, after waiting for them if needed. bfloat16 is returned as float32."""
         raise NotImplementedError
 
     def dtype_of(self, tensor: Any) -> str:
-        """The name of its type."""
+        """The name of the tensor's type."""
         raise NotImplementedError
 
     def is_tensor(self, value: Any) -> bool:
-        """Whether it is a tensor of the framework."""
+        """Whether the value is a tensor of the framework."""
         raise NotImplementedError
 
     # ---- calls
 
     def has_dynamic_shapes(self, mode: str) -> bool:
-        """Whether ranks may bring, and get, different numbers of rows in this mode."""
+        """Whether ranks may give and get different numbers of rows in this mode."""
         return mode not in self.static_modes
 
     def run(self, mode: str, function: Callable[..., Any], *tensors: Any) -> Any:
-        """Calls a function of tensors in one of the modes: as it is, or compiled into a graph."""
+        """Calls a function of tensors in one of the modes: directly, or compiled into a graph."""
         assert mode == "eager"
         return function(*tensors)
 
     def broadcast_in_place(self, tensors: List[Any], root_rank: int, name: str) -> List[Any]:
-        """``broadcast_`` of each; the tensors, with the root's content."""
+        """Calls ``broadcast_`` on each tensor; returns the tensors, with the root's content."""
         return [self.hvd.broadcast_(each, root_rank, name=f"{name}.{i}") for i, each in enumerate(tensors)]
 
     def start(self, tensor: Any, name: str) -> Optional[Callable[[], Any]]:
-        """Starts an allreduce with Sum that nobody waits for; what is returned waits and gives the result. None where
-        every call waits."""
+        """Starts an allreduce with Sum without waiting for it. Returns a function that waits and gives the result, or
+        None in a framework whose calls all wait."""
         if not self.offers("allreduce_async"):
             return None
         handle = self.hvd.allreduce_async(tensor, name=name, op=self.hvd.Sum)
@@ -112,16 +113,16 @@ class Driver:
     def either(self, *kinds: str) -> Tuple[Type[BaseException], ...]:
         """The exceptions of several kinds of errors."""
         found = [self.errors()[kind] for kind in kinds]
-        return tuple(each for some in found for each in (some if isinstance(some, tuple) else (some,)))
+        return tuple(each for kind in found for each in (kind if isinstance(kind, tuple) else (kind,)))
 
     def errors(self) -> Dict[str, Exceptions]:
-        """The exceptions that stand for what went wrong.
+        """The exceptions that stand for each kind of error.
 
-        ``mismatch``      ranks do not agree
+        ``mismatch``      the ranks' requests do not agree
         ``precondition``  the job is not initialized
-        ``aborted``       a reducescatter that cannot be
-        ``invalid``       arguments that cannot be, found on this rank
-        ``dtype``         a type that cannot travel
+        ``aborted``       a reducescatter with an impossible reduction
+        ``invalid``       invalid arguments, found on this rank
+        ``dtype``         a type that the operation does not support
         """
         from farandole.common.exceptions import HorovodInternalError, MismatchError
 
@@ -145,5 +146,5 @@ def current() -> Driver:
 
 
 def as_array(values: Any) -> Any:
-    """An array of its own."""
+    """A new array with these values."""
     return numpy.array(values)

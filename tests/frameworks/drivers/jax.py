@@ -15,7 +15,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 class FrameworkDriver(Driver):
-    """Inside a program, what ranks do not agree on comes by the exceptions of JAX's runtime."""
+    """Inside a compiled program, a mismatch between ranks raises an exception of JAX's runtime."""
 
     name = "jax"
     reducible = (*INTEGERS, "uint16", *FLOATS)
@@ -49,10 +49,10 @@ read = lambda array: array.tolist()
         try:
             return jax.block_until_ready(jax.jit(function)(*tensors))
         except (ValueError, jax.errors.JaxRuntimeError) as refused:
-            # Every rank is told so.
+            # Every rank gets this error.
             if "nside jit shapes are fixed" not in str(refused):
                 raise
-            pytest.skip("what the other ranks bring decides the shape")
+            pytest.skip("the inputs of the other ranks decide the shape")
 
     def gradient(self, function: Callable[[Any], Any], tensor: Any, weights: Any) -> Any:
         return numpy.asarray(jax.grad(lambda leaf: (function(leaf) * weights).sum())(tensor))

@@ -14,7 +14,7 @@ from mxnet.util import np_shape
 
 from drivers import Driver, Exceptions
 
-BFLOAT16 = numpy.dtype([("bfloat16", numpy.uint16)])  # what MXNet calls it
+BFLOAT16 = numpy.dtype([("bfloat16", numpy.uint16)])  # MXNet's own type for bfloat16
 DEADLINE_S = 60
 
 
@@ -37,7 +37,7 @@ read = lambda array: array.asnumpy().tolist()
         self._submitted = 0
 
     def make(self, values: Any, dtype: str) -> Any:
-        with np_shape(True):  # where an extent of 0 means what it says, and a scalar is one
+        with np_shape(True):  # makes extents of 0 and scalars possible
             if dtype == "bfloat16":
                 return nd.array(numpy.array(values, "float32")).astype(BFLOAT16)
             return nd.array(numpy.array(values, dtype), dtype=dtype)
@@ -53,7 +53,7 @@ read = lambda array: array.asnumpy().tolist()
         return isinstance(value, nd.NDArray)
 
     def start(self, tensor: Any, name: str) -> Callable[[], Any]:
-        # The engine submits when it gets to it: what was started before must be in flight by now.
+        # The engine submits operations asynchronously: those that were started before must be in flight by now.
         if self._runtime is job.runtime:
             end = time.monotonic() + DEADLINE_S
             while job.runtime.submitted()[0] < self._submitted:

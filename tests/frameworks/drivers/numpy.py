@@ -12,7 +12,7 @@ WITHOUT_BFLOAT16 = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float
 
 
 class FrameworkDriver(Driver):
-    """bfloat16 is a type of a package of its own, and is tried where the arrays are."""
+    """The bfloat16 type is in a separate package, and ``tests/parallel/test_numpy.py`` tests it."""
 
     name = "numpy"
     reducible = WITHOUT_BFLOAT16

@@ -1,4 +1,4 @@
-"""Gradients through the operations, inside programs and outside; they are those of PyTorch's door."""
+"""Gradients through the operations, inside programs and outside; they equal those of the PyTorch binding."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ def gradient(request: pytest.FixtureRequest):
     return (lambda loss: jax.jit(jax.grad(loss))) if request.param == "inside" else jax.grad
 
 
-def test_through_allreduce(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_allreduce_is_reduced_with_the_same_op(gradient, name: str, rank: int, size: int) -> None:
     for op, factor in ((hvd.Sum, size), (hvd.Average, 1.0)):
         x = jnp.ones((3, 4))
         slope = gradient(lambda x, op=op: (hvd.allreduce(x, name=f"{name}.{op}", op=op) * 2).sum())(x)
         assert np.array_equal(slope, np.full((3, 4), 2.0 * factor))
 
 
-def test_through_allreduce_with_scales(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_allreduce_includes_the_scale_factors(gradient, name: str, rank: int, size: int) -> None:
     def loss(x):
         return hvd.allreduce(x, name=name, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0).sum()
 
     np.testing.assert_allclose(gradient(loss)(jnp.ones(3)), np.full(3, 1.5 * size))
 
 
-def test_gradients_differ_by_rank_and_are_summed(gradient, name: str, rank: int, size: int) -> None:
+def test_gradients_that_differ_by_rank_are_summed(gradient, name: str, rank: int, size: int) -> None:
     slope = gradient(lambda x: (hvd.allreduce(x, name=name, op=hvd.Sum) * (rank + 1)).sum())(jnp.ones(2))
     assert slope.tolist() == [size * (size + 1) / 2] * 2
 
 
-def test_through_grouped_allreduce(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_grouped_allreduce_is_summed_for_each_member(gradient, name: str, rank: int, size: int) -> None:
     def loss(xs):
-        reduced = hvd.grouped_allreduce([*xs, jnp.arange(2)], name=name, op=hvd.Sum)  # what has no gradient is no harm
+        # The last member has no gradient, which is allowed.
+        reduced = hvd.grouped_allreduce([*xs, jnp.arange(2)], name=name, op=hvd.Sum)
         return sum((each * (i + 1)).sum() for i, each in enumerate(reduced[:3]))
 
     slopes = gradient(loss)([jnp.ones(i + 1) for i in range(3)])
     assert [each.tolist() for each in slopes] == [[float((i + 1) * size)] * (i + 1) for i in range(3)]
 
 
-def test_through_allgather(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_allgather_is_the_mean_gradient_of_the_ranks_own_rows(
+    gradient, name: str, rank: int, size: int
+) -> None:
     def loss(x):
         gathered = hvd.allgather(x, name=name)
         return (gathered * jnp.arange(float(gathered.size)).reshape(gathered.shape) * (rank + 1)).sum()
@@ -53,7 +56,9 @@ def test_through_allgather(gradient, name: str, rank: int, size: int) -> None:
     np.testing.assert_allclose(slope, weights[2 * rank : 2 * rank + 2] * (size + 1) / 2)
 
 
-def test_through_an_uneven_allgather(name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_an_uneven_allgather_is_the_mean_gradient_of_the_ranks_own_rows(
+    name: str, rank: int, size: int
+) -> None:
     def loss(x):
         gathered = hvd.allgather(x, name=name)
         return (gathered * jnp.arange(float(gathered.size)).reshape(gathered.shape) * (rank + 1)).sum()
@@ -64,18 +69,24 @@ def test_through_an_uneven_allgather(name: str, rank: int, size: int) -> None:
     np.testing.assert_allclose(slope, weights[first : first + rank + 1] * (size + 1) / 2)
 
 
-def test_through_broadcast(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_broadcast_is_the_mean_on_the_root_and_zero_elsewhere(
+    gradient, name: str, rank: int, size: int
+) -> None:
     root = size - 1
     slope = gradient(lambda x: (hvd.broadcast(x, root, name=name) * (rank + 1)).sum())(jnp.ones(4))
     np.testing.assert_allclose(slope, np.full(4, (size + 1) / 2 if rank == root else 0.0))
 
 
-def test_through_alltoall(gradient, name: str, rank: int, size: int) -> None:
+def test_the_gradients_of_alltoall_return_to_the_rank_that_sent_the_rows(
+    gradient, name: str, rank: int, size: int
+) -> None:
     slope = gradient(lambda x: (hvd.alltoall(x, name=name) * (rank + 1)).sum())(jnp.ones(2 * size))
     assert slope.tolist() == np.repeat(np.arange(1.0, size + 1), 2).tolist()
 
 
-def test_through_alltoall_with_splits(name: str, rank: int, size: int) -> None:
+def test_the_gradients_of_alltoall_with_splits_return_to_the_rank_that_sent_the_rows(
+    name: str, rank: int, size: int
+) -> None:
     splits = list(range(1, size + 1))
     slope = jax.grad(lambda x: (hvd.alltoall(x, splits, name=name)[0] * (rank + 1)).sum())(jnp.ones(sum(splits)))
     assert slope.tolist() == np.repeat(np.arange(1.0, size + 1), splits).tolist()
@@ -83,7 +94,9 @@ def test_through_alltoall_with_splits(name: str, rank: int, size: int) -> None:
 
 @pytest.mark.parametrize("rows", ["even", "uneven"])
 @pytest.mark.parametrize("op", ["Average", "Sum"])
-def test_through_reducescatter(gradient, name: str, rank: int, size: int, rows: str, op: str) -> None:
+def test_the_gradient_of_reducescatter_gathers_the_gradients_of_all_shares(
+    gradient, name: str, rank: int, size: int, rows: str, op: str
+) -> None:
     count = 2 * size + (rows == "uneven")
     chosen = getattr(hvd, op)
 
@@ -96,7 +109,7 @@ def test_through_reducescatter(gradient, name: str, rank: int, size: int, rows: 
     np.testing.assert_allclose(slope, 0.5 * owners * (size if op == "Sum" else 1))
 
 
-def test_through_grouped_reducescatter_and_allgather(gradient, name: str, rank: int, size: int) -> None:
+def test_gradients_pass_through_grouped_reducescatter_and_allgather(gradient, name: str, rank: int, size: int) -> None:
     def loss(xs):
         shares = hvd.grouped_reducescatter(xs, name=f"{name}.scatter", op=hvd.Sum)
         return sum(each.sum() for each in hvd.grouped_allgather(shares, name=name))
@@ -105,7 +118,7 @@ def test_through_grouped_reducescatter_and_allgather(gradient, name: str, rank: 
     assert all(np.array_equal(each, np.full(each.shape, size)) for each in slopes)
 
 
-def test_compression_lets_gradients_through(gradient, name: str, size: int) -> None:
+def test_gradients_pass_through_compression(gradient, name: str, size: int) -> None:
     for kind in ("fp16", "bf16"):
         compression = getattr(hvd.Compression, kind)
         slope = gradient(
@@ -114,7 +127,7 @@ def test_compression_lets_gradients_through(gradient, name: str, size: int) -> N
         assert slope.dtype == jnp.float32 and slope.tolist() == [size] * 5
 
 
-def test_a_second_derivative(gradient, name: str, size: int) -> None:
+def test_second_derivatives_sum_over_the_ranks_at_each_allreduce(gradient, name: str, size: int) -> None:
     def loss(x):
         return (hvd.allreduce(x, name=name, op=hvd.Sum) ** 3).sum()
 
@@ -123,6 +136,6 @@ def test_a_second_derivative(gradient, name: str, size: int) -> None:
     np.testing.assert_allclose(slope, np.full(2, 6.0 * size**3))
 
 
-def test_recomputed_in_the_backward_pass(name: str, size: int) -> None:
+def test_an_operation_may_be_recomputed_in_the_backward_pass(name: str, size: int) -> None:
     program = jax.checkpoint(lambda x: jnp.sin(hvd.allreduce(x, name=name, op=hvd.Average)).sum())
     np.testing.assert_allclose(jax.jit(jax.grad(program))(jnp.ones(3)), np.full(3, np.cos(1.0)), rtol=1e-6)

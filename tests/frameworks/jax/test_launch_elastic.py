@@ -1,4 +1,4 @@
-"""Elastic training of a program when a member is lost."""
+"""Elastic training with a compiled program when a member is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from launched import Job, needs_launcher, write_script
 
 pytestmark = needs_launcher
 
-# Slot 1 ends in the middle; what it dies in is an operation inside a program.
+# The worker of slot 1 is killed in the middle; the other one notices in an operation inside a program.
 SCRIPT = """
 import os, signal
 import jax, jax.numpy as jnp, optax
@@ -45,12 +45,12 @@ print(f"DONE slot {slot} step {state.step} weights {state.params['w'].tolist()}"
 """
 
 
-def test_those_who_are_left_go_back_to_the_commit_and_on(tmp_path: Path, jobs: List[Job]) -> None:
+def test_the_remaining_member_resumes_from_the_last_commit(tmp_path: Path, jobs: List[Job]) -> None:
     flags = ["-np", "2", "--min-np", "1", "-H", "localhost:2"]
     jobs.append(Job([*flags, sys.executable, write_script(tmp_path, SCRIPT)]))
     assert jobs[-1].end() == 0, jobs[-1].text
     text = jobs[-1].text
     began = sorted(re.findall(r"BEGIN slot (\d) of (\d) step (\d+)", text))
     assert began == [("0", "1", "15"), ("0", "2", "0"), ("1", "2", "0")], text
-    # Forty steps of one each, from rank 0's weights; none is lost and none is done twice.
+    # Each of the forty steps adds one to rank 0's weights; no step is lost and none runs twice.
     assert "DONE slot 0 step 40 weights [40.0, 40.0, 40.0]" in text, text

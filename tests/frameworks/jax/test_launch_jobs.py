@@ -13,15 +13,15 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "jax_mnist.py"
 pytestmark = needs_launcher
 
 
-def test_the_example_learns(jobs) -> None:
+def test_the_mnist_example_reaches_85_percent_accuracy(jobs) -> None:
     jobs.append(Job(["-np", "2", sys.executable, str(EXAMPLE), "--steps", "200"]))
     assert jobs[-1].end() == 0, jobs[-1].text
     accuracy = re.search(r"accuracy (0\.\d+)", jobs[-1].text)
     assert accuracy and float(accuracy[1]) > 0.85, jobs[-1].text
 
 
-def test_a_program_that_was_called_runs_before_the_process_ends(tmp_path: Path) -> None:
-    """One rank does not look at the result, and is at its end before the other has begun."""
+def test_a_program_that_was_called_completes_before_the_process_ends(tmp_path: Path) -> None:
+    """One rank does not read the result, and reaches its end before the other rank has begun."""
     ended = run_script(
         2,
         tmp_path,
@@ -39,7 +39,7 @@ def test_a_program_that_was_called_runs_before_the_process_ends(tmp_path: Path) 
     assert ended.returncode == 0 and "came: True" in ended.stdout, ended.stdout
 
 
-def test_a_lost_member_is_an_exception_inside_a_program(tmp_path: Path) -> None:
+def test_a_lost_member_raises_an_exception_inside_a_program(tmp_path: Path) -> None:
     ended = run_script(
         2,
         tmp_path,

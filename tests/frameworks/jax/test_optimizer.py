@@ -1,4 +1,4 @@
-"""The optimizer, parameters and objects."""
+"""The distributed optimizer, broadcast parameters, and objects."""
 
 from __future__ import annotations
 
@@ -43,50 +43,50 @@ def assert_alike(one, other, **tolerance) -> None:
         np.testing.assert_allclose(a, b, **(tolerance or {"rtol": 2e-5, "atol": 1e-6}))
 
 
-@pytest.mark.parametrize("how", ["inside", "outside", "groups", "predivided"])
-def test_steps_are_those_of_one_big_batch(how: str, rank: int, size: int) -> None:
+@pytest.mark.parametrize("variant", ["inside", "outside", "groups", "predivided"])
+def test_training_steps_match_those_of_one_big_batch(variant: str, rank: int, size: int) -> None:
     xs, ys = batches(size, 5)
-    options = {"groups": {"groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(how, {})
-    mine = trained(
-        hvd.DistributedOptimizer(optax.adam(0.05), name=how, **options),
+    options = {"groups": {"groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(variant, {})
+    params = trained(
+        hvd.DistributedOptimizer(optax.adam(0.05), name=variant, **options),
         parameters(),
         xs[:, rank],
         ys[:, rank],
-        compiled=how != "outside",
+        compiled=variant != "outside",
     )
-    assert_alike(mine, trained(optax.adam(0.05), parameters(), xs.reshape(5, -1, 6), ys.reshape(5, -1, 1)))
+    assert_alike(params, trained(optax.adam(0.05), parameters(), xs.reshape(5, -1, 6), ys.reshape(5, -1, 1)))
 
 
-def test_half_precision_on_the_way_is_close(rank: int, size: int) -> None:
+def test_fp16_compression_stays_close_to_one_big_batch(rank: int, size: int) -> None:
     xs, ys = batches(size, 3)
     optimizer = hvd.DistributedOptimizer(optax.sgd(0.1), compression=hvd.Compression.fp16)
-    mine = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
+    params = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
     assert_alike(
-        mine, trained(optax.sgd(0.1), parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)), rtol=0.02, atol=0.01
+        params, trained(optax.sgd(0.1), parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)), rtol=0.02, atol=0.01
     )
 
 
 @pytest.mark.parametrize("is_mean", [False, True])
-def test_several_backward_passes_make_a_step(rank: int, size: int, is_mean: bool) -> None:
+def test_several_backward_passes_make_one_step(rank: int, size: int, is_mean: bool) -> None:
     xs, ys = batches(size, 4)
     optimizer = hvd.DistributedOptimizer(
         optax.sgd(0.1), name=f"passes.{is_mean}", backward_passes_per_step=2, average_aggregated_gradients=is_mean
     )
-    mine = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
+    params = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
     factor = 1.0 if is_mean else 2.0
     joined_x, joined_y = xs.reshape(2, -1, 6), ys.reshape(2, -1, 1)
-    assert_alike(mine, trained(optax.sgd(0.1 * factor), parameters(), joined_x, joined_y))
+    assert_alike(params, trained(optax.sgd(0.1 * factor), parameters(), joined_x, joined_y))
 
 
 def test_adasum_of_equal_updates_is_the_update(rank: int, size: int) -> None:
     if size & (size - 1):
         return
     xs, ys = batches(1, 3)
-    mine = trained(hvd.DistributedOptimizer(optax.sgd(0.1), op=hvd.Adasum), parameters(), xs[:, 0], ys[:, 0])
-    assert_alike(mine, trained(optax.sgd(0.1), parameters(), xs[:, 0], ys[:, 0]))
+    params = trained(hvd.DistributedOptimizer(optax.sgd(0.1), op=hvd.Adasum), parameters(), xs[:, 0], ys[:, 0])
+    assert_alike(params, trained(optax.sgd(0.1), parameters(), xs[:, 0], ys[:, 0]))
 
 
-def test_bad_arguments() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="backward_passes_per_step"):
         hvd.DistributedOptimizer(optax.sgd(0.1), backward_passes_per_step=0)
     with pytest.raises(ValueError, match="predivide"):
@@ -95,22 +95,22 @@ def test_bad_arguments() -> None:
         hvd.DistributedOptimizer(optax.sgd(0.1), groups=0)
 
 
-def test_parameters_become_the_roots(rank: int, size: int) -> None:
+def test_broadcast_parameters_gives_all_ranks_the_roots_values(rank: int, size: int) -> None:
     root = size - 1
-    mine = {"net": parameters(rank), "state": optax.adam(0.1).init(parameters(rank)), "epoch": rank, "lr": rank / 2}
-    mine["key"] = jax.random.key(rank)
-    received = hvd.broadcast_parameters(mine, root)
-    assert jax.tree.structure(received) == jax.tree.structure(mine)
+    params = {"net": parameters(rank), "state": optax.adam(0.1).init(parameters(rank)), "epoch": rank, "lr": rank / 2}
+    params["key"] = jax.random.key(rank)
+    received = hvd.broadcast_parameters(params, root)
+    assert jax.tree.structure(received) == jax.tree.structure(params)
     assert_alike(received["net"], parameters(root), rtol=0)
     assert (received["epoch"], received["lr"]) == (root, root / 2)
     assert jax.random.key_data(received["key"]).tolist() == jax.random.key_data(jax.random.key(root)).tolist()
 
 
-def test_parameters_become_the_roots_inside_a_program(rank: int, size: int) -> None:
+def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(rank: int, size: int) -> None:
     received = jax.jit(lambda params: hvd.broadcast_parameters(params, size - 1))(parameters(rank))
     assert_alike(received, parameters(size - 1), rtol=0)
 
 
-def test_objects(rank: int, size: int) -> None:
+def test_objects_are_broadcast_and_gathered(rank: int, size: int) -> None:
     assert hvd.broadcast_object({"rank": rank}, size - 1) == {"rank": size - 1}
     assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)]

@@ -17,7 +17,7 @@ TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloa
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_allreduce_of_every_type(name: str, rank: int, size: int, dtype: str, compiled: bool) -> None:
+def test_allreduce_sums_every_type(name: str, rank: int, size: int, dtype: str, compiled: bool) -> None:
     def program(x):
         return hvd.allreduce(x, name=name, op=hvd.Sum)
 
@@ -27,27 +27,27 @@ def test_allreduce_of_every_type(name: str, rank: int, size: int, dtype: str, co
 
 
 @pytest.mark.parametrize("op", ["Average", "Min", "Max", "Product"])
-def test_other_reductions(name: str, rank: int, size: int, op: str) -> None:
+def test_average_min_max_and_product_match_numpy(name: str, rank: int, size: int, op: str) -> None:
     reduced = jax.jit(lambda x: hvd.allreduce(x, name=name, op=getattr(hvd, op)))(jnp.full(3, rank + 1.0))
     values = np.arange(1.0, size + 1)
     expected = {"Average": values.mean(), "Min": values.min(), "Max": values.max(), "Product": values.prod()}[op]
     assert reduced.tolist() == [expected] * 3
 
 
-def test_scales_and_scalars(name: str, size: int) -> None:
+def test_scale_factors_apply_to_scalars(name: str, size: int) -> None:
     def program(x):
         return hvd.allreduce(x, name=name, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
 
     assert jax.jit(program)(jnp.float32(2.0)) == 3.0 * size
 
 
-def test_what_does_not_fit_the_board_travels_too(name: str, rank: int, size: int) -> None:
+def test_a_tensor_that_is_too_large_for_the_fast_path_is_reduced(name: str, rank: int, size: int) -> None:
     many = jnp.arange(300_000, dtype="float32") + rank
     reduced = jax.jit(lambda x: hvd.allreduce(x, name=name))(many)
     assert np.array_equal(reduced, np.arange(300_000, dtype="float32") + (size - 1) / 2)
 
 
-def test_bool_moves_but_is_not_reduced(name: str, rank: int, size: int) -> None:
+def test_bool_arrays_are_gathered_and_their_reduction_is_refused(name: str, rank: int, size: int) -> None:
     flags = jnp.array([rank == 0, True])
     gathered = jax.jit(lambda x: hvd.allgather(x, name=name))(flags)
     assert gathered.tolist() == [flag for other in range(size) for flag in (other == 0, True)]
@@ -55,7 +55,7 @@ def test_bool_moves_but_is_not_reduced(name: str, rank: int, size: int) -> None:
         jax.jit(lambda x: hvd.allreduce(x, name=name))(flags)
 
 
-def test_a_group_is_one_operation(name: str, rank: int, size: int) -> None:
+def test_a_group_is_reduced_as_one_operation(name: str, rank: int, size: int) -> None:
     tensors = [jnp.full(i + 1, rank + i, "float32") for i in range(3)] + [jnp.full(2, rank, "int32")]
     reduced = jax.jit(lambda xs: hvd.grouped_allreduce(xs, name=name, op=hvd.Sum))(tensors)
     total = size * (size - 1) // 2
@@ -65,7 +65,7 @@ def test_a_group_is_one_operation(name: str, rank: int, size: int) -> None:
     ]
 
 
-def test_rows_are_gathered_dealt_out_and_scattered(name: str, rank: int, size: int) -> None:
+def test_allgather_alltoall_and_reducescatter_move_rows_in_one_program(name: str, rank: int, size: int) -> None:
     rows = jnp.full((size, 2), float(rank))
     gathered, dealt, scattered = jax.jit(
         lambda x: (
@@ -79,17 +79,17 @@ def test_rows_are_gathered_dealt_out_and_scattered(name: str, rank: int, size: i
     assert np.array_equal(scattered, np.full((1, 2), size * (size - 1) / 2))
 
 
-def test_an_uneven_reducescatter_leaves_the_first_ranks_more(name: str, rank: int, size: int) -> None:
+def test_an_uneven_reducescatter_gives_the_first_ranks_one_row_more(name: str, rank: int, size: int) -> None:
     share = jax.jit(lambda x: hvd.reducescatter(x, name=name))(jnp.arange(size + 1.0))
     assert share.tolist() == ([0.0, 1.0] if rank == 0 else [rank + 1.0])
 
 
-def test_the_root_is_a_global_rank(name: str, rank: int, size: int) -> None:
+def test_broadcast_takes_a_global_rank_as_root(name: str, rank: int, size: int) -> None:
     root = size - 1
     assert jax.jit(lambda x: hvd.broadcast(x, root, name=name))(jnp.array([rank])).tolist() == [root]
 
 
-def test_uneven_rows_are_for_outside(name: str, rank: int, size: int) -> None:
+def test_allgather_of_uneven_rows_is_refused_inside_a_program(name: str, rank: int, size: int) -> None:
     rows = jnp.full((rank + 1, 2), float(rank))
     gathered = hvd.allgather(rows, name=name)
     assert np.array_equal(gathered[:, 0], np.repeat(np.arange(size), np.arange(size) + 1))
@@ -100,7 +100,7 @@ def test_uneven_rows_are_for_outside(name: str, rank: int, size: int) -> None:
         jax.block_until_ready(jax.jit(lambda x: hvd.allgather(x, name=f"{name}.inside"))(rows))
 
 
-def test_alltoall_with_splits_is_for_outside(name: str, rank: int, size: int) -> None:
+def test_alltoall_with_splits_is_refused_inside_a_program(name: str, rank: int, size: int) -> None:
     rows = jnp.full(sum(range(1, size + 1)), rank)
     received, counts = hvd.alltoall(rows, splits=list(range(1, size + 1)), name=name)
     assert counts.tolist() == [rank + 1] * size
@@ -109,13 +109,13 @@ def test_alltoall_with_splits_is_for_outside(name: str, rank: int, size: int) ->
         jax.jit(lambda x: hvd.alltoall(x, splits=list(range(1, size + 1)), name=name))(rows)
 
 
-def test_an_alltoall_that_cannot_be_even_is_refused(name: str, size: int) -> None:
+def test_alltoall_of_rows_that_do_not_divide_evenly_is_refused(name: str, size: int) -> None:
     if size > 1:
         with pytest.raises(ValueError, match="dealt out evenly"):
             jax.jit(lambda x: hvd.alltoall(x, name=name))(jnp.ones(size + 1))
 
 
-def test_ranks_that_disagree_get_an_exception_that_says_so(name: str, rank: int, size: int) -> None:
+def test_a_mismatch_between_ranks_raises_an_exception_on_all_ranks(name: str, rank: int, size: int) -> None:
     if size == 1:
         return
     with pytest.raises(jax.errors.JaxRuntimeError, match=rf"FAILED_PRECONDITION.* \(mismatch\): .*{name}"):
@@ -123,7 +123,7 @@ def test_ranks_that_disagree_get_an_exception_that_says_so(name: str, rank: int,
     assert jax.jit(lambda x: hvd.allreduce(x, name=f"{name}.after"))(jnp.ones(2)).tolist() == [1.0, 1.0]
 
 
-def test_a_process_set_of_one(rank: int, size: int, name: str) -> None:
+def test_an_operation_in_a_process_set_runs_on_its_members_only(rank: int, size: int, name: str) -> None:
     hvd.barrier()
     hvd.shutdown()
     alone = hvd.ProcessSet([0])
@@ -141,17 +141,17 @@ def test_a_process_set_of_one(rank: int, size: int, name: str) -> None:
         jax.jit(lambda x: hvd.allreduce(x, name=name))(jnp.ones(2))
 
 
-# ---- what a program may do with them
+# ---- operations in control flow and transformations
 
 
-def test_a_loop_repeats_one_operation(name: str, size: int) -> None:
+def test_a_loop_repeats_an_operation(name: str, size: int) -> None:
     def program(x):
         return jax.lax.fori_loop(0, 5, lambda _, y: hvd.allreduce(y, name=name, op=hvd.Sum), x)
 
     assert jax.jit(program)(jnp.ones(3)).tolist() == [float(size**5)] * 3
 
 
-def test_a_branch_may_hold_one(name: str, size: int) -> None:
+def test_a_conditional_branch_may_contain_an_operation(name: str, size: int) -> None:
     def program(flag, x):
         return jax.lax.cond(flag, lambda x: hvd.allreduce(x, name=name, op=hvd.Sum), lambda x: x, x)
 
@@ -160,7 +160,7 @@ def test_a_branch_may_hold_one(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_batch_travels_at_once(name: str, rank: int, size: int, compiled: bool) -> None:
+def test_vmap_maps_operations_over_a_batch(name: str, rank: int, size: int, compiled: bool) -> None:
     program = jax.vmap(lambda x: (hvd.allreduce(x, name=f"{name}.sum", op=hvd.Sum), hvd.allgather(x, name=name)))
     batch = jnp.arange(12.0).reshape(3, 2, 2) + rank
     reduced, gathered = (jax.jit(program) if compiled else program)(batch)
@@ -169,8 +169,8 @@ def test_a_batch_travels_at_once(name: str, rank: int, size: int, compiled: bool
     assert np.array_equal(gathered, expected)
 
 
-def test_an_operation_is_done_even_where_its_result_looks_useless(name: str, rank: int, size: int) -> None:
-    """Ranks' constants differ: XLA must not drop the instruction where they make it look dead."""
+def test_an_operation_whose_result_looks_unused_still_runs(name: str, rank: int, size: int) -> None:
+    """The constants differ between ranks: XLA must not drop the instruction where they make it look dead."""
 
     def program(x):
         return jnp.where(rank == 0, hvd.allreduce(x, name=name, op=hvd.Sum), x)
@@ -178,9 +178,9 @@ def test_an_operation_is_done_even_where_its_result_looks_useless(name: str, ran
     assert jax.jit(program)(jnp.ones(2)).tolist() == [float(size) if rank == 0 else 1.0] * 2
 
 
-def test_independent_operations_run_at_the_same_time(name: str, rank: int, size: int) -> None:
-    """The last rank asks for one only when it has the other; another rank's two depend on nothing. If XLA ran those one
-    after the other, each rank would wait for what the other has not started."""
+def test_independent_operations_of_one_program_run_concurrently(name: str, rank: int, size: int) -> None:
+    """The last rank starts one operation only after it has the other; on other ranks the two are independent. If XLA
+    ran those one after the other, each rank would wait for an operation that the other rank has not started."""
     is_last = rank == size - 1
 
     def program(xs):
@@ -199,7 +199,7 @@ def test_independent_operations_run_at_the_same_time(name: str, rank: int, size:
 
 
 def test_programs_run_in_the_order_in_which_they_are_called(name: str, rank: int, size: int) -> None:
-    """Also where one waits for its input and the next does not, on one rank only."""
+    """The order also holds if, on one rank only, a program waits for its input and the next one does not."""
     program = jax.jit(lambda x: hvd.allreduce(x, name=name, op=hvd.Sum))
     rounds = 40 if rank == 0 else 1
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, rounds, lambda _, y: y @ y / jnp.linalg.norm(y), x)[0, :2] * 0 + 1)
@@ -209,8 +209,8 @@ def test_programs_run_in_the_order_in_which_they_are_called(name: str, rank: int
         assert (first[0], second[0]) == (size, 100.0 * size)
 
 
-def test_names_are_those_of_the_other_doors(name: str, rank: int, size: int) -> None:
-    """A rank inside a program meets one outside."""
+def test_names_inside_a_program_match_names_outside(name: str, rank: int, size: int) -> None:
+    """Rank 0 calls the operation inside a program, the other ranks outside; the tensors match by name."""
 
     def call(x):
         return hvd.grouped_allreduce([x, 2 * x], name=name, op=hvd.Sum)

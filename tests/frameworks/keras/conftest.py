@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-# The folders beside this one are called like frameworks, and Keras looks which frameworks there are.
+# The sibling folders have the names of frameworks, and Keras checks which frameworks can be imported.
 _BESIDE = Path(__file__).resolve().parents[1]
 sys.path[:] = [each for each in sys.path if Path(each).resolve() != _BESIDE]
 
@@ -20,17 +20,17 @@ from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 
-DOOR = os.environ.get("FARANDOLE_TEST_KERAS", "keras")
+BINDING = os.environ.get("FARANDOLE_TEST_KERAS", "keras")
 
 
 @pytest.fixture(scope="session")
 def hvd() -> Any:
-    return importlib.import_module(f"horovod.{DOOR}")
+    return importlib.import_module(f"horovod.{BINDING}")
 
 
 @pytest.fixture(scope="session")
 def keras() -> Any:
-    if DOOR == "keras":
+    if BINDING == "keras":
         return importlib.import_module("keras")
     return importlib.import_module("tensorflow").keras
 

@@ -7,7 +7,7 @@ from typing import Any, Tuple
 import numpy as np
 
 ROWS = 8
-"""Of each rank in each step."""
+"""The number of rows of each rank in each step."""
 
 
 def network(keras: Any, optimizer: Any, seed: int = 1, **compile_options: Any) -> Any:

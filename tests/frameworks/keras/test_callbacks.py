@@ -7,18 +7,18 @@ import pytest
 from nets import ROWS, data, fit, furthest, network, share
 
 
-def test_all_begin_with_the_roots_variables(hvd, keras, rank: int, size: int) -> None:
+def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, rank: int, size: int) -> None:
     root = size - 1
     x, y = data(1)
-    mine = network(keras, keras.optimizers.Adam(0.01), seed=rank)
-    kept = mine.layers[-1].bias
+    model = network(keras, keras.optimizers.Adam(0.01), seed=rank)
+    kept = model.layers[-1].bias
     broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(root, local_variables=[kept])
-    fit(mine, x, y, 2 * ROWS, epochs=1, callbacks=[broadcast])
+    fit(model, x, y, 2 * ROWS, epochs=1, callbacks=[broadcast])
     roots = network(keras, keras.optimizers.Adam(0.01), seed=root)
     fit(roots, x, y, 2 * ROWS, epochs=1)
-    weights = zip(mine.get_weights()[:3], roots.get_weights()[:3])
+    weights = zip(model.get_weights()[:3], roots.get_weights()[:3])
     assert all(np.allclose(a, b, atol=1e-6) for a, b in weights)
-    states = zip(_state(mine), _state(roots))
+    states = zip(_state(model), _state(roots))
     assert all(np.allclose(a, b, atol=1e-6) for a, b in states)
     for wrong in ("bias", ["bias"]):
         with pytest.raises(ValueError):
@@ -30,21 +30,21 @@ def _state(model):
     return [np.array(each.numpy()) for each in (variables() if callable(variables) else variables)]
 
 
-def test_metrics_are_averaged(hvd, keras, rank: int, size: int) -> None:
+def test_the_metric_callback_averages_metrics_over_ranks(hvd, keras, rank: int, size: int) -> None:
     class Own(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):
             logs["own"] = float(rank + epoch)
 
     x, y = data(size)
-    mine = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
     averages = [Own(), hvd.callbacks.MetricAverageCallback()]
-    history = fit(mine, share(x, rank, size), share(y, rank, size), ROWS, callbacks=averages).history
+    history = fit(model, share(x, rank, size), share(y, rank, size), ROWS, callbacks=averages).history
     assert history["own"] == [epoch + (size - 1) / 2 for epoch in range(3)]
     assert np.ptp(hvd.allgather(np.array(history["loss"])).reshape(size, -1), axis=0).max() == 0
 
 
 class Rates:
-    """What each batch was trained with."""
+    """Records the learning rate of each batch."""
 
     def __init__(self, keras) -> None:
         outer = self
@@ -58,14 +58,14 @@ class Rates:
         self.callback = Watches()
 
 
-def test_a_schedule_by_staircase(hvd, keras, rank: int) -> None:
+def test_a_staircase_schedule_changes_the_rate_by_epoch(hvd, keras, rank: int) -> None:
     x, y = data(1)
     rates = Rates(keras)
     schedule = hvd.callbacks.LearningRateScheduleCallback(
         0.1, lambda epoch: 0.5**epoch, start_epoch=1, end_epoch=3, momentum_correction=False
     )
-    mine = network(keras, keras.optimizers.SGD(0.2))
-    history = fit(mine, x, y, ROWS, epochs=4, callbacks=[schedule, rates.callback]).history
+    model = network(keras, keras.optimizers.SGD(0.2))
+    history = fit(model, x, y, ROWS, epochs=4, callbacks=[schedule, rates.callback]).history
     assert rates.seen == [0.2, 0.2, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025]
     assert np.allclose(history["lr"], [0.2, 0.05, 0.025, 0.025])
     by_number = hvd.callbacks.LearningRateScheduleCallback(0.1, 0.1, start_epoch=1)
@@ -74,7 +74,7 @@ def test_a_schedule_by_staircase(hvd, keras, rank: int) -> None:
         hvd.callbacks.LearningRateScheduleCallback(None, 0.1)
 
 
-def test_the_rate_that_a_schedule_sets_is_the_one_that_trains(hvd, keras) -> None:
+def test_training_uses_the_rate_that_a_schedule_sets(hvd, keras) -> None:
     x, y = data(1)
     schedule = hvd.callbacks.LearningRateScheduleCallback(0.1, lambda epoch: 0.0, momentum_correction=False)
     still = network(keras, keras.optimizers.SGD(0.2))
@@ -82,7 +82,9 @@ def test_the_rate_that_a_schedule_sets_is_the_one_that_trains(hvd, keras) -> Non
     assert furthest(still, network(keras, "sgd")) == 0
 
 
-def test_warm_up(hvd, keras, rank: int, size: int, capfd: pytest.CaptureFixture) -> None:
+def test_the_warmup_callback_raises_the_rate_batch_by_batch(
+    hvd, keras, rank: int, size: int, capfd: pytest.CaptureFixture
+) -> None:
     x, y = data(1)
     rates = Rates(keras)
     warm = hvd.callbacks.LearningRateWarmupCallback(0.4, warmup_epochs=2, momentum_correction=False, verbose=1)
@@ -93,7 +95,7 @@ def test_warm_up(hvd, keras, rank: int, size: int, capfd: pytest.CaptureFixture)
     assert ("warmup to 0.4" in capfd.readouterr().out) == (rank == 0)
 
 
-def test_momentum_is_corrected_for_one_batch(hvd, keras) -> None:
+def test_momentum_is_corrected_for_one_batch_after_a_change_of_rate(hvd, keras) -> None:
     seen = []
 
     class Watches(keras.callbacks.Callback):
@@ -108,7 +110,7 @@ def test_momentum_is_corrected_for_one_batch(hvd, keras) -> None:
     assert seen == [0.8, 0.8, 0.4, 0.8]
 
 
-def test_the_best_model_is_saved(hvd, keras, tmp_path) -> None:
+def test_the_checkpoint_callback_saves_the_best_model(hvd, keras, tmp_path) -> None:
     best = hvd.callbacks.BestModelCheckpoint(monitor="loss")
     assert best.filepath is None and best.save_best_only
     best.filepath = str(tmp_path / "best.keras")

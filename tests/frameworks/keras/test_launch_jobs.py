@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from conftest import DOOR
+from conftest import BINDING
 from elastic_jobs import Hosts, losing_a_worker
 from launched import Job, clean_environment, needs_launcher, write_script
 
@@ -16,14 +16,14 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "keras_mnist.py"
 
 pytestmark = needs_launcher
 
-IMPORTS = "import keras" if DOOR == "keras" else "import tensorflow as tf\nkeras = tf.keras"
+IMPORTS = "import keras" if BINDING == "keras" else "import tensorflow as tf\nkeras = tf.keras"
 
-# The elastic script of the manual, with data; slot 1 ends in the middle of the second epoch.
+# The elastic script of the manual, with data; the worker of slot 1 is killed in the middle of the second epoch.
 ELASTIC = f"""
 import os, signal
 import numpy as np
 {IMPORTS}
-import horovod.{DOOR} as hvd
+import horovod.{BINDING} as hvd
 
 hvd.init()
 slot = hvd.rank()
@@ -69,7 +69,7 @@ print(f"DONE slot {{slot}} epoch {{state.epoch}} rate {{rate:.3f}} finite {{fini
 """
 
 
-def test_those_who_are_left_train_on(tmp_path: Path, jobs: List[Job]) -> None:
+def test_the_remaining_member_continues_training_after_a_member_is_lost(tmp_path: Path, jobs: List[Job]) -> None:
     script = write_script(tmp_path, ELASTIC)
     flags = ["-np", "2", "--min-np", "1", "-H", "localhost:2"]
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
@@ -89,7 +89,7 @@ JOINING = f"""
 import os
 import numpy as np
 {IMPORTS}
-import horovod.{DOOR} as hvd
+import horovod.{BINDING} as hvd
 
 slot = int(os.environ["HOROVOD_RANK"])
 keras.utils.set_random_seed(slot)
@@ -121,7 +121,7 @@ print(f"DONE slot {{slot}} alike {{alike}}", flush=True)
 """
 
 
-def test_who_joins_goes_on_with_the_others_model(tmp_path: Path, jobs: List[Job]) -> None:
+def test_a_member_that_joins_continues_with_the_model_of_the_others(tmp_path: Path, jobs: List[Job]) -> None:
     hosts = Hosts(tmp_path)
     hosts.are("localhost:1")
     flags = ["-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", str(hosts.script)]
@@ -136,8 +136,8 @@ def test_who_joins_goes_on_with_the_others_model(tmp_path: Path, jobs: List[Job]
     assert int(together[0][2]) > 0 and sorted(re.findall(r"DONE slot (\d) alike True", text)) == ["0", "1"], text
 
 
-@pytest.mark.skipif(DOOR != "keras", reason="the example imports keras")
-def test_the_example_learns(jobs: List[Job]) -> None:
+@pytest.mark.skipif(BINDING != "keras", reason="the example imports keras")
+def test_the_mnist_example_reaches_50_percent_accuracy(jobs: List[Job]) -> None:
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
     jobs.append(Job(["-np", "2", sys.executable, str(EXAMPLE), "--epochs", "2", "--steps", "30"], environment))
     assert jobs[-1].end() == 0, jobs[-1].text
@@ -145,8 +145,8 @@ def test_the_example_learns(jobs: List[Job]) -> None:
     assert accuracy and float(accuracy[1]) > 0.5, jobs[-1].text
 
 
-@pytest.mark.skipif(DOOR != "keras", reason="the example imports keras")
-def test_the_elastic_example_goes_on_when_a_worker_is_lost(tmp_path: Path, jobs: List[Job]) -> None:
+@pytest.mark.skipif(BINDING != "keras", reason="the example imports keras")
+def test_the_elastic_example_continues_after_a_worker_is_lost(tmp_path: Path, jobs: List[Job]) -> None:
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
     example = EXAMPLE.with_name("keras_mnist_elastic.py")
     script = write_script(tmp_path, losing_a_worker(example, "--epochs 2 --steps 20", commits=2))

@@ -1,4 +1,4 @@
-"""The manual's two scripts for Keras, as they stand but for the lines that docs/guides/keras.md lists."""
+"""The manual's two scripts for Keras, unchanged but for the lines that docs/guides/keras.md lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import DOOR
+from conftest import BINDING
 from launched import needs_launcher, run_script
 
 pytestmark = needs_launcher
@@ -160,8 +160,8 @@ def accuracies(text: str) -> list:
     return [float(each) for each in re.findall(r"Test accuracy: ([\d.]+)", text)]
 
 
-@pytest.mark.skipif(DOOR != "keras", reason="the script imports keras")
-def test_the_simple_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(BINDING != "keras", reason="the script imports keras")
+def test_the_manuals_keras_script_trains_and_saves_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = run_script(2, tmp_path, SIMPLE, deadline_s=200, **SETTINGS)
     found = accuracies(ended.stdout)
@@ -170,8 +170,10 @@ def test_the_simple_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(each.name for each in tmp_path.glob("*.h5")) == ["checkpoint-1.h5", "checkpoint-2.h5"]
 
 
-@pytest.mark.skipif(DOOR != "tensorflow.keras", reason="the script imports tensorflow")
-def test_the_script_for_tensorflow(keras, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(BINDING != "tensorflow.keras", reason="the script imports tensorflow")
+def test_the_manuals_tensorflow_keras_script_trains_and_saves_checkpoints(
+    keras, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     script = TENSORFLOW.replace("EXTRA", "" if hasattr(keras, "ops") else ", experimental_run_tf_function=False")
     ended = run_script(2, tmp_path, script, deadline_s=200, **SETTINGS)

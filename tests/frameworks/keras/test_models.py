@@ -11,33 +11,33 @@ from nets import ROWS, data, fit, furthest, network, share
 
 
 @pytest.mark.parametrize("kind", ["keras", "h5"])
-def test_a_saved_optimizer_is_distributed_again_and_goes_on(
+def test_a_saved_optimizer_is_wrapped_when_it_is_loaded_and_continues_training(
     hvd, keras, rank: int, size: int, kind: str, tmp_path
 ) -> None:
     x, y = data(size)
-    mine, rows = (
+    model, rows = (
         network(keras, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01))),
         (
             share(x, rank, size),
             share(y, rank, size),
         ),
     )
-    fit(mine, *rows, ROWS)
+    fit(model, *rows, ROWS)
     path = str(tmp_path / f"model.{kind}")
-    mine.save(path)
+    model.save(path)
     loaded = hvd.load_model(path, compression=hvd.Compression.none)
     assert type(loaded.optimizer).__name__ == "Adam" and hasattr(loaded.optimizer, "register_local_var")
     if kind == "h5" and hasattr(keras, "ops"):
         return  # Keras 3 does not load an optimizer's variables from this format
     fit(loaded, *rows, ROWS)
-    fit(mine, *rows, ROWS)
-    assert furthest(mine, loaded) < 1e-5
+    fit(model, *rows, ROWS)
+    assert furthest(model, loaded) < 1e-5
     one = network(keras, keras.optimizers.Adam(0.01))
     fit(one, x, y, ROWS * size, epochs=6)
     assert furthest(loaded, one) < 1e-4
 
 
-def test_an_optimizer_that_keras_does_not_know(hvd, keras, tmp_path) -> None:
+def test_load_model_accepts_a_custom_optimizer_class(hvd, keras, tmp_path) -> None:
     class Ours(keras.optimizers.SGD):
         pass
 
@@ -71,6 +71,6 @@ model.fit(x, np.ones((2, 1)), verbose=0)
     ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=100)
     assert ended.returncode == 0 and "answer" in ended.stdout, ended.stderr
     expected = np.asarray(model.predict(np.arange(12, dtype="float32").reshape(2, 6), verbose=0)).ravel().tolist()
-    said = ended.stdout.split("answer ")[1]
-    assert said.split("]")[1].split()[0] == "SGD"
-    assert np.allclose(eval(said.split("]")[0] + "]"), expected, atol=1e-5)
+    answer = ended.stdout.split("answer ")[1]
+    assert answer.split("]")[1].split()[0] == "SGD"
+    assert np.allclose(eval(answer.split("]")[0] + "]"), expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The optimizer: its steps are those of one big batch."""
+"""The distributed optimizer: its steps match those of one big batch."""
 
 from __future__ import annotations
 
@@ -16,73 +16,75 @@ def optimizer(keras, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "rmsprop"])
-def test_steps_are_those_of_one_big_batch(hvd, keras, rank: int, size: int, kind: str) -> None:
+def test_training_steps_match_those_of_one_big_batch(hvd, keras, rank: int, size: int, kind: str) -> None:
     x, y = data(size)
-    mine = network(keras, hvd.DistributedOptimizer(optimizer(keras, kind)))
-    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    model = network(keras, hvd.DistributedOptimizer(optimizer(keras, kind)))
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
     one = network(keras, optimizer(keras, kind))
     fit(one, x, y, ROWS * size)
-    assert furthest(mine, one) < 1e-5
+    assert furthest(model, one) < 1e-5
 
 
 @pytest.mark.parametrize("options", ["predivided", "groups", "sum", "lists"])
-def test_other_ways_to_the_same_step(hvd, keras, rank: int, size: int, options: str) -> None:
+def test_options_of_the_reduction_lead_to_the_same_steps(hvd, keras, rank: int, size: int, options: str) -> None:
     x, y = data(size)
-    mine = network(keras, keras.optimizers.SGD(0.1))
+    model = network(keras, keras.optimizers.SGD(0.1))
     chosen = {
         "predivided": lambda: {"gradient_predivide_factor": 2.0},
         "groups": lambda: {"groups": 2},
         "sum": lambda: {"op": hvd.Sum},
-        "lists": lambda: {"groups": [mine.trainable_variables[:2]]},
+        "lists": lambda: {"groups": [model.trainable_variables[:2]]},
     }[options]()
     rate = 0.1 / size if options == "sum" else 0.1
-    weights = mine.get_weights()
-    mine.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(rate), **chosen), loss="mse")
-    mine.set_weights(weights)
-    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    weights = model.get_weights()
+    model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(rate), **chosen), loss="mse")
+    model.set_weights(weights)
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
     one = network(keras, keras.optimizers.SGD(0.1))
     fit(one, x, y, ROWS * size)
-    assert furthest(mine, one) < 1e-5
+    assert furthest(model, one) < 1e-5
 
 
 @pytest.mark.parametrize("is_mean", [True, False])
-def test_several_backward_passes_make_a_step(hvd, keras, rank: int, size: int, is_mean: bool) -> None:
+def test_several_backward_passes_make_one_step(hvd, keras, rank: int, size: int, is_mean: bool) -> None:
     x, y = data(size, steps=4)
     options = {"backward_passes_per_step": 2, "average_aggregated_gradients": is_mean}
-    mine = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05), **options))
-    fit(mine, share(x, rank, size), share(y, rank, size), ROWS, epochs=2)
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05), **options))
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS, epochs=2)
     one = network(keras, keras.optimizers.SGD(0.05 if is_mean else 0.1))
     fit(one, x, y, 2 * ROWS * size, epochs=2)
-    assert furthest(mine, one) < 1e-5
+    assert furthest(model, one) < 1e-5
 
 
-def test_half_precision_on_the_way_is_close(hvd, keras, rank: int, size: int) -> None:
+def test_fp16_compression_stays_close_to_one_big_batch(hvd, keras, rank: int, size: int) -> None:
     x, y = data(size)
-    mine = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), compression=hvd.Compression.fp16))
-    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), compression=hvd.Compression.fp16))
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
     one = network(keras, keras.optimizers.SGD(0.1))
     fit(one, x, y, ROWS * size)
-    assert 1e-6 < furthest(mine, one) < 5e-3
+    assert 1e-6 < furthest(model, one) < 5e-3
 
 
-def test_local_layers_stay_this_ranks_own(hvd, keras, rank: int, size: int) -> None:
+def test_local_layers_and_variables_are_not_reduced(hvd, keras, rank: int, size: int) -> None:
     x, y = data(size)
-    mine = network(keras, "sgd")
-    weights = mine.get_weights()
-    last = mine.layers[-1]
+    model = network(keras, "sgd")
+    weights = model.get_weights()
+    last = model.layers[-1]
     wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=last)
-    wrapped.register_local_var(mine.layers[0].bias)
-    mine.compile(optimizer=wrapped, loss="mse")
-    mine.set_weights(weights)
-    fit(mine, share(x, rank, size), share(y, rank, size) + rank, ROWS, epochs=1)
-    hidden, bias, kernel = (np.asarray(each) for each in (*mine.layers[0].get_weights(), last.get_weights()[0]))
+    wrapped.register_local_var(model.layers[0].bias)
+    model.compile(optimizer=wrapped, loss="mse")
+    model.set_weights(weights)
+    fit(model, share(x, rank, size), share(y, rank, size) + rank, ROWS, epochs=1)
+    hidden, bias, kernel = (np.asarray(each) for each in (*model.layers[0].get_weights(), last.get_weights()[0]))
     gathered = [hvd.allgather(each[None]) for each in (hidden, bias, kernel)]
     alike = [bool(np.allclose(each[0], each[-1], atol=1e-6)) for each in gathered]
     assert alike == [True, size == 1, size == 1]
 
 
-def test_the_gradient_of_a_local_variable_is_divided(hvd, keras, backend, rank: int, size: int) -> None:
-    """And that of others is the mean, whatever applies them."""
+def test_the_gradient_of_a_local_variable_is_divided_and_others_are_averaged(
+    hvd, keras, backend, rank: int, size: int
+) -> None:
+    """This also holds if apply_gradients() applies the gradients directly."""
     for scale in (True, False):
         options = {"scale_local_gradients": scale}
         wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(1.0), **options)
@@ -97,7 +99,7 @@ def test_the_gradient_of_a_local_variable_is_divided(hvd, keras, backend, rank: 
         np.testing.assert_allclose(steps[1], (rank + 1.0) / (size if scale else 1), rtol=1e-6)
 
 
-def test_an_infinity_on_one_rank_skips_the_step_on_all(hvd, keras, backend, rank: int) -> None:
+def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(hvd, keras, backend, rank: int) -> None:
     home = keras.optimizers if hasattr(keras, "ops") else keras.mixed_precision
     wrapped = hvd.DistributedOptimizer(home.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
     model = network(keras, "sgd")
@@ -124,7 +126,7 @@ def _tensor(keras, array):
     return tf.convert_to_tensor(array)
 
 
-def test_it_is_an_optimizer_of_the_same_name_and_settings(hvd, keras) -> None:
+def test_a_wrapped_optimizer_keeps_the_name_and_settings_of_the_original(hvd, keras) -> None:
     plain = keras.optimizers.SGD(0.25, momentum=0.5)
     wrapped = hvd.DistributedOptimizer(plain)
     assert type(wrapped).__name__ == "SGD" and isinstance(wrapped, type(plain)) and type(wrapped) is not type(plain)
@@ -135,7 +137,7 @@ def test_it_is_an_optimizer_of_the_same_name_and_settings(hvd, keras) -> None:
     assert isinstance(wrapped.variables, list) and list(wrapped.variables()) == list(wrapped.variables)
 
 
-def test_bad_arguments(hvd, keras) -> None:
+def test_invalid_arguments_are_refused(hvd, keras) -> None:
     def wrap(**options):
         return hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
 
@@ -157,8 +159,8 @@ def test_bad_arguments(hvd, keras) -> None:
         wrap(num_groups=2)
 
 
-def test_signatures_are_those_of_the_table() -> None:
-    from conftest import DOOR
+def test_signatures_match_the_table() -> None:
+    from conftest import BINDING
     from farandole.common.signatures import differences
 
-    assert [each for part in ("", ".callbacks", ".elastic") for each in differences(DOOR + part)] == []
+    assert [each for part in ("", ".callbacks", ".elastic") for each in differences(BINDING + part)] == []

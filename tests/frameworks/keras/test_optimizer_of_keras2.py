@@ -14,7 +14,7 @@ Make = Callable[[float], Any]
 
 @pytest.fixture(params=["current", "legacy"])
 def sgd(request: pytest.FixtureRequest, keras: Any) -> Make:
-    """Makes an optimizer: of the class of today, or an ``OptimizerV2``."""
+    """The class of the optimizer: the current one, or an ``OptimizerV2``."""
     if hasattr(keras, "ops"):
         pytest.skip("Keras 3 has one call for all of it")
     home = keras.optimizers.legacy if request.param == "legacy" else keras.optimizers
@@ -37,7 +37,7 @@ def gradients_of(pairs: Any) -> List[float]:
     return [float(gradient.numpy()[0]) for gradient, _ in pairs]
 
 
-def test_gradients_are_reduced_when_they_are_computed_and_not_again(hvd, sgd: Make, variable, rank: int, size: int):
+def test_computed_gradients_are_reduced_once(hvd, sgd: Make, variable, rank: int, size: int):
     import tensorflow as tf
 
     optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum)
@@ -47,12 +47,12 @@ def test_gradients_are_reduced_when_they_are_computed_and_not_again(hvd, sgd: Ma
 
     pairs = optimizer._compute_gradients(loss, [variable])
     assert gradients_of(pairs) == [ranks(size)]
-    # Aggregating, which wrappers do next, and applying find them reduced.
+    # Wrappers aggregate next; neither aggregating nor applying reduces the gradients again.
     pairs = optimizer._aggregate_gradients(pairs)
     assert gradients_of(pairs) == [ranks(size)]
     optimizer.apply_gradients(pairs)
     np.testing.assert_allclose(variable.numpy(), 5.0 - ranks(size))
-    # A step that nobody applies changes nothing for the next.
+    # Gradients that are computed and not applied do not affect the next step.
     optimizer._compute_gradients(loss, [variable])
     with tf.GradientTape() as tape:
         value = loss()
@@ -65,12 +65,12 @@ def test_gradients_are_reduced_when_they_are_computed_and_not_again(hvd, sgd: Ma
     np.testing.assert_allclose(variable.numpy(), 5.0 - 5.0 * ranks(size))
 
 
-def test_gradients_are_reduced_when_they_are_aggregated_and_not_again(hvd, sgd: Make, variable, rank: int, size: int):
+def test_aggregated_gradients_are_reduced_once(hvd, sgd: Make, variable, rank: int, size: int):
     import tensorflow as tf
 
     optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum)
     own = [(tf.fill([2], rank + 1.0), variable)]
-    # The first is not applied: a loss scale's optimizer does that with an overflow.
+    # The first result is not applied, as by a loss-scale optimizer after an overflow.
     assert gradients_of(optimizer._aggregate_gradients(own)) == [ranks(size)]
     pairs = optimizer._aggregate_gradients(own)
     assert gradients_of(pairs) == [ranks(size)]
@@ -81,26 +81,26 @@ def test_gradients_are_reduced_when_they_are_aggregated_and_not_again(hvd, sgd: 
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_steps_inside_a_loss_scale_are_those_of_one_big_batch(
+def test_steps_inside_a_loss_scale_optimizer_match_those_of_one_big_batch(
     hvd, keras, sgd: Make, compiled: bool, rank: int, size: int
 ) -> None:
     x, y = data(size)
-    mine = network(keras, "sgd", run_eagerly=not compiled)
-    weights = mine.get_weights()
+    model = network(keras, "sgd", run_eagerly=not compiled)
+    weights = model.get_weights()
     scaled = keras.mixed_precision.LossScaleOptimizer(hvd.DistributedOptimizer(sgd(0.1)), initial_scale=8.0)
-    mine.compile(optimizer=scaled, loss="mse", run_eagerly=not compiled)
-    mine.set_weights(weights)
+    model.compile(optimizer=scaled, loss="mse", run_eagerly=not compiled)
+    model.set_weights(weights)
     overflow = np.where(rank == 0, np.inf, 1.0) * np.ones((ROWS, 1), "float32")
-    # An overflow on one rank: all leave the step out, and the next is reduced all the same.
-    fit(mine, x[:ROWS], overflow, ROWS, epochs=1)
-    np.testing.assert_array_equal(mine.get_weights()[0], weights[0])
-    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    # After an overflow on one rank, all ranks skip the step, and the next step is reduced as usual.
+    fit(model, x[:ROWS], overflow, ROWS, epochs=1)
+    np.testing.assert_array_equal(model.get_weights()[0], weights[0])
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
     one = network(keras, sgd(0.1))
     fit(one, x, y, ROWS * size)
-    assert furthest(mine, one) < 1e-5
+    assert furthest(model, one) < 1e-5
 
 
-def test_the_aggregation_helper_is_where_horovod_has_it(hvd, sgd: Make) -> None:
+def test_the_aggregation_helper_has_the_same_attribute_name_as_in_horovod(hvd, sgd: Make) -> None:
     from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 
     assert hvd.DistributedOptimizer(sgd(1.0))._agg_helper is None
@@ -108,7 +108,7 @@ def test_the_aggregation_helper_is_where_horovod_has_it(hvd, sgd: Make) -> None:
     assert isinstance(helper, LocalGradientAggregationHelperEager) and helper.backward_passes_per_step == 2
 
 
-def test_several_passes_of_computed_gradients_make_a_step(hvd, sgd: Make, variable, rank: int, size: int) -> None:
+def test_several_passes_of_computed_gradients_make_one_step(hvd, sgd: Make, variable, rank: int, size: int) -> None:
     import tensorflow as tf
 
     optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum, backward_passes_per_step=2)
@@ -118,7 +118,9 @@ def test_several_passes_of_computed_gradients_make_a_step(hvd, sgd: Make, variab
         np.testing.assert_allclose(variable.numpy(), expected)
 
 
-def test_an_optimizer_of_a_user_calls_what_it_overrides(hvd, sgd: Make, variable, rank: int, size: int) -> None:
+def test_a_wrapped_user_class_calls_the_methods_that_it_overrides(
+    hvd, sgd: Make, variable, rank: int, size: int
+) -> None:
     import tensorflow as tf
 
     class Doubled(sgd):  # type: ignore[valid-type, misc]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 
-def test_numbers_and_arrays(hvd, name: str, rank: int, size: int) -> None:
+def test_operations_on_numbers_and_arrays_return_arrays(hvd, name: str, rank: int, size: int) -> None:
     mean = hvd.allreduce(float(rank), name=f"{name}.mean")
     assert isinstance(mean, np.ndarray) and mean == (size - 1) / 2
     total = hvd.allreduce(np.arange(3.0) + rank, name=f"{name}.sum", op=hvd.Sum, prescale_factor=2.0)
@@ -18,7 +18,7 @@ def test_numbers_and_arrays(hvd, name: str, rank: int, size: int) -> None:
         assert hvd.allreduce(1.0, name=f"{name}.old", average=False) == size
 
 
-def test_a_tensor_stays_one(hvd, keras, name: str, size: int) -> None:
+def test_allreduce_of_a_tensor_returns_a_tensor(hvd, keras, name: str, size: int) -> None:
     if hasattr(keras, "ops"):
         tensor, is_tensor = keras.ops.ones((2, 2)), keras.ops.is_tensor
     else:

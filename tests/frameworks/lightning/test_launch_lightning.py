@@ -1,4 +1,4 @@
-"""Lightning in jobs of its own: the example, the manual's snippet, and members that come and go."""
+"""Whole Lightning jobs: the example, the manual's snippet and a lost member; and imports in separate processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
-def test_the_example_trains() -> None:
+def test_the_mnist_example_reaches_50_percent_accuracy() -> None:
     job = Job(["-np", "2", sys.executable, str(EXAMPLES / "lightning_mnist.py"), "--steps", "30", "--epochs", "1"])
     assert job.end() == 0, job.text
     assert "2 workers, 30 steps" in job.text
@@ -25,7 +25,7 @@ def test_the_example_trains() -> None:
     assert accuracy > 0.5, job.text
 
 
-# As the manual has it; "gpus" is "devices" in Lightning 2, and data is our own.
+# The snippet of the manual, with "devices" for "gpus" as in Lightning 2, and with data.
 SNIPPET = """
 import {package} as pl
 import torch
@@ -50,7 +50,7 @@ QUIET = '{"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enab
 
 
 @pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
-def test_the_manuals_snippet(package: str, tmp_path: Path) -> None:
+def test_the_manuals_snippet_trains_on_two_ranks(package: str, tmp_path: Path) -> None:
     done = run_script(2, tmp_path, SNIPPET.format(package=package, quiet=QUIET))
     assert done.returncode == 0, done.stdout
     assert sorted(re.findall(r"RANK (\d) of 2 steps 2", done.stdout)) == ["0", "1"], done.stdout
@@ -94,24 +94,25 @@ print(f"DONE slot {slot} of {hvd.size()} steps {trainer.global_step} epochs {tra
 """
 
 
-def test_a_trainer_goes_on_without_a_lost_member(tmp_path: Path, jobs: List[Job]) -> None:
+def test_a_trainer_continues_without_a_lost_member(tmp_path: Path, jobs: List[Job]) -> None:
     script = write_script(tmp_path, ELASTIC)
     jobs.append(Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script]))
     jobs[-1].end()
-    # Ten steps are committed, two of them of the second epoch; it has fourteen more for one member, and the others 16.
+    # Ten steps are committed, two of them in the second epoch. Alone, the member has 14 more steps in that epoch, and
+    # 16 in each of the other two.
     found = re.findall(r"DONE slot 0 of 1 steps 56 epochs 4 rate ([\d.]+)", jobs[-1].text)
     assert found, jobs[-1].text
     assert float(found[0]) == pytest.approx(0.1 * 0.1**4, abs=1e-6)
 
 
-def test_without_lightning_the_import_says_what_to_install() -> None:
+def test_without_lightning_the_import_names_the_package_to_install() -> None:
     script = "import sys; sys.modules['lightning'] = sys.modules['pytorch_lightning'] = None; import horovod.lightning"
     done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
     assert "ImportError: farandole.lightning needs Lightning: pip install lightning" in done.stderr
 
 
 def run_python(script: str, *options: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """A script in a process of its own, with ``path`` on PYTHONPATH."""
+    """Runs a script in a separate process, with ``path`` on PYTHONPATH."""
     return subprocess.run(
         [sys.executable, *options, "-c", script],
         check=False,
@@ -153,19 +154,19 @@ print("SERVED")
     ids=" ".join,
 )
 def test_lightning_and_farandole_may_be_imported_in_any_order(order: Tuple[str, ...]) -> None:
-    # Python without `site` reads no .pth files, so this is what the imports do by themselves.
+    # Python without `site` reads no .pth files, so only the imports register the strategy.
     done = run_python(ORDERS.format(order=order), "-S", path=sysconfig.get_path("purelib"))
     assert done.returncode == 0 and "SERVED" in done.stdout, done.stderr
 
 
-def test_lightning_alone_knows_the_strategy_and_other_programs_load_nothing() -> None:
+def test_lightning_alone_offers_the_strategy_and_other_programs_load_only_the_import_hook() -> None:
     done = run_python(ORDERS.format(order=()))
     assert done.returncode == 0 and "SERVED" in done.stdout, done.stderr
     loaded = run_python("import sys; print(sorted(each for each in sys.modules if each.startswith('farandole')))")
     assert loaded.stdout == "['farandole', 'farandole._imports']\n", loaded
 
 
-def test_python_starts_in_silence_where_the_package_is_gone(tmp_path: Path) -> None:
+def test_python_starts_without_output_after_the_package_is_removed(tmp_path: Path) -> None:
     installed = Path(sysconfig.get_path("purelib")) / "farandole_lightning.pth"
     (tmp_path / installed.name).write_text(installed.read_text())
     script = f"import site, sys; sys.modules['farandole'] = None; site.addsitedir({str(tmp_path)!r}); print('STARTED')"
@@ -173,7 +174,7 @@ def test_python_starts_in_silence_where_the_package_is_gone(tmp_path: Path) -> N
     assert done.stdout == "STARTED\n" and done.stderr == "", done
 
 
-def test_a_lightning_that_farandole_does_not_fit_stays_usable(tmp_path: Path) -> None:
+def test_an_incompatible_lightning_stays_usable_and_the_import_warns(tmp_path: Path) -> None:
     (tmp_path / "pytorch_lightning").mkdir()
     (tmp_path / "pytorch_lightning" / "__init__.py").write_text("works = True\n")
     done = run_python("import pytorch_lightning; print(pytorch_lightning.works)", path=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Lightning's trainers: on many ranks they do what one process does on the whole batch, in both of its packages."""
+"""Lightning's trainers, in both of its packages: on several ranks they train like one process on the whole batch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def network(normalised: bool = False) -> torch.nn.Module:
 
 def module(pl: Any, seed: int = 3, normalised: bool = False, automatic: bool = True) -> Any:
     class Module(pl.LightningModule):  # type: ignore[misc]
-        """A few layers; keeps what its hooks saw."""
+        """A few layers; records the values that its hooks see."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -86,7 +86,7 @@ def trainer(pl: Any, **options: Any) -> Any:
 
 
 def batches_of_all(size: int, epoch: int) -> List[torch.Tensor]:
-    """What all ranks see together, step by step: Lightning's samplers shuffle, and deal samples out one by one."""
+    """The samples of all ranks together, by step: Lightning's samplers shuffle, and deal samples out one by one."""
     data = samples()
     if size == 1:
         return list(data.split(BATCH))
@@ -99,7 +99,7 @@ def batches_of_all(size: int, epoch: int) -> List[torch.Tensor]:
 
 
 def alone(size: int, epochs: int = 2, clip: float = 0.0, accumulate: int = 1, normalised: bool = False) -> Any:
-    """One process that sees what all ranks see together."""
+    """The layers after one process has trained them on the samples of all ranks."""
     torch.manual_seed(3)
     layers = network(normalised)
     optimizer = torch.optim.SGD(layers.parameters(), lr=0.2, momentum=0.9)
@@ -127,8 +127,10 @@ def assert_same(model: Any, expected: torch.nn.Module, **close: float) -> None:
 @pytest.mark.parametrize(
     "names", [{}, {"strategy": "horovod"}, {"accelerator": "horovod", "strategy": "auto"}], ids=str
 )
-def test_it_trains_like_one_process(pl: Any, names: Dict[str, str], rank: int, size: int) -> None:
-    model = module(pl, seed=3 if rank == 0 else 4)  # rank 0's weights are everybody's
+def test_a_trainer_on_several_ranks_trains_like_one_process(
+    pl: Any, names: Dict[str, str], rank: int, size: int
+) -> None:
+    model = module(pl, seed=3 if rank == 0 else 4)  # all ranks receive rank 0's weights
     fitted = trainer(pl, **names)
     fitted.fit(model, loader())
     assert fitted.world_size == size and fitted.global_rank == rank and fitted.is_global_zero == (rank == 0)
@@ -154,7 +156,7 @@ def test_it_trains_like_one_process(pl: Any, names: Dict[str, str], rank: int, s
     ],
     ids=str,
 )
-def test_clipping_and_accumulation_see_averaged_gradients(pl: Any, options: Any, size: int) -> None:
+def test_clipping_and_accumulation_use_averaged_gradients(pl: Any, options: Any, size: int) -> None:
     model = module(pl)
     trainer(pl, **options).fit(model, loader())
     expected = alone(size, 2, options.get("gradient_clip_val", 0.0), options.get("accumulate_grad_batches", 1))
@@ -163,20 +165,20 @@ def test_clipping_and_accumulation_see_averaged_gradients(pl: Any, options: Any,
     assert all(each == norms[0] for each in norms)
 
 
-def test_manual_optimization(pl: Any, size: int) -> None:
+def test_manual_optimization_trains_like_one_process(pl: Any, size: int) -> None:
     model = module(pl, automatic=False)
     trainer(pl, max_epochs=1).fit(model, loader())
     assert_same(model, alone(size, epochs=1), rtol=1e-4, atol=1e-5)
 
 
-def test_batch_normalisation_over_all_ranks(pl: Any, size: int) -> None:
+def test_synchronized_batch_normalization_trains_like_one_process(pl: Any, size: int) -> None:
     model = module(pl, normalised=True)
     trainer(pl, sync_batchnorm=True).fit(model, loader())
     assert_same(model, alone(size, normalised=True), rtol=1e-3, atol=1e-4)
     assert type(model.layers[1]) is torch.nn.BatchNorm1d
 
 
-def test_evaluation_sees_every_sample(pl: Any, rank: int, size: int) -> None:
+def test_evaluation_covers_every_sample(pl: Any, rank: int, size: int) -> None:
     model = module(pl)
     evaluating = trainer(pl)
     evaluating.validate(model, loader(), verbose=False)
@@ -189,7 +191,7 @@ def test_evaluation_sees_every_sample(pl: Any, rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_a_checkpoint_is_written_once_and_resumed_by_all(
+def test_a_checkpoint_is_written_once_and_resumed_on_all_ranks(
     pl: Any, everywhere: bool, tmp_path: Path, rank: int, size: int
 ) -> None:
     folder = Path(hvd.broadcast_object(str(tmp_path), name="folder"))
@@ -198,7 +200,7 @@ def test_a_checkpoint_is_written_once_and_resumed_by_all(
     first.fit(module(pl), loader())
     assert [each.name for each in (folder / "kept").iterdir()] == ["first.ckpt"]
     assert saving.best_model_path == str(folder / "kept" / "first.ckpt")
-    # A rank whose host has no such file gets what rank 0 reads.
+    # A rank whose host has no such file gets the file that rank 0 reads.
     path = saving.best_model_path if everywhere or rank == 0 else str(tmp_path / "elsewhere.ckpt")
     resumed = module(pl, seed=9)
     second = trainer(pl, max_epochs=2)
@@ -208,12 +210,12 @@ def test_a_checkpoint_is_written_once_and_resumed_by_all(
 
 
 @several_ranks
-def test_a_checkpoint_that_nobody_has_is_everybodys_error(pl: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_that_no_rank_has_is_an_error_on_all_ranks(pl: Any, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         trainer(pl).fit(module(pl), loader(), ckpt_path=str(tmp_path / "none.ckpt"))
 
 
-def test_all_ranks_stop_when_one_wants_to(pl: Any, rank: int, size: int) -> None:
+def test_all_ranks_stop_training_when_one_rank_decides_to(pl: Any, rank: int, size: int) -> None:
     class Impatient(pl.Callback):  # type: ignore[misc]
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
             wanted = trainer.global_step == 2 and trainer.global_rank == size - 1
@@ -224,7 +226,7 @@ def test_all_ranks_stop_when_one_wants_to(pl: Any, rank: int, size: int) -> None
     assert stopped.global_step == 2
 
 
-def test_parameters_that_are_thawed_in_the_midst(pl: Any, size: int) -> None:
+def test_parameters_that_are_unfrozen_during_training_train_like_one_process(pl: Any, size: int) -> None:
     class Thawing(pl.callbacks.BaseFinetuning):  # type: ignore[misc]
         def freeze_before_training(self, model: Any) -> None:
             self.freeze(model.layers[0])
@@ -253,7 +255,7 @@ def test_parameters_that_are_thawed_in_the_midst(pl: Any, size: int) -> None:
     assert_same(model, layers, rtol=1e-4, atol=1e-5)
 
 
-def test_collectives_of_the_strategy(pl: Any, rank: int, size: int) -> None:
+def test_the_strategy_reduces_broadcasts_and_gathers(pl: Any, rank: int, size: int) -> None:
     strategy = trainer(pl).strategy
     own = torch.full((2,), float(rank), requires_grad=True)
     assert strategy.reduce(own)[0] == (size - 1) / 2
@@ -271,7 +273,7 @@ def test_collectives_of_the_strategy(pl: Any, rank: int, size: int) -> None:
         strategy.reduce(own, group="some")
 
 
-def test_options_are_those_of_the_distributed_optimizer(pl: Any, size: int) -> None:
+def test_the_strategy_accepts_the_options_of_the_distributed_optimizer(pl: Any, size: int) -> None:
     made = horovod.lightning.classes_for(pl.__name__).strategy
     with pytest.raises(ValueError, match="configure_optimizers"):
         made(op=hvd.Adasum)
@@ -282,7 +284,7 @@ def test_options_are_those_of_the_distributed_optimizer(pl: Any, size: int) -> N
     assert_same(model, alone(size), rtol=0.1, atol=0.05)
 
 
-def test_an_optimizer_that_is_wrapped_already_reduces_itself(pl: Any, size: int) -> None:
+def test_an_optimizer_that_is_already_wrapped_reduces_its_gradients_itself(pl: Any, size: int) -> None:
     model = module(pl)
     model.on_before_optimizer_step = lambda optimizer: None
 
@@ -298,7 +300,7 @@ def test_an_optimizer_that_is_wrapped_already_reduces_itself(pl: Any, size: int)
 
 
 @several_ranks
-def test_other_processes_than_there_are(pl: Any, size: int) -> None:
+def test_numbers_of_devices_and_nodes_that_do_not_match_the_job_are_refused(pl: Any, size: int) -> None:
     with pytest.raises(ValueError, match=f"devices=7.*{size} process.*horovodrun -np 7"):
         trainer(pl, accelerator="cpu", devices=7).fit(module(pl), loader())
     trainer(pl, accelerator="cpu", devices=size, max_epochs=1).fit(module(pl), loader())
@@ -306,7 +308,7 @@ def test_other_processes_than_there_are(pl: Any, size: int) -> None:
         trainer(pl, num_nodes=3).fit(module(pl), loader())
 
 
-def test_gpus_of_the_old_interface_are_refused_by_lightning(pl: Any) -> None:
+def test_lightning_refuses_the_gpus_option_and_unknown_accelerators(pl: Any) -> None:
     with pytest.raises(TypeError, match="gpus"):
         pl.Trainer(accelerator="horovod", gpus=1)
     with pytest.raises(ValueError, match="invalid accelerator"):

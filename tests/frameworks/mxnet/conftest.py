@@ -8,5 +8,5 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config):  # type: ignore[no-untyped-def]
-    # MXNet 1.9 says at each import what of NumPy it uses that later versions have dropped.
+    # MXNet 1.9 warns at each import about the parts of NumPy that later versions have dropped.
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:mxnet")

@@ -1,4 +1,4 @@
-"""Operations as MXNet's engine sees them: what depends on what, and which memory they work on."""
+"""Operations in MXNet's engine: their dependencies, and the memory on which they work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mxnet.base import MXNetError
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def everybody(size: int, one: Any) -> Any:
-    """The sum over ranks of what each makes."""
-    return sum(one(rank) for rank in range(size))
+def sum_over_ranks(size: int, array_of: Any) -> Any:
+    """The sum of ``array_of(rank)`` over all ranks."""
+    return sum(array_of(rank) for rank in range(size))
 
 
-def test_what_is_computed_from_a_result_waits_for_it(name: str, rank: int, size: int) -> None:
+def test_computation_on_a_result_waits_for_the_result(name: str, rank: int, size: int) -> None:
     value = nd.full((1000,), rank + 1.0)
     for step in range(4):
         value = hvd.allreduce(value * 2, name=f"{name}.{step}", op=hvd.Sum) - 1
@@ -31,7 +31,7 @@ def test_what_is_computed_from_a_result_waits_for_it(name: str, rank: int, size:
     numpy.testing.assert_array_equal(value.asnumpy(), numpy.full(1000, wanted))
 
 
-def test_a_result_that_nobody_keeps_harms_nobody(name: str, size: int) -> None:
+def test_results_that_are_dropped_do_not_affect_later_operations(name: str, size: int) -> None:
     for index in range(20):
         hvd.allreduce(nd.ones((500, 2)) * 2, name=f"{name}.{index}", priority=-index)
     gc.collect()
@@ -39,7 +39,7 @@ def test_a_result_that_nobody_keeps_harms_nobody(name: str, size: int) -> None:
     assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
 
 
-def test_what_only_the_engine_is_told_of_stays_off_the_board(name: str, size: int) -> None:
+def test_operations_that_are_pushed_to_the_engine_do_not_use_the_fast_path(name: str, size: int) -> None:
     before = job.runtime.counters()["on_fast_path"]
     for _ in range(5):
         assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
@@ -49,7 +49,7 @@ def test_what_only_the_engine_is_told_of_stays_off_the_board(name: str, size: in
 def test_views_of_one_array_are_reduced_as_a_group(name: str, rank: int, size: int) -> None:
     whole = nd.array(numpy.arange(12).reshape(6, 2) + rank)
     hvd.grouped_allreduce_([whole[0:2], whole[2:3], whole[3:6]], name=name, op=hvd.Sum)
-    wanted = everybody(size, lambda rank: numpy.arange(12).reshape(6, 2) + rank)
+    wanted = sum_over_ranks(size, lambda rank: numpy.arange(12).reshape(6, 2) + rank)
     numpy.testing.assert_array_equal(whole.asnumpy(), wanted)
 
 
@@ -60,16 +60,14 @@ def test_one_array_may_be_in_a_group_twice(name: str, rank: int, size: int) -> N
 
 
 def convolved(rank: int) -> Any:
-    """An array that oneDNN leaves in an order of its own, until somebody asks for it."""
+    """An array that oneDNN keeps in its own memory layout until the array is read."""
     images = nd.array(numpy.random.RandomState(rank).rand(12, 16, 8, 8))
     kernels = nd.array(numpy.random.RandomState(7).rand(32, 16, 3, 3))
     return nd.Convolution(images, kernels, no_bias=True, kernel=(3, 3), num_filter=32)
 
 
 @pytest.mark.parametrize("call", ["allreduce", "allreduce_", "broadcast", "reducescatter", "allgather", "alltoall"])
-def test_the_order_that_onednn_keeps_an_array_in_makes_no_difference(
-    call: str, name: str, rank: int, size: int
-) -> None:
+def test_arrays_in_onednns_memory_layout_give_the_same_results(call: str, name: str, rank: int, size: int) -> None:
     plain = [convolved(each).asnumpy() for each in range(size)]
     keywords = {"root_rank": size - 1} if call == "broadcast" else {}
     result = getattr(hvd, call)(convolved(rank), name=name, **keywords).asnumpy()
@@ -85,7 +83,7 @@ def test_the_order_that_onednn_keeps_an_array_in_makes_no_difference(
     numpy.testing.assert_allclose(result, wanted, rtol=1e-6)
 
 
-def test_numpy_arrays_of_mxnet_stay_such(name: str, rank: int, size: int) -> None:
+def test_operations_on_mxnet_numpy_arrays_return_mxnet_numpy_arrays(name: str, rank: int, size: int) -> None:
     array = mx.np.array([rank, 1.0])
     for index, result in enumerate(
         (
@@ -99,8 +97,8 @@ def test_numpy_arrays_of_mxnet_stay_such(name: str, rank: int, size: int) -> Non
         assert isinstance(result, mx.np.ndarray), index
 
 
-def test_splits_are_integers(name: str, size: int) -> None:
-    """An array of MXNet is one of float32 unless it is given a type, so scripts come to this easily."""
+def test_splits_that_are_not_integers_are_refused(name: str, size: int) -> None:
+    """An array of MXNet is float32 unless the script gives a type, so scripts make this mistake easily."""
     rows = nd.ones((size, 2))
     bad = (nd.ones(size), mx.np.ones(size), numpy.ones(size), [1.0] * size, nd.ones((size, 1), dtype="int32"), 1)
     for number, splits in enumerate(bad):
@@ -112,7 +110,7 @@ def test_splits_are_integers(name: str, size: int) -> None:
         assert received.shape == (size, 2) and counts.asnumpy().tolist() == [1] * size
 
 
-def test_rows_may_be_fewer_than_ranks(name: str, rank: int, size: int) -> None:
+def test_reducescatter_and_alltoall_accept_fewer_rows_than_ranks(name: str, rank: int, size: int) -> None:
     with mx.util.np_shape(True):
         share = hvd.reducescatter(nd.ones((1, 3)), op=hvd.Sum, name=name)
         assert share.asnumpy().tolist() == ([[size] * 3] if rank == 0 else [])
@@ -123,10 +121,10 @@ def test_rows_may_be_fewer_than_ranks(name: str, rank: int, size: int) -> None:
 
 @several_ranks
 def test_an_array_whose_computation_failed_is_not_sent(name: str, rank: int, size: int) -> None:
-    """The engine passes the failure on, to all that depends on the array, and the job does not notice."""
+    """The engine passes the failure on to every array that depends on it, and the job is not affected."""
 
     def broken() -> Any:
-        return nd.dot(nd.ones((2, 2), dtype="float16"), nd.ones((2, 2), dtype="float16"))  # has no such kernel
+        return nd.dot(nd.ones((2, 2), dtype="float16"), nd.ones((2, 2), dtype="float16"))  # no such kernel
 
     reduced = hvd.allreduce(broken(), name=name)
     with pytest.raises(MXNetError, match="dot only supports"):
@@ -137,12 +135,12 @@ def test_an_array_whose_computation_failed_is_not_sent(name: str, rank: int, siz
 
 
 @several_ranks
-def test_the_error_of_a_result_is_told_to_what_was_computed_from_it(name: str, rank: int, size: int) -> None:
+def test_the_error_of_a_result_is_raised_by_arrays_computed_from_it(name: str, rank: int, size: int) -> None:
     result = hvd.allreduce(nd.ones((2 + rank % 2,)), name=name)
     later = (result * 2).sum()
     with pytest.raises(MXNetError, match=rf"{name}.*rank 0 has \[2\], rank 1 has \[3\]"):
         later.asscalar()
-    # In place, an array that has told its error can be used again.
+    # An array that was reduced in place can be used again after it has raised its error.
     array = nd.ones((2 + rank % 2,))
     hvd.allreduce_(array, name=name)
     with pytest.raises(MXNetError, match=name):
@@ -157,7 +155,7 @@ def test_calls_without_names_match_by_their_order(rank: int, size: int) -> None:
     assert [each.asscalar() for each in results] == [size - 1 + index for index in range(5)]
 
 
-def test_what_is_no_array_is_refused() -> None:
+def test_invalid_arrays_reductions_and_names_are_refused() -> None:
     for wrong in (numpy.ones(3), [1.0], None):
         with pytest.raises(TypeError, match="allreduce takes an mxnet.nd.NDArray, not"):
             hvd.allreduce(wrong, name="wrong")
@@ -167,27 +165,27 @@ def test_what_is_no_array_is_refused() -> None:
         hvd.allreduce(nd.ones((1,)), name="a\0b")
 
 
-def test_adasum_is_not_offered() -> None:
+def test_adasum_is_refused() -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.reducescatter):
         with pytest.raises(AssertionError, match="Adasum"):
             call(nd.ones((2,)), op=hvd.Adasum)
 
 
-def test_sparse_arrays_are_refused_with_what_to_do(name: str) -> None:
+def test_sparse_arrays_are_refused_with_a_hint(name: str) -> None:
     sparse = nd.ones((4, 2)).tostype("row_sparse")
     for call in (lambda: hvd.allreduce(sparse, name=name), lambda: hvd.allgather(sparse, name=name)):
         with pytest.raises(MXNetError, match="tostype"):
             call()
 
 
-def test_empty_groups_are_empty_lists() -> None:
+def test_operations_on_empty_groups_return_empty_lists() -> None:
     assert hvd.grouped_allreduce([]) == hvd.grouped_allreduce_([]) == []
     assert hvd.grouped_allgather([]) == hvd.grouped_reducescatter([]) == []
 
 
 @pytest.mark.filterwarnings("ignore:You are attempting to copy an array to itself")
 def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
-    """Where there is no GPU: the kernels refuse the arrays, and the entry is told that they are on one."""
+    """Simulated without a GPU: the kernels refuse the arrays, and patches tell the entry that they are on a GPU."""
     from farandole.mxnet import entry
 
     kernels_push = entry._push
@@ -210,7 +208,7 @@ def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch,
 
 
 @several_ranks
-def test_errors_of_the_engine_and_of_calls_that_wait_have_the_interfaces_classes(
+def test_errors_of_the_engine_and_of_calls_that_wait_have_the_documented_classes(
     name: str, rank: int, size: int
 ) -> None:
     pushed = hvd.allreduce(nd.ones((3 + rank,)), name=name)

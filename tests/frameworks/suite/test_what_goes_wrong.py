@@ -1,4 +1,5 @@
-"""What goes wrong fails alone, on every rank, by the framework's own exception, whose words help; the job goes on."""
+"""Errors: each fails only its own operation, on every rank, with the framework's own exception and a helpful message;
+the job continues."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ def ones(*shape: int, dtype: str = "float32") -> Any:
 
 
 def fine(name: str, size: int) -> None:
-    """The job goes on, under the same name too."""
+    """Checks that the job continues to work, also under the same tensor name."""
     result = DRIVER.to_numpy(HVD.allreduce(ones(4), name=name, op=HVD.Sum))
     numpy.testing.assert_array_equal(result, numpy.full(4, size))
 
 
-# What the last rank does otherwise than all others, and the words that tell it apart.
+# The call of all other ranks, the different call of the last rank, and words that the error must contain.
 MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
     "dtype": (
         lambda name: HVD.allreduce(ones(4), name=name),
@@ -86,37 +87,41 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
 
 
 @several_ranks
-@pytest.mark.parametrize("what", list(MISMATCHES))
-def test_ranks_that_disagree_are_told_how(what: str, name: str, rank: int, size: int) -> None:
-    most, last, words = MISMATCHES[what]
+@pytest.mark.parametrize("mismatch", list(MISMATCHES))
+def test_a_mismatch_between_ranks_names_the_tensor_and_both_values(
+    mismatch: str, name: str, rank: int, size: int
+) -> None:
+    most, last, words = MISMATCHES[mismatch]
     tensor = re.sub(r"\W", "_", name)
     with pytest.raises(ERRORS["mismatch"]) as failed:
         DRIVER.to_numpy((last if rank == size - 1 else most)(tensor))
-    said = str(failed.value)
-    assert tensor in said and all(word in said for word in words), said
+    message = str(failed.value)
+    assert tensor in message and all(word in message for word in words), message
     fine(f"{tensor}.after", size)
 
 
 @several_ranks
 @pytest.mark.parametrize("mode", DRIVER.modes)
-def test_a_mismatch_leaves_the_elastic_loop_at_once_on_every_rank(mode: str, name: str, rank: int, size: int) -> None:
+def test_a_mismatch_ends_the_elastic_loop_on_every_rank_without_a_retry(
+    mode: str, name: str, rank: int, size: int
+) -> None:
     tensor = re.sub(r"\W", "_", name)
     tries = []
 
     def train(state: State) -> None:
         tries.append(state)
         assert len(tries) == 1, "the loop has called the function again"
-        mine = ones(3 + (rank == size - 1))
-        DRIVER.to_numpy(DRIVER.run(mode, lambda own: HVD.allreduce(own, name=tensor), mine))
+        values = ones(3 + (rank == size - 1))
+        DRIVER.to_numpy(DRIVER.run(mode, lambda own: HVD.allreduce(own, name=tensor), values))
 
-    run = HVD.elastic.run if hasattr(HVD, "elastic") else elastic.run  # of MXNet the interface offers none
+    run = HVD.elastic.run if hasattr(HVD, "elastic") else elastic.run  # farandole.mxnet has no elastic module
     with pytest.raises(MismatchError, match=tensor):
         run(train)(elastic.ObjectState(HVD.broadcast_object, HVD.rank))
     fine(f"{tensor}.after", size)
 
 
 @pytest.mark.parametrize("dtype", DRIVER.refused)
-def test_types_that_cannot_travel_are_refused_at_once(dtype: str, name: str, size: int) -> None:
+def test_unsupported_types_are_refused_by_the_call(dtype: str, name: str, size: int) -> None:
     wrong = DRIVER.make([1, 2], dtype)
     for call in (
         lambda: HVD.allreduce(wrong, name=name),
@@ -130,7 +135,7 @@ def test_types_that_cannot_travel_are_refused_at_once(dtype: str, name: str, siz
 
 
 @pytest.mark.skipif("bool" not in DRIVER.movable, reason="has no bool")
-def test_bool_moves_and_is_not_reduced(name: str, size: int) -> None:
+def test_reductions_of_bool_tensors_are_refused(name: str, size: int) -> None:
     for call in (
         lambda: HVD.allreduce(ones(2, dtype="bool"), name=name),
         lambda: HVD.reducescatter(ones(size, dtype="bool"), name=name),
@@ -141,19 +146,19 @@ def test_bool_moves_and_is_not_reduced(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("splits", [[1], [3, 9], [-1, 2], [1, 1, 1, 1, 1, 1]], ids=str)
-def test_splits_that_do_not_fit_are_refused(splits: Any, name: str, size: int) -> None:
+def test_splits_that_do_not_match_the_rows_are_refused(splits: Any, name: str, size: int) -> None:
     with pytest.raises(ERRORS["invalid"]):
         DRIVER.to_numpy(HVD.alltoall(ones(7), DRIVER.make(splits, "int32"), name=name)[0])
     fine(name, size)
 
 
-def test_a_root_that_is_no_rank_is_refused(name: str, size: int) -> None:
+def test_a_root_rank_outside_the_job_is_refused(name: str, size: int) -> None:
     with pytest.raises(ERRORS["invalid"], match=str(size)):
         DRIVER.to_numpy(HVD.broadcast(ones(2), size, name=name))
     fine(name, size)
 
 
-def test_a_scalar_has_no_rows(name: str, size: int) -> None:
+def test_allgather_reducescatter_and_alltoall_refuse_a_scalar(name: str, size: int) -> None:
     for call in (
         lambda: HVD.allgather(ones(), name=name),
         lambda: HVD.reducescatter(ones(), name=name),
@@ -164,14 +169,14 @@ def test_a_scalar_has_no_rows(name: str, size: int) -> None:
     fine(name, size)
 
 
-def test_reducescatter_cannot_use_adasum(name: str, size: int) -> None:
+def test_reducescatter_with_adasum_is_refused(name: str, size: int) -> None:
     with pytest.raises(ERRORS["aborted"], match="Adasum"):
         DRIVER.to_numpy(HVD.reducescatter(ones(size), op=HVD.Adasum, name=name))
     fine(name, size)
 
 
 @several_ranks
-def test_a_name_that_is_in_flight_is_refused(name: str, rank: int, size: int) -> None:
+def test_a_tensor_name_that_is_in_flight_is_refused(name: str, rank: int, size: int) -> None:
     if rank == 0:
         first = DRIVER.start(ones(3), name)
         if first is not None:
@@ -188,13 +193,13 @@ def test_a_name_that_is_in_flight_is_refused(name: str, rank: int, size: int) ->
     fine(name, size)
 
 
-def test_a_process_set_that_is_not_registered_is_refused(hvd: ModuleType, name: str, size: int) -> None:
+def test_an_unregistered_process_set_is_refused(hvd: ModuleType, name: str, size: int) -> None:
     with pytest.raises(DRIVER.either("invalid", "precondition")):
         DRIVER.to_numpy(hvd.allreduce(ones(2), name=name, process_set=hvd.ProcessSet([0])))
     fine(name, size)
 
 
-# What is wrong with a call's own arguments: the call, its exception, and words of the message.
+# Calls with wrong arguments: the call, its exception, and words that the message must contain.
 def arguments() -> Dict[str, Tuple[Callable[[], Any], Any, Tuple[str, ...]]]:
     tensor, several = ones(4), [ones(4), ones(2)]
     average = "takes True, False or None as average, not the "
@@ -269,7 +274,7 @@ def arguments() -> Dict[str, Tuple[Callable[[], Any], Any, Tuple[str, ...]]]:
 
 
 class Unpaired:
-    """A compressor that forgets what ``decompress`` needs."""
+    """A compressor that does not return the context that ``decompress`` needs."""
 
     @staticmethod
     def compress(tensor: Any) -> Any:
@@ -280,7 +285,7 @@ class Unpaired:
         return tensor
 
 
-def test_wrong_arguments_are_explained(name: str, size: int) -> None:
+def test_wrong_arguments_raise_exceptions_that_explain_them(name: str, size: int) -> None:
     problems = {}
     for case, (call, kind, words) in arguments().items():
         try:
@@ -293,7 +298,7 @@ def test_wrong_arguments_are_explained(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_splits_may_be_of_int32_and_int64(dtype: str, name: str, rank: int, size: int) -> None:
+def test_splits_may_be_int32_or_int64(dtype: str, name: str, rank: int, size: int) -> None:
     splits = DRIVER.make(numpy.arange(1, size + 1), dtype)
     rows, counts = HVD.alltoall(ones(size * (size + 1) // 2), splits, name=name)
     assert DRIVER.to_numpy(rows).tolist() == [1.0] * (size * (rank + 1))

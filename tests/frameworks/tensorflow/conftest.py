@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable)
 
 @pytest.fixture(params=["eager", "function"])
 def run(request: pytest.FixtureRequest) -> Callable[[Function], Function]:
-    """What makes a function of tensors run outside of graphs, or as one."""
+    """A decorator that runs a function of tensors eagerly or as a graph."""
     import tensorflow as tf
 
     return (lambda function: function) if request.param == "eager" else tf.function

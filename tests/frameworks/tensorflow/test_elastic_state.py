@@ -1,4 +1,4 @@
-"""States of variables and models, and what the elastic loop understands of TensorFlow's errors."""
+"""Elastic states of variables and models, and the translation of TensorFlow's errors for the elastic loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def model_of(rank: int):
     return model, tf.keras.optimizers.SGD(0.5, momentum=0.9)
 
 
-def test_a_model_and_its_optimizer_come_back_and_are_brought_to_all(rank):
+def test_a_model_and_its_optimizer_are_restored_and_synchronized(rank):
     model, optimizer = model_of(rank)
     state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=rank, seen=[rank])
     assert state.model is model and state.optimizer is optimizer
@@ -43,7 +43,7 @@ def test_a_model_that_is_not_built_is_refused():
         hvd.elastic.TensorFlowKerasState(tf.keras.Sequential([tf.keras.layers.Dense(2)]), None)
 
 
-def test_the_constructor_of_a_state_asks_nobody(rank, size):
+def test_constructing_a_state_does_not_communicate(rank, size):
     variable = tf.Variable([float(rank)])
     if rank == 0:
         alone = hvd.elastic.TensorFlowState(variables=[variable], step=3)
@@ -63,7 +63,7 @@ LOST = (
 )
 
 
-def test_lost_members_are_known_from_errors_of_tensorflow():
+def test_tensorflow_errors_are_translated_to_lost_members_and_interrupts():
     lost = behind(tf.errors.UnknownError(None, None, LOST))
     assert isinstance(lost, HorovodInternalError) and lost.kind == "disconnected" and "rank 1 is gone" in str(lost)
     assert isinstance(lost, WorkerLostError)
@@ -75,7 +75,7 @@ def test_lost_members_are_known_from_errors_of_tensorflow():
     assert isinstance(interrupt, HostsUpdatedInterrupt) and interrupt.skip_sync is True
 
 
-def test_all_other_errors_stay_what_they_are():
+def test_other_tensorflow_errors_are_not_translated():
     for other in (
         tf.errors.UnknownError(None, None, "the disk is full"),
         tf.errors.UnknownError(None, None, "failed [[{{node HorovodAllreduce_x}}]]"),
@@ -87,8 +87,8 @@ def test_all_other_errors_stay_what_they_are():
             raise other
 
 
-def test_the_loop_goes_on_after_an_interrupt_from_within_a_graph():
-    """Python that a graph runs raises; the graph's error is TensorFlow's own."""
+def test_the_elastic_loop_continues_after_an_interrupt_inside_a_graph():
+    """A Python function that the graph runs raises the interrupt; the graph's error is one of TensorFlow's own."""
     calls = []
 
     def interrupt():

@@ -1,5 +1,5 @@
-"""What goes wrong is an error of TensorFlow's own, fails alone and on every rank, with words that help; the job and the
-name go on."""
+"""Errors: each is one of TensorFlow's own exceptions and fails only its own operation, on every rank, with a helpful
+message; the job continues, also under the same tensor name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'",
 
 
 def fine(name: str, size: int) -> None:
-    """The job goes on, under the same name too."""
+    """Checks that the job continues to work, also under the same tensor name."""
     assert hvd.allreduce(tf.ones([4]), name=name, op=hvd.Sum).numpy().tolist() == [size] * 4
     assert tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))(tf.ones([2])).numpy().tolist() == [size] * 2
 
@@ -26,7 +26,7 @@ def rows(*row: int, dtype: Any = tf.float32) -> tf.Tensor:
     return tf.ones([hvd.size(), *row], dtype)
 
 
-# What the last rank does otherwise than all others, and the words that tell it apart.
+# The call of all other ranks, the different call of the last rank, and words that the error must contain.
 MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
     "dtype": (
         lambda name: hvd.allreduce(tf.ones([4]), name=name),
@@ -88,18 +88,18 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
 
 @several_ranks
 @pytest.mark.parametrize("mismatch", MISMATCHES)
-def test_a_mismatch_fails_on_all_ranks(run, rank, size, name, mismatch):
+def test_a_mismatch_fails_on_all_ranks_and_names_both_values(run, rank, size, name, mismatch):
     usual, other, words = MISMATCHES[mismatch]
-    what = other if rank == size - 1 else usual
+    call = other if rank == size - 1 else usual
     with pytest.raises(tf.errors.FailedPreconditionError) as problem:
-        run(lambda: what("mismatch"))()
+        run(lambda: call("mismatch"))()
     for word in ("mismatch", *words):
         assert word in str(problem.value)
     fine("mismatch", size)
 
 
 @several_ranks
-def test_a_mismatch_is_an_error_of_both_libraries_outside_of_graphs(rank, size, name):
+def test_an_eager_mismatch_is_an_exception_of_both_libraries(rank, size, name):
     with pytest.raises(hvd.MismatchError) as problem:
         hvd.allreduce(tf.ones([3 + rank]), name=name)
     assert isinstance(problem.value, tf.errors.FailedPreconditionError) and isinstance(problem.value, ValueError)
@@ -110,7 +110,7 @@ def test_a_mismatch_is_an_error_of_both_libraries_outside_of_graphs(rank, size, 
     fine(name, size)
 
 
-def test_wrong_arguments_are_refused_at_once(run, rank, size):
+def test_wrong_arguments_are_refused_by_the_call(run, rank, size):
     wrong = {
         "splits that are more than the rows": lambda: hvd.alltoall(tf.ones([size]), [2] * size),
         "splits that are fewer than the rows": lambda: hvd.alltoall(tf.ones([3 * size]), [1] * size),
@@ -119,16 +119,16 @@ def test_wrong_arguments_are_refused_at_once(run, rank, size):
         "a scalar": lambda: hvd.reducescatter(tf.constant(1.0)),
         "an unregistered set": lambda: hvd.allreduce(tf.ones([1]), process_set=hvd.ProcessSet([0])),
     }
-    for what, call in wrong.items():
+    for mistake, call in wrong.items():
         # A graph refuses a scalar when it is made.
         with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
             run(call)()
-            pytest.fail(f"{what} was accepted")
+            pytest.fail(f"{mistake} was accepted")
     fine("refused", size)
 
 
 @several_ranks
-def test_sets_without_this_rank_are_refused(run, rank, size):
+def test_a_process_set_without_this_rank_is_refused(run, rank, size):
     first = hvd.add_process_set([0])
     try:
         if rank == 0:
@@ -152,7 +152,7 @@ def test_types_that_cannot_be_reduced_are_refused():
     assert hvd.broadcast(tf.constant([True, False]), 0).numpy().tolist() == [True, False]
 
 
-def test_adasum_is_refused_where_it_cannot_be(rank, size):
+def test_adasum_is_refused_in_process_sets_and_in_reducescatter(rank, size):
     alone = hvd.add_process_set([0]) if size > 1 else hvd.global_process_set
     if size > 1:
         with pytest.raises(NotImplementedError, match="global"):
@@ -163,7 +163,7 @@ def test_adasum_is_refused_where_it_cannot_be(rank, size):
 
 
 @several_ranks
-def test_the_same_name_twice_in_flight_is_refused(rank, size):
+def test_a_tensor_name_that_is_in_flight_is_refused(rank, size):
     @tf.function
     def twice(x):
         with tf.name_scope("one"):
@@ -172,7 +172,7 @@ def test_the_same_name_twice_in_flight_is_refused(rank, size):
             second = hvd.allreduce(x + 1.0, name="twice", ignore_name_scope=True)
         return first + second
 
-    # All others refuse the second of the two, and nobody else brings the first: it is taken back.
+    # All ranks but the last refuse the second operation. The last never submits the first, so it is withdrawn.
     if rank != size - 1:
         with pytest.raises(tf.errors.InvalidArgumentError, match="twice"):
             twice(tf.ones([2]))
@@ -181,9 +181,9 @@ def test_the_same_name_twice_in_flight_is_refused(rank, size):
 
 @several_ranks
 @pytest.mark.parametrize("steps_before", [0, 3])
-def test_a_failed_step_ends_though_others_never_bring_the_rest(rank, size, steps_before):
-    """TensorFlow waits for all that it has started: it is told of what cannot be done any more. After some steps the
-    tensors go another way than at first."""
+def test_a_failed_step_ends_although_other_ranks_never_submit_the_remaining_tensors(rank, size, steps_before):
+    """TensorFlow waits for every operation that it has started, so operations that can no longer complete must fail.
+    After some steps the tensors take another path than in the first step."""
 
     def reduce(x, name):
         return hvd.allreduce(x, op=hvd.Sum, name=f"rest_{name}_{steps_before}")
@@ -203,11 +203,11 @@ def test_a_failed_step_ends_though_others_never_bring_the_rest(rank, size, steps
     if rank == size - 1:
         try:
             reduce(tf.ones([3]), "pending")
-        except tf.errors.AbortedError as taken_back:
-            assert "rest_pending" in str(taken_back)
+        except tf.errors.AbortedError as withdrawn:
+            assert "rest_pending" in str(withdrawn)
 
 
-def test_before_init_and_after_shutdown(rank, size):
+def test_calls_after_shutdown_ask_for_init(rank, size):
     hvd.barrier()
     hvd.shutdown()
     for call in (lambda: hvd.allreduce(tf.ones([1])), hvd.size_op, tf.function(lambda: hvd.allgather(tf.ones([1])))):
@@ -220,7 +220,7 @@ def test_before_init_and_after_shutdown(rank, size):
 
 
 @several_ranks
-def test_what_is_pending_when_the_job_is_shut_down_fails(rank, size):
+def test_operations_that_are_pending_at_shutdown_fail(rank, size):
     if rank == 0:
         hvd.shutdown()
     else:
@@ -240,7 +240,7 @@ def test_tensorflow_of_an_older_version_is_refused(monkeypatch):
     require_framework("tensorflow", kernels.OLDEST, "2.13.0")
 
 
-def test_collectives_stay_right_where_tensorflow_hides_its_table():
+def test_concurrent_operations_are_enabled_only_if_tensorflow_has_the_expected_table():
     class Hidden:
         pass
 
@@ -256,7 +256,7 @@ def test_collectives_stay_right_where_tensorflow_hides_its_table():
     assert {"Other", "HorovodAllreduce"} < Known.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS
 
 
-def test_a_failed_operation_leaves_its_input_alone(rank, size):
+def test_a_failed_operation_leaves_its_input_unchanged(rank, size):
     x = tf.Variable(np.arange(5.0))
     with pytest.raises(tf.errors.InvalidArgumentError):
         hvd.broadcast(x, size + 3)

@@ -1,4 +1,4 @@
-"""Graphs and sessions of TensorFlow 1, which cannot live in one process with eager execution: jobs of their own."""
+"""Graphs and sessions of TensorFlow 1, in separate jobs because they cannot share a process with eager execution."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ print("SAME", all(np.array_equal(value, each) for each in hvd.allgather_object(v
 
 
 CLAIMS = {
-    "steps are those of one big batch": """
+    "training steps match those of one big batch": """
 optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.5))
 step = optimizer.minimize(loss)
 begin = hvd.broadcast_global_variables(0)
@@ -131,7 +131,7 @@ with tf.Session() as session:
         np.testing.assert_allclose(session.run(w), expected, rtol=1e-4)
 assert seen == [0, 0, 1, 1, 1, 2, 2], seen
 """,
-    "adasum combines what variables change by": """
+    "adasum combines the changes of the variables": """
 optimizer = hvd.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.5), op=hvd.AdaSum, backward_passes_per_step=2)
 assert optimizer.get_name() == "DistributedDeltaGradientDescentOptimizer"
 step = optimizer.minimize(loss)
@@ -154,11 +154,11 @@ with tf.Session() as session:
         start = start + (1 - dot / (2 * aa)) * a + (1 - dot / (2 * bb)) * b
         np.testing.assert_allclose(session.run(w), start, rtol=1e-3)
 """,
-    "a state of a session is saved, restored and brought to all": """
+    "the state of a session is saved, restored and synchronized": """
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     state = hvd.elastic.TensorFlowState(session=session, batch=r, epoch=0)
-    tf.get_default_graph().finalize()  # nothing is added later
+    tf.get_default_graph().finalize()  # nothing can be added to the graph later
     w.load(np.full([3, 1], 7.0 + r, "f"), session)
     state.batch = 5
     state.restore()
@@ -171,7 +171,7 @@ with tf.Session() as session:
     state.restore()
     assert session.run(w)[0, 0] == 7.0
 """,
-    "objects, slices and local variables": """
+    "objects, slices and local variables work in graphs": """
 fn = hvd.broadcast_object_fn(root_rank=1)
 assert fn({"rank": r}) == {"rank": 1} and hvd.broadcast_object([r], session=None) == [0]
 assert hvd.allgather_object(r) == [0, 1]
@@ -191,8 +191,8 @@ with tf.Session() as session:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What one job of two ranks says of all claims, each in a graph of its own."""
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The output of one job of two ranks that checks all claims, each in a separate graph."""
     script = PRELUDE
     for claim, text in CLAIMS.items():
         body = textwrap.indent(MODEL + text, "    ")
@@ -203,17 +203,17 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_in_graphs(said, claim):
-    assert all(f"TRUE on {rank}: {claim}." in said for rank in range(2))
+def test_a_claim_about_graphs_and_sessions_holds_on_all_ranks(output, claim):
+    assert all(f"TRUE on {rank}: {claim}." in output for rank in range(2))
 
 
-def test_the_manuals_script_trains_and_saves(tmp_path):
+def test_the_manuals_script_trains_and_saves_checkpoints(tmp_path):
     result = run_script(2, tmp_path, MANUAL.replace("sys.argv[1]", repr(str(tmp_path))))
     assert result.returncode == 0 and result.stdout.count("SAME True") == 2, result.stdout
     assert list((tmp_path / "train_logs").glob("model.ckpt-20.*")), "rank 0 saved no checkpoint"
 
 
-# The manual's elastic script for TensorFlow 1, with a model, data, and a member that is lost in the midst of it.
+# The manual's elastic script for TensorFlow 1, with a model, data, and a member that is lost during training.
 ELASTIC = """
 import os, signal
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -266,7 +266,7 @@ with tf.Session(config=config) as session:
 """
 
 
-def test_the_manuals_elastic_script_goes_on_when_a_member_is_lost(tmp_path):
+def test_the_manuals_elastic_script_continues_after_a_member_is_lost(tmp_path):
     script = write_script(tmp_path, ELASTIC)
     job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
     assert job.end() == 0, job.text

@@ -1,4 +1,4 @@
-"""Jobs as people run them: the example, the manual's scripts and recipes, a stall, and a member that is lost."""
+"""Whole jobs: the examples, the manual's scripts and recipes, a stall, and a member that is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
 pytestmark = needs_launcher
 
-# The manual's script for TensorFlow 2, with a real model and data; what had to change is in docs/guides/tensorflow.md.
+# The manual's script for TensorFlow 2, with a real model and data; docs/guides/tensorflow.md lists the changes.
 MANUAL = """
 import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -74,7 +74,7 @@ for batch, (images, labels) in enumerate(dataset.take(60 // hvd.size())):
 if hvd.rank() == 0:
     checkpoint.save(checkpoint_dir)
 
-# ---- from here on the test's own
+# ---- the rest is added by the test
 import numpy as np
 weights = [each.numpy() for each in mnist_model.weights]
 for other in hvd.allgather_object(weights):
@@ -90,7 +90,7 @@ hvd.broadcast_variables(mnist_model.weights, root_rank=0)
 assert all(np.array_equal(each.numpy(), before) for each, before in zip(mnist_model.weights, weights))
 print("RESUMED alike", flush=True)
 
-# Inference: what is exported holds the forward pass, and none of our operations.
+# Inference: the exported model holds the forward pass, and none of Farandole's operations.
 if hvd.rank() == 0:
     class Predictor(tf.Module):
         def __init__(self, model):
@@ -117,7 +117,7 @@ assert not any(kind.startswith("Horovod") for kind in kinds), kinds
 
 
 def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
-    """The rest of each step is compiled here, and collectives stay outside: nothing has to be set for that."""
+    """XLA compiles the rest of each step and leaves collectives outside, without any setting for that."""
     folder = f"FOLDER = {str(tmp_path)!r}\n"
     compiled = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
     result = run_script(2, tmp_path, folder + MANUAL, TF_XLA_FLAGS=compiled)
@@ -128,24 +128,24 @@ def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
     subprocess.run([sys.executable, "-c", folder + INFERENCE], check=True, env=clean_environment(), timeout=90)
 
 
-def test_the_example_learns_digits(tmp_path):
+def test_the_mnist_example_reaches_60_percent_accuracy(tmp_path):
     job = Job(["-np", "2", sys.executable, str(EXAMPLES / "tensorflow_mnist.py"), "--steps", "200"])
     assert job.end() == 0, job.text
     found = re.search(r"accuracy on the held-out images: ([0-9.]+)", job.text)
     assert found is not None and float(found.group(1)) > 0.6, job.text
 
 
-def test_the_elastic_example_goes_on_when_a_worker_is_lost(tmp_path):
+def test_the_elastic_example_continues_after_a_worker_is_lost(tmp_path):
     example = EXAMPLES / "tensorflow_mnist_elastic.py"
     script = write_script(tmp_path, losing_a_worker(example, "--steps 60 --batches-per-commit 5", commits=2))
     job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
     assert job.end() == 0, job.text
-    # Of 60 steps of one worker, each of two has 30, and who is left makes all.
+    # One worker makes 60 steps, or each of two makes 30; the worker that is left makes all.
     found = re.search(r"1 workers at the end, step 60, accuracy on the held-out images: ([0-9.]+)", job.text)
     assert found is not None and float(found.group(1)) > 0.5, job.text
 
 
-def test_the_benchmark_has_horovods_options():
+def test_the_synthetic_benchmark_accepts_horovods_options():
     script = str(EXAMPLES / "tensorflow_synthetic_benchmark.py")
     options = ["--model", "small", "--batch-size", "2", "--num-warmup-batches", "1", "--num-batches-per-iter", "1"]
     job = Job(["-np", "2", sys.executable, script, *options, "--num-iters", "2", "--fp16-allreduce"])
@@ -164,13 +164,13 @@ with tf.GradientTape() as tape:
     loss = tf.reduce_sum(dense * 2.0) + (tf.reduce_sum(other) if hvd.rank() == 0 else 0.0)
 try:
     hvd.DistributedGradientTape(tape).gradient(loss, [dense, other])
-    hvd.barrier()  # the job does not end before somebody was told
+    hvd.barrier()  # keeps the job running until the stall is reported
 except tf.errors.UnknownError as ended:
     print("ENDED", hvd.rank(), flush=True)
 """
 
 
-def test_a_gradient_that_one_rank_lacks_is_named(tmp_path):
+def test_the_stall_report_names_a_gradient_that_one_rank_lacks(tmp_path):
     quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
     job = Job(["-np", "2", *quick, sys.executable, write_script(tmp_path, STALLS)])
     job.end()
@@ -178,7 +178,7 @@ def test_a_gradient_that_one_rank_lacks_is_named(tmp_path):
     assert missing is not None and "unused_on_1" in missing.group(1), job.text
 
 
-# The manual's elastic script, with a model, data, and a member that is lost in the midst of it.
+# The manual's elastic script, with a model, data, and a member that is lost during training.
 ELASTIC = """
 import os, signal
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -245,10 +245,10 @@ print(f"DONE slot {slot} rates {rates} steps {int(optimizer.iterations.numpy())}
 """
 
 
-def test_the_manuals_elastic_script_goes_on_when_a_member_is_lost(tmp_path):
+def test_the_manuals_elastic_script_continues_after_a_member_is_lost(tmp_path):
     script = write_script(tmp_path, ELASTIC)
     job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
     assert job.end() == 0, job.text
     assert re.findall(r"BEGIN slot 0 of 1 batch (\d+) of 0", job.text) == ["30"], job.text
-    # The batch that was committed is done once more, as the manual's loop has it: 1 + 120 + 1 steps.
+    # The manual's loop repeats the batch that was committed: 1 + 120 + 1 steps.
     assert "DONE slot 0 rates [0.001] steps 122" in job.text, job.text

@@ -1,4 +1,4 @@
-"""Allreduce inside of functions that XLA compiles: the optional piece is built against this TensorFlow, and used."""
+"""Allreduce inside functions that XLA compiles: the tests build and use the optional library for this TensorFlow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for _ in range(20):
     loss, gradient = step(tf.constant([1.0, 2.0]), tf.fill([2], float(rank + 1)))
 ranks = sum(range(1, size + 1))
 assert abs(float(loss) - 3.0 * ranks) < 1e-5, loss
-# The gradient of a sum is a sum of what all ranks want, times the own batch; then the mean of that.
+# The gradient of a sum is the sum of all ranks' gradients, times the rank's own batch; the mean follows.
 wanted = 0.1 * size * ranks / size
 assert all(abs(float(each) - wanted) < 1e-6 for each in gradient), (gradient, wanted)
 for dtype in (tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.int64, tf.uint8):
@@ -68,7 +68,7 @@ print("GOOD", rank, flush=True)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
-    """Settings with which the piece, which is built once, is found."""
+    """The settings by which a job finds the XLA library, which this fixture builds once."""
     cache = str(tmp_path_factory.mktemp("cache"))
     done = subprocess.run(
         [FARANDOLE, "build-xla"],
@@ -88,13 +88,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
     return {"XDG_CACHE_HOME": cache, "HOROVOD_ENABLE_XLA_OPS": "1"}
 
 
-def test_compiled_functions_reduce_with_gradients_and_errors(built: Dict[str, str], tmp_path: Path) -> None:
+def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[str, str], tmp_path: Path) -> None:
     job = run_script(2, tmp_path, COMPILED, **built)
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("GOOD") == 2
 
 
-def test_without_the_piece_the_import_says_how_to_build_it(tmp_path: Path) -> None:
+def test_without_the_xla_library_the_import_names_the_command_that_builds_it(tmp_path: Path) -> None:
     settings = {"XDG_CACHE_HOME": str(tmp_path), "HOROVOD_ENABLE_XLA_OPS": "1"}
     job = run_script(1, tmp_path, "import horovod.tensorflow", **settings)
     assert job.returncode != 0

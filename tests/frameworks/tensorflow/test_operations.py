@@ -1,4 +1,4 @@
-"""What TensorFlow sees of the operations: outside of graphs and in functions, their shapes, and what graphs keep."""
+"""Operations in TensorFlow: eagerly and in functions, their static shapes, and the guarantees that graphs keep."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import tensorflow as tf
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
-def everybodys(size: int, of) -> list:
+def by_rank(size: int, of) -> list:
     return [of(rank) for rank in range(size)]
 
 
-def test_each_operation_gives_what_all_ranks_brought(run, rank, size):
+def test_each_operation_combines_the_inputs_of_all_ranks(run, rank, size):
     @run
     def operations(x):
         return {
@@ -32,13 +32,13 @@ def test_each_operation_gives_what_all_ranks_brought(run, rank, size):
     assert found["mean"] == (ones + (size - 1) / 2).tolist()
     assert found["sum"] == (ones * size + sum(range(size))).tolist()
     assert found["most"] == (ones + size - 1).tolist()
-    assert found["gathered"] == np.concatenate(everybodys(size, lambda r: ones[: r + 1] + r)).tolist()
+    assert found["gathered"] == np.concatenate(by_rank(size, lambda r: ones[: r + 1] + r)).tolist()
     assert found["last"] == (ones + size - 1).tolist()
     assert found["dealt"] == [1.0 + r for r in range(size)]
     assert found["share"] == [size + sum(range(size))]
 
 
-def test_groups_may_mix_types_and_slices(run, rank, size):
+def test_a_group_may_mix_types_and_indexed_slices(run, rank, size):
     @run
     def reduce(x, n, values, indices):
         slices = tf.IndexedSlices(values, indices, dense_shape=tf.constant([8, 2]))
@@ -54,7 +54,7 @@ def test_groups_may_mix_types_and_slices(run, rank, size):
     assert values.numpy()[:, 0].tolist() == [float(r) for r in range(size)]
 
 
-def test_grouped_gathers_and_scatters(run, rank, size):
+def test_grouped_allgather_and_reducescatter_return_each_member_of_the_group(run, rank, size):
     @run
     def both(x):
         gathered = hvd.grouped_allgather([x[: rank + 1], x * 2])
@@ -67,30 +67,30 @@ def test_grouped_gathers_and_scatters(run, rank, size):
     assert whole.dtype == tf.int64
 
 
-def test_alltoall_tells_how_many_rows_came(run, rank, size):
-    splits = tf.range(1, size + 1)  # rank r gets r + 1 rows of everybody
+def test_alltoall_returns_the_number_of_rows_from_each_rank(run, rank, size):
+    splits = tf.range(1, size + 1)  # rank r gets r + 1 rows from every rank
 
     rows, counts = run(lambda x: hvd.alltoall(x, splits))(tf.fill([sum(range(1, size + 1)), 3], rank))
     assert counts.numpy().tolist() == [rank + 1] * size
     assert rows.numpy()[:, 0].tolist() == [r for r in range(size) for _ in range(rank + 1)]
 
 
-def test_halves_and_scales(run, size):
+def test_scale_factors_apply_to_floats_and_integers(run, size):
     reduce = run(lambda x: hvd.allreduce(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0))
     for dtype in (tf.float16, tf.bfloat16, tf.float64, tf.int32):
         assert tf.cast(reduce(tf.cast([2, 4], dtype)), tf.float32).numpy().tolist() == [4.0 * size, 8.0 * size]
 
 
 @pytest.mark.parametrize("compression", ["fp16", "bf16", "none"])
-def test_compressed_tensors_come_back_in_their_type(run, size, compression):
-    how = getattr(hvd.Compression, compression)
-    result = run(lambda x: hvd.allreduce(x, compression=how))(tf.constant([0.5, 3.0]))
+def test_compressed_tensors_are_returned_in_their_original_type(run, size, compression):
+    compressor = getattr(hvd.Compression, compression)
+    result = run(lambda x: hvd.allreduce(x, compression=compressor))(tf.constant([0.5, 3.0]))
     assert result.dtype == tf.float32 and result.numpy().tolist() == [0.5, 3.0]
-    whole = run(lambda x: hvd.allreduce(x, compression=how, op=hvd.Sum))(tf.constant([7]))
+    whole = run(lambda x: hvd.allreduce(x, compression=compressor, op=hvd.Sum))(tf.constant([7]))
     assert whole.dtype == tf.int32 and whole.numpy().tolist() == [7 * size]
 
 
-def test_places_are_answered_when_the_graph_runs(run, rank, size):
+def test_rank_and_size_operations_are_evaluated_when_the_graph_runs(run, rank, size):
     answers = run(
         lambda: (hvd.rank_op(), hvd.size_op(), hvd.local_rank_op(), hvd.local_size_op(), hvd.process_set_included_op())
     )()
@@ -98,7 +98,7 @@ def test_places_are_answered_when_the_graph_runs(run, rank, size):
     assert all(each.dtype == tf.int32 and each.shape == [] for each in answers)
 
 
-def test_graphs_know_the_shapes(size):
+def test_graphs_infer_the_static_shapes_of_results(size):
     seen = {}
 
     @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([4, 5]), tf.TensorSpec(None)])
@@ -136,7 +136,7 @@ def test_nodes_are_named_after_their_tensors():
 
 
 @several_ranks
-def test_ranks_with_other_scopes_meet_where_scopes_are_ignored(rank, size):
+def test_ranks_with_different_name_scopes_match_if_scopes_are_ignored(rank, size):
     @tf.function
     def reduce(x):
         with tf.name_scope(f"of_rank_{rank}"):
@@ -145,12 +145,12 @@ def test_ranks_with_other_scopes_meet_where_scopes_are_ignored(rank, size):
     assert reduce(tf.ones([3])).numpy().tolist() == [size] * 3
 
 
-def test_optimisation_neither_merges_nor_drops_nor_folds(size):
+def test_graph_optimization_neither_merges_nor_drops_nor_folds_operations(size):
     count = tf.Variable(0.0)
 
     @tf.function
     def step(x):
-        hvd.allreduce(x, op=hvd.Sum)  # nobody looks at the result, yet other ranks need it
+        hvd.allreduce(x, op=hvd.Sum)  # the result is unused here, yet other ranks need the operation
         one, other = hvd.allreduce(x, op=hvd.Sum), hvd.allreduce(x, op=hvd.Sum)
         count.assign_add(1.0)
         return one + other + hvd.allreduce(tf.constant([1.0]), op=hvd.Sum)
@@ -163,9 +163,9 @@ def test_optimisation_neither_merges_nor_drops_nor_folds(size):
 
 @several_ranks
 @pytest.mark.parametrize("first", ["A", "B"])
-def test_independent_collectives_of_one_function_run_side_by_side(rank, size, first, name):
-    """The last rank hands in its second tensor only when it has the first one's result: whoever ran them one after
-    another, in either order, would wait for ever in one of the two cases."""
+def test_independent_operations_of_one_function_run_concurrently(rank, size, first, name):
+    """The last rank submits its second tensor only after it has the result of the first: a rank that ran them one
+    after the other, in either order, would hang in one of the two cases."""
     second = "B" if first == "A" else "A"
 
     def reduce(x, which):
@@ -186,7 +186,7 @@ def test_independent_collectives_of_one_function_run_side_by_side(rank, size, fi
         assert step(tf.ones([4])).numpy().tolist() == [2 * size] * 4
 
 
-def test_loops_and_conditions_keep_their_rounds_apart(rank, size):
+def test_operations_in_loops_and_conditions_match_by_iteration(rank, size):
     @tf.function
     def rounds(x):
         total = tf.zeros([2])
@@ -200,7 +200,7 @@ def test_loops_and_conditions_keep_their_rounds_apart(rank, size):
 
 
 @several_ranks
-def test_large_tensors_in_flight_together_stay_apart(rank, size):
+def test_large_tensors_in_flight_at_the_same_time_do_not_mix(rank, size):
     @tf.function
     def step(x):
         return [hvd.allreduce(x + float(number), op=hvd.Sum) for number in range(6)]
@@ -211,7 +211,7 @@ def test_large_tensors_in_flight_together_stay_apart(rank, size):
 
 
 @several_ranks
-def test_variables_may_change_while_they_travel(rank, size):
+def test_a_variable_may_change_while_its_value_is_reduced(rank, size):
     variable = tf.Variable(tf.fill([100_000], float(rank)))
 
     @tf.function
@@ -224,7 +224,7 @@ def test_variables_may_change_while_they_travel(rank, size):
         assert np.unique(step().numpy()).tolist() == [sum(range(size)) + turn * size]
 
 
-def test_broadcast_in_place(run, rank, size):
+def test_broadcast_in_place_assigns_the_roots_values_to_variables(run, rank, size):
     ones, twos = tf.Variable(tf.fill([2], float(rank))), tf.Variable(tf.fill([3], rank * 2))
 
     @run
@@ -235,13 +235,13 @@ def test_broadcast_in_place(run, rank, size):
     assert ones.numpy().tolist() == [size - 1.0] * 2 and twos.numpy().tolist() == [2 * size - 2] * 3
 
 
-def test_join_answers_the_last_rank(run, size):
+def test_join_returns_the_last_rank_to_join(run, size):
     last = run(hvd.join)()
     assert last.dtype == tf.int32 and 0 <= int(last) < size
 
 
 @several_ranks
-def test_who_has_joined_brings_zeros(rank, size):
+def test_a_joined_rank_contributes_zeros(rank, size):
     if rank == 0:
         assert int(hvd.join()) != 0
         return
@@ -250,7 +250,7 @@ def test_who_has_joined_brings_zeros(rank, size):
     assert int(hvd.join()) != 0
 
 
-def test_barriers(run):
+def test_barrier_runs_eagerly_and_in_a_graph(run):
     @run
     def wait():
         hvd.barrier()
@@ -258,7 +258,7 @@ def test_barriers(run):
     wait()
 
 
-def test_objects(rank, size):
+def test_objects_are_broadcast_and_gathered(rank, size):
     sent = {"rank": rank, "array": np.arange(3) + rank}
     received = hvd.broadcast_object(sent, root_rank=size - 1)
     assert received["rank"] == size - 1 and received["array"].tolist() == [size - 1, size, size + 1]
@@ -266,7 +266,7 @@ def test_objects(rank, size):
     assert hvd.allgather_object(("x", rank)) == [("x", each) for each in range(size)]
 
 
-def test_empty_and_scalar_tensors(run, rank, size):
+def test_empty_and_scalar_tensors_are_reduced_and_gathered(run, rank, size):
     assert run(lambda x: hvd.allreduce(x, op=hvd.Sum))(tf.constant(2.0)).numpy() == 2.0 * size
     assert run(hvd.allreduce)(tf.zeros([0, 3])).shape == [0, 3]
     gathered = run(hvd.allgather)(tf.zeros([1 if rank == size - 1 else 0, 2]))

@@ -1,4 +1,4 @@
-"""Batch normalisation over all ranks is that of one big batch."""
+"""Batch normalization over all ranks matches that of one big batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def batch(size: int):
 
 
 @pytest.mark.parametrize("uneven", [False, True])
-def test_it_is_that_of_one_big_batch(run, rank, size, uneven):
+def test_sync_batch_normalization_matches_that_of_one_big_batch(run, rank, size, uneven):
     whole = batch(size)
     bounds = [5 * each for each in range(size + 1)]
     if uneven and size > 1:
@@ -39,7 +39,7 @@ def test_it_is_that_of_one_big_batch(run, rank, size, uneven):
     expected, (expected_dx, expected_dgamma, expected_dbeta) = differentiate(reference, tf.constant(whole), target)
     np.testing.assert_allclose(y.numpy(), expected.numpy()[own], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(dx.numpy(), expected_dx.numpy()[own], rtol=1e-3, atol=1e-4)
-    # Weights keep this rank's own sums: the optimizer adds them up.
+    # The gradients of the weights are this rank's own sums: the optimizer adds them up.
     total = hvd.grouped_allreduce([dgamma, dbeta], op=hvd.Sum)
     np.testing.assert_allclose(total[0].numpy(), expected_dgamma.numpy(), rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(total[1].numpy(), expected_dbeta.numpy(), rtol=1e-3, atol=1e-3)
@@ -48,7 +48,7 @@ def test_it_is_that_of_one_big_batch(run, rank, size, uneven):
 
 
 @several_ranks
-def test_a_rank_without_samples_has_no_weight(rank, size):
+def test_a_rank_without_samples_does_not_affect_the_statistics(rank, size):
     whole = batch(size)
     layer = hvd.SyncBatchNormalization()
     x = tf.constant(whole if rank == 0 else whole[:0])
@@ -59,14 +59,14 @@ def test_a_rank_without_samples_has_no_weight(rank, size):
     assert np.isfinite(layer.moving_mean.numpy()).all()
 
 
-def test_inference_asks_nobody(rank):
+def test_inference_does_not_communicate(rank):
     layer = hvd.SyncBatchNormalization()
     layer.build([None, 3])
     if rank == 0:
         assert layer(tf.ones([2, 3]), training=False).shape == [2, 3]
 
 
-def test_a_fused_one_is_refused():
+def test_fused_batch_normalization_is_refused():
     for fused in (True, None):
         with pytest.raises(ValueError, match="fused"):
             hvd.SyncBatchNormalization(fused=fused)

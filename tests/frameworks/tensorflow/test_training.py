@@ -1,4 +1,4 @@
-"""Training on several ranks is training on one big batch: tapes, optimizers of TensorFlow 1, and aggregation."""
+"""Training on several ranks matches training on one big batch: tapes, optimizers of TensorFlow 1, and aggregation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_tape_gives_the_gradients_of_one_big_batch(run, rank, size, options):
+def test_a_distributed_tape_gives_the_gradients_of_one_big_batch(run, rank, size, options):
     variables = weights()
 
     @run
@@ -63,7 +63,7 @@ def test_a_tape_gives_the_gradients_of_one_big_batch(run, rank, size, options):
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-3 if options == "fp16" else 1e-5, atol=1e-4)
 
 
-def test_groups_of_variables(run, rank, size):
+def test_a_tape_with_groups_of_variables_gives_the_gradients_of_one_big_batch(run, rank, size):
     variables = weights()
 
     @run
@@ -76,7 +76,7 @@ def test_groups_of_variables(run, rank, size):
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_sources_keep_their_structure_and_none_stays(run, rank, size):
+def test_gradients_have_the_structure_of_the_sources_and_none_stays_none(run, rank, size):
     one, unused = tf.Variable([1.0 + rank]), tf.Variable([1.0])
 
     @run
@@ -91,7 +91,7 @@ def test_sources_keep_their_structure_and_none_stays(run, rank, size):
 
 
 @pytest.mark.parametrize("as_dense", [True, False])
-def test_slices(run, rank, size, as_dense):
+def test_gradients_that_are_indexed_slices_are_averaged(run, rank, size, as_dense):
     table = tf.Variable(tf.zeros([5, 2]))
 
     @run
@@ -108,7 +108,7 @@ def test_slices(run, rank, size, as_dense):
     np.testing.assert_allclose(tf.convert_to_tensor(found).numpy(), expected)
 
 
-def test_slices_refuse_what_only_dense_tensors_can(size):
+def test_allreduce_of_indexed_slices_refuses_options_for_dense_tensors(size):
     slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), dense_shape=tf.constant([4, 2]))
     for options in ({"op": hvd.Max}, {"op": hvd.Adasum}, {"prescale_factor": 0.5}, {"postscale_factor": 2.0}):
         with pytest.raises(NotImplementedError):
@@ -116,7 +116,7 @@ def test_slices_refuse_what_only_dense_tensors_can(size):
 
 
 @several_ranks
-def test_local_sources_stay_this_ranks_own(run, rank, size):
+def test_gradients_of_local_sources_are_not_reduced(run, rank, size):
     shared, own = tf.Variable([1.0]), tf.Variable([1.0])
 
     def step(scale):
@@ -136,7 +136,7 @@ def test_local_sources_stay_this_ranks_own(run, rank, size):
 
 
 @several_ranks
-def test_layers_of_a_partial_tape_stay_this_ranks_own(rank, size):
+def test_gradients_of_local_layers_of_a_partial_tape_are_not_reduced(rank, size):
     shared, own = tf.keras.layers.Dense(1, use_bias=False), tf.keras.layers.Dense(1, use_bias=False)
     x = tf.fill([1, 1], rank + 1.0)
     with tf.GradientTape() as tape:
@@ -149,7 +149,7 @@ def test_layers_of_a_partial_tape_stay_this_ranks_own(rank, size):
 
 
 @several_ranks
-def test_ranks_whose_models_have_other_names_meet_by_generic_ones(run, rank, size):
+def test_ranks_whose_models_have_different_names_match_by_generic_names(run, rank, size):
     variable = tf.Variable([1.0], name=f"of_rank_{rank}")
 
     @run
@@ -163,7 +163,7 @@ def test_ranks_whose_models_have_other_names_meet_by_generic_ones(run, rank, siz
     assert gradient.numpy().tolist() == [(size + 1) / 2]
 
 
-def test_wrong_options_are_refused():
+def test_invalid_options_are_refused_and_deprecated_options_warn():
     for options in (
         {"groups": -1},
         {"groups": ["kernel"]},
@@ -179,7 +179,7 @@ def test_wrong_options_are_refused():
         hvd.allreduce(tf.ones([1]), average=False)
 
 
-def test_an_optimizer_of_tensorflow_1_outside_of_graphs(rank, size):
+def test_an_eager_tensorflow_1_optimizer_steps_like_one_big_batch(rank, size):
     variables = weights()
     x, y = shard(data(size), rank)
     optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5))
@@ -195,7 +195,7 @@ def test_an_optimizer_of_tensorflow_1_outside_of_graphs(rank, size):
 
 
 @pytest.mark.parametrize("average", [True, False])
-def test_several_passes_make_one_step(run, rank, size, average):
+def test_several_backward_passes_make_one_step(run, rank, size, average):
     calls = []
 
     def reduce(gradients, variables):
@@ -226,7 +226,7 @@ def test_several_passes_make_one_step(run, rank, size, average):
         helper.compute_gradients([tf.IndexedSlices(tf.ones([1]), tf.constant([0]))], [variable])
 
 
-def test_variables_begin_as_rank_0_has_them(run, rank):
+def test_broadcast_variables_gives_all_ranks_the_variables_of_rank_0(run, rank):
     variables = [tf.Variable([rank + 1.0]), tf.Variable(rank), tf.Variable([[rank + 0.5]], dtype=tf.float64)]
 
     @run
@@ -240,7 +240,7 @@ def test_variables_begin_as_rank_0_has_them(run, rank):
         hvd.broadcast_global_variables(0)
 
 
-def test_references_stand_for_variables():
+def test_variables_convert_to_references_and_back():
     one, other = tf.Variable(1.0), tf.Variable(1.0)
     refs = hvd.vars_to_refs([one, [other]])
     assert hash(refs) is not None and refs[0] != refs[1][0]

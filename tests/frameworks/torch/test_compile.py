@@ -16,7 +16,7 @@ FULL = {"fullgraph": True, "backend": "aot_eager"}
 
 
 @pytest.fixture(autouse=True)
-def afresh() -> None:
+def reset_compiler() -> None:
     torch._dynamo.reset()
 
 
@@ -25,12 +25,12 @@ def rows(count: int, rank: int) -> torch.Tensor:
 
 
 def outcome(function: Callable[..., Any], tensors: List[torch.Tensor]) -> List[torch.Tensor]:
-    """What comes out, and the gradients."""
+    """The output and the gradients."""
     given = [each.detach().clone().requires_grad_(each.requires_grad) for each in tensors]
-    out = function(*given)
-    if out.requires_grad:
-        out.square().sum().backward()
-    return [out.detach(), *(each.grad for each in given if each.grad is not None)]
+    output = function(*given)
+    if output.requires_grad:
+        output.square().sum().backward()
+    return [output.detach(), *(each.grad for each in given if each.grad is not None)]
 
 
 def in_place(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -61,15 +61,17 @@ OPERATIONS: Dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("what", list(OPERATIONS))
-def test_one_graph_forward_and_backward(what: str, rank: int, size: int) -> None:
+@pytest.mark.parametrize("operation", list(OPERATIONS))
+def test_each_operation_compiles_into_one_graph_with_the_same_results_and_gradients(
+    operation: str, rank: int, size: int
+) -> None:
     tensors = [rows(2 * size, rank), rows(2 * size + 1, rank)]
-    expected = outcome(OPERATIONS[what], tensors)
-    compiled = outcome(torch.compile(OPERATIONS[what], **FULL), tensors)
+    expected = outcome(OPERATIONS[operation], tensors)
+    compiled = outcome(torch.compile(OPERATIONS[operation], **FULL), tensors)
     torch.testing.assert_close(compiled, expected)
 
 
-def test_the_default_compiler_takes_them(rank: int, size: int) -> None:
+def test_the_default_compiler_compiles_operations_into_one_graph(rank: int, size: int) -> None:
     def step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         mean = hvd.allreduce(torch.sin(a), name="inductor.a")
         parts = hvd.grouped_allreduce([mean * 2, b], name="inductor.g")
@@ -91,7 +93,7 @@ def split(a: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("function", [ragged, split])
-def test_sizes_may_be_dynamic(function: Callable[..., Any], rank: int, size: int) -> None:
+def test_operations_with_dynamic_output_sizes_compile(function: Callable[..., Any], rank: int, size: int) -> None:
     tensors = [rows(size + rank, rank)]
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         compiled = outcome(torch.compile(function, **FULL), tensors)
@@ -99,7 +101,7 @@ def test_sizes_may_be_dynamic(function: Callable[..., Any], rank: int, size: int
 
 
 @several_ranks
-def test_rows_that_a_graph_was_not_made_for_are_an_error(rank: int, size: int) -> None:
+def test_a_number_of_rows_that_the_graph_was_not_traced_for_is_an_error(rank: int, size: int) -> None:
     compiled = torch.compile(lambda a: hvd.allgather(a, name="unequal"), **FULL)
     with pytest.raises(ValueError, match="unequal.*capture_dynamic_output_shape_ops"):
         compiled(torch.ones(rank + 1, 2))
@@ -107,7 +109,7 @@ def test_rows_that_a_graph_was_not_made_for_are_an_error(rank: int, size: int) -
 
 
 @several_ranks
-def test_ranks_that_disagree_are_told_so(rank: int, size: int) -> None:
+def test_a_mismatch_in_a_compiled_function_names_both_shapes(rank: int, size: int) -> None:
     compiled = torch.compile(lambda a: hvd.allreduce(a, name="shapes"), **FULL)
     with pytest.raises(hvd.HorovodInternalError, match="shapes differ.*rank 0 has \\[3\\].*rank 1 has \\[4\\]"):
         compiled(torch.ones(3 if rank == 0 else 4))
@@ -115,7 +117,7 @@ def test_ranks_that_disagree_are_told_so(rank: int, size: int) -> None:
 
 
 @several_ranks
-def test_a_result_that_one_rank_does_not_use_is_computed_all_the_same(rank: int, size: int) -> None:
+def test_an_operation_also_runs_on_ranks_that_do_not_use_its_result(rank: int, size: int) -> None:
     @torch.compile(**FULL)
     def step(a: torch.Tensor) -> torch.Tensor:
         mean = hvd.allreduce(a, name="used by rank 0")
@@ -126,9 +128,9 @@ def test_a_result_that_one_rank_does_not_use_is_computed_all_the_same(rank: int,
 
 @pytest.fixture
 def evens() -> Iterator[hvd.ProcessSet]:
-    """A set of every other rank, for one test."""
+    """A process set of every other rank, for one test."""
     made = hvd.ProcessSet(range(0, hvd.size(), 2))
-    hvd.barrier()  # who still calls init() for the test before must not start the job anew
+    hvd.barrier()  # a rank that is still in init() of the previous test must not start the job again
     hvd.shutdown()
     hvd.init(process_sets=[made])
     yield made
@@ -137,28 +139,28 @@ def evens() -> Iterator[hvd.ProcessSet]:
 
 
 @several_ranks
-def test_a_graph_belongs_to_its_process_set(evens: hvd.ProcessSet, rank: int, size: int) -> None:
+def test_a_compiled_function_has_a_graph_for_each_process_set(evens: hvd.ProcessSet, rank: int, size: int) -> None:
     compiled = torch.compile(lambda a, of: hvd.allgather(a, name="of a set", process_set=of), **FULL)
     assert compiled(torch.ones(1), hvd.global_process_set).shape == (size,)
     if evens.included():
         assert compiled(torch.ones(1), evens).shape == (evens.size(),)
 
 
-def test_a_graph_belongs_to_its_members(monkeypatch: pytest.MonkeyPatch, rank: int, size: int) -> None:
-    """In another generation this process may have another number, and its job another size."""
-    made = CompileCounter()
-    compiled = torch.compile(lambda a: hvd.allgather(a, name="of members"), fullgraph=True, backend=made)
+def test_a_changed_job_size_recompiles_the_graph(monkeypatch: pytest.MonkeyPatch, rank: int, size: int) -> None:
+    """In another generation this process may have another rank, and its job another size."""
+    counter = CompileCounter()
+    compiled = torch.compile(lambda a: hvd.allgather(a, name="of members"), fullgraph=True, backend=counter)
     for _ in range(2):
         assert compiled(torch.ones(2, 3)).shape == (2 * size, 3)
-    assert made.frame_count == 1
-    assert job.place is not None
-    monkeypatch.setattr(job, "place", dataclasses.replace(job.place, size=size + 1))
-    with pytest.raises(ValueError, match=f"{size} ranks.*made for {size + 1}"):
+    assert counter.frame_count == 1
+    assert job.topology is not None
+    monkeypatch.setattr(job, "topology", dataclasses.replace(job.topology, size=size + 1))
+    with pytest.raises(ValueError, match=f"{size} ranks.*traced for {size + 1}"):
         compiled(torch.ones(2, 3))
-    assert made.frame_count == 2
+    assert counter.frame_count == 2
 
 
-def test_shapes_and_scales_may_change(rank: int, size: int) -> None:
+def test_shapes_and_scale_factors_may_change_between_calls(rank: int, size: int) -> None:
     compiled = torch.compile(
         lambda a, scale: hvd.allreduce(hvd.allgather(a, name="of any size"), op=hvd.Sum, postscale_factor=scale), **FULL
     )
@@ -220,12 +222,12 @@ def trained(rank: int, make: Callable[[Any, Any], Callable[[torch.Tensor], None]
 
 
 @pytest.mark.parametrize("make", COMPILED)
-def test_a_wrapped_optimizer_trains_as_without_a_compiler(make: Any, rank: int) -> None:
+def test_a_compiled_training_step_matches_the_uncompiled_step(make: Any, rank: int) -> None:
     expected = trained(rank, lambda model, optimizer: lambda x: plain_step(model, optimizer, x))
     torch.testing.assert_close(trained(rank, make), expected)
 
 
-def test_a_whole_training_step_in_one_graph(rank: int, size: int) -> None:
+def test_a_whole_training_step_compiles_into_one_graph(rank: int, size: int) -> None:
     model = network()
     parameters = dict(model.named_parameters())
 
@@ -255,21 +257,23 @@ def remembering(a: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("function", [asynchronous, remembering])
-def test_what_is_no_node_breaks_the_graph_and_works(function: Callable[..., Any], rank: int) -> None:
+def test_calls_that_cannot_be_graph_nodes_break_the_graph_and_give_the_same_result(
+    function: Callable[..., Any], rank: int
+) -> None:
     a = torch.eye(8) + rank
     torch.testing.assert_close(torch.compile(function, backend="aot_eager")(a), function(a), rtol=1e-3, atol=1e-3)
 
 
-def test_operators_pass_pytorchs_own_check(rank: int, size: int) -> None:
-    seat = (0, rank)
+def test_operators_pass_pytorchs_opcheck(rank: int, size: int) -> None:
+    set_rank = (0, rank)
     checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-    how = (None, hvd.Average, 1.0, 1.0, 0)
+    reduction = (None, hvd.Average, 1.0, 1.0, 0)
     for operation, arguments in {
-        "allreduce": (rows(3, rank), *how),
-        "grouped_allreduce": ([rows(3, rank), rows(2, rank)], *how),
-        "allgather": (rows(3, rank), None, *seat, [3] * size),
+        "allreduce": (rows(3, rank), *reduction),
+        "grouped_allreduce": ([rows(3, rank), rows(2, rank)], *reduction),
+        "allgather": (rows(3, rank), None, *set_rank, [3] * size),
         "alltoall": (rows(2 * size, rank), None, 0),
         "broadcast": (rows(3, rank), 0, None, 0, rank == 0),
-        "reducescatter": (rows(3, rank), *how, rank, size),
+        "reducescatter": (rows(3, rank), *reduction, rank, size),
     }.items():
         torch.library.opcheck(getattr(torch.ops.farandole, operation).default, arguments, test_utils=checks)

@@ -1,4 +1,4 @@
-"""Loaders that prepare batches ahead: the same batches, a bounded queue, errors in their place, no threads left."""
+"""Loaders that prepare batches in a thread: the same batches, a bounded queue, errors in order, no threads left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from horovod.torch.elastic import ElasticSampler
 
 
 class Numbers(BaseDataLoader):
-    """Counts, and fails where it is told to."""
+    """A loader that counts, and fails at a given batch."""
 
     def __init__(self, count: int, fails_at: int = -1) -> None:
         self.count = count
@@ -41,14 +41,14 @@ class Numbers(BaseDataLoader):
 
 
 class Ahead(AsyncDataLoaderMixin, Numbers):
-    """The same, with a thread."""
+    """The same loader, with a thread."""
 
 
 def running(loader: Numbers) -> bool:
     return any(each.is_alive() for each in loader.makers if each is not threading.main_thread())
 
 
-def test_names() -> None:
+def test_the_mixin_is_importable_from_two_modules_and_invalid_uses_are_refused() -> None:
     assert SameMixin is AsyncDataLoaderMixin
     with pytest.raises(TypeError):
         BaseDataLoader()  # type: ignore[abstract]
@@ -57,7 +57,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("queue", [0, 1, 3, 64])
-def test_every_epoch_has_the_same_batches(queue: int) -> None:
+def test_every_epoch_has_the_same_batches_for_any_queue_size(queue: int) -> None:
     loader = Ahead(queue, False, 7)
     assert len(loader) == 7
     for _ in range(3):
@@ -66,11 +66,11 @@ def test_every_epoch_has_the_same_batches(queue: int) -> None:
     assert not running(loader)
 
 
-def test_the_queue_is_bounded() -> None:
+def test_the_queue_size_bounds_the_batches_made_ahead() -> None:
     loader = Ahead(async_loader_queue_size=2, count=100)
     batches = iter(loader)
     assert next(batches) == 0
-    # One is taken, two wait in the queue, one waits to come in: no more can have been made.
+    # One batch is taken, two are in the queue, and one waits to enter it: the thread cannot have made more.
     assert loader.made <= 4
     for taken in range(1, 50):
         assert next(batches) == 10 * taken
@@ -81,7 +81,7 @@ def test_the_queue_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("queue", [0, 2])
-def test_errors_come_in_their_place(queue: int) -> None:
+def test_an_error_is_raised_at_its_batch_and_the_next_epoch_is_complete(queue: int) -> None:
     loader = Ahead(queue, False, count=9, fails_at=3)
     seen = []
     with pytest.raises(RuntimeError, match="no batch 3"):
@@ -92,7 +92,7 @@ def test_errors_come_in_their_place(queue: int) -> None:
     assert len(list(loader)) == 9
 
 
-def test_an_epoch_that_is_left_early_is_over() -> None:
+def test_leaving_an_epoch_early_ends_its_thread() -> None:
     loader = Ahead(async_loader_queue_size=4, count=1000)
     for batch in loader:
         if batch == 30:
@@ -106,7 +106,7 @@ def test_an_epoch_that_is_left_early_is_over() -> None:
     assert not running(loader)
 
 
-def test_a_loader_that_is_dropped_ends_its_thread() -> None:
+def test_deleting_a_loader_ends_its_thread() -> None:
     loader = Ahead(async_loader_queue_size=2, count=1000)
     batches = iter(loader)
     next(batches)
@@ -119,10 +119,10 @@ def test_a_loader_that_is_dropped_ends_its_thread() -> None:
     assert not maker.is_alive()
 
 
-def test_it_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verbose_loader_reports_epochs_and_waits(capsys: pytest.CaptureFixture[str]) -> None:
     list(Ahead(2, True, count=3))
-    said = capsys.readouterr().out
-    assert "Ahead: an epoch begins" in said and "of 3 batches were waited for" in said
+    output = capsys.readouterr().out
+    assert "Ahead: an epoch begins" in output and "of 3 batches were waited for" in output
 
 
 class OfSampler(BaseDataLoader):
@@ -139,10 +139,10 @@ class OfSampler(BaseDataLoader):
 
 
 class ElasticAhead(AsyncDataLoaderMixin, OfSampler):
-    """The same, with a thread."""
+    """The same loader, with a thread."""
 
 
-def test_after_a_reset_the_sampler_is_asked_anew(rank: int, size: int) -> None:
+def test_after_a_reset_the_loader_asks_the_sampler_again(rank: int, size: int) -> None:
     data = torch.arange(16.0 * size)
     sampler = ElasticSampler(data, shuffle=True, seed=1)
     sampler.set_epoch(0)

@@ -1,4 +1,4 @@
-"""The README's first script as it is printed, and the examples: plain, resumed, and elastic ones that lose a worker."""
+"""The first script of the README, and the examples: plain, resumed, and elastic ones that lose a worker."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def readme_script() -> str:
     return found[1]
 
 
-def test_workers_compute_different_batches(tmp_path: Path) -> None:
-    """PyTorch seeds itself alike in all processes, so a script need not even call ``manual_seed`` to get this wrong."""
+def test_the_workers_of_each_script_train_on_different_batches(tmp_path: Path) -> None:
+    """PyTorch uses the same default seed in all processes, so a script can get this wrong without ``manual_seed``."""
     readme = tmp_path / "readme.py"
     readme.write_text(readme_script())
     scripts = [[str(readme)]]
@@ -119,7 +119,7 @@ def test_resnet50_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     ],
     ids=["adasum", "synthetic", "imagenet"],
 )
-def test_an_elastic_example_goes_on_when_a_worker_is_lost(
+def test_an_elastic_example_continues_after_a_worker_is_lost(
     name: str, arguments: str, commits: int, end: str, tmp_path: Path, jobs: List[Job]
 ) -> None:
     if "imagenet" in name:

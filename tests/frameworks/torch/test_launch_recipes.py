@@ -1,4 +1,4 @@
-"""The manual's PyTorch snippets as they stand, the synthetic benchmark, and what init() leaves alone."""
+"""The manual's PyTorch snippets, the synthetic benchmark, and the thread settings that init() leaves unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = needs_launcher
 
 
 @pytest.mark.parametrize("options", [["--fp16-allreduce"], ["--use-adasum"]], ids=" ".join)
-def test_the_synthetic_benchmark(options: List[str]) -> None:
+def test_the_synthetic_benchmark_reports_images_per_second(options: List[str]) -> None:
     small = (
         "--model resnet18 --image-size 32 --batch-size 2 --num-warmup-batches 1 --num-batches-per-iter 1 --num-iters 2"
     )
@@ -27,7 +27,7 @@ def test_the_synthetic_benchmark(options: List[str]) -> None:
     assert re.search(r"Total img/sec on 2 worker\(s\): [\d.]+ \+-[\d.]+", job.text), job.text
 
 
-# What the manual leaves to the reader.
+# The parts that the manual leaves to the reader.
 AROUND = """
 import types
 import torch.nn.functional as F
@@ -39,7 +39,7 @@ def model_of_ours():
     return torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.LogSoftmax(1))
 """
 
-# Changed: data, model and batch size where there are dots; GPUs only where there are some; two epochs.
+# Changed from the manual: data, model and batch size in place of dots; GPUs only where there are some; two epochs.
 TRAINING = """
 import torch
 import horovod.torch as hvd
@@ -96,7 +96,7 @@ assert all(each.equal(weights[0]) for each in weights)
 print("DONE", flush=True)
 """
 
-# Changed: as above, and get_random_batch() is ours.
+# Changed from the manual: as above, and get_random_batch() is added.
 ELASTIC = """
 import torch
 import horovod.torch as hvd
@@ -145,13 +145,13 @@ print("DONE", state.epoch, state.batch, flush=True)
 """
 
 
-def test_the_manuals_training_script(tmp_path: Path) -> None:
+def test_the_manuals_training_script_trains_on_two_ranks(tmp_path: Path) -> None:
     done = run_script(2, tmp_path, TRAINING.format(around=AROUND))
     assert done.returncode == 0 and done.stdout.count("DONE") == 2, done.stdout
     assert done.stdout.count("Train Epoch: 1") == 4, done.stdout
 
 
-def test_the_manuals_elastic_script(tmp_path: Path, jobs: List[Job]) -> None:
+def test_the_manuals_elastic_script_finishes_on_two_ranks(tmp_path: Path, jobs: List[Job]) -> None:
     script = write_script(tmp_path, ELASTIC.format(around=AROUND))
     jobs.append(Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script]))
     assert jobs[-1].end() == 0, jobs[-1].text
@@ -164,7 +164,7 @@ import os, torch
 def cores_of(tasks):
     return {{task: os.sched_getaffinity(int(task)) for task in tasks}}
 
-torch.mm(torch.ones(300, 300), torch.ones(300, 300))  # PyTorch's own threads are there
+torch.mm(torch.ones(300, 300), torch.ones(300, 300))  # starts PyTorch's own threads
 tasks = sorted(os.listdir("/proc/self/task"))
 before = (torch.get_num_threads(), torch.get_num_interop_threads(), cores_of(tasks), dict(os.environ))
 import horovod.torch as hvd
@@ -179,7 +179,7 @@ print("UNTOUCHED", flush=True)
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_init_leaves_threads_and_their_cores_alone(
+def test_init_leaves_threads_and_their_cores_unchanged(
     barrier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

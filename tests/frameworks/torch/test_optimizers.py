@@ -1,4 +1,4 @@
-"""Every class of torch.optim can be wrapped: many ranks step as one process does on the whole batch, and agree."""
+"""Every class of torch.optim can be wrapped: several ranks step like one process on the whole batch, and agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 4
 
 
 def make(name: str, parameters: Any) -> torch.optim.Optimizer:
-    # By default LBFGS takes steps that drive this model away, and each last bit along with them.
+    # With its default options, LBFGS diverges on this model and amplifies rounding errors.
     options: Dict[str, Any] = {"SGD": {"lr": 0.1}, "LBFGS": {"lr": 0.05, "max_iter": 4}}.get(name, {})
     return CLASSES[name](parameters, **options)
 
@@ -41,7 +41,7 @@ def batch(rank: int, step: int) -> torch.Tensor:
 
 
 def parameters_of(name: str, model: Network) -> List[Tuple[str, torch.nn.Parameter]]:
-    """All; only those with sparse gradients for a class that takes no dense ones."""
+    """All parameters, or only those with sparse gradients for a class that takes no dense ones."""
     named = list(model.named_parameters())
     return named[:1] if name == "SparseAdam" else named
 
@@ -63,14 +63,14 @@ def train(optimizer: Any, loss_of: Callable[[int], torch.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", list(CLASSES))
-def test_it_steps_like_one_process(name: str, rank: int, size: int) -> None:
+def test_a_wrapped_optimizer_of_each_class_steps_like_one_process(name: str, rank: int, size: int) -> None:
     model, expected = (Network(sparse=name == "SparseAdam") for _ in range(2))
     inner = make(name, [each for _, each in parameters_of(name, model)])
     optimizer = hvd.DistributedOptimizer(inner, parameters_of(name, model))
     assert isinstance(optimizer, CLASSES[name]) and type(optimizer).__name__ == name
     reference = make(name, [each for _, each in parameters_of(name, expected)])
 
-    # LBFGS decides by the loss as well: every rank must see that of the whole batch.
+    # LBFGS also uses the loss, so every rank must see the loss of the whole batch.
     def own(step: int) -> torch.Tensor:
         loss = model(batch(rank, step)).square().mean()
         mean = hvd.allreduce(loss.detach(), name="loss")
@@ -81,7 +81,7 @@ def test_it_steps_like_one_process(name: str, rank: int, size: int) -> None:
 
     train(optimizer, own)
     train(reference, whole)
-    # Those that divide by the size of a gradient make much of the last bit of a small one.
+    # Optimizers that divide by the magnitude of a gradient amplify the rounding errors of small gradients.
     close = {"rtol": 2e-3, "atol": 2e-3}
     for (key, value), other in zip(model.named_parameters(), expected.parameters()):
         torch.testing.assert_close(value, other, **close, msg=lambda text, key=key: f"{key}: {text}")
@@ -99,7 +99,9 @@ def clip_values(parameters: Any) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("clip", [clip_whole, clip_values])
-def test_gradients_are_clipped_after_they_are_reduced(clip: Callable[[Any], Any], rank: int, size: int) -> None:
+def test_gradients_can_be_clipped_between_synchronize_and_step(
+    clip: Callable[[Any], Any], rank: int, size: int
+) -> None:
     model, expected = Network(False), Network(False)
     optimizer: Any = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), model.named_parameters()

@@ -1,4 +1,5 @@
-"""Parameters that come late, are frozen, thawed or not used: many ranks do what one process does on the whole batch."""
+"""Parameters that are added late, frozen, unfrozen or unused: several ranks train like one process on the whole
+batch."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def batch(rank: int, step: int) -> torch.Tensor:
 
 
 Changes = Callable[[Network, Any, int], None]
-"""What the script does to the model and the optimizer before a step."""
+"""A change to the model and the optimizer before a step."""
 
 
 def together(rank: int, change: Changes, first: Callable[[Network], List[Any]], **options: Any) -> Network:
@@ -73,12 +74,12 @@ def body_and_head(model: Network) -> List[Any]:
     return [*model.body.parameters(), *model.head.parameters()]
 
 
-def head_comes_late(model: Network, optimizer: Any, step: int) -> None:
+def head_is_added_late(model: Network, optimizer: Any, step: int) -> None:
     if step == 2:
         optimizer.add_param_group({"params": model.head.parameters(), "lr": 0.05})
 
 
-def body_is_thawed(model: Network, optimizer: Any, step: int) -> None:
+def body_is_unfrozen(model: Network, optimizer: Any, step: int) -> None:
     model.body.requires_grad_(step >= 2)
 
 
@@ -86,28 +87,30 @@ def body_is_frozen(model: Network, optimizer: Any, step: int) -> None:
     model.body.requires_grad_(step < 2)
 
 
-def body_comes_and_goes(model: Network, optimizer: Any, step: int) -> None:
+def body_alternates(model: Network, optimizer: Any, step: int) -> None:
     model.body.requires_grad_(step % 2 == 1)
 
 
-def comes_late_and_frozen(model: Network, optimizer: Any, step: int) -> None:
+def head_is_added_frozen(model: Network, optimizer: Any, step: int) -> None:
     model.head.requires_grad_(step >= 4)
-    head_comes_late(model, optimizer, step)
+    head_is_added_late(model, optimizer, step)
 
 
 @pytest.mark.parametrize("options", [{}, {"backward_passes_per_step": 2}, {"groups": 2}], ids=str)
 @pytest.mark.parametrize(
     "change, first",
     [
-        (head_comes_late, lambda model: list(model.body.parameters())),
-        (comes_late_and_frozen, lambda model: list(model.body.parameters())),
-        (body_is_thawed, body_and_head),
+        (head_is_added_late, lambda model: list(model.body.parameters())),
+        (head_is_added_frozen, lambda model: list(model.body.parameters())),
+        (body_is_unfrozen, body_and_head),
         (body_is_frozen, body_and_head),
-        (body_comes_and_goes, body_and_head),
+        (body_alternates, body_and_head),
     ],
     ids=lambda each: each.__name__.strip("<>"),
 )
-def test_it_trains_like_one_process(change: Changes, first: Any, options: Any, rank: int, size: int) -> None:
+def test_training_with_changing_parameters_matches_one_process(
+    change: Changes, first: Any, options: Any, rank: int, size: int
+) -> None:
     expected = alone(size, change, first, options.get("backward_passes_per_step", 1))
     assert_same(together(rank, change, first, **options), expected, size)
 
@@ -119,7 +122,7 @@ def frozen_from_the_start(model: Network, optimizer: Any, step: int) -> None:
         model.body.requires_grad_(True)
 
 
-def test_a_model_may_be_frozen_when_it_is_wrapped(rank: int, size: int) -> None:
+def test_parameters_that_are_frozen_at_wrapping_train_after_they_are_unfrozen(rank: int, size: int) -> None:
     def first(model: Network) -> List[Any]:
         frozen_from_the_start(model, None, 0)
         return body_and_head(model)
@@ -129,8 +132,8 @@ def test_a_model_may_be_frozen_when_it_is_wrapped(rank: int, size: int) -> None:
 
 
 @several_ranks
-def test_a_branch_that_some_ranks_use(rank: int, size: int) -> None:
-    """Those that do not contribute zeros, as they would to the mean of the whole batch."""
+def test_ranks_that_do_not_use_a_branch_contribute_zeros(rank: int, size: int) -> None:
+    """In one process, the samples of those ranks also add zeros to the branch's mean gradient of the whole batch."""
     model, expected = Network(), Network()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), **DECAY), model.named_parameters())
     reference = torch.optim.SGD(expected.parameters(), **DECAY)
@@ -148,7 +151,7 @@ def test_a_branch_that_some_ranks_use(rank: int, size: int) -> None:
     assert_same(model, expected, size)
 
 
-def test_late_parameters_may_have_names(rank: int, size: int) -> None:
+def test_parameters_that_are_added_late_keep_their_names(rank: int, size: int) -> None:
     model = Network()
     named = [(f"body.{name}", each) for name, each in model.body.named_parameters()]
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(named, **DECAY), named)
@@ -164,7 +167,7 @@ def test_late_parameters_may_have_names(rank: int, size: int) -> None:
 
 
 @several_ranks
-def test_late_parameters_that_differ_are_named(rank: int, size: int) -> None:
+def test_late_parameters_whose_shapes_differ_between_ranks_are_named(rank: int, size: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD([("known", model.head.bias)], lr=0.1), [("known", model.head.bias)]
@@ -177,7 +180,7 @@ def test_late_parameters_that_differ_are_named(rank: int, size: int) -> None:
     assert hvd.allreduce(torch.ones(1), name="after", op=hvd.Sum).item() == size
 
 
-def test_a_decayed_parameter_that_is_frozen_keeps_still(rank: int) -> None:
+def test_weight_decay_does_not_change_a_frozen_parameter(rank: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), **DECAY), model.named_parameters())
     model.body.requires_grad_(False)

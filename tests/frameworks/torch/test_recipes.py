@@ -1,4 +1,4 @@
-"""Recipes of the manual: checkpoints on one rank, mixed precision, models that outlive Farandole."""
+"""Recipes of the manual: checkpoints on one rank, mixed precision, and models that load without Farandole."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def weights(model: torch.nn.Module) -> List[torch.Tensor]:
     return [each.detach().clone() for each in model.parameters()]
 
 
-def test_a_checkpoint_of_rank_0_is_resumed_by_broadcast(tmp_path: Path, rank: int) -> None:
+def test_a_checkpoint_of_rank_0_is_resumed_on_all_ranks_by_broadcast(tmp_path: Path, rank: int) -> None:
     path = Path(hvd.broadcast_object(str(tmp_path), name="folder")) / "checkpoint.pt"
     model = network()
     optimizer = wrapped(model)
@@ -71,7 +71,7 @@ def test_a_checkpoint_of_rank_0_is_resumed_by_broadcast(tmp_path: Path, rank: in
 
 LOADS = """
 import sys
-sys.modules["farandole"] = sys.modules["horovod"] = None  # who asks for them gets an ImportError
+sys.modules["farandole"] = sys.modules["horovod"] = None  # importing them raises an ImportError
 import torch
 whole = torch.load(sys.argv[1] + "/whole.pt", weights_only=False)
 parts = torch.load(sys.argv[1] + "/parts.pt", weights_only=True)
@@ -88,7 +88,7 @@ print("LOADED")
 """
 
 
-def test_what_was_trained_needs_no_farandole(tmp_path: Path, rank: int) -> None:
+def test_a_saved_model_and_optimizer_load_without_farandole(tmp_path: Path, rank: int) -> None:
     model = network()
     optimizer = wrapped(model)
     start_together(model, optimizer)
@@ -109,8 +109,10 @@ def test_what_was_trained_needs_no_farandole(tmp_path: Path, rank: int) -> None:
 
 @several_ranks
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_mixed_precision_with_a_scaler(dtype: torch.dtype, rank: int, size: int) -> None:
-    """Gradients are averaged while they are scaled: where one rank's overflow, all leave the step out."""
+def test_with_a_gradient_scaler_an_overflow_on_one_rank_skips_the_step_on_all(
+    dtype: torch.dtype, rank: int, size: int
+) -> None:
+    """Gradients are averaged while they are scaled, so if those of one rank overflow, all ranks skip the step."""
     model = network()
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     reference = copy.deepcopy(model)

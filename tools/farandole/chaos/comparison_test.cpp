@@ -24,7 +24,7 @@ bool good(const achievement& undisturbed, std::vector<achievement> disturbed, bo
 
 } // namespace
 
-TEST_CASE("an accuracy is read however a script writes it", "[chaos]") {
+TEST_CASE("an accuracy is read from any usual form of a script's line", "[chaos]") {
   CHECK(accuracy_of("[0]<stdout>:accuracy on the held-out images: 0.9722") == 0.9722);
   CHECK(accuracy_of("epoch 3: 4 workers, step 75, accuracy 0.95") == 0.95);
   CHECK(accuracy_of("Test Accuracy=97.5%") == 97.5);
@@ -33,7 +33,7 @@ TEST_CASE("an accuracy is read however a script writes it", "[chaos]") {
   CHECK_FALSE(accuracy_of("accurate to 0.5"));
 }
 
-TEST_CASE("the last that a script says counts", "[chaos]") {
+TEST_CASE("the last weights and the last accuracy that a script prints count", "[chaos]") {
   achievement told;
   for (const char* line : {"[0]<stdout>:WEIGHTS 1.0", "accuracy 0.5", "[1]<stdout>:WEIGHTS 2.0", "done"})
     take_line(line, told);
@@ -41,7 +41,7 @@ TEST_CASE("the last that a script says counts", "[chaos]") {
   CHECK(told.accuracy == 0.5);
 }
 
-TEST_CASE("weights must be the same in every run, and told in each", "[chaos]") {
+TEST_CASE("weights must be printed in every run, and be equal", "[chaos]") {
   CHECK(good(with("1.0", {}), {with("1.0", {}), with("1.0", {})}));
   CHECK_FALSE(good(with("1.0", {}), {with("1.0", {}), with("1.1", {})}));
   CHECK_FALSE(good(with("1.0", {}), {with({}, {})}));
@@ -50,7 +50,7 @@ TEST_CASE("weights must be the same in every run, and told in each", "[chaos]") 
   CHECK(judged.text == "weights: not equal. Undisturbed: 1.0; disturbed, run 2: 1.1\n");
 }
 
-TEST_CASE("an accuracy may be less by the tolerance, and more", "[chaos]") {
+TEST_CASE("an accuracy may be lower by the tolerance, and any amount higher", "[chaos]") {
   CHECK(good(with({}, 0.96), {with({}, 0.955), with({}, 0.99)}));
   CHECK_FALSE(good(with({}, 0.96), {with({}, 0.97), with({}, 0.94)}));
   CHECK_FALSE(good(with({}, 0.96), {with({}, {})}));
@@ -58,7 +58,7 @@ TEST_CASE("an accuracy may be less by the tolerance, and more", "[chaos]") {
   CHECK_FALSE(good(with("1.0", 0.96), {with("2.0", 0.96)}));
 }
 
-TEST_CASE("nothing to compare is no failure unless the comparison was asked for", "[chaos]") {
+TEST_CASE("runs without values to compare fail only if the comparison was requested", "[chaos]") {
   CHECK(good(with({}, {}), {with({}, {})}));
   CHECK_FALSE(good(with({}, {}), {with({}, {})}, true));
   CHECK_FALSE(good(with({}, {}), {}));

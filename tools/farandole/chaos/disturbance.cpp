@@ -60,7 +60,7 @@ void disturbance::go_on(time_point current_time) {
 std::string disturbance::hindrance(const fault& injected) const {
   const auto members = static_cast<std::int32_t>(on_.seen().members().size());
   if (members == 0)
-    return "nobody trained any more";
+    return "no worker trained any more";
   if (row_of(injected.kind).costs_member && members <= fewest_)
     return "only " + std::to_string(members) + (members == 1 ? " member was" : " members were") + " left";
   const bool asks_rendezvous = injected.kind == fault_kind::rendezvous || injected.kind == fault_kind::drain;

@@ -18,19 +18,19 @@ constexpr std::int32_t most_processes = 64;
 constexpr const char* usual_kinds = "kill,stop,drain,host,rendezvous";
 
 constexpr const char* teaching = R"(
-Everything from the first word that is no option on is the training script, which must be written for elastic
-jobs (hvd.elastic.run). Each worker is on a host of its own; all of these are this machine. A script that ends
-before its time is over is run again. At first it runs undisturbed, and what it says is compared: a line
-"WEIGHTS ..." of its rank 0 must be the same, and the last number behind the word "accuracy" be reached.
-The exit code is the job's; 124 where it had to be ended, 3 where the result is another one.
+The training script begins at the first word that is not an option; it must use hvd.elastic.run. Each worker runs
+on a simulated host of its own on this machine. The script first runs without faults. With faults, it runs again and
+again until --duration is over. Then the output is compared: the line "WEIGHTS ..." of rank 0 must be the same, and
+the last number after the word "accuracy" must be reached. The exit code is that of the job; 124 if the deadline
+passed, 3 if the result differs.
 
 Examples:
-  farandole chaos --seed 1 --duration 60 train.py             the usual faults, for a minute, on 4 workers
-  farandole chaos --dry-run --seed 7 --duration 60            what seed 7 would do; starts nothing
+  farandole chaos --seed 1 --duration 60 train.py             the default faults, for a minute, on 4 workers
+  farandole chaos --dry-run --seed 7 --duration 60            prints the faults of seed 7
   farandole chaos --plot faults.svg -np 8 --min-np 2 train.py --epochs 20
-                                                              draws the steps per second, and where they were lost
+                                                              plots the steps per second and the pauses
   farandole chaos --faults drain,stop --every 5 --compare -np 3 python train.py
-                                                              fails if the script says nothing to compare
+                                                              fails if the script prints nothing to compare
   farandole chaos --faults link -np 2 --min-np 1 train.py     cuts the network between two hosts (as root)
 )";
 
@@ -55,31 +55,35 @@ std::string kinds_footer() {
 }
 
 std::unique_ptr<CLI::App> make_app(wishes& into, given& as) {
-  auto app = std::make_unique<CLI::App>("Trains under faults that are drawn from a seed.", "farandole chaos");
+  auto app = std::make_unique<CLI::App>(
+      "Runs a training script while it injects faults that a seed determines, and checks the result.",
+      "farandole chaos");
   app->footer(kinds_footer() + teaching);
-  app->add_option("--seed", into.schedule.seed, "what the faults are drawn from")->capture_default_str();
-  app->add_option("--duration", as.duration_s, "for so many seconds there are faults")
+  app->add_option("--seed", into.schedule.seed, "determines the faults: the same seed injects the same ones")
+      ->capture_default_str();
+  app->add_option("--duration", as.duration_s, "seconds during which faults are injected")
       ->check(CLI::Range(0.1, 86400.0).description(""))
       ->capture_default_str();
-  app->add_option("--every", as.every_s, "seconds between two faults, on average")
+  app->add_option("--every", as.every_s, "mean seconds between two faults")
       ->check(CLI::Range(0.1, 3600.0).description(""))
       ->capture_default_str();
-  app->add_option("--deadline", as.deadline_s, "a run of the script may take so many seconds longer")
+  app->add_option("--deadline", as.deadline_s, "seconds that a run of the script may take beyond that")
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->capture_default_str();
-  app->add_option("--faults", as.kinds, "which kinds, separated by commas")->capture_default_str();
-  app->add_option("--num-proc", into.trial.processes, "how many workers (also -np)")
+  app->add_option("--faults", as.kinds, "kinds of faults, separated by commas")->capture_default_str();
+  app->add_option("--num-proc", into.trial.processes, "number of workers (also -np)")
       ->check(CLI::Range(1, most_processes).description(""))
       ->capture_default_str();
-  app->add_option("--min-np", into.trial.fewest, "fewest that it goes on with; by default, half of them")
+  app->add_option("--min-np", into.trial.fewest, "minimum number of workers (default: half of them)")
       ->check(CLI::Range(1, most_processes).description(""));
-  app->add_option("--tolerance", into.tolerance, "so much less than the undisturbed accuracy is enough")
+  app->add_option("--tolerance", into.tolerance, "accepted loss of accuracy against the undisturbed run")
       ->check(CLI::Range(0.0, 100.0).description(""))
       ->capture_default_str();
-  app->add_option("--plot", into.plot, "draws steps per second, faults and pauses (SVG)")->type_name("FILE");
-  app->add_flag("--compare", into.must_compare, "a script that says nothing to compare is a failure");
-  app->add_flag("--no-compare", as.no_compare, "does not train undisturbed at first");
-  app->add_flag("--dry-run", into.dry_run, "prints the faults and starts nothing");
+  app->add_option("--plot", into.plot, "writes a plot of steps per second, faults and pauses (SVG)")
+      ->type_name("FILE");
+  app->add_flag("--compare", into.must_compare, "fails if the script prints nothing to compare");
+  app->add_flag("--no-compare", as.no_compare, "skips the undisturbed run");
+  app->add_flag("--dry-run", into.dry_run, "prints the faults and starts no job");
   return app;
 }
 

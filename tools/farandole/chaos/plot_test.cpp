@@ -20,11 +20,11 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("a rate is of the member that made most steps, what is done again included", "[chaos]") {
+TEST_CASE("a rate is that of the member with most steps, repeated steps included", "[chaos]") {
   timeline history;
   for (std::int32_t slot : {0, 1})
     history.add(event("training", 1000, slot, {}));
-  history.add(event("commit", 1001, 0, {{"step", 5}})); // who joins may begin anywhere
+  history.add(event("commit", 1001, 0, {{"step", 5}})); // a member that joins may begin at any step
   history.add(event("commit", 1500, 1, {{"step", 2}}));
   history.add(event("commit", 2001, 0, {{"step", 25}}));
   history.add(event("restored", 2100, 0, {{"step", 10}}));
@@ -33,7 +33,7 @@ TEST_CASE("a rate is of the member that made most steps, what is done again incl
   CHECK(step_rates(history, 1001, 500, 4) == std::vector<double>{20, 20, 0, 20});
 }
 
-TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
+TEST_CASE("if the state counts no steps, commits are counted", "[chaos]") {
   timeline history;
   history.add(event("training", 1000, 0, {}));
   for (double ms : {1250, 1500, 2000})
@@ -41,7 +41,7 @@ TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
   CHECK(step_rates(history, 1000, 500, 2) == std::vector<double>{4, 2});
 }
 
-TEST_CASE("a picture has a line for each run, and marks each fault that hit", "[chaos]") {
+TEST_CASE("a plot has a line for each run, and marks each fault that hit", "[chaos]") {
   run_result entry;
   entry.begin_ms = 1000;
   entry.end_ms = 3000;
@@ -50,7 +50,7 @@ TEST_CASE("a picture has a line for each run, and marks each fault that hit", "[
   entry.outcomes.push_back({{fault_kind::stop}, 2000, "", "left out: the time was over", {}});
   run_result two;
   two.begin_ms = 4000;
-  two.end_ms = 4000; // it ended at once
+  two.end_ms = 4000; // the run ended at once
   two.outcomes.push_back({{fault_kind::rendezvous}, 4000, "the rendezvous", "3 commits meanwhile", {}});
   const auto picture = plot_of(std::vector{entry, two}, "seed 1");
   CHECK(picture.starts_with("<svg "));

@@ -20,15 +20,16 @@ schedule_options for_a_minute(std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("the same seed gives the same faults, another one gives others", "[chaos]") {
+TEST_CASE("the same seed gives the same faults, and another seed gives others", "[chaos]") {
   CHECK(draw_schedule(for_a_minute(7)) == draw_schedule(for_a_minute(7)));
   CHECK(draw_schedule(for_a_minute(7)) != draw_schedule(for_a_minute(8)));
-  // What a report names can be run again by anybody, whatever machine they have.
+  // A fault that a report names can be repeated on any machine.
   const auto first = draw_schedule(for_a_minute(1)).front();
   CHECK(to_text(first) == to_text({first.kind, first.at, first.lasts, first.victim}));
 }
 
-TEST_CASE("faults lie within the duration, apart from each other, and last as their row says", "[chaos]") {
+TEST_CASE("faults lie within the duration, at a distance from each other, and last as their row says",
+          "[chaos]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     auto before = 0ms;
     for (const auto& injected : draw_schedule(for_a_minute(seed))) {
@@ -42,7 +43,7 @@ TEST_CASE("faults lie within the duration, apart from each other, and last as th
   }
 }
 
-TEST_CASE("only faults that were asked for are drawn, and each of them is", "[chaos]") {
+TEST_CASE("only requested faults are drawn, and each of them is drawn", "[chaos]") {
   auto options = for_a_minute(3);
   options.kinds = *parse_kinds("drain,kill");
   std::set<fault_kind> drawn;
@@ -51,7 +52,7 @@ TEST_CASE("only faults that were asked for are drawn, and each of them is", "[ch
   CHECK(drawn == std::set{fault_kind::drain, fault_kind::kill});
 }
 
-TEST_CASE("a fault that there is not is refused with those that there are", "[chaos]") {
+TEST_CASE("an unknown fault is refused with the list of faults", "[chaos]") {
   CHECK(parse_kinds("stop,stop")->size() == 1);
   const auto none = parse_kinds("kill,flood");
   REQUIRE_FALSE(none);
@@ -60,7 +61,7 @@ TEST_CASE("a fault that there is not is refused with those that there are", "[ch
   CHECK_FALSE(parse_kinds(""));
 }
 
-TEST_CASE("each row of the table stands at its kind's place", "[chaos]") {
+TEST_CASE("each row of the fault table is at its kind's place", "[chaos]") {
   for (const auto& row : fault_table())
     CHECK(row_of(row.kind).name == row.name);
 }

@@ -13,7 +13,7 @@ worker_event event(const char* text, double ms, std::int32_t slot, std::uint64_t
 
 const timeline::cause hit{1500, 2500, 1, 1, true};
 
-/// Slots 0, 1 and 2 train in generation 1 from 1000 on.
+/// Slots 0, 1 and 2 train in generation 1 from 1000 ms on.
 timeline three() {
   timeline history;
   for (int slot : {2, 0, 1}) {
@@ -25,7 +25,7 @@ timeline three() {
 
 } // namespace
 
-TEST_CASE("a worker's line is read, and what is none is not", "[chaos]") {
+TEST_CASE("a worker's event line is read, and other lines are not", "[chaos]") {
   const auto read = parse_event(
       R"({"event": "lost", "ms": 12.5, "pid": 7, "slot": 3, "generation": 2, "rank": 1, "host": "a", "counters": {"step": 9}})");
   REQUIRE(read);
@@ -41,7 +41,8 @@ TEST_CASE("a worker's line is read, and what is none is not", "[chaos]") {
     CHECK_FALSE(parse_event(line));
 }
 
-TEST_CASE("members are who trains in the last generation, in order of their ranks", "[chaos]") {
+TEST_CASE("the members are the workers that train in the last generation, in order of their ranks",
+          "[chaos]") {
   auto history = three();
   CHECK(history.members().size() == 3);
   CHECK(history.members()[2].pid == 102);
@@ -57,7 +58,7 @@ TEST_CASE("members are who trains in the last generation, in order of their rank
   CHECK(history.begun() == 3);
 }
 
-TEST_CASE("a loss is told to the last survivor, and over when all of them train again", "[chaos]") {
+TEST_CASE("a loss ends when the last survivor was told and all of them train again", "[chaos]") {
   auto history = three();
   history.add(event("lost", 1520, 0, 1, {{"step", 9}}));
   history.add(event("restored", 1521, 0, 1, {{"step", 8}}));
@@ -73,7 +74,7 @@ TEST_CASE("a loss is told to the last survivor, and over when all of them train 
   CHECK(got.steps == 2);
 }
 
-TEST_CASE("a planned change costs no step, and a fault that nobody noticed no time", "[chaos]") {
+TEST_CASE("a planned change costs no step, and a fault without an effect has no time", "[chaos]") {
   auto history = three();
   CHECK_FALSE(history.recovery_of(hit).told_ms);
   CHECK(history.recovery_of(hit).steps == 0);
@@ -83,7 +84,7 @@ TEST_CASE("a planned change costs no step, and a fault that nobody noticed no ti
   CHECK(history.recovery_of(hit).told_ms == 10.0);
 }
 
-TEST_CASE("of a state that counts no steps it is not known how many were lost", "[chaos]") {
+TEST_CASE("if the state counts no steps, the number of lost steps is unknown", "[chaos]") {
   auto history = three();
   history.add(event("lost", 1520, 0, 1, {{"epoch", 3}}));
   history.add(event("restored", 1521, 0, 1, {{"epoch", 2}}));
@@ -91,7 +92,7 @@ TEST_CASE("of a state that counts no steps it is not known how many were lost", 
   CHECK_FALSE(history.recovery_of(hit).steps);
 }
 
-TEST_CASE("commits are those of the member who made most", "[chaos]") {
+TEST_CASE("the number of commits is that of the member with most", "[chaos]") {
   auto history = three();
   for (double ms : {1490, 1500, 1600, 1700})
     history.add(event("commit", ms, 0, 1));
@@ -100,7 +101,7 @@ TEST_CASE("commits are those of the member who made most", "[chaos]") {
   CHECK(history.commits_between(1800, 1900) == 0);
 }
 
-TEST_CASE("what others have caused is not the fault's", "[chaos]") {
+TEST_CASE("changes with other causes are not attributed to a fault", "[chaos]") {
   auto history = three();
   for (int slot : {0, 1, 2})
     history.add(event("changed", 1510, slot, 1));

@@ -45,14 +45,14 @@ TEST_CASE("smaller commands understand -np, prefixes and help", "[app arguments]
   CHECK(help->help.find("An example.") != std::string::npos);
 }
 
-TEST_CASE("smaller commands refuse in the launcher's words", "[app arguments]") {
+TEST_CASE("smaller commands refuse arguments with the launcher's messages", "[app arguments]") {
   CHECK(refusal({"-np", "abc"}) == "argument -np: 'abc' is not a whole number; write it as in -np 4");
   CHECK(refusal({"--prot", "1"}) == "unrecognized arguments: --prot; did you mean '--port'?");
   CHECK(refusal({"--port", "abc"}) == "argument --port: 'abc' is not a number in its range");
   CHECK(refusal({"-np", "101"}).find("1 to 100") != std::string::npos);
 }
 
-TEST_CASE("what CLI11 has refused by itself is told in the same words", "[app arguments]") {
+TEST_CASE("CLI11's own refusals get the launcher's messages", "[app arguments]") {
   example example;
   const words given{"3", "--no-wiat"};
   try {

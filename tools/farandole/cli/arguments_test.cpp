@@ -38,7 +38,8 @@ std::string refusal(const words& given) {
 
 } // namespace
 
-TEST_CASE("everything from the first word on belongs to the command, its own options too", "[arguments]") {
+TEST_CASE("all arguments from the first word on belong to the command, its own options included",
+          "[arguments]") {
   const auto got = parsed({"-np", "2", "python", "-np", "x.py", "--verbose", "--", "-x"});
   CHECK(got.options == options{{"--num-proc", {"2"}}});
   CHECK(got.command == words{"python", "-np", "x.py", "--verbose", "--", "-x"});
@@ -48,7 +49,7 @@ TEST_CASE("two dashes end the options and are dropped", "[arguments]") {
   CHECK(parsed({"--verbose", "--", "-x", "--"}).command == words{"-x", "--"});
 }
 
-TEST_CASE("values come behind a space, an equals sign or a single letter", "[arguments]") {
+TEST_CASE("a value may follow a space, an equals sign or a single letter", "[arguments]") {
   CHECK(parsed({"--num-proc=2"}).options == options{{"--num-proc", {"2"}}});
   CHECK(parsed({"-np=2"}).options == options{{"--num-proc", {"2"}}});
   CHECK(parsed({"-p22"}).options == options{{"--ssh-port", {"22"}}});
@@ -57,7 +58,7 @@ TEST_CASE("values come behind a space, an equals sign or a single letter", "[arg
   CHECK(parsed({"--mpi-args="}).options == options{{"--mpi-args", {""}}});
 }
 
-TEST_CASE("an unambiguous prefix is enough, and a whole name beats a longer one", "[arguments]") {
+TEST_CASE("an unambiguous prefix is enough, and an exact name wins over a longer one", "[arguments]") {
   CHECK(parsed({"--num", "2"}).options == options{{"--num-proc", {"2"}}});
   CHECK(parsed({"--min", "2"}).options == options{{"--min-num-proc", {"2"}}});
   CHECK(parsed({"-prefix"}).options == options{{"--prefix-output-with-timestamp", {}}});
@@ -65,11 +66,11 @@ TEST_CASE("an unambiguous prefix is enough, and a whole name beats a longer one"
   CHECK(parsed({"--log-l=INFO"}).options == options{{"--log-level", {"INFO"}}});
 }
 
-TEST_CASE("an ambiguous prefix is refused with what it could be", "[arguments]") {
+TEST_CASE("an ambiguous prefix is refused with the possible options", "[arguments]") {
   CHECK(refusal({"--log"}) == "ambiguous option: --log could match --log-level, --log-without-timestamp");
 }
 
-TEST_CASE("missing, superfluous and unknown pieces are refused", "[arguments]") {
+TEST_CASE("missing values, superfluous values and unknown options are refused", "[arguments]") {
   CHECK(refusal({"-np"}) == "argument -np: expected one argument");
   CHECK(refusal({"-np", "--verbose"}) == "argument -np: expected one argument");
   CHECK(refusal({"--cooldown-range", "1"}) == "argument --cooldown-range: expected 2 arguments");
@@ -77,13 +78,12 @@ TEST_CASE("missing, superfluous and unknown pieces are refused", "[arguments]") 
   CHECK(refusal({"--nonsense"}) == "unrecognized arguments: --nonsense");
 }
 
-TEST_CASE("a mistyped option is answered by the nearest one", "[arguments]") {
+TEST_CASE("a mistyped option is refused with the nearest one", "[arguments]") {
   CHECK(refusal({"--vrebose"}) == "unrecognized arguments: --vrebose; did you mean '--verbose'?");
   CHECK(refusal({"--num-porc=2"}) == "unrecognized arguments: --num-porc=2; did you mean '--num-proc'?");
 }
 
-TEST_CASE("a value that must be a whole number is refused by its option's name where it is none",
-          "[arguments]") {
+TEST_CASE("a value that is not a whole number is refused with its option's name", "[arguments]") {
   CHECK(refusal({"-np", "abc"}) == "argument -np: 'abc' is not a whole number; write it as in -np 4");
   CHECK(refusal({"--num-proc=2.5"}) ==
         "argument --num-proc: '2.5' is not a whole number; write it as in --num-proc 4");

@@ -50,7 +50,7 @@ error require_own(int fd, const std::string& path, mode_t kind) {
   if (::fstat(fd, &facts) != 0)
     return system_error(path);
   if ((facts.st_mode & S_IFMT) != kind)
-    return wrong(path + " is not what it should be: a " + (kind == S_IFDIR ? "folder" : "plain file"));
+    return wrong(path + " is not of the expected kind: a " + (kind == S_IFDIR ? "folder" : "plain file"));
   if (facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0)
     return wrong(path + " belongs to others, or others may read it");
   return {};

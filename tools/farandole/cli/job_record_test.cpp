@@ -12,7 +12,7 @@ using namespace farandole;
 
 namespace {
 
-/// A folder that lives as long as the test.
+/// A folder that is removed at the end of the test.
 struct folder {
   std::string path;
   folder() {
@@ -45,12 +45,12 @@ using Catch::Contains;
 
 } // namespace
 
-TEST_CASE("a job is named after its script and its launcher", "[job record]") {
+TEST_CASE("a job's name consists of its script and its launcher's process", "[job record]") {
   CHECK(job_name({"python", "-u", "dir/my train.py", "x.py"}, 7) == "my_train-7");
   CHECK(job_name({"/usr/bin/sleep", "9"}, 7) == "sleep-7");
 }
 
-TEST_CASE("what a launcher tells of its job is read as it was written", "[job record]") {
+TEST_CASE("a job record is read as it was written", "[job record]") {
   for (const auto& job : {sound("a-1"), sound("b-2", false)}) {
     const auto read = parse_job_record(to_text(job));
     REQUIRE(read);
@@ -64,7 +64,7 @@ TEST_CASE("what a launcher tells of its job is read as it was written", "[job re
   CHECK_FALSE(parse_job_record("nonsense"));
 }
 
-TEST_CASE("one elastic job needs no name, several do, and their names are told", "[job record]") {
+TEST_CASE("a single elastic job needs no name, and several are listed with their names", "[job record]") {
   CHECK(choose_job({sound("a-1"), sound("b-2", false)}, "")->name == "a-1");
   CHECK(choose_job({sound("a-1"), sound("c-3")}, "c-3")->name == "c-3");
   CHECK_THAT(refusal({sound("a-1"), sound("c-3")}),
@@ -75,7 +75,8 @@ TEST_CASE("one elastic job needs no name, several do, and their names are told",
   CHECK_THAT(refusal({sound("a-1"), sound("b-2", false)}, "b-2"), Contains("b-2 is not elastic"));
 }
 
-TEST_CASE("a job's file is its user's alone, is found while it is held, and then gone", "[job record]") {
+TEST_CASE("a job's file is private to its user, is found while it is held, and is then removed",
+          "[job record]") {
   const folder place;
   const auto inside = place.path + "/jobs";
   {
@@ -91,7 +92,7 @@ TEST_CASE("a job's file is its user's alone, is found while it is held, and then
   CHECK(std::filesystem::is_empty(inside));
 }
 
-TEST_CASE("what a killed launcher has left behind is no job, and is removed", "[job record]") {
+TEST_CASE("a record left behind by a killed launcher is no job, and is removed", "[job record]") {
   const folder place;
   const auto path = place.path + "/a-1.job";
   std::ofstream(path) << to_text(sound("a-1"));
@@ -100,7 +101,7 @@ TEST_CASE("what a killed launcher has left behind is no job, and is removed", "[
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
-TEST_CASE("the next launcher removes what a killed one has left behind", "[job record]") {
+TEST_CASE("the next launcher removes a record left behind by a killed one", "[job record]") {
   const folder place;
   const auto path = place.path + "/a-1.job";
   std::ofstream(path) << to_text(sound("a-1"));
@@ -113,7 +114,8 @@ TEST_CASE("the next launcher removes what a killed one has left behind", "[job r
   CHECK(running_jobs({place.path}).size() == 2);
 }
 
-TEST_CASE("in a folder that somebody else has planted nothing is read, nor removed", "[job record]") {
+TEST_CASE("in a folder that another user may have made no record is read, written or removed",
+          "[job record]") {
   const folder place;
   const auto planted = place.path + "/planted", target = place.path + "/target";
   for (const auto& location : {planted, target}) {
@@ -122,27 +124,27 @@ TEST_CASE("in a folder that somebody else has planted nothing is read, nor remov
     ::chmod((location + "/a-1.job").c_str(), 0600);
   }
   ::chmod(target.c_str(), 0700);
-  std::string asked = planted;
-  SECTION("others may write to it") {
+  std::string searched = planted;
+  SECTION("others may write to the folder") {
     ::chmod(planted.c_str(), 0777);
   }
-  SECTION("others may read it") {
+  SECTION("others may read the folder") {
     ::chmod(planted.c_str(), 0750);
   }
-  SECTION("it is a link to a folder of the user's own") {
-    asked = place.path + "/link";
-    std::filesystem::create_directory_symlink(target, asked);
+  SECTION("the folder is a link to a folder of the same user") {
+    searched = place.path + "/link";
+    std::filesystem::create_directory_symlink(target, searched);
   }
-  SECTION("it belongs to another user") {
+  SECTION("the folder belongs to another user") {
     if (::geteuid() != 0)
       return;
     ::chmod(planted.c_str(), 0700);
     REQUIRE(::chown(planted.c_str(), 12345, 12345) == 0);
   }
-  CHECK(running_jobs({asked}).empty());
-  CHECK_FALSE(job_file::write({asked}, sound("b-2")));
-  CHECK(std::filesystem::exists(asked + "/a-1.job"));
-  CHECK(std::distance(std::filesystem::directory_iterator(asked), {}) == 1);
+  CHECK(running_jobs({searched}).empty());
+  CHECK_FALSE(job_file::write({searched}, sound("b-2")));
+  CHECK(std::filesystem::exists(searched + "/a-1.job"));
+  CHECK(std::distance(std::filesystem::directory_iterator(searched), {}) == 1);
 }
 
 TEST_CASE("a link in the place of a record is neither followed nor removed", "[job record]") {
@@ -157,7 +159,7 @@ TEST_CASE("a link in the place of a record is neither followed nor removed", "[j
   CHECK(std::filesystem::is_symlink(link));
 }
 
-TEST_CASE("a folder or a file that others may use is left alone", "[job record]") {
+TEST_CASE("a folder or a file that others may use is not used", "[job record]") {
   const folder place;
   const auto open = place.path + "/open", other = place.path + "/own";
   std::filesystem::create_directory(open);

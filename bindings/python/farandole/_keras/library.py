@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import Any, List, NamedTuple
+import sys
+from typing import Any, List, NamedTuple, Tuple
 
+from farandole._keras.options import Options
 from farandole.common.util import require_framework, to_install
 
 _ROOTS = ("keras", "tf_keras")
@@ -25,6 +27,18 @@ class Library(NamedTuple):
     def adapter(self) -> Any:
         """``farandole.tensorflow``, ``farandole.torch`` or ``farandole.jax``."""
         return importlib.import_module(f"farandole.{self.backend}")
+
+    @property
+    def variable_kinds(self) -> Any:
+        """The class, or tuple of classes, of the variables of a model."""
+        return variable_kinds() if self.backend == "tensorflow" else self.keras.Variable
+
+    def reduction(self, options: Options) -> Any:
+        """The gradient reduction of one optimizer: ``KerasReduction`` of the backend's adapter.
+
+        The adapters build on this package, which therefore imports none of them: it finds the class by its name.
+        """
+        return importlib.import_module(f"farandole.{self.backend}.keras_reduction").KerasReduction(options)
 
 
 def library(keras: Any) -> Library:
@@ -62,6 +76,14 @@ def keras_of_tensorflow() -> Any:
     import tensorflow as tf
 
     return importlib.import_module(tf.keras.Model.__module__.partition(".")[0])
+
+
+def variable_kinds() -> Tuple[type, ...]:
+    """The classes of variables on TensorFlow: its own, and that of Keras 3 if Keras has been imported."""
+    import tensorflow as tf
+
+    own = getattr(sys.modules.get("keras"), "Variable", None)
+    return (tf.Variable, own) if isinstance(own, type) else (tf.Variable,)
 
 
 def library_of(thing: Any) -> Library:

@@ -53,6 +53,4 @@ def broadcast_global_variables(used: Library, root_rank: int) -> Any:
             f"there are no global variables on {used.backend}: use "
             f"callbacks.BroadcastGlobalVariablesCallback({root_rank})"
         )
-    from farandole import tensorflow
-
-    return tensorflow.broadcast_global_variables(root_rank)
+    return used.adapter.broadcast_global_variables(root_rank)

@@ -9,10 +9,9 @@ from farandole._keras.keras2_optimizer import OfKeras2
 from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
-from farandole._keras.reduction import reduction_on
 from farandole.common.arguments import require_reduction
 from farandole.common.basics import HorovodBasics
-from farandole.common.ledger import check_passes
+from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import chosen_groups, require_op, scales
 
@@ -58,7 +57,7 @@ def distributed(
         op,
         backward_passes_per_step,
         average_aggregated_gradients,
-        chosen_groups(num_groups, groups, _variable_kinds(used), stacklevel=4),
+        chosen_groups(num_groups, groups, used.variable_kinds, stacklevel=4),
         process_set,
         scale_local_gradients,
     )
@@ -75,7 +74,7 @@ def _class_of(own: Any, used: Library, options: Options) -> Any:
     model refers to these, so it loads with the optimizer's own class."""
 
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
-        object.__setattr__(self, "_farandole", reduction_on(used.backend, options))
+        object.__setattr__(self, "_farandole", used.reduction(options))
         super(made, self).__init__(*args, **kwargs)
         object.__setattr__(self, "_name", options.name)
 
@@ -87,14 +86,6 @@ def _class_of(own: Any, used: Library, options: Options) -> Any:
 def _module_of(own: Any, used: Library) -> str:
     public = getattr(used.keras.optimizers, own.__name__, None)
     return "keras.optimizers" if used.is_three and public in own.__mro__ else own.__module__
-
-
-def _variable_kinds(used: Library) -> Any:
-    if used.backend != "tensorflow":
-        return used.keras.Variable
-    from farandole.tensorflow.framework import variable_kinds
-
-    return variable_kinds()
 
 
 def _variables_of_layers(used: Library, layers: Any) -> List[Any]:

@@ -165,7 +165,7 @@ def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[Any,
         own = compression.__name__ if isinstance(compression, type) else type(compression).__name__
         got = f"a {type(pair).__name__} of {len(pair)}" if isinstance(pair, (tuple, list)) else kind(pair)
         raise TypeError(
-            f"{head(operation, name)} needs a pair from {own}.compress(), the tensor that travels and what "
-            f"decompress() is given with it, not {got}; return (tensor, None) where decompress() needs nothing"
+            f"{head(operation, name)} needs a pair from {own}.compress(), the tensor to send and the context "
+            f"for decompress(), not {got}; return (tensor, None) if decompress() needs no context"
         )
     return pair[0], pair[1]

@@ -74,7 +74,7 @@ class HorovodBasics:
             if job.start(wanted, mpi_ranks, membership.progress, asked, sets_before, membership.state_generation):
                 sets.forget()
                 set_generations.enter(static_sets, rules)
-                handles.kept.clear()  # calls of the previous job: the new job numbers its calls anew
+                handles.pending_handles.clear()  # calls of the previous job: the new job numbers its calls anew
                 membership.joined()
                 if not by_list:
                     sets.global_process_set.mpi_comm = comm.Dup()  # type: ignore[union-attr]
@@ -138,7 +138,7 @@ class HorovodBasics:
 
     def is_homogeneous(self) -> bool:
         """Whether every host has equally many processes."""
-        return job.place is not None and job.place.is_homogeneous
+        return job.topology is not None and job.topology.is_homogeneous
 
     def mpi_threads_supported(self) -> bool:
         """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""

@@ -149,26 +149,26 @@ alltoalls = _gathers(operations.ALLTOALL, "alltoall")
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
 
 
-class Seat(NamedTuple):
+class SetRank(NamedTuple):
     """This process's number in a process set, and how many members there are."""
 
     rank: int
     size: int
 
 
-def seat_in(process_set: ProcessSet) -> Optional[Seat]:
+def set_rank_in(process_set: ProcessSet) -> Optional[SetRank]:
     """None before ``init()`` and in a set that is not registered; the runtime reports the error."""
     if not _job.is_started() or process_set.process_set_id is None:
         return None
-    return Seat(process_set.rank() or 0, process_set.size() or 1)
+    return SetRank(process_set.rank() or 0, process_set.size() or 1)
 
 
 def rows_of_share(rows: int, process_set: ProcessSet) -> Optional[int]:
     """How many of ``rows`` a reducescatter leaves this rank with: the first ranks of the set take one more where they
-    cannot be dealt out evenly. None where there is no seat.
+    cannot be dealt out evenly. None where ``set_rank_in`` gives None.
     """
-    seat = seat_in(process_set)
-    if seat is None:
+    set_rank = set_rank_in(process_set)
+    if set_rank is None:
         return None
-    each, left = divmod(rows, seat.size)
-    return each + (seat.rank < left)
+    each, left = divmod(rows, set_rank.size)
+    return each + (set_rank.rank < left)

@@ -80,6 +80,15 @@ def make_error(kind: str, text: str, process_set: Optional[int] = None) -> Horov
     return problem
 
 
+FAULTS_OF_THE_CALL = ("mismatch", "invalid argument", "unimplemented", "precondition")
+"""Kinds of errors that come back however often the same call is tried: the script has to be changed."""
+
+
+def is_fault_of_the_call(problem: HorovodInternalError) -> bool:
+    """Whether the script is at fault, and not the loss of a worker."""
+    return problem.kind in FAULTS_OF_THE_CALL
+
+
 class HostsUpdatedInterrupt(RuntimeError):
     """Hosts joined or left; raised at a commit, so nothing is lost."""
 

@@ -16,8 +16,8 @@ TOO_MANY_PASSES = (
 )
 
 
-class Ledger(Generic[Key]):
-    """The account of one optimizer."""
+class GradientAccumulator(Generic[Key]):
+    """Counts the backward passes of one optimizer, parameter by parameter."""
 
     def __init__(self, passes: int, groups: Optional[Iterable[Sequence[Key]]] = None) -> None:
         self._passes = check_passes(passes)

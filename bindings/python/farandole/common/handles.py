@@ -9,7 +9,7 @@ from farandole.common.arguments import shown
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.operations import public
 
-kept: Any = _native.Kept()
+pending_handles: Any = _native.PendingHandles()
 
 
 def require_handle(function: str, handle: Any) -> None:
@@ -26,13 +26,13 @@ def require_handle(function: str, handle: Any) -> None:
 
 def keep(call: Any) -> int:
     """Keeps a call that ``entry.start`` or a similar function returned. Returns its number, the caller's handle."""
-    number: int = kept.add(call)
+    number: int = pending_handles.add(call)
     return number
 
 
 @public
 def poll(handle: int) -> bool:
-    call = kept.get(handle)
+    call = pending_handles.get(handle)
     if call is None:
         require_handle("poll", handle)
         raise ValueError(f"no operation has the handle {handle}: it was never given out, or has been synchronized")
@@ -42,17 +42,17 @@ def poll(handle: int) -> bool:
 
 @public
 def synchronize(handle: int) -> Any:
-    output = kept.output_of_settled(handle)
+    output = pending_handles.output_of_settled(handle)
     if output is not NotImplemented:
         return output
-    call = kept.get(handle)
+    call = pending_handles.get(handle)
     if call is None:
         require_handle("synchronize", handle)
         return None
     try:
         result = call.finish()
     except (HorovodInternalError, ValueError):
-        kept.forget(handle)
+        pending_handles.forget(handle)
         raise
-    kept.forget(handle)
+    pending_handles.forget(handle)
     return result

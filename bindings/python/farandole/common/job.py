@@ -1,4 +1,4 @@
-"""The one runtime that ``init()`` makes, and this process's place in its job.
+"""The one runtime that ``init()`` makes, and this process's ranks in its job.
 
 The native runtime makes all decisions; this module only holds it. Before ``init()`` and after ``shutdown()``, a
 placeholder takes its place that raises an error when it is used, so that the call path of a tensor needs no check.
@@ -35,7 +35,7 @@ class _NotStarted:
         """Raises the error that ``init()`` has not been called."""
         raise refusal(NOT_STARTED)
 
-    submit_kept = submit
+    submit_pending = submit
     submit_group = submit
 
     def memory(self, *_: object) -> None:
@@ -43,7 +43,7 @@ class _NotStarted:
 
 
 @dataclass(frozen=True)
-class Place:
+class Topology:
     """Where this process stands; fixed from one ``init()`` to the next ``shutdown()``."""
 
     rank: int
@@ -58,7 +58,7 @@ class Place:
 runtime: Any = _NotStarted()
 """The runtime of the job; a ``farandole._native.Runtime`` between ``init()`` and ``shutdown()``."""
 
-place: Optional[Place] = None
+topology: Optional[Topology] = None
 
 _guard = threading.Lock()
 _owner_pid = 0
@@ -69,14 +69,14 @@ _server: Any = None  # the rendezvous, where this process serves it; a ``farando
 
 def is_started() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
-    return place is not None
+    return topology is not None
 
 
-def where() -> Place:
-    """This process's place; ``ValueError`` before ``init()``."""
-    if place is None:
+def where() -> Topology:
+    """This process's topology; ``ValueError`` before ``init()``."""
+    if topology is None:
         raise ValueError(NOT_STARTED)
-    return place
+    return topology
 
 
 _MEMBER = "_FARANDOLE_MEMBER"
@@ -87,7 +87,7 @@ member's process id and the text that names its place in the job. The underscore
 def refuse_in_child() -> None:
     """Raises in a process that a member has forked, spawned or started otherwise with its own environment: it would
     join as the same rank."""
-    if place is not None and os.getpid() != _owner_pid:
+    if topology is not None and os.getpid() != _owner_pid:
         raise refusal(
             "this process was forked from a member of a Farandole job and cannot call init(); "
             "start it with the 'spawn' method instead"
@@ -123,9 +123,9 @@ def start(
     ``state_generation`` is the generation in which it last received the training state, 0 if it has none. Returns
     True if it joined.
     """
-    global runtime, place, _owner_pid, _epoch, _joined, _server
+    global runtime, topology, _owner_pid, _epoch, _joined, _server
     with _guard:
-        if place is not None:
+        if topology is not None:
             if runtime.alive:
                 return False
             _epoch = runtime.epoch
@@ -134,7 +134,7 @@ def start(
         from farandole import _native
 
         departure.watch()
-        with _meeting() as found:
+        with _join_settings() as found:
             started = _native.Runtime.start(
                 settings=found.settings if found else {},
                 secret=found.secret if found else "",
@@ -148,7 +148,7 @@ def start(
             )
         _server = found.server if found else None
         _joined += 1
-        place = Place(
+        topology = Topology(
             rank=started.rank,
             size=started.size,
             local_rank=started.local_rank,
@@ -166,7 +166,7 @@ def start(
         return True
 
 
-def _meeting() -> AbstractContextManager[Any]:
+def _join_settings() -> AbstractContextManager[Any]:
     """A context with the arguments that ``Runtime.start`` needs besides the environment in a job of torchrun; None in
     other jobs."""
     from farandole import _native
@@ -174,10 +174,10 @@ def _meeting() -> AbstractContextManager[Any]:
     described = _native.torch_job()
     if described is None:
         return nullcontext()
-    from farandole import torchrun
+    from farandole.common import torchrun
 
     rank, size, patience_s, patience = described
-    return torchrun.meeting(rank, size, patience_s, patience, _joined)
+    return torchrun.join_settings(rank, size, patience_s, patience, _joined)
 
 
 def _close_server() -> None:
@@ -192,11 +192,11 @@ def stop(script_ended: bool = False) -> None:
 
     The other workers are told whether this one called ``shutdown()`` or its script has ended, and by which exception.
     """
-    global runtime, place, _epoch
-    if place is None or os.getpid() != _owner_pid:
+    global runtime, topology, _epoch
+    if topology is None or os.getpid() != _owner_pid:
         return
     with _guard:
-        ending, runtime, place = runtime, _NotStarted(), None
+        ending, runtime, topology = runtime, _NotStarted(), None
         os.environ.pop(_MEMBER, None)
         _epoch = ending.epoch
         exception, code = departure.ending() if script_ended else ("", 0)

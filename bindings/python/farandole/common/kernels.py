@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Optional
 
 from farandole import _native
-from farandole.common.elastic.retry import is_fault_of_the_call
-from farandole.common.exceptions import HorovodInternalError, make_error
+from farandole.common.exceptions import HorovodInternalError, is_fault_of_the_call, make_error
 
 _FAILURE = re.compile(r"\b(?:Horovod[A-Z]\w+|farandole_collective) \(([a-z ]+)\): ")
 """How the text of a kernel's error begins, somewhere in the text that the framework makes of it."""

@@ -21,21 +21,22 @@ _INT64 = 5  # the native module's number
 _MAX = 4
 
 _THE_RULE = (
-    "The rule: in an elastic job, everything that communicates belongs into the function that elastic.run decorates; "
-    "what must be the same on all ranks belongs into the state, which is given to all when the function begins"
+    "In an elastic job, call collective operations only inside the function that elastic.run decorates, and keep "
+    "values that must be equal on all ranks in the state, which is synchronized when the function begins"
 )
 
 _REFUSED_OUTSIDE = (
     "this process has joined a job that was running already, and called a collective operation before the function "
-    "that elastic.run decorates: the other members are inside of theirs and would never answer. " + _THE_RULE
+    "that elastic.run decorates: the other members are inside that function and do not run this operation. " + _THE_RULE
 )
 
 _TOLD_OUTSIDE = (
-    "a collective operation was called before the function that elastic.run decorates. Those who are there from the "
-    "start can do so; a worker that joins later will fail at it, since nobody would answer. " + _THE_RULE
+    "a collective operation was called before the function that elastic.run decorates. This works on the workers that "
+    "are in the job from its start. A worker that joins later raises an error here, because no other worker runs this "
+    "operation any more. " + _THE_RULE
 )
 
-_COMMUNICATES = ("submit", "submit_kept", "submit_group", "add_process_set", "remove_process_set")
+_COMMUNICATES = ("submit", "submit_pending", "submit_group", "add_process_set", "remove_process_set")
 
 _log = logging.getLogger("farandole.elastic")
 
@@ -86,22 +87,23 @@ def change() -> Change:
     return Change(*told())
 
 
-class Meeting(NamedTuple):
-    """The result of a meeting, equal on all members."""
+class Agreement(NamedTuple):
+    """What the members have agreed on: equal on all of them."""
 
     change: Change
     failed: bool
     """Whether a process set failed alone, and a member was told."""
     least: int
     most: int
-    """The least and the most meetings that any member has reached."""
+    """The least and the most agreements that any member has reached."""
 
 
-def meet(own: Change, place: int, failed: bool = False, patience_s: Optional[float] = None) -> Meeting:
-    """Exchanges the changes that members were told of, and their places. Collective in an elastic job."""
-    numbers = [own.changes, own.changes > 0 and not own.removals_only, failed, place, -place]
+def agree(own: Change, reached: int, failed: bool = False, patience_s: Optional[float] = None) -> Agreement:
+    """Exchanges the changes that members were told of, and how many agreements each has reached. Collective in an
+    elastic job."""
+    numbers = [own.changes, own.changes > 0 and not own.removals_only, failed, reached, -reached]
     changes, additions, failures, most, least = greatest(numbers, patience_s)
-    return Meeting(Change(changes, changes > 0 and not additions), failures > 0, -least, most)
+    return Agreement(Change(changes, changes > 0 and not additions), failures > 0, -least, most)
 
 
 def greatest(own: Sequence[int], patience_s: Optional[float] = None) -> List[int]:
@@ -211,9 +213,9 @@ _in_loop = False
 class _OutsideLoop:
     """Wraps the runtime until this process enters its elastic loop.
 
-    Collective calls of a process that joined late raise an error: the other members are inside of their loops and
-    would never answer. A process that was there from the start may make such calls; at the first one, rank 0 logs a
-    warning that a worker that joins later will fail at it.
+    Collective calls of a process that joined late raise an error: the other members are inside their loops and
+    do not run these operations. A process that was there from the start may make such calls; at the first one, rank 0
+    logs a warning that a worker that joins later will fail at it.
     """
 
     def __init__(self, runtime: Any, late: bool) -> None:

@@ -17,48 +17,52 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, JOIN, ALLTOALL, REDUCESCATTER = range(7)
 
 PARAMETER_DOCS: Dict[str, str] = {
-    "tensor": "what this rank contributes; contiguous",
-    "tensors": "what this rank contributes; they become ready together",
-    "value": "what this rank contributes: a tensor, an array, or what one can be made of",
+    "tensor": "this rank's input; must be contiguous",
+    "tensors": "this rank's inputs; reduced or gathered as one group",
+    "value": "this rank's input: a tensor, an array, or a value that can be converted to one",
     "average": "deprecated: use ``op``",
-    "name": "the same on all ranks, and not in flight; without one, calls match by their order",
+    "name": "name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks "
+    "match calls by their order",
     "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``",
-    "compression": "how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory",
+    "compression": "compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback",
     "prescale_factor": "multiplies the tensor before it is reduced",
     "postscale_factor": "multiplies the result",
-    "process_set": "who takes part; everybody by default",
-    "root_rank": "the global rank whose tensor all receive",
-    "splits": "how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default",
-    "device": "where a rank that has joined makes the zeros that it contributes; the CPU for -1",
-    "handle": "what an asynchronous function returned",
-    "device_dense": "the device that a dense tensor is reduced on; the framework's choice by default",
-    "device_sparse": "the device that a sparse tensor is gathered on; the framework's choice by default",
-    "ignore_name_scope": "names the operation without the scope that it is built in",
+    "process_set": "process set that runs the operation; the global set by default",
+    "root_rank": "global rank that sends the tensor",
+    "splits": "number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by "
+    "default",
+    "device": "device on which a joined rank allocates the zeros that it contributes; -1: the CPU",
+    "handle": "handle that an asynchronous function returned",
+    "device_dense": "device on which dense tensors are reduced; the framework's choice by default",
+    "device_sparse": "device on which sparse tensors are gathered; the framework's choice by default",
+    "ignore_name_scope": "leave the enclosing name scope out of the operation's name",
     "priority": "operations of a higher priority are started first by the framework's engine",
-    "obj": "anything that can be pickled",
-    "session": "kept for scripts: objects need no session to travel",
+    "obj": "any object that can be pickled",
+    "session": "ignored; accepted for compatibility",
     "params": "parameters with their names",
-    "prefix": "put in front of every name",
-    "variables": "what all ranks receive in place",
-    "inplace": "let the operation write to the variables, rather than assign what it returns",
-    "optimizer": "computes the step",
-    "named_parameters": "``model.named_parameters()``; the names match gradients across ranks",
-    "model": "tells which gradients are sparse",
-    "backward_passes_per_step": "passes whose gradients add up before they are reduced",
-    "average_aggregated_gradients": "divide what has added up by the number of passes",
-    "gradient_predivide_factor": "for ``Average``: part of the division that is done before the sum",
+    "prefix": "prepended to every name",
+    "variables": "variables that are overwritten with the root's values",
+    "inplace": "write the results directly into the variables, instead of assigning the operation's outputs",
+    "optimizer": "optimizer that computes the update",
+    "named_parameters": "``model.named_parameters()``; ranks match gradients by these names",
+    "model": "model by which sparse gradients are recognised",
+    "backward_passes_per_step": "number of backward passes whose gradients are accumulated before they are reduced",
+    "average_aggregated_gradients": "divide the accumulated gradients by ``backward_passes_per_step``",
+    "gradient_predivide_factor": "with ``Average``, divisor that is applied before the gradients are summed; the rest "
+    "of the division follows after the sum",
     "num_groups": "deprecated: use ``groups``",
-    "groups": "how many groups of gradients, or lists of parameters, are reduced as one",
-    "sparse_as_dense": "reduce sparse gradients as dense ones",
+    "groups": "number of groups into which the gradients are divided, or a list of lists of parameters; each group "
+    "is reduced as one",
+    "sparse_as_dense": "convert sparse gradients to dense ones before they are reduced",
     "scale_local_gradients": "divide gradients of local layers, which are not reduced, by the number of ranks",
     "local_layers": "a layer, or a list of layers, whose gradients are not reduced",
-    "use_locking": "handed on to the framework's optimizer",
-    "gradtape": "computes the gradients",
-    "process_set_id": "the number of a process set; 0 is the global one",
-    "filepath": "the file of the saved model",
+    "use_locking": "passed to the framework's optimizer",
+    "gradtape": "tape that computes the gradients",
+    "process_set_id": "id of a process set; 0 is the global set",
+    "filepath": "file of the saved model",
     "custom_optimizers": "optimizer classes that the framework does not know",
     "custom_objects": "other classes and functions that the framework does not know, by name",
-    "legacy_opts": "the model was saved with an optimizer of ``optimizers.legacy``",
+    "legacy_opts": "whether the model was saved with an optimizer of ``optimizers.legacy``",
 }
 
 
@@ -113,7 +117,7 @@ def _gathers() -> Dict[str, PublicFunction]:
 
 
 def _broadcasts() -> Dict[str, PublicFunction]:
-    what = "Gives one rank's tensor to all"
+    what = "Sends one rank's tensor to all ranks"
     return {
         "broadcast": PublicFunction(f"{what}.", "a new tensor, the same on every rank"),
         "broadcast_async": PublicFunction(f"{what}; returns at once.", _HANDLE),
@@ -133,7 +137,8 @@ def _exchanges() -> Dict[str, PublicFunction]:
 
 def _scatters() -> Dict[str, PublicFunction]:
     what = (
-        "Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left"
+        "Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, "
+        "the first ranks get one row more"
     )
     group = "Does so for several tensors as one"
     return {
@@ -144,26 +149,27 @@ def _scatters() -> Dict[str, PublicFunction]:
     }
 
 
-def _meetings() -> Dict[str, PublicFunction]:
+def _synchronization() -> Dict[str, PublicFunction]:
     return {
         "poll": PublicFunction(
-            "Whether an operation has ended, well or not. Never waits.",
-            "True if synchronize() would not wait; ``ValueError`` for an unknown handle",
+            "Whether an operation has completed, with or without an error. Does not wait.",
+            "True if synchronize() would return at once; raises ``ValueError`` for an unknown handle",
         ),
         "synchronize": PublicFunction(
-            "Waits for an operation; Ctrl-C interrupts the wait, not the operation.",
-            "what came out of it; None for a number that no operation has, ``ValueError`` for what is no number",
+            "Waits until an operation has completed. Ctrl-C interrupts the wait, but not the operation.",
+            "the operation's result; None for a handle that is unknown or has been synchronized already; raises "
+            "``ValueError`` for a value that is not a handle",
         ),
         "join": PublicFunction(
-            "Says that this rank has no more data; waits until all ranks have said so, and takes part in their "
-            "reductions meanwhile.",
+            "Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, "
+            "this rank contributes zeros to their reductions.",
             "the rank that joined last",
         ),
         "barrier": PublicFunction("Waits until all ranks have called it.", "None"),
     }
 
 
-def _places() -> Dict[str, PublicFunction]:
+def _topology() -> Dict[str, PublicFunction]:
     now = "when the operation runs, rather than when the graph is built"
     return {
         "size_op": PublicFunction(f"Members of a process set, {now}.", "an int32 tensor"),
@@ -177,54 +183,60 @@ def _places() -> Dict[str, PublicFunction]:
 
 
 def _objects() -> Dict[str, PublicFunction]:
-    root = {"root_rank": "the global rank whose object all receive", "name": "the same on all ranks"}
-    state = {"root_rank": "the global rank whose state all receive", "optimizer": "its state is made if it has none"}
+    root = {"root_rank": "global rank that sends the object", "name": "the same on all ranks"}
+    state = {
+        "root_rank": "global rank that sends the state",
+        "optimizer": "optimizer; a state is created if it has none",
+    }
     parameters = {
-        "root_rank": "the global rank whose parameters all receive",
-        "params": "a dictionary of them by name, or what else lists a model's parameters",
+        "root_rank": "global rank that sends the parameters",
+        "params": "a dictionary of parameters by name, or another collection of parameters that the framework offers",
     }
     return {
         "broadcast_object": PublicFunction(
-            "Gives one rank's object to all.",
+            "Sends one rank's object to all ranks.",
             "the root's object",
-            {**root, "obj": "anything that can be pickled; looked at on the root only"},
+            {**root, "obj": "any object that can be pickled; ignored on ranks other than the root"},
         ),
         "broadcast_object_fn": PublicFunction(
-            "Makes a function that gives one rank's object to all, for graphs and sessions.",
+            "Makes a function that sends one rank's object to all ranks, for graphs and sessions.",
             "a function of an object that returns the root's object",
             root,
         ),
         "allgather_object": PublicFunction(
-            "Gives every rank's object to all.", "the objects in rank order", {"name": "the same on all ranks"}
+            "Gathers the objects of all ranks on every rank.",
+            "the objects in rank order",
+            {"name": "the same on all ranks"},
         ),
-        "broadcast_parameters": PublicFunction("Gives one rank's parameters to all, in place.", "", parameters),
+        "broadcast_parameters": PublicFunction("Sends one rank's parameters to all ranks, in place.", "", parameters),
         "broadcast_optimizer_state": PublicFunction(
-            "Gives one rank's optimizer state and options to all, in place.\n\nAn optimizer that has no state yet "
-            "takes\none step with zero gradients on the root to create it; parameters and gradients stay as they are.",
+            "Sends one rank's optimizer state and options to all ranks, in place.\n\nIf the optimizer has no state "
+            "yet, the\nroot takes one step with zero gradients to create it; parameters and gradients do not change.",
             "",
             state,
         ),
         "broadcast_variables": PublicFunction(
-            "Gives one rank's variables to all, in place.",
-            "in a graph, the operation that does it; else None",
-            {"root_rank": "the global rank whose variables all receive"},
+            "Sends one rank's variables to all ranks, in place.",
+            "in a graph, the operation that runs it; else None",
+            {"root_rank": "global rank that sends the variables"},
         ),
         "broadcast_global_variables": PublicFunction(
-            "Gives one rank's global variables to all, in place; in graphs only.",
-            "the operation that does it",
-            {"root_rank": "the global rank whose variables all receive"},
+            "Sends one rank's global variables to all ranks, in place; in graphs only.",
+            "the operation that runs it",
+            {"root_rank": "global rank that sends the variables"},
         ),
     }
 
 
 def _training() -> Dict[str, PublicFunction]:
     here = {
-        "name": "of the optimizer; its class's name after ``Distributed`` by default",
-        "compression": "how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers",
-        "op": "``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank "
-        "steps on\n    its own, and what the parameters have changed by is combined",
+        "name": "name of the optimizer; by default ``Distributed`` and the name of its class",
+        "compression": "compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of "
+        "``Compression``",
+        "op": "``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` "
+        "each rank takes its own step, and the changes of the parameters are combined",
     }
-    wrapped = "an optimizer that is an instance of the given one's class too"
+    wrapped = "a distributed optimizer, whose class derives from the class of ``optimizer``"
     return {
         "DistributedOptimizer": PublicFunction(
             "Wraps an optimizer so that its gradients are reduced over all ranks before each step.", wrapped, here
@@ -237,19 +249,19 @@ def _training() -> Dict[str, PublicFunction]:
         ),
         "DistributedGradientTape": PublicFunction(
             "Wraps a tape so that the gradients that it computes are reduced over all ranks.",
-            "a tape of a class that derives from the given one's",
+            "a distributed tape, whose class derives from the class of ``gradtape``",
             here,
         ),
         "PartialDistributedGradientTape": PublicFunction(
             "Wraps a tape so that the gradients that it computes, other than those of local layers, are reduced over "
             "all ranks.",
-            "a tape of a class that derives from the given one's",
+            "a distributed tape, whose class derives from the class of ``gradtape``",
             here,
         ),
         "load_model": PublicFunction(
-            "Loads a saved model whose optimizer is then a distributed one.",
+            "Loads a saved model, and wraps its optimizer in a distributed one.",
             "the model",
-            {"compression": "how gradients travel"},
+            {"compression": "compressor for the gradients"},
         ),
     }
 
@@ -260,8 +272,8 @@ TABLE: Dict[str, PublicFunction] = {
     **_broadcasts(),
     **_exchanges(),
     **_scatters(),
-    **_meetings(),
-    **_places(),
+    **_synchronization(),
+    **_topology(),
     **_objects(),
     **_training(),
 }

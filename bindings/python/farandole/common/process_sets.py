@@ -161,13 +161,13 @@ def wanted_ranks(static_sets: Sequence[ProcessSet], comm: Any) -> List[List[int]
     return wanted
 
 
-def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
+def register(topology: job.Topology, static_sets: Sequence[ProcessSet]) -> None:
     """After ``init()``: fills the global set and finds the numbers of the others, which exist already.
 
     ``ValueError`` for one that equals an earlier one or the global set, and, where the job ran already, for one that
     does not exist. Farandole stays initialized.
     """
-    global_process_set.ranks = list(range(place.size))
+    global_process_set.ranks = list(range(topology.size))
     numbers = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
     problem = None
     seen = {tuple(global_process_set.ranks)}

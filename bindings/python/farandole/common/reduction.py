@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Generic, Hashable, List, Optional, Seque
 from farandole.common import membership
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import ReducesGradients, Reduction
-from farandole.common.ledger import check_groups, check_passes
+from farandole.common.gradient_accumulator import check_groups, check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import num_rank_is_power_2, split_list
 

@@ -23,7 +23,7 @@ _ENTRY = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3}) (\d{1,5}) ([0-9a-f]{64})?", re.A
 
 
 @dataclass
-class Meeting:
+class JoinSettings:
     """The information that a process needs to join its job."""
 
     settings: Dict[str, str] = field(default_factory=dict)
@@ -118,20 +118,20 @@ def _first_line(problem: Exception) -> str:
 
 
 @contextmanager
-def meeting(rank: int, size: int, patience_s: float, patience: str, joined: int) -> Iterator[Meeting]:
+def join_settings(rank: int, size: int, patience_s: float, patience: str, joined: int) -> Iterator[JoinSettings]:
     """Yields the information that ``Runtime.start`` needs to join; ``joined`` counts the jobs before this one.
 
     When the block ends, all ranks have joined or the job has failed: rank 0 then deletes its entry from the store, so
     that the secret can no longer be read.
     """
     job = _Job(rank, size, patience_s, patience)
-    place = Meeting({"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)})
+    found = JoinSettings({"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)})
     key = job.key(joined)
     if rank != 0:
         ip, port, secret = _parsed(_read(job, key))
-        place.settings.update(HOROVOD_GLOO_RENDEZVOUS_ADDR=ip, HOROVOD_GLOO_RENDEZVOUS_PORT=port)
-        place.secret = secret
-        yield place
+        found.settings.update(HOROVOD_GLOO_RENDEZVOUS_ADDR=ip, HOROVOD_GLOO_RENDEZVOUS_PORT=port)
+        found.secret = secret
+        yield found
         return
     from farandole import _native
 
@@ -147,10 +147,10 @@ def meeting(rank: int, size: int, patience_s: float, patience: str, joined: int)
                 f"rank 0 cannot announce the job in torch's store at {_store_address()}: {_first_line(problem)}; check "
                 "that the address is one of this job and that no other program uses the port"
             ) from problem
-        place.settings.update(HOROVOD_GLOO_RENDEZVOUS_ADDR=server.ip, HOROVOD_GLOO_RENDEZVOUS_PORT=str(server.port))
-        place.secret, place.server = server.new_secret, server
+        found.settings.update(HOROVOD_GLOO_RENDEZVOUS_ADDR=server.ip, HOROVOD_GLOO_RENDEZVOUS_PORT=str(server.port))
+        found.secret, found.server = server.new_secret, server
         try:
-            yield place
+            yield found
         finally:
             try:
                 store.delete_key(key)

@@ -104,7 +104,7 @@ def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     if problem is None and importlib.util.find_spec(ext_base_name) is None:
         problem = f"{ext_base_name} is not installed"
     if problem is None and importlib.util.find_spec(f"farandole.{ext_base_name}") is None:
-        problem = f"Farandole has no door for {ext_base_name} yet"
+        problem = f"this installation of Farandole has no package farandole.{ext_base_name}"
     if problem is not None and verbose:
         print(f"{ext_base_name}: {problem}")
     return problem is None

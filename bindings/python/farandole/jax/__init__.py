@@ -7,7 +7,7 @@ from farandole.common.util import require_framework as _require_framework
 
 _require_framework("jax", "0.4.38")
 
-from farandole.common.meetings import barrier, join
+from farandole.common.barrier_join import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object

@@ -36,7 +36,7 @@ def DistributedOptimizer(
 
     :param optimizer: an ``optax.GradientTransformation``
     :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
         between bring zeros
     :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` each rank steps on its own,
@@ -63,18 +63,18 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 def allgather(tensor: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
+    :param obj: any object that can be pickled
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the objects in rank order
     """
 
@@ -90,14 +90,14 @@ def allreduce(
 ) -> Any:
     """Reduces a tensor over all ranks.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
@@ -106,44 +106,44 @@ def alltoall(
 ) -> Union[Any, Tuple[Any, Any]]:
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the root's object
     """
 
 def broadcast_parameters(params: Any, root_rank: int = ..., process_set: ProcessSet = ...) -> Any:
     """Gives one rank's parameters to all. JAX arrays never change, so the result has to be taken.
 
-    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
+    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers are sent too
     :param root_rank: the global rank whose parameters all receive
     :param process_set: the ranks that take part; all ranks by default
     :returns: the root's tree
@@ -175,9 +175,9 @@ def grouped_allgather(
 ) -> Tuple[Any, ...]:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of new tensors
     """
 
@@ -193,14 +193,14 @@ def grouped_allreduce(
 ) -> List[Any]:
     """Reduces several tensors over all ranks as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a list of new tensors
     """
 
@@ -213,13 +213,13 @@ def grouped_reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> List[Any]:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a list of this rank's shares, new tensors
@@ -246,9 +246,9 @@ def is_initialized() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
 
 def join(device: int = ...) -> int:
-    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    """Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, this rank contributes zeros to their reductions.
 
-    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :param device: device on which a joined rank allocates the zeros that it contributes; -1: the CPU
     :returns: the rank that joined last
     """
 
@@ -285,13 +285,13 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> Any:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: this rank's share, a new tensor

@@ -18,7 +18,7 @@ from farandole.numpy import ops as numpy_ops
 def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSet = global_process_set) -> Any:
     """Gives one rank's parameters to all. JAX arrays never change, so the result has to be taken.
 
-    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
+    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers are sent too
     :param root_rank: the global rank whose parameters all receive
     :param process_set: the ranks that take part; all ranks by default
     :returns: the root's tree

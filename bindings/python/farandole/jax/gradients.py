@@ -13,7 +13,7 @@ import numpy
 from farandole.common.basics import HorovodBasics
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from farandole.jax.entry import run
-from farandole.jax.program import Asked, is_traced, seat_in
+from farandole.jax.program import Asked, is_traced, set_rank_in
 from farandole.numpy import ops as numpy_ops
 
 Average = HorovodBasics.Average
@@ -85,27 +85,27 @@ def _broadcast_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequenc
 
 
 def _allgather_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
-    seat = seat_in(asked.process_set)
+    set_rank = set_rank_in(asked.process_set)
     means = _mean(asked, gradients)
     rows = [each.shape[0] for each in tensors]
     if is_traced(gradients):
-        before = [seat.rank * each for each in rows]
+        before = [set_rank.rank * each for each in rows]
     else:
         name = asked.name and f"{asked.name}.rows"
         of_all = numpy_ops.allgather(numpy.asarray([rows], numpy.int64), name, asked.process_set)
-        before = of_all[: seat.rank].sum(axis=0).tolist()
+        before = of_all[: set_rank.rank].sum(axis=0).tolist()
     return [mean[first : first + count] for mean, first, count in zip(means, before, rows)]
 
 
 def _reducescatter_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
-    seat = seat_in(asked.process_set)
-    factor = asked.prescale * asked.postscale * (seat.size if asked.reduce_op == Sum else 1)
+    set_rank = set_rank_in(asked.process_set)
+    factor = asked.prescale * asked.postscale * (set_rank.size if asked.reduce_op == Sum else 1)
     scaled = [each * jnp.asarray(factor, each.dtype) for each in gradients]
     outgoing: List[Any] = []
     for i, (tensor, gradient) in enumerate(zip(tensors, scaled)):
         rows = tensor.shape[0]
         suffix = f"gradient.{i}" if asked.grouped else "gradient"
-        back = _back(asked, suffix, operation=ALLGATHER, grouped=False, rows=rows if rows % seat.size else None)
+        back = _back(asked, suffix, operation=ALLGATHER, grouped=False, rows=rows if rows % set_rank.size else None)
         outgoing += collective(back, (gradient,))
     return outgoing
 

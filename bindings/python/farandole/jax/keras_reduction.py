@@ -6,15 +6,14 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from farandole._keras.options import Options
 from farandole._keras.reduction_by_name import ReductionByName
+from farandole.jax import ops
 
 
-class OnJax(ReductionByName):
+class KerasReduction(ReductionByName):
     """On JAX a step is a pure function, so accumulated gradients are variables of the optimizer."""
 
     def __init__(self, options: Options) -> None:
-        import farandole.jax
-
-        super().__init__(options, farandole.jax)
+        super().__init__(options, ops)
         self._passes = options.backward_passes_per_step
         self._is_mean = options.average_aggregated_gradients
         self._counter: Any = None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from farandole.common.arguments import kind, require_reduction
 from farandole.common.basics import HorovodBasics
-from farandole.common.ledger import check_passes
+from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum, scales, takes_part
 from farandole.common.util import split_list
@@ -75,7 +75,7 @@ def DistributedOptimizer(
 
     :param optimizer: an ``optax.GradientTransformation``
     :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
         between bring zeros
     :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` each rank steps on its own,

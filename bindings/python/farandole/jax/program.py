@@ -59,7 +59,7 @@ class Asked(NamedTuple):
     """Total rows of an allgather, if the ranks do not contribute equally many."""
 
 
-class Seat(NamedTuple):
+class SetRank(NamedTuple):
     """Where this process stands in the process set."""
 
     number: int
@@ -85,7 +85,7 @@ def numbered() -> str:
     return f"traced.{joins}.{next(_unnamed[joins])}" if joins else f"traced.{next(_unnamed[0])}"
 
 
-def seat_in(process_set: ProcessSet) -> Seat:
+def set_rank_in(process_set: ProcessSet) -> SetRank:
     """``HorovodInternalError`` before ``init()``; ``ValueError`` where this process is not a member."""
     if not is_started():
         raise refusal(NOT_STARTED)
@@ -94,12 +94,12 @@ def seat_in(process_set: ProcessSet) -> Seat:
         rank, size = process_set.rank(), process_set.size()
     if number is None or rank is None or size is None:
         raise ValueError(f"the process set is not registered: {process_set}")
-    return Seat(number, rank, size)
+    return SetRank(number, rank, size)
 
 
 def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Adds the instruction to the program that is being traced. Returns one result for each tensor."""
-    seat = seat_in(asked.process_set)
+    set_rank = set_rank_in(asked.process_set)
     for each in tensors:
         _check(asked, each)
     base = called(asked)
@@ -115,7 +115,7 @@ def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
             root=int(asked.root),
             prescale=float(asked.prescale),
             postscale=float(asked.postscale),
-            seat=seat,
+            set_rank=set_rank,
             rows=asked.rows,
         )
     )
@@ -136,24 +136,26 @@ def _check(asked: Asked, tensor: Any) -> None:
 # ---- definition of the instruction for JAX
 
 
-def _rows_out(operation: int, rows: int, seat: Seat, total: Optional[int]) -> int:
+def _rows_out(operation: int, rows: int, set_rank: SetRank, total: Optional[int]) -> int:
     if operation == ALLGATHER:
-        return rows * seat.size if total is None else total
+        return rows * set_rank.size if total is None else total
     if operation == REDUCESCATTER:
-        each, left = divmod(rows, seat.size)
-        return each + (seat.rank < left)
-    if operation == ALLTOALL and rows % seat.size:
+        each, left = divmod(rows, set_rank.size)
+        return each + (set_rank.rank < left)
+    if operation == ALLTOALL and rows % set_rank.size:
         raise ValueError(
-            f"alltoall on rank {seat.rank}: {rows} rows cannot be dealt out evenly to {seat.size} ranks; "
+            f"alltoall on rank {set_rank.rank}: {rows} rows cannot be dealt out evenly to {set_rank.size} ranks; "
             "give splits, outside jit"
         )
     return rows
 
 
-def _shapes(*tensors: Any, operation: int, seat: Seat, rows: Optional[int], **_: Any) -> Any:
+def _shapes(*tensors: Any, operation: int, set_rank: SetRank, rows: Optional[int], **_: Any) -> Any:
     if operation in (ALLREDUCE, BROADCAST):
         return list(tensors)
-    return [each.update(shape=(_rows_out(operation, each.shape[0], seat, rows), *each.shape[1:])) for each in tensors]
+    return [
+        each.update(shape=(_rows_out(operation, each.shape[0], set_rank, rows), *each.shape[1:])) for each in tensors
+    ]
 
 
 @functools.lru_cache(maxsize=256)
@@ -169,14 +171,14 @@ def _run_alone(*tensors: Any, **settings: Any) -> Any:
 _handler = jax.ffi.ffi_lowering(TARGET, has_side_effect=True)
 
 
-def _lower(ctx: Any, *tensors: Any, seat: Seat, rows: Optional[int], **settings: Any) -> Any:
+def _lower(ctx: Any, *tensors: Any, set_rank: SetRank, rows: Optional[int], **settings: Any) -> Any:
     numbers = {key: numpy.int32(settings[key]) for key in ("operation", "reduce_op", "root")}
     factors = {key: numpy.float64(settings[key]) for key in ("prescale", "postscale")}
     return _handler(
         ctx,
         *tensors,
         name=settings["name"],
-        set=numpy.int32(seat.number),
+        set=numpy.int32(set_rank.number),
         is_even=numpy.int32(rows is None),
         **numbers,
         **factors,

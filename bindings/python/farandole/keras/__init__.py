@@ -10,7 +10,7 @@ _require_keras()
 import keras as _keras
 
 from farandole._keras.package import functions_for as _functions_for
-from farandole.common.meetings import barrier, join
+from farandole.common.barrier_join import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object

@@ -38,22 +38,21 @@ def DistributedOptimizer(
 ) -> Any:
     """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
 
-    :param optimizer: computes the step
-    :param name: of the optimizer; its class's name after ``Distributed`` by default
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param average_aggregated_gradients: divide what has added up by the number of passes
+    :param optimizer: optimizer that computes the update
+    :param name: name of the optimizer; by default ``Distributed`` and the name of its class
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param backward_passes_per_step: number of backward passes whose gradients are accumulated before they are reduced
+    :param average_aggregated_gradients: divide the accumulated gradients by ``backward_passes_per_step``
     :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param process_set: who takes part; everybody by default
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param process_set: process set that runs the operation; the global set by default
     :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
-    :returns: an optimizer that is an instance of the given one's class too
+    :returns: a distributed optimizer, whose class derives from the class of ``optimizer``
     """
 
 def PartialDistributedOptimizer(
@@ -74,22 +73,21 @@ def PartialDistributedOptimizer(
 ) -> Any:
     """Wraps an optimizer so that its gradients, other than those of local layers, are reduced over all ranks before each step.
 
-    :param optimizer: computes the step
-    :param name: of the optimizer; its class's name after ``Distributed`` by default
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param average_aggregated_gradients: divide what has added up by the number of passes
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param process_set: who takes part; everybody by default
+    :param optimizer: optimizer that computes the update
+    :param name: name of the optimizer; by default ``Distributed`` and the name of its class
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param backward_passes_per_step: number of backward passes whose gradients are accumulated before they are reduced
+    :param average_aggregated_gradients: divide the accumulated gradients by ``backward_passes_per_step``
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param process_set: process set that runs the operation; the global set by default
     :param local_layers: a layer, or a list of layers, whose gradients are not reduced
     :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
-    :returns: an optimizer that is an instance of the given one's class too
+    :returns: a distributed optimizer, whose class derives from the class of ``optimizer``
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -107,17 +105,17 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 def allgather(value: Any, name: Optional[str] = ...) -> Any:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param value: what this rank contributes: a tensor, an array, or what one can be made of
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param value: this rank's input: a tensor, an array, or a value that can be converted to one
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
+    :param obj: any object that can be pickled
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the objects in rank order
     """
 
@@ -132,46 +130,46 @@ def allreduce(
 ) -> Any:
     """Reduces a tensor over all ranks.
 
-    :param value: what this rank contributes: a tensor, an array, or what one can be made of
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param value: this rank's input: a tensor, an array, or a value that can be converted to one
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param average: deprecated: use ``op``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :returns: a new tensor, the same on every rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(value: Any, root_rank: int, name: Optional[str] = ...) -> Any:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param value: what this rank contributes: a tensor, an array, or what one can be made of
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param value: this rank's input: a tensor, an array, or a value that can be converted to one
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """Gives one rank's global variables to all, in place; in graphs only.
+    """Sends one rank's global variables to all ranks, in place; in graphs only.
 
-    :param root_rank: the global rank whose variables all receive
-    :returns: the operation that does it
+    :param root_rank: global rank that sends the variables
+    :returns: the operation that runs it
     """
 
 def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the root's object
     """
 
@@ -217,9 +215,9 @@ def is_initialized() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
 
 def join(device: int = ...) -> int:
-    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    """Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, this rank contributes zeros to their reductions.
 
-    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :param device: device on which a joined rank allocates the zeros that it contributes; -1: the CPU
     :returns: the rank that joined last
     """
 
@@ -230,13 +228,13 @@ def load_model(
     compression: Any = ...,
     legacy_opts: bool = ...,
 ) -> Any:
-    """Loads a saved model whose optimizer is then a distributed one.
+    """Loads a saved model, and wraps its optimizer in a distributed one.
 
-    :param filepath: the file of the saved model
+    :param filepath: file of the saved model
     :param custom_optimizers: optimizer classes that the framework does not know
     :param custom_objects: other classes and functions that the framework does not know, by name
-    :param compression: how gradients travel
-    :param legacy_opts: the model was saved with an optimizer of ``optimizers.legacy``
+    :param compression: compressor for the gradients
+    :param legacy_opts: whether the model was saved with an optimizer of ``optimizers.legacy``
     :returns: the model
     """
 
@@ -265,10 +263,10 @@ def rank() -> int:
     """This process's number in the job, from 0."""
 
 def reducescatter(value: Any, name: Optional[str] = ..., op: int = ...) -> Any:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param value: what this rank contributes: a tensor, an array, or what one can be made of
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param value: this rank's input: a tensor, an array, or a value that can be converted to one
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :returns: this rank's share, a new tensor
     """

@@ -2,35 +2,36 @@
 from typing import Any, List, Optional
 
 class BestModelCheckpoint(Any):
-    """Saves the best model so far to ``filepath``, which is set by who uses it.
+    """Saves the best model so far to ``filepath``, an attribute that the user sets after construction.
 
-    :param monitor: what tells which is the best
-    :param verbose: whether it says so
-    :param mode: ``min``, ``max``, or ``auto``: guessed by the name
+    :param monitor: the metric that decides which model is the best
+    :param verbose: whether each save is reported
+    :param mode: ``min``, ``max``, or ``auto``: derived from the name of the metric
     :param save_freq: ``epoch``, or a number of batches
     """
     def __init__(self, monitor: str = ..., verbose: int = ..., mode: str = ..., save_freq: Any = ...) -> None: ...
 
 class BroadcastGlobalVariablesCallback(Any):
-    """Gives one rank's model and optimizer to all, at the end of the first batch, when all variables are there.
+    """Broadcasts the variables of one rank's model and optimizer to all ranks at the end of the first batch, when all
+    variables exist.
 
-    :param root_rank: the global rank whose variables all receive
+    :param root_rank: the global rank whose variables are sent
     :param device: accepted for older scripts
-    :param local_variables: a list of variables that stay as they are
+    :param local_variables: a list of variables that are not broadcast
     """
     def __init__(self, root_rank: int, device: str = ..., local_variables: Optional[List[Any]] = ...) -> None: ...
 
 class LearningRateScheduleCallback(Any):
     """Multiplies the initial learning rate by a function of the epoch.
 
-    :param initial_lr: what is multiplied
-    :param multiplier: a function of the epoch, or a number whose power is taken
+    :param initial_lr: the rate that is multiplied
+    :param multiplier: a function of the epoch, or a number that is raised to the epoch since ``start_epoch``
     :param start_epoch: the first epoch in which the rate is changed
-    :param end_epoch: the first epoch in which it no longer is; None: there is none
+    :param end_epoch: the first epoch in which it is no longer changed; None for no end
     :param staircase: change at the beginning of epochs only; otherwise before every batch
-    :param momentum_correction: scale the momentum by new over old for the batch in which the rate changes, where the
-        optimizer has a momentum that can be changed while it trains
-    :param steps_per_epoch: batches; found out if it is not given and Keras knows
+    :param momentum_correction: multiply the momentum by the new rate over the old rate for the batch in which the
+        rate changes, if the optimizer has a momentum
+    :param steps_per_epoch: the number of batches in an epoch; by default taken from Keras, if Keras knows it
     """
     def __init__(
         self,
@@ -44,13 +45,13 @@ class LearningRateScheduleCallback(Any):
     ) -> None: ...
 
 class LearningRateWarmupCallback(Any):
-    """Raises the learning rate from a ``size()``-th of the initial one to all of it over the first epochs.
+    """Raises the learning rate from ``initial_lr / size()`` to ``initial_lr`` over the first epochs.
 
     :param initial_lr: the rate after the warm-up: that of one rank, times ``size()``
-    :param warmup_epochs: how many epochs that takes
+    :param warmup_epochs: the length of the warm-up
     :param momentum_correction: as in ``LearningRateScheduleCallback``
-    :param steps_per_epoch: batches; found out if it is not given and Keras knows
-    :param verbose: whether rank 0 says when it is done
+    :param steps_per_epoch: the number of batches in an epoch; by default taken from Keras, if Keras knows it
+    :param verbose: whether rank 0 reports the end of the warm-up
     """
     def __init__(
         self,
@@ -62,7 +63,7 @@ class LearningRateWarmupCallback(Any):
     ) -> None: ...
 
 class MetricAverageCallback(Any):
-    """Averages what is logged over all ranks at the end of each epoch; put it before callbacks that look at it.
+    """Averages the logged metrics over all ranks at the end of each epoch. Put it before callbacks that read them.
 
     :param device: accepted for older scripts
     """

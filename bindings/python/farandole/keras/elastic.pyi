@@ -7,20 +7,20 @@ from farandole.common.elastic import run as run
 class CommitStateCallback(Any):
     """Commits an elastic state every few batches, and at the end of each epoch.
 
-    :param state: what is committed
-    :param batches_per_commit: how many
+    :param state: the state to commit
+    :param batches_per_commit: the number of batches between two commits
     """
     def __init__(self, state: Any, batches_per_commit: int = ...) -> None: ...
 
 class UpdateBatchStateCallback(Any):
-    """Keeps ``state.batch`` at the batch that was trained last; 0 between epochs.
+    """Records in ``state.batch`` the number of the batch that was trained last, and 0 between epochs.
 
     :param state: has an attribute ``batch``
     """
     def __init__(self, state: Any) -> None: ...
 
 class UpdateEpochStateCallback(Any):
-    """Keeps ``state.epoch`` at the number of epochs that are done, those before this ``fit()`` included.
+    """Records in ``state.epoch`` the number of finished epochs, including those before this ``fit()``.
 
     :param state: has an attribute ``epoch``
     """

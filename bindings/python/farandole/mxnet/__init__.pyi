@@ -39,17 +39,17 @@ def allgather(
 ) -> mx.nd.NDArray:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_object(obj: Any, name: Optional[str] = ...) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
+    :param obj: any object that can be pickled
     :param name: the same on all ranks
     :returns: the objects in rank order
     """
@@ -66,13 +66,13 @@ def allreduce(
 ) -> mx.nd.NDArray:
     """Reduces a tensor over all ranks.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :returns: a new tensor, the same on every rank
     """
@@ -89,13 +89,13 @@ def allreduce_(
 ) -> mx.nd.NDArray:
     """Reduces a tensor over all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :returns: the tensor
     """
@@ -109,52 +109,52 @@ def alltoall(
 ) -> Union[mx.nd.NDArray, Tuple[mx.nd.NDArray, mx.nd.NDArray]]:
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(
     tensor: mx.nd.NDArray, root_rank: int, name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
 ) -> mx.nd.NDArray:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_(
     tensor: mx.nd.NDArray, root_rank: int, name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
 ) -> mx.nd.NDArray:
-    """Gives one rank's tensor to all, in place.
+    """Sends one rank's tensor to all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
 def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ...) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
     :param name: the same on all ranks
     :returns: the root's object
     """
@@ -162,11 +162,11 @@ def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ...) 
 def broadcast_parameters(
     params: Union[Dict[str, Any], mx.gluon.ParameterDict], root_rank: int = ..., prefix: Optional[str] = ...
 ) -> None:
-    """Gives one rank's parameters to all, in place.
+    """Sends one rank's parameters to all ranks, in place.
 
-    :param params: a dictionary of them by name, or what else lists a model's parameters
-    :param root_rank: the global rank whose parameters all receive
-    :param prefix: put in front of every name
+    :param params: a dictionary of parameters by name, or another collection of parameters that the framework offers
+    :param root_rank: global rank that sends the parameters
+    :param prefix: prepended to every name
     """
 
 def ccl_built() -> bool:
@@ -195,10 +195,10 @@ def grouped_allgather(
 ) -> List[mx.nd.NDArray]:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of new tensors
     """
 
@@ -214,13 +214,13 @@ def grouped_allreduce(
 ) -> List[mx.nd.NDArray]:
     """Reduces several tensors over all ranks as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :returns: a list of new tensors
     """
@@ -237,13 +237,13 @@ def grouped_allreduce_(
 ) -> Sequence[mx.nd.NDArray]:
     """Reduces several tensors over all ranks as one, in place.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :returns: a tuple of the tensors
     """
@@ -257,13 +257,13 @@ def grouped_reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> List[mx.nd.NDArray]:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a list of this rank's shares, new tensors
@@ -311,13 +311,13 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> mx.nd.NDArray:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param priority: operations of a higher priority are started first by the framework's engine
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: this rank's share, a new tensor

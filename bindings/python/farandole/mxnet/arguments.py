@@ -27,7 +27,7 @@ _BFLOAT16 = 7
 
 def require_job() -> None:
     """``MXNetError`` before ``init()``."""
-    if job.place is None:
+    if job.topology is None:
         raise MXNetError(job.NOT_STARTED)
 
 

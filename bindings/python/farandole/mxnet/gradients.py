@@ -12,7 +12,7 @@ from mxnet.ndarray.sparse import BaseSparseNDArray
 from farandole.common.arguments import pack
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
-from farandole.common.ledger import check_groups
+from farandole.common.gradient_accumulator import check_groups
 from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import GradientReducer, bundles
 from farandole.mxnet import mpi_ops

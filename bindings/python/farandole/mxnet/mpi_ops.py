@@ -12,7 +12,7 @@ from typing import Any, Optional
 import mxnet as mx
 
 from farandole import _native
-from farandole.common import meetings, operations
+from farandole.common import barrier_join, operations
 from farandole.common.arguments import shown
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
@@ -144,4 +144,4 @@ grouped_reducescatter = wrapper("grouped_reducescatter", push_group_new)
 @public_in("mxnet")
 def barrier(process_set):
     with mxnet_errors():
-        meetings.barrier(process_set)
+        barrier_join.barrier(process_set)

@@ -21,7 +21,7 @@ class DistributedTrainer(mx.gluon.Trainer):
         order of their names
     :param optimizer: the name of an optimizer, or one
     :param optimizer_params: options of an optimizer that is given by its name
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or your own
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or your own
     :param gradient_predivide_factor: part of the division that is done before the sum
     :param prefix: put in front of every gradient's name; needed where there are several trainers
     :param num_groups: gradients are reduced in so many groups; 0: small ones together, as they come

@@ -8,8 +8,8 @@ from farandole.common.util import require_framework as _require_framework
 
 _require_framework("numpy", "1.20.0")
 
+from farandole.common.barrier_join import barrier, join
 from farandole.common.handles import poll, synchronize
-from farandole.common.meetings import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object

@@ -33,27 +33,27 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 def allgather(tensor: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_async(tensor: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
+    :param obj: any object that can be pickled
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the objects in rank order
     """
 
@@ -68,13 +68,13 @@ def allreduce(
 ) -> Any:
     """Reduces a tensor over all ranks.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
@@ -89,13 +89,13 @@ def allreduce_(
 ) -> Any:
     """Reduces a tensor over all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
@@ -110,13 +110,13 @@ def allreduce_async(
 ) -> int:
     """Reduces a tensor over all ranks; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -131,13 +131,13 @@ def allreduce_async_(
 ) -> int:
     """Reduces a tensor over all ranks, in place; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -146,77 +146,77 @@ def alltoall(
 ) -> Union[Any, Tuple[Any, Any]]:
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
 def alltoall_async(tensor: Any, splits: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
     """Sends rows to every rank and receives rows from every rank, in rank order; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize(), which always gives the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's tensor to all, in place.
+    """Sends one rank's tensor to all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
 def broadcast_async(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
-    """Gives one rank's tensor to all; returns at once.
+    """Sends one rank's tensor to all ranks; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def broadcast_async_(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
-    """Gives one rank's tensor to all, in place; returns at once.
+    """Sends one rank's tensor to all ranks, in place; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the root's object
     """
 
@@ -246,18 +246,18 @@ def grouped_allgather(
 ) -> Tuple[Any, ...]:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of new tensors
     """
 
 def grouped_allgather_async(tensors: Sequence[Any], name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -272,13 +272,13 @@ def grouped_allreduce(
 ) -> List[Any]:
     """Reduces several tensors over all ranks as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a list of new tensors
     """
 
@@ -293,13 +293,13 @@ def grouped_allreduce_(
 ) -> Tuple[Any, ...]:
     """Reduces several tensors over all ranks as one, in place.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of the tensors
     """
 
@@ -314,13 +314,13 @@ def grouped_allreduce_async(
 ) -> int:
     """Reduces several tensors over all ranks as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -335,13 +335,13 @@ def grouped_allreduce_async_(
 ) -> int:
     """Reduces several tensors over all ranks as one, in place; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -353,12 +353,12 @@ def grouped_reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> List[Any]:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a list of this rank's shares, new tensors
@@ -372,12 +372,12 @@ def grouped_reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one; returns at once.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a handle for poll() and synchronize()
@@ -404,9 +404,9 @@ def is_initialized() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
 
 def join(device: int = ...) -> int:
-    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    """Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, this rank contributes zeros to their reductions.
 
-    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :param device: device on which a joined rank allocates the zeros that it contributes; -1: the CPU
     :returns: the rank that joined last
     """
 
@@ -432,10 +432,10 @@ def nccl_built() -> int:
     """The version code of NCCL that is built in, 0 for none."""
 
 def poll(handle: int) -> bool:
-    """Whether an operation has ended, well or not. Never waits.
+    """Whether an operation has completed, with or without an error. Does not wait.
 
-    :param handle: what an asynchronous function returned
-    :returns: True if synchronize() would not wait; ``ValueError`` for an unknown handle
+    :param handle: handle that an asynchronous function returned
+    :returns: True if synchronize() would return at once; raises ``ValueError`` for an unknown handle
     """
 
 def rank() -> int:
@@ -449,12 +449,12 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> Any:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: this rank's share, a new tensor
@@ -468,12 +468,12 @@ def reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left; returns at once.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a handle for poll() and synchronize()
@@ -502,8 +502,8 @@ def stop_timeline() -> None:
     """Ends the trace."""
 
 def synchronize(handle: int) -> Any:
-    """Waits for an operation; Ctrl-C interrupts the wait, not the operation.
+    """Waits until an operation has completed. Ctrl-C interrupts the wait, but not the operation.
 
-    :param handle: what an asynchronous function returned
-    :returns: what came out of it; None for a number that no operation has, ``ValueError`` for what is no number
+    :param handle: handle that an asynchronous function returned
+    :returns: the operation's result; None for a handle that is unknown or has been synchronized already; raises ``ValueError`` for a value that is not a handle
     """

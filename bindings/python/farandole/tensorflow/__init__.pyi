@@ -40,19 +40,18 @@ def DistributedGradientTape(
 ) -> tf.GradientTape:
     """Wraps a tape so that the gradients that it computes are reduced over all ranks.
 
-    :param gradtape: computes the gradients
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param gradtape: tape that computes the gradients
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
     :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param process_set: who takes part; everybody by default
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param process_set: process set that runs the operation; the global set by default
     :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
-    :returns: a tape of a class that derives from the given one's
+    :returns: a distributed tape, whose class derives from the class of ``gradtape``
     """
 
 def DistributedOptimizer(
@@ -74,23 +73,22 @@ def DistributedOptimizer(
 ) -> Any:
     """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
 
-    :param optimizer: computes the step
-    :param name: of the optimizer; its class's name after ``Distributed`` by default
-    :param use_locking: handed on to the framework's optimizer
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
-    :param average_aggregated_gradients: divide what has added up by the number of passes
+    :param optimizer: optimizer that computes the update
+    :param name: name of the optimizer; by default ``Distributed`` and the name of its class
+    :param use_locking: passed to the framework's optimizer
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param backward_passes_per_step: number of backward passes whose gradients are accumulated before they are reduced
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
+    :param average_aggregated_gradients: divide the accumulated gradients by ``backward_passes_per_step``
     :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param process_set: who takes part; everybody by default
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param process_set: process set that runs the operation; the global set by default
     :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
-    :returns: an optimizer that is an instance of the given one's class too
+    :returns: a distributed optimizer, whose class derives from the class of ``optimizer``
     """
 
 def PartialDistributedGradientTape(
@@ -109,20 +107,19 @@ def PartialDistributedGradientTape(
 ) -> tf.GradientTape:
     """Wraps a tape so that the gradients that it computes, other than those of local layers, are reduced over all ranks.
 
-    :param gradtape: computes the gradients
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param gradtape: tape that computes the gradients
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
     :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param process_set: who takes part; everybody by default
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param process_set: process set that runs the operation; the global set by default
     :param local_layers: a layer, or a list of layers, whose gradients are not reduced
     :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
-    :returns: a tape of a class that derives from the given one's
+    :returns: a distributed tape, whose class derives from the class of ``gradtape``
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -142,22 +139,22 @@ def allgather(
 ) -> Any:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param ignore_name_scope: names the operation without the scope that it is built in
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_object(
     obj: Any, session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
-    :param session: kept for scripts: objects need no session to travel
+    :param obj: any object that can be pickled
+    :param session: ignored; accepted for compatibility
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the objects in rank order
     """
 
@@ -176,17 +173,17 @@ def allreduce(
 ) -> Any:
     """Reduces a tensor over all ranks.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
-    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
     :returns: a new tensor, the same on every rank
     """
 
@@ -199,88 +196,88 @@ def alltoall(
 ) -> Any:
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param ignore_name_scope: names the operation without the scope that it is built in
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> Any:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(
     tensor: Any, root_rank: int, name: Optional[str] = ..., ignore_name_scope: bool = ..., process_set: ProcessSet = ...
 ) -> Any:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param ignore_name_scope: names the operation without the scope that it is built in
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_(
     variables: Sequence[Any], root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> List[Any]:
-    """Gives one rank's tensor to all, in place.
+    """Sends one rank's tensor to all ranks, in place.
 
-    :param variables: what all ranks receive in place
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param variables: variables that are overwritten with the root's values
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """Gives one rank's global variables to all, in place; in graphs only.
+    """Sends one rank's global variables to all ranks, in place; in graphs only.
 
-    :param root_rank: the global rank whose variables all receive
-    :returns: the operation that does it
+    :param root_rank: global rank that sends the variables
+    :returns: the operation that runs it
     """
 
 def broadcast_object(
     obj: Any, root_rank: int = ..., session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
-    :param session: kept for scripts: objects need no session to travel
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
+    :param session: ignored; accepted for compatibility
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the root's object
     """
 
 def broadcast_object_fn(
     root_rank: int = ..., session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> Callable[[Any], Any]:
-    """Makes a function that gives one rank's object to all, for graphs and sessions.
+    """Makes a function that sends one rank's object to all ranks, for graphs and sessions.
 
-    :param root_rank: the global rank whose object all receive
-    :param session: kept for scripts: objects need no session to travel
+    :param root_rank: global rank that sends the object
+    :param session: ignored; accepted for compatibility
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a function of an object that returns the root's object
     """
 
 def broadcast_variables(
     variables: Sequence[Any], root_rank: int, process_set: ProcessSet = ..., inplace: bool = ...
 ) -> Any:
-    """Gives one rank's variables to all, in place.
+    """Sends one rank's variables to all ranks, in place.
 
-    :param variables: what all ranks receive in place
-    :param root_rank: the global rank whose variables all receive
-    :param process_set: who takes part; everybody by default
-    :param inplace: let the operation write to the variables, rather than assign what it returns
-    :returns: in a graph, the operation that does it; else None
+    :param variables: variables that are overwritten with the root's values
+    :param root_rank: global rank that sends the variables
+    :param process_set: process set that runs the operation; the global set by default
+    :param inplace: write the results directly into the variables, instead of assigning the operation's outputs
+    :returns: in a graph, the operation that runs it; else None
     """
 
 def ccl_built() -> bool:
@@ -312,10 +309,10 @@ def grouped_allgather(
 ) -> List[Any]:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param ignore_name_scope: names the operation without the scope that it is built in
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of new tensors
     """
 
@@ -334,17 +331,17 @@ def grouped_allreduce(
 ) -> List[Any]:
     """Reduces several tensors over all ranks as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param device_sparse: device on which sparse tensors are gathered; the framework's choice by default
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
-    :param ignore_name_scope: names the operation without the scope that it is built in
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: process set that runs the operation; the global set by default
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: a list of new tensors
     """
 
@@ -358,16 +355,16 @@ def grouped_reducescatter(
     postscale_factor: float = ...,
     name: Optional[str] = ...,
 ) -> List[Any]:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: a list of this rank's shares, new tensors
     """
 
@@ -384,8 +381,8 @@ def init(
     besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
     sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
 
-    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
-    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+    of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
     """
 
 def is_homogeneous() -> bool:
@@ -395,7 +392,7 @@ def is_initialized() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
 
 def join() -> Any:
-    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    """Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, this rank contributes zeros to their reductions.
     :returns: the rank that joined last
     """
 
@@ -405,7 +402,7 @@ def local_rank() -> int:
 def local_rank_op(name: Optional[str] = ...) -> Any:
     """This process's number on its host, when the operation runs, rather than when the graph is built.
 
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: an int32 tensor
     """
 
@@ -415,7 +412,7 @@ def local_size() -> int:
 def local_size_op(name: Optional[str] = ...) -> Any:
     """Processes of the job on this host, when the operation runs, rather than when the graph is built.
 
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: an int32 tensor
     """
 
@@ -437,8 +434,8 @@ def nccl_built() -> int:
 def process_set_included_op(process_set_id: int = ..., name: Optional[str] = ...) -> Any:
     """Whether this process is in a process set, when the operation runs, rather than when the graph is built.
 
-    :param process_set_id: the number of a process set; 0 is the global one
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set_id: id of a process set; 0 is the global set
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: an int32 tensor: 1 if it is, else 0
     """
 
@@ -448,7 +445,7 @@ def rank() -> int:
 def rank_op(name: Optional[str] = ...) -> Any:
     """This process's number in the job, when the operation runs, rather than when the graph is built.
 
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: an int32 tensor
     """
 
@@ -463,15 +460,15 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> Any:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param tensor: what this rank contributes; contiguous
-    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensor: this rank's input; must be contiguous
+    :param device_dense: device on which dense tensors are reduced; the framework's choice by default
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
-    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
+    :param ignore_name_scope: leave the enclosing name scope out of the operation's name
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: this rank's share, a new tensor
@@ -481,7 +478,7 @@ def refs_to_vars(refs: Any) -> Any:
     """The reverse of ``vars_to_refs``; lists become tuples."""
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one
@@ -491,7 +488,7 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+    """Leaves the job; operations in flight on any rank fail. Allows a later ``init()``."""
 
 def size() -> int:
     """Processes in the job."""
@@ -499,8 +496,8 @@ def size() -> int:
 def size_op(process_set_id: int = ..., name: Optional[str] = ...) -> Any:
     """Members of a process set, when the operation runs, rather than when the graph is built.
 
-    :param process_set_id: the number of a process set; 0 is the global one
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set_id: id of a process set; 0 is the global set
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :returns: an int32 tensor
     """
 

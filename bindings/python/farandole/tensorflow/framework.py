@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence
 
 from farandole.common.framework import Reduction
 from farandole.common.process_sets import ProcessSet
@@ -77,10 +76,3 @@ class Verbs:
             ignore_name_scope=self.ignore_name_scope,
             **self._devices,
         )
-
-
-def variable_kinds() -> Tuple[type, ...]:
-    """The classes of variables: TensorFlow's, and that of Keras 3 if Keras has been imported."""
-    keras = sys.modules.get("keras")
-    own = getattr(keras, "Variable", None)
-    return (tf.Variable, own) if isinstance(own, type) else (tf.Variable,)

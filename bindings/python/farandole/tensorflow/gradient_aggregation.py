@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence, Set
 
-from farandole.common.ledger import check_passes
+from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence
 
-from farandole.common.ledger import check_passes
+from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.tensorflow.gradient_aggregation import (
     Locals,

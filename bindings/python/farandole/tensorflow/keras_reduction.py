@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional, Sequence
 
 from farandole._keras.options import Options
+from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+from farandole.tensorflow.reducing import GradientReduction
 
 
-class OnTensorFlow:
-    """Delegates to the reduction of ``farandole.tensorflow``, inside and outside of graphs."""
+class KerasReduction:
+    """Delegates to ``GradientReduction``, inside and outside of graphs."""
 
     def __init__(self, options: Options) -> None:
-        from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
-        from farandole.tensorflow.reducing import GradientReduction
-
         self._reduce = GradientReduction(
             options.name,
             options.device_dense,

@@ -1,14 +1,15 @@
 """``DistributedOptimizer`` for optimizers of TensorFlow 1 (``tf.compat.v1.train``), which reduces their gradients.
 
-Optimizers of Keras are passed on to ``farandole.tensorflow.keras``.
+Optimizers of Keras are wrapped as in ``farandole.tensorflow.keras``.
 """
 
 from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
+from farandole._keras.optimizer import distributed
 from farandole.common.arguments import kind, require_reduction
-from farandole.common.ledger import check_passes
+from farandole.common.gradient_accumulator import check_passes
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum
@@ -154,9 +155,7 @@ def DistributedOptimizer(
         )
     if op == Adasum:
         raise ValueError("op == Adasum is not offered for optimizers of Keras: use one of tf.compat.v1.train")
-    from farandole.tensorflow import keras
-
-    return keras.DistributedOptimizer(
+    return distributed(
         optimizer,
         name=name,
         device_dense=device_dense,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, List, Sequence
 
+from farandole._keras.library import variable_kinds
 from farandole.common import membership
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import GradientReducer, chosen_groups, require_adasum, takes_part
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.compression import Compression
-from farandole.tensorflow.framework import Verbs, variable_kinds
+from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average
 from farandole.tensorflow.nodes import normalize_name, set_id

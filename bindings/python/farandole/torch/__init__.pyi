@@ -38,18 +38,17 @@ def DistributedOptimizer(
 ) -> WrappedOptimizer:
     """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
 
-    :param optimizer: computes the step
-    :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param optimizer: optimizer that computes the update
+    :param named_parameters: ``model.named_parameters()``; ranks match gradients by these names
+    :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or another one of ``Compression``
+    :param backward_passes_per_step: number of backward passes whose gradients are accumulated before they are reduced
+    :param op: ``Average`` (the default), ``Sum``, or another one that the framework's page lists; with ``Adasum`` each rank takes its own step, and the changes of the parameters are combined
+    :param gradient_predivide_factor: with ``Average``, divisor that is applied before the gradients are summed; the rest of the division follows after the sum
     :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param process_set: who takes part; everybody by default
-    :returns: an optimizer that is an instance of the given one's class too
+    :param groups: number of groups into which the gradients are divided, or a list of lists of parameters; each group is reduced as one
+    :param sparse_as_dense: convert sparse gradients to dense ones before they are reduced
+    :param process_set: process set that runs the operation; the global set by default
+    :returns: a distributed optimizer, whose class derives from the class of ``optimizer``
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -67,27 +66,27 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 def allgather(tensor: torch.Tensor, name: Optional[str] = ..., process_set: ProcessSet = ...) -> torch.Tensor:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
-    """Gives every rank's object to all.
+    """Gathers the objects of all ranks on every rank.
 
-    :param obj: anything that can be pickled
+    :param obj: any object that can be pickled
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the objects in rank order
     """
 
@@ -103,14 +102,14 @@ def allreduce(
 ) -> torch.Tensor:
     """Reduces a tensor over all ranks.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
@@ -125,13 +124,13 @@ def allreduce_(
 ) -> torch.Tensor:
     """Reduces a tensor over all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
@@ -146,13 +145,13 @@ def allreduce_async(
 ) -> int:
     """Reduces a tensor over all ranks; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -167,13 +166,13 @@ def allreduce_async_(
 ) -> int:
     """Reduces a tensor over all ranks, in place; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
+    :param tensor: this rank's input; must be contiguous
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -185,10 +184,10 @@ def alltoall(
 ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
@@ -200,75 +199,75 @@ def alltoall_async(
 ) -> int:
     """Sends rows to every rank and receives rows from every rank, in rank order; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param splits: number of rows to send to each rank: a list, or an int32 or int64 tensor on any device; equal parts by default
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize(), which always gives the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
     """Waits until all ranks have called it.
 
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: None
     """
 
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> torch.Tensor:
-    """Gives one rank's tensor to all.
+    """Sends one rank's tensor to all ranks.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a new tensor, the same on every rank
     """
 
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> torch.Tensor:
-    """Gives one rank's tensor to all, in place.
+    """Sends one rank's tensor to all ranks, in place.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the tensor
     """
 
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> int:
-    """Gives one rank's tensor to all; returns at once.
+    """Sends one rank's tensor to all ranks; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
 ) -> int:
-    """Gives one rank's tensor to all, in place; returns at once.
+    """Sends one rank's tensor to all ranks, in place; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param root_rank: the global rank whose tensor all receive
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensor: this rank's input; must be contiguous
+    :param root_rank: global rank that sends the tensor
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
 def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
-    """Gives one rank's object to all.
+    """Sends one rank's object to all ranks.
 
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
+    :param obj: any object that can be pickled; ignored on ranks other than the root
+    :param root_rank: global rank that sends the object
     :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: the root's object
     """
 
@@ -278,23 +277,23 @@ def broadcast_optimizer_state(
     model: Optional[torch.nn.Module] = ...,
     process_set: ProcessSet = ...,
 ) -> None:
-    """Gives one rank's optimizer state and options to all, in place.
+    """Sends one rank's optimizer state and options to all ranks, in place.
 
-    An optimizer that has no state yet takes
-    one step with zero gradients on the root to create it; parameters and gradients stay as they are.
+    If the optimizer has no state yet, the
+    root takes one step with zero gradients to create it; parameters and gradients do not change.
 
-    :param optimizer: its state is made if it has none
-    :param root_rank: the global rank whose state all receive
-    :param model: tells which gradients are sparse
-    :param process_set: who takes part; everybody by default
+    :param optimizer: optimizer; a state is created if it has none
+    :param root_rank: global rank that sends the state
+    :param model: model by which sparse gradients are recognised
+    :param process_set: process set that runs the operation; the global set by default
     """
 
 def broadcast_parameters(params: Parameters, root_rank: int, process_set: ProcessSet = ...) -> None:
-    """Gives one rank's parameters to all, in place.
+    """Sends one rank's parameters to all ranks, in place.
 
-    :param params: a dictionary of them by name, or what else lists a model's parameters
-    :param root_rank: the global rank whose parameters all receive
-    :param process_set: who takes part; everybody by default
+    :param params: a dictionary of parameters by name, or another collection of parameters that the framework offers
+    :param root_rank: global rank that sends the parameters
+    :param process_set: process set that runs the operation; the global set by default
     """
 
 def ccl_built() -> bool:
@@ -323,9 +322,9 @@ def grouped_allgather(
 ) -> Tuple[torch.Tensor, ...]:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of new tensors
     """
 
@@ -334,9 +333,9 @@ def grouped_allgather_async(
 ) -> int:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param process_set: who takes part; everybody by default
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -352,14 +351,14 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     """Reduces several tensors over all ranks as one.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a list of new tensors
     """
 
@@ -374,13 +373,13 @@ def grouped_allreduce_(
 ) -> Tuple[torch.Tensor, ...]:
     """Reduces several tensors over all ranks as one, in place.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a tuple of the tensors
     """
 
@@ -395,13 +394,13 @@ def grouped_allreduce_async(
 ) -> int:
     """Reduces several tensors over all ranks as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -416,13 +415,13 @@ def grouped_allreduce_async_(
 ) -> int:
     """Reduces several tensors over all ranks as one, in place; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
+    :param tensors: this rank's inputs; reduced or gathered as one group
     :param average: deprecated: use ``op``
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a handle for poll() and synchronize()
     """
 
@@ -435,13 +434,13 @@ def grouped_reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> List[torch.Tensor]:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a list of this rank's shares, new tensors
@@ -455,12 +454,12 @@ def grouped_reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one; returns at once.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more. Does so for several tensors as one; returns at once.
 
-    :param tensors: what this rank contributes; they become ready together
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensors: this rank's inputs; reduced or gathered as one group
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a handle for poll() and synchronize()
@@ -476,8 +475,8 @@ def init(
     besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
     sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
 
-    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
-    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+    of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
     """
 
 def is_homogeneous() -> bool:
@@ -487,9 +486,9 @@ def is_initialized() -> bool:
     """Whether ``init()`` has been called, and ``shutdown()`` not since."""
 
 def join(device: int = ...) -> int:
-    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    """Tells the other ranks that this rank has no more data. Waits until all ranks have joined; until then, this rank contributes zeros to their reductions.
 
-    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :param device: device on which a joined rank allocates the zeros that it contributes; -1: the CPU
     :returns: the rank that joined last
     """
 
@@ -515,10 +514,10 @@ def nccl_built() -> int:
     """The version code of NCCL that is built in, 0 for none."""
 
 def poll(handle: int) -> bool:
-    """Whether an operation has ended, well or not. Never waits.
+    """Whether an operation has completed, with or without an error. Does not wait.
 
-    :param handle: what an asynchronous function returned
-    :returns: True if synchronize() would not wait; ``ValueError`` for an unknown handle
+    :param handle: handle that an asynchronous function returned
+    :returns: True if synchronize() would return at once; raises ``ValueError`` for an unknown handle
     """
 
 def rank() -> int:
@@ -533,13 +532,13 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> torch.Tensor:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
+    :param compression: compressor: ``Compression.none``, ``.fp16``, ``.bf16``, or one with error feedback
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: this rank's share, a new tensor
@@ -553,19 +552,19 @@ def reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left; returns at once.
+    """Reduces a tensor over all ranks and gives each rank a share of the rows; if they cannot be divided evenly, the first ranks get one row more; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :returns: a handle for poll() and synchronize()
     """
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+    """Removes a set: all ranks call this, members or not. Operations pending in the set fail, no others do.
 
     :param process_set: a set that is registered; it is not any more afterwards
     :returns: False for a set that is not registered, and for the global one
@@ -575,7 +574,7 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+    """Leaves the job; operations in flight on any rank fail. Allows a later ``init()``."""
 
 def size() -> int:
     """Processes in the job."""
@@ -585,10 +584,10 @@ def sparse_allreduce_async(
 ) -> Callable[[], torch.Tensor]:
     """Reduces a sparse tensor over all ranks; returns at once.
 
-    :param tensor: what this rank contributes; contiguous
-    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param tensor: this rank's input; must be contiguous
+    :param name: name of the operation, the same on all ranks and not that of a pending operation; without a name, ranks match calls by their order
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
-    :param process_set: who takes part; everybody by default
+    :param process_set: process set that runs the operation; the global set by default
     :returns: a function that waits and returns the sparse tensor
     """
 
@@ -599,8 +598,8 @@ def stop_timeline() -> None:
     """Ends the trace."""
 
 def synchronize(handle: int) -> Any:
-    """Waits for an operation; Ctrl-C interrupts the wait, not the operation.
+    """Waits until an operation has completed. Ctrl-C interrupts the wait, but not the operation.
 
-    :param handle: what an asynchronous function returned
-    :returns: what came out of it; None for a number that no operation has, ``ValueError`` for what is no number
+    :param handle: handle that an asynchronous function returned
+    :returns: the operation's result; None for a handle that is unknown or has been synchronized already; raises ``ValueError`` for a value that is not a handle
     """

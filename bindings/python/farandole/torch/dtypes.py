@@ -18,3 +18,4 @@ NUMBERS = {
 }
 if hasattr(torch, "uint16"):  # from PyTorch 2.3 on
     NUMBERS[torch.uint16] = 2
+    NUMBERS = dict(sorted(NUMBERS.items(), key=lambda item: item[1]))

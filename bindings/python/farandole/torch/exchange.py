@@ -167,8 +167,8 @@ def _advances(exchange: Exchange) -> bool:
 
 def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Reduction:
     """The caller's options of a reduction, with the number of ranks that take part."""
-    seat = calls.seat_in(process_set)
-    return Reduction(op, prescale, postscale, 1 if seat is None else seat.size)
+    set_rank = calls.set_rank_in(process_set)
+    return Reduction(op, prescale, postscale, 1 if set_rank is None else set_rank.size)
 
 
 def reduce(

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Sequence
 import torch
 
 from farandole.common import membership
-from farandole.common.ledger import Ledger
+from farandole.common.gradient_accumulator import GradientAccumulator
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.gradient_transfers import Transfer, wait_for
 from farandole.torch.parameter_hook import ParameterHook
@@ -18,14 +18,14 @@ from farandole.torch.reduced_parameters import ReducedParameters
 class GradientReductions:
     """The reductions of one optimizer's gradients, from the hooks on its parameters to the reduced gradients.
 
-    :param ledger: decides which gradients are due
+    :param gradient_accumulator: decides which gradients are due
     :param send: starts the transfers of the gradients with the given indices
     """
 
     def __init__(
         self,
         parameters: ReducedParameters,
-        ledger: Ledger[int],
+        gradient_accumulator: GradientAccumulator[int],
         send: Callable[[Sequence[int]], List[Transfer]],
         process_set: ProcessSet,
     ) -> None:
@@ -35,7 +35,7 @@ class GradientReductions:
         # A process set that is defined by a rule may include this process in a later generation.
         self.may_change = process_set.rule is not None and membership.is_elastic()
         self._parameters = parameters
-        self._ledger = ledger
+        self._gradient_accumulator = gradient_accumulator
         self._send = send
         self._process_set = process_set
 
@@ -56,7 +56,7 @@ class GradientReductions:
 
     def _watch(self, indices: Sequence[int]) -> None:
         for index in indices:
-            self._ledger.open(index)
+            self._gradient_accumulator.open(index)
             self.hooks.append(ParameterHook(self._parameters.tensors[index], self._arrival_of(index)))
 
     def _arrival_of(self, index: int) -> Callable[..., None]:
@@ -72,7 +72,7 @@ class GradientReductions:
 
     def _gradient_arrived(self, index: int) -> None:
         try:
-            due = self._ledger.arrived(index)
+            due = self._gradient_accumulator.arrived(index)
         except AssertionError as problem:
             raise AssertionError(f"{problem} The parameter is {self._parameters.names[index]}.") from None
         if due:
@@ -82,7 +82,7 @@ class GradientReductions:
         """Starts the reductions of gradients that backward passes have not completed, because their parameters were
         unused or used in fewer passes."""
         self.watch_thawed()
-        for due in self._ledger.overdue():
+        for due in self._gradient_accumulator.overdue():
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
@@ -91,7 +91,9 @@ class GradientReductions:
         tensors = self._parameters.tensors
         # A frozen parameter without a new gradient is not reduced: with a gradient of zeros, weight decay and
         # momentum would change it in the step.
-        indices = [each for each in indices if tensors[each].requires_grad or not self._ledger.waits(each)]
+        indices = [
+            each for each in indices if tensors[each].requires_grad or not self._gradient_accumulator.waits(each)
+        ]
         if not indices:
             return
         for index in indices:
@@ -105,8 +107,8 @@ class GradientReductions:
         try:
             wait_for(in_flight)
         except (RuntimeError, ValueError):
-            # All transfers have ended or are abandoned, so the next step starts with a clean ledger.
-            self._ledger.settle()
+            # All transfers have ended or are abandoned, so the next step counts its passes from zero.
+            self._gradient_accumulator.settle()
             raise
         except BaseException:
             self.in_flight = in_flight  # Ctrl-C ends the wait, not the operations
@@ -114,13 +116,13 @@ class GradientReductions:
         with torch.no_grad():
             for transfer in in_flight:
                 transfer.put_back(transfer.call.finish())
-        self._ledger.settle()
+        self._gradient_accumulator.settle()
 
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
         self.in_flight = []
-        self._ledger.settle()
+        self._gradient_accumulator.settle()
 
     def set_passes(self, passes: int) -> None:
         """Sets the number of backward passes after which a gradient is due, and resets the count."""
-        self._ledger.set_passes(passes)
+        self._gradient_accumulator.set_passes(passes)

@@ -7,15 +7,14 @@ from typing import Any, Callable, List, Sequence
 from farandole._keras.options import Options
 from farandole._keras.reduction_by_name import ReductionByName
 from farandole.common.reduction import Accumulator
+from farandole.torch import mpi_ops
 
 
-class OnTorch(ReductionByName):
+class KerasReduction(ReductionByName):
     """On PyTorch every step runs in Python, so accumulated gradients are plain attributes."""
 
     def __init__(self, options: Options) -> None:
-        import farandole.torch
-
-        super().__init__(options, farandole.torch)
+        super().__init__(options, mpi_ops)
         self._new_sums = lambda: Accumulator(options.backward_passes_per_step, options.average_aggregated_gradients)
         self._sums = self._new_sums()
         self._is_due = True

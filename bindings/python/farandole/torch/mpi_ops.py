@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from farandole.common.barrier_join import (
+    barrier,
+    join,
+)
 from farandole.common.calls import handle_average_backwards_compatibility
 from farandole.common.handles import (
     poll,
     synchronize,
-)
-from farandole.common.meetings import (
-    barrier,
-    join,
 )
 from farandole.common.names import *
 from farandole.common.names import basics as _basics

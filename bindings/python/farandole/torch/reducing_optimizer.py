@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from farandole.common import ledger, membership
+from farandole.common import gradient_accumulator, membership
 from farandole.common.arguments import require_process_set
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import scales
@@ -71,8 +71,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         sparse_as_dense: bool,
         process_set: ProcessSet,
     ) -> None:
-        ledger.check_passes(backward_passes_per_step)
-        ledger.check_groups(groups, torch.Tensor)
+        gradient_accumulator.check_passes(backward_passes_per_step)
+        gradient_accumulator.check_groups(groups, torch.Tensor)
         check(compression, op, "DistributedOptimizer")
         require_process_set("DistributedOptimizer", None, process_set)
         self._process_set = process_set
@@ -87,8 +87,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             compression.serve(self)
         reduction = Reduction(op, *scales(op, gradient_predivide_factor))
         transfers = GradientTransfers(self._parameters, compression, reduction, process_set, sparse_as_dense)
-        account = ledger.Ledger(backward_passes_per_step, grouped)
-        self._reductions = GradientReductions(self._parameters, account, self._sender(transfers), process_set)
+        accumulator = gradient_accumulator.GradientAccumulator(backward_passes_per_step, grouped)
+        self._reductions = GradientReductions(self._parameters, accumulator, self._sender(transfers), process_set)
         if active_now or self._reductions.may_change:
             self._reductions.begin()
 

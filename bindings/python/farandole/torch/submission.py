@@ -10,12 +10,13 @@ from farandole.common import job as _job
 from farandole.torch.dtypes import NUMBERS
 
 
-def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
+def _describe(operation: str, tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
     """The description of a tensor for the native module: address, type, shape, and the tensor, which keeps the memory
     alive. Used if this PyTorch has no DLPack exchange table."""
     number = NUMBERS.get(tensor.dtype)
     if number is None:
-        raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")
+        supported = [each for each in NUMBERS if each != torch.bool or "reduce" not in operation]
+        raise ValueError(f"{operation} does not support {tensor.dtype} (supported: {', '.join(map(str, supported))})")
     if tensor.layout != torch.strided:
         raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
     if tensor.device.type != "cpu":
@@ -42,11 +43,11 @@ else:
     def submit(
         request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
     ) -> Any:
-        described = _describe(tensor)
-        target = described if output is tensor else None if output is None else _describe(output)
+        described = _describe(request.prefix, tensor)
+        target = described if output is tensor else None if output is None else _describe(request.prefix, output)
         return _job.runtime.submit(request, name, described, target, set_id, splits)
 
     def submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
-        described = [_describe(tensor) for tensor in tensors]
-        targets = None if outputs is None else [_describe(output) for output in outputs]
+        described = [_describe(request.prefix, tensor) for tensor in tensors]
+        targets = None if outputs is None else [_describe(request.prefix, output) for output in outputs]
         return _job.runtime.submit_group(request, name, described, targets, set_id)

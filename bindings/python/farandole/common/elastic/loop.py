@@ -13,9 +13,9 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.departure import chain
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
-from farandole.common.elastic.retry import RetryPolicy, is_fault_of_the_call
+from farandole.common.elastic.retry import RetryPolicy
 from farandole.common.elastic.state import State
-from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, make_error
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, is_fault_of_the_call, make_error
 
 if TYPE_CHECKING:
     # Type checkers bring this module along; Python 3.9 has none of its own.

@@ -12,15 +12,6 @@ import random
 from typing import Callable, NamedTuple, Optional
 
 from farandole import _native
-from farandole.common.exceptions import HorovodInternalError
-
-FAULTS_OF_THE_CALL = ("mismatch", "invalid argument", "unimplemented", "precondition")
-"""Kinds of errors that come back however often the same call is tried: the script has to be changed."""
-
-
-def is_fault_of_the_call(problem: HorovodInternalError) -> bool:
-    """Whether the script is at fault, and not the loss of a worker."""
-    return problem.kind in FAULTS_OF_THE_CALL
 
 
 class Decision(NamedTuple):

@@ -3,12 +3,12 @@
 The members of the set may learn of the failure at different operations, and one of them perhaps not before its next
 commit. So a member that was told waits for all other ranks at the point where they agree on changes anyway: their
 next commit or ``check_host_updates``. There all ranks learn which sets failed. The members of those sets go back,
-whether they were told before or not. The other ranks keep their state, and meet again until the members have caught
-up:
+whether they were told before or not. The other ranks keep their state, and take part in further agreements until the
+members have caught up:
 
-    member that was told    ──fails──▶ meets ─▶ last commit ─▶ … the same steps … ─▶ meets ─▶ saves, goes on
-    member that was not     ─────────▶ meets ─▶ last commit ─▶ … the same steps … ─▶ meets ─▶ saves, goes on
-    all others              ─────────▶ meet ──────────── meet again, and wait ─────▶ meet ──▶ save, go on
+    member that was told    ──fails──▶ agrees ─▶ last commit ─▶ … the same steps … ─▶ agrees ─▶ saves, goes on
+    member that was not     ─────────▶ agrees ─▶ last commit ─▶ … the same steps … ─▶ agrees ─▶ saves, goes on
+    all others              ─────────▶ agree ──────────── agree again, and wait ────▶ agree ──▶ save, go on
 
 This is correct only if no other rank took part in the steps that are repeated. A member that has communicated in any
 other set, the global one included, since the commit before the last one leaves the generation instead, and all ranks
@@ -28,35 +28,35 @@ _log = logging.getLogger("farandole.elastic")
 
 
 class GoBack(HorovodInternalError):
-    """A process set failed, and all ranks have agreed on that in a meeting. Raised on the members of the set."""
+    """A process set failed, and all ranks have agreed on that. Raised on the members of the set."""
 
 
 class _Log:
     """The progress of this member in the generation, and the sets in which it has communicated."""
 
     def __init__(self) -> None:
-        self.place = 0
-        """Number of meetings that this member has reached; set back when it goes back to a commit."""
+        self.reached = 0
+        """Number of agreements that this member has reached; set back when it goes back to a commit."""
         self.committed = 0
-        """``place`` at the last commit."""
+        """``reached`` at the last commit."""
         self.counts: Dict[int, int] = {}
         """Operations in each set up to the last commit."""
-        self.meetings = 0
-        """Operations in the global set since the last commit that belong to meetings."""
+        self.agreement_operations = 0
+        """Operations in the global set since the last commit that belong to agreements."""
         self.used: Optional[List[int]] = None
         """Sets that were used between the last two commits; None if there have not been two."""
 
     def sets_in_use(self) -> List[int]:
         now = dict(job.runtime.submitted())
-        now[0] = now.get(0, 0) - self.meetings
+        now[0] = now.get(0, 0) - self.agreement_operations
         return [number for number, count in now.items() if count != self.counts.get(number, 0)]
 
     def commit(self) -> None:
         used = self.sets_in_use()
         self.used = used if self.counts else None
-        self.committed = self.place
+        self.committed = self.reached
         self.counts = dict(job.runtime.submitted())
-        self.meetings = 0
+        self.agreement_operations = 0
 
     def is_alone_in(self, number: int) -> bool:
         return self.used is not None and not {*self.used, *self.sets_in_use()} - {number}
@@ -72,7 +72,7 @@ def regrouped() -> None:
 
 
 def may_happen() -> bool:
-    """Whether there are sets that could fail alone, so that a state is saved only when all members have met."""
+    """Whether there are sets that could fail alone, so that a state is saved only when all members have agreed."""
     return membership.is_elastic() and job.is_started() and len(job.runtime.process_sets()) > 1
 
 
@@ -90,15 +90,15 @@ def agreed(told: Change) -> Change:
     """
     if not membership.is_elastic() or not job.is_started():
         return told
-    _mine.place += 1
+    _mine.reached += 1
     while True:
-        _mine.meetings += 1
-        met = membership.meet(told, _mine.place)
-        if met.failed:
+        _mine.agreement_operations += 1
+        agreement = membership.agree(told, _mine.reached)
+        if agreement.failed:
             _go_back_if_in(_exchange({}))
-        elif met.least == met.most:
-            return met.change
-        elif _mine.place == met.least:
+        elif agreement.least == agreement.most:
+            return agreement.change
+        elif _mine.reached == agreement.least:
             return NO_CHANGE  # the others are ahead, and wait
 
 
@@ -110,21 +110,21 @@ def settled(problem: HorovodInternalError, patience_s: float) -> bool:
     if isinstance(problem, GoBack):
         return True
     if not _mine.is_alone_in(number):
-        _log.warning("process set %d failed, and others took part in what was done since the last commit", number)
+        _log.warning("process set %d failed, and other ranks took part in operations since the last commit", number)
         return False
     try:
-        membership.meet(NO_CHANGE, 0, failed=True, patience_s=patience_s)
+        membership.agree(NO_CHANGE, 0, failed=True, patience_s=patience_s)
         _exchange({number: job.runtime.process_set_epoch(number)})
     except HorovodInternalError as why:
         _log.warning("process set %d failed, and the members could not agree to go on: %s", number, why)
         return False
-    _mine.meetings += 2
+    _mine.agreement_operations += 2
     return True
 
 
 def went_back() -> None:
     """The state is that of the last commit again."""
-    _mine.place = _mine.committed
+    _mine.reached = _mine.committed
 
 
 def _exchange(own: Dict[int, int]) -> List[int]:
@@ -142,13 +142,13 @@ def _exchange(own: Dict[int, int]) -> List[int]:
 
 
 def _go_back_if_in(failed: List[int]) -> None:
-    _mine.meetings += 1
+    _mine.agreement_operations += 1
     if not failed:
         return
     if len(failed) == 1 and _mine.is_alone_in(failed[0]):
         problem = GoBack(f"process set {failed[0]} failed on another rank: its members go back to their last commit")
         problem.process_set = failed[0]
     else:
-        problem = GoBack(f"process sets {failed} failed, and others took part in what was done since the last commit")
+        problem = GoBack(f"process sets {failed} failed, and other ranks took part in operations since the last commit")
     problem.kind = "disconnected"
     raise problem

@@ -8,7 +8,7 @@ from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (first: it re
 
 from farandole._keras.library import keras_of_tensorflow as _keras_of_tensorflow
 from farandole._keras.package import functions_for as _functions_for
-from farandole.common.meetings import barrier, join
+from farandole.common.barrier_join import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object

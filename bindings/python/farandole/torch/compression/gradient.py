@@ -84,8 +84,8 @@ class GradientCompressor(Metered):
         before = None if self._owner is None else self._owner()
         if before is not None and before is not owner:
             raise ValueError(
-                f"DistributedOptimizer: this {type(self).__name__} serves another optimizer already, and what it "
-                "remembers of a gradient is kept by the gradient's name; make a compressor for each optimizer"
+                f"DistributedOptimizer: this {type(self).__name__} is used by another optimizer, and gradients of the "
+                "same name would share its state; create a compressor for each optimizer"
             )
         self._owner = weakref.ref(owner)
 
@@ -96,7 +96,7 @@ class GradientCompressor(Metered):
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Restores the result of ``state_dict()`` of the same rank."""
         if state_dict:
-            raise ValueError(f"{type(self).__name__} remembers nothing, but was given {sorted(state_dict)}")
+            raise ValueError(f"{type(self).__name__} has no state, but the state_dict has {sorted(state_dict)}")
 
 
 def check(compression: Any, op: int, operation: str = "allreduce") -> None:
@@ -104,7 +104,7 @@ def check(compression: Any, op: int, operation: str = "allreduce") -> None:
     if isinstance(compression, GradientCompressor):
         if op not in (HorovodBasics.Average, HorovodBasics.Sum):
             raise ValueError(
-                f"{operation}: {type(compression).__name__} can compress averages and sums only, not "
+                f"{operation}: {type(compression).__name__} supports Average and Sum only, not "
                 f"{_NAMES.get(op, repr(op))}"
             )
     else:
@@ -115,6 +115,6 @@ def same_shape(name: str, known: torch.Tensor, tensor: torch.Tensor) -> None:
     """Raises ``ValueError`` if the tensor of this name had another shape before."""
     if known.shape != tensor.shape:
         raise ValueError(
-            f"{name!r} was compressed with the shape {tuple(known.shape)}, and is {tuple(tensor.shape)} now: "
-            "a compressor remembers errors by name; make one instance for each optimizer"
+            f"{name!r} has the shape {tuple(tensor.shape)}, but was compressed before with {tuple(known.shape)}; "
+            "the compressor stores its state by name; create a compressor for each optimizer"
         )

@@ -16,7 +16,7 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.calls import GROUPED_ALLGATHER, allgathers, grouped_scatters, scatters
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start, start_group, start_unsized
-from farandole.torch.graph.node import Set, Tensors, contiguous, gradient, node, seat, with_rows
+from farandole.torch.graph.node import Set, Tensors, contiguous, gradient, node, set_rank, with_rows
 from farandole.torch.graph.reductions import all_averaged, averaged
 
 
@@ -24,12 +24,15 @@ def require_rows(what: str, name: Optional[str], brought: Sequence[int], expecte
     """Raises ``ValueError`` unless every rank has brought the number of rows that the graph was compiled for."""
     where = f"{what}{f' of {name}' if name else ''} in a compiled graph"
     if len(brought) != len(expected):
-        raise ValueError(f"{where}: {len(brought)} ranks took part, and it was made for {len(expected)}")
+        raise ValueError(
+            f"{where}: {len(brought)} ranks ran the operation, but the graph was traced for {len(expected)}"
+        )
     for place, (rows, wanted) in enumerate(zip(brought, expected)):
         if rows != wanted:
             raise ValueError(
-                f"{where}: rank {place} of the set brought {rows} rows, and this rank's was made for {wanted}. "
-                "Bring as many on all ranks, or set torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+                f"{where}: rank {place} of the set has {rows} rows, but this rank's graph was traced for {wanted}; "
+                "pass equally many rows on all ranks, or set "
+                "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
             )
 
 
@@ -127,7 +130,7 @@ gradient(_allgather_ragged, _keep_ragged_rows, _own_ragged_rows)
 
 def allgather(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> Any:
     """``hvd.allgather``."""
-    place, members = seat(process_set)
+    place, members = set_rank(process_set)
     if sizes_may_be_dynamic():
         return _allgather_ragged(tensor, name, process_set.process_set_id, place, members)[0]
     return allgather_node(tensor, name, process_set.process_set_id, place, [tensor.shape[0]] * members)
@@ -135,7 +138,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet
 
 def grouped_allgather(tensors: Tensors, name: Optional[str], process_set: ProcessSet) -> Tuple[Any, ...]:
     """``hvd.grouped_allgather``; every rank must bring the same number of rows."""
-    place, members = seat(process_set)
+    place, members = set_rank(process_set)
     rows = [each.shape[0] for each in tensors for _ in range(members)]
     return tuple(grouped_allgather_node(list(tensors), name, process_set.process_set_id, place, members, rows))
 
@@ -159,17 +162,17 @@ def _share_of_each(tensors: Any, *how: Any) -> Any:
 
 
 @node(f"reducescatter(Tensor tensor, {_HOW}) -> Tensor", _share)
-def _reducescatter(tensor: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *seat: int) -> Any:
-    share = _share(tensor, name, op, prescale, postscale, set, *seat)
+def _reducescatter(tensor: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *set_rank: int) -> Any:
+    share = _share(tensor, name, op, prescale, postscale, set, *set_rank)
     request = scatters[op, prescale, postscale, False]
     return start(request, name, tensor.contiguous(), share, Set(set), apart=True).finish()  # type: ignore[arg-type]
 
 
 @node(f"grouped_reducescatter(Tensor[] tensors, {_HOW}) -> Tensor[]", _share_of_each)
 def _grouped_reducescatter(
-    tensors: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *seat: int
+    tensors: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *set_rank: int
 ) -> Any:
-    shares = _share_of_each(tensors, name, op, prescale, postscale, set, *seat)
+    shares = _share_of_each(tensors, name, op, prescale, postscale, set, *set_rank)
     request = grouped_scatters[op, prescale, postscale, False]
     return list(start_group(request, name, contiguous(tensors), shares, Set(set), apart=True).finish())  # type: ignore[arg-type]
 
@@ -198,9 +201,9 @@ gradient(_grouped_reducescatter, _keep_slope, _gathered_gradients)
 
 def reducescatter(tensor: torch.Tensor, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
     """``hvd.reducescatter`` of the compressed tensor."""
-    return _reducescatter(tensor, name, op, *scales, process_set.process_set_id, *seat(process_set))
+    return _reducescatter(tensor, name, op, *scales, process_set.process_set_id, *set_rank(process_set))
 
 
 def grouped_reducescatter(tensors: Tensors, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
     """``hvd.grouped_reducescatter`` of the compressed tensors."""
-    return _grouped_reducescatter(list(tensors), name, op, *scales, process_set.process_set_id, *seat(process_set))
+    return _grouped_reducescatter(list(tensors), name, op, *scales, process_set.process_set_id, *set_rank(process_set))

@@ -63,13 +63,13 @@ class Set(NamedTuple):
     process_set_id: Optional[int]
 
 
-def seat(process_set: ProcessSet) -> Tuple[int, int]:
+def set_rank(process_set: ProcessSet) -> Tuple[int, int]:
     """This process's rank in the set, and the number of members."""
-    place = _job.where()
+    topology = _job.where()
     if process_set.process_set_id == 0:
-        return place.rank, place.size
-    members = process_set.ranks or [place.rank]
-    return (members.index(place.rank) if place.rank in members else 0), len(members)
+        return topology.rank, topology.size
+    members = process_set.ranks or [topology.rank]
+    return (members.index(topology.rank) if topology.rank in members else 0), len(members)
 
 
 def contiguous(tensors: Tensors) -> List[torch.Tensor]:

@@ -8,7 +8,7 @@ from farandole.common import job as _job
 from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import allreduces, grouped_reduction, handle_average_backwards_compatibility, reduction
-from farandole.common.handles import keep, kept
+from farandole.common.handles import keep, pending_handles
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import explain, pack, pack_group, require_tensors
@@ -49,7 +49,9 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE:
         try:
-            return _job.runtime.submit_kept(kept, request, name, tensor, tensor, process_set.process_set_id)
+            return _job.runtime.submit_pending(
+                pending_handles, request, name, tensor, tensor, process_set.process_set_id
+            )
         except FAILURES:
             explain(request.prefix, name, tensor, process_set, in_place=True)
             if not is_on_gpu(tensor):
@@ -85,7 +87,7 @@ def _is_own(compression: Any, context: Any) -> bool:
 
 def _require_name(name: Any) -> None:
     if name is None:
-        raise ValueError("a compressor that remembers errors needs the tensor's name: give name=")
+        raise ValueError("a compressor with error feedback needs the tensor's name; pass name=")
 
 
 @public

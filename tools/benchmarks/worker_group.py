@@ -22,7 +22,7 @@ START_SECONDS = 120
 ANSWER_SECONDS = 300
 
 
-class CrewFailed(Exception):
+class WorkersFailed(Exception):
     """A stack could not be started, or one of its workers ended or reported a problem."""
 
 
@@ -43,10 +43,10 @@ class Member:
         self.connection.settimeout(ANSWER_SECONDS)
         line = self.lines.readline()
         if not line:
-            raise CrewFailed("a worker ended")
+            raise WorkersFailed("a worker ended")
         answer: dict[str, Any] = json.loads(line)
         if "problem" in answer:
-            raise CrewFailed(answer["problem"])
+            raise WorkersFailed(answer["problem"])
         return answer
 
 
@@ -55,7 +55,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Crew:
+class WorkerGroup:
     """The workers of one stack. `name` is the stack, followed by words that denote other settings of the library."""
 
     def __init__(self, name: str, np: int, python: str = "", environment: dict[str, str] | None = None) -> None:
@@ -69,18 +69,21 @@ class Crew:
 
     def start(self) -> None:
         # A socket with a path in the file system can also be reached from other network namespaces.
-        with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder, socket.socket(socket.AF_UNIX) as door:
+        with (
+            tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder,
+            socket.socket(socket.AF_UNIX) as listener,
+        ):
             where = f"{folder}/coordinator"
-            door.bind(where)
-            door.listen()
-            door.settimeout(START_SECONDS)
+            listener.bind(where)
+            listener.listen()
+            listener.settimeout(START_SECONDS)
             self.launch([self.python, "-m", "benchmarks.worker", self.name, where])
             try:
                 for _ in range(self.np):
-                    self.members.append(Member(door.accept()[0]))
+                    self.members.append(Member(listener.accept()[0]))
             except TimeoutError as late:
                 self.kill()
-                raise CrewFailed(f"{self.name}: no {self.np} workers came up in {START_SECONDS} s") from late
+                raise WorkersFailed(f"{self.name}: no {self.np} workers came up in {START_SECONDS} s") from late
 
     def launch(self, worker: list[str]) -> None:
         library = self.name.split()[0]
@@ -108,15 +111,15 @@ class Crew:
             for member in self.members:
                 member.tell({"do": command, **arguments})
             return [member.hear() for member in self.members]
-        except (OSError, TimeoutError, CrewFailed) as problem:
-            raise CrewFailed(f"{self.name} at {self.np} ranks: {command}: {problem}") from problem
+        except (OSError, TimeoutError, WorkersFailed) as problem:
+            raise WorkersFailed(f"{self.name} at {self.np} ranks: {command}: {problem}") from problem
 
     def join(self) -> list[dict[str, Any]]:
         """Loads the library in all members, then lets all of them join the job at the same time."""
         try:
             self.do("load")
             return self.do("init")
-        except CrewFailed:
+        except WorkersFailed:
             self.kill()
             raise
 
@@ -136,7 +139,7 @@ class Crew:
             self.do("stop")
             for process in self.launched:
                 process.wait(timeout=30)
-        except (CrewFailed, subprocess.TimeoutExpired):
+        except (WorkersFailed, subprocess.TimeoutExpired):
             self.kill()
 
     def kill(self) -> None:
@@ -150,7 +153,7 @@ class Crew:
             process.wait()
 
 
-class HostsCrew(Crew):
+class HostWorkers(WorkerGroup):
     """Farandole on several hosts, with one worker on each. `settings` configure the workers; `name` is a label."""
 
     def __init__(self, name: str, hosts: Hosts, settings: dict[str, str]) -> None:
@@ -169,7 +172,7 @@ class HostsCrew(Crew):
             self.do("stop")
             for worker in self.workers:
                 worker.end(30)
-        except (CrewFailed, TimeoutError):
+        except (WorkersFailed, TimeoutError):
             self.kill()
 
     def kill(self) -> None:
