@@ -79,12 +79,12 @@ error journal::read(damaged rule) {
   if (content->damage) {
     if (rule == damaged::go_on_before_it)
       return set_aside(bytes, *content->damage);
-    return refused(
-        path_, text_of(*content->damage) +
-                   ", and the records after it cannot be trusted. Replace the file by an intact copy, "
-                   "or end the job and begin with a new journal; farandole rendezvous "
-                   "--ignore-journal-damage continues from the records "
-                   "before the damage, and discards the later ones");
+    return refused(path_,
+                   text_of(*content->damage) +
+                       ", and the records after it cannot be trusted. Replace the file by an intact copy, "
+                       "or end the job and begin with a new journal; farandole rendezvous "
+                       "--ignore-journal-damage continues from the records "
+                       "before the damage, and discards the later ones");
   }
   repaired_ = "the journal " + path_ + " ends in a record that was not written to its end (byte " +
               std::to_string(bytes_) + " of " + std::to_string(bytes.size()) + "); it is cut off there";
@@ -100,8 +100,8 @@ error journal::set_aside(std::span<const std::byte> bytes, const journal_damage&
   if (!file || !file->append(bytes) || !file->sync())
     return refused(path_, text_of(found) + ", and it cannot be copied to " + copy + ": " + reason());
   repaired_ = "the journal " + path_ + ": " + text_of(found) +
-              "; the job continues from the records before it, because of --ignore-journal-damage, and " + copy +
-              " is a copy of the whole";
+              "; the job continues from the records before it, because of --ignore-journal-damage, and " +
+              copy + " is a copy of the whole";
   file_.reset();
   return {};
 }

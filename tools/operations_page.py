@@ -70,8 +70,8 @@ def page(command: str) -> str:
         rows = [row for row in rows if row[0].strip("`") in vars(package) or any(cell != "–" for cell in row[1:])]
         text += f"\n## Forms in `{package.__name__}`\n\n" + table(["waits", *list(FORMS)[1:]], rows)
     text += (
-        "\nAll forms take `process_set`, except `join`, which runs on all ranks. PyTorch differentiates the forms that wait"
-        "\nand are not in place:\n\n"
+        "\nAll forms take `process_set`, except `join`, which runs on all ranks. PyTorch differentiates the forms that"
+        "\nwait and are not in place:\n\n"
     )
     kinds = [kind for kind in KINDS if differentiable(kind) != "–"]
     return text + table(["operation", "gradients"], [[kind, differentiable(kind)] for kind in kinds])

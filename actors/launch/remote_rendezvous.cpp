@@ -153,7 +153,8 @@ void remote_rendezvous_state::closed(const link_closed& event) {
     return fail("the rendezvous at " + location() + " cannot be reached" + because);
   if (event.untrusted && spec_.log)
     spec_.log->warning("another process answers at " + location() + ", the address of the rendezvous" +
-                       because + "; this answer is ignored, and the launcher keeps looking for the rendezvous");
+                       because +
+                       "; this answer is ignored, and the launcher keeps looking for the rendezvous");
   const bool told = calls_.searching();
   const auto wait = calls_.next(now(self_), 0);
   if (!wait)

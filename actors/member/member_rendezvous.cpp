@@ -16,7 +16,8 @@ void member_state::lost_rendezvous(const rendezvous_gone& event) {
   if (elastic() && !calls_.in_vain(event.untrusted)) {
     if (event.untrusted && setup_.log)
       setup_.log->warning("another process answers at " + location + ", the address of the rendezvous (" +
-                          event.reason + "); this answer is ignored, and the member keeps looking for the rendezvous");
+                          event.reason +
+                          "); this answer is ignored, and the member keeps looking for the rendezvous");
     return look_for_rendezvous(location, event.reason);
   }
   if (stage_ == stage::joining)
@@ -37,12 +38,13 @@ void member_state::look_for_rendezvous(const std::string& location, const std::s
   const auto patience = setup_.settings.cited(setting::rendezvous_timeout);
   if (wait) {
     if (!was_searching && setup_.log)
-      setup_.log->warning("the rendezvous at " + location + " cannot be reached" +
-                          (reason.empty() ? "" : " (" + reason + ")") +
-                          (stage_ == stage::in
-                               ? "; training goes on, but the job's members cannot change until it is back"
-                               : "; waiting for it, because only the rendezvous decides which workers are in the job") +
-                          " (for up to " + patience + ")");
+      setup_.log->warning(
+          "the rendezvous at " + location + " cannot be reached" +
+          (reason.empty() ? "" : " (" + reason + ")") +
+          (stage_ == stage::in
+               ? "; training goes on, but the job's members cannot change until it is back"
+               : "; waiting for it, because only the rendezvous decides which workers are in the job") +
+          " (for up to " + patience + ")");
     self->delayed_send(self, *wait, call_atom::value);
     return;
   }

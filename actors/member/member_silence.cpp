@@ -25,8 +25,8 @@ void member_state::hear_of_silence(const processes_silent& report) {
   }
   if (stage_ != stage::in)
     return;
-  if (worker_)
-    self->send(worker_, report);
+  if (client_)
+    self->send(client_, report);
   if (sets_)
     self->send(sets_, report);
   if (const auto gone = stuck_.lost(report.ranks); gone && suspect_.rank != gone->rank)

@@ -388,7 +388,7 @@ bool set_setup::leads() const {
 set_entered set_actors::entered(std::uint32_t number, std::vector<std::int32_t> ranks) const {
   return {number,
           std::move(ranks),
-          caf::actor_cast<envelope_actor>(worker),
+          caf::actor_cast<envelope_actor>(client),
           caf::actor_cast<envelope_actor>(connector),
           caf::actor_cast<envelope_actor>(negotiator),
           address_exchange,

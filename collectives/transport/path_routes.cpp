@@ -50,7 +50,8 @@ error refusal(const std::string& forced) {
                                            "; unset it to let Farandole choose"};
   return {error_kind::unimplemented,
           "FARANDOLE_CPU_PATH=" + forced +
-              " (or HOROVOD_CPU_OPERATIONS) names a path that this build does not have; use " + forcible_paths()};
+              " (or HOROVOD_CPU_OPERATIONS) names a path that this build does not have; use " +
+              forcible_paths()};
 }
 
 } // namespace

@@ -20,9 +20,8 @@ error channel_talk::advance() {
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       break;
     if (got <= 0)
-      return {error_kind::disconnected, got == 0
-                                            ? "it closed the connection before it authenticated"
-                                            : text_of_errno(errno)};
+      return {error_kind::disconnected,
+              got == 0 ? "it closed the connection before it authenticated" : text_of_errno(errno)};
     spoke = true;
     const auto part = std::span{received}.first(static_cast<std::size_t>(got));
     auto taken = handshake->feed(part, wire);
