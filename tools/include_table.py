@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that every folder includes only the folders that the table allows.
+"""Checks that every folder includes only the folders that the table allows, and that Python imports have no cycle.
 
 A folder may include itself and the folders in its row. A foreign header may be included only in the folders of its
 row; a header that is neither the project's, nor C++'s, nor the system's, nor in the table is refused, so that a new
-library is a decision and not an accident. Prints every line that breaks a rule; exits 1 if there is one.
+library is a decision and not an accident. No module of the Python packages may import itself through others, also not
+inside of functions. Prints every line that breaks a rule; exits 1 if there is one.
 """
 
+import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -335,8 +338,49 @@ def problems_of(source: Path) -> list[str]:
     return found
 
 
+def python_modules() -> dict[str, Path]:
+    """The modules of the Python packages by name, the compiled one by its stub."""
+    packages = ROOT / "bindings" / "python"
+    files = [file for name in ("farandole", "horovod") for file in (packages / name).rglob("*.py")]
+    files.append(packages / "farandole" / "_native.pyi")
+    return {
+        ".".join(file.relative_to(packages).with_suffix("").parts).removesuffix(".__init__"): file for file in files
+    }
+
+
+def imported_by(file: Path, modules: dict[str, Path]) -> set[str]:
+    """Modules that this one imports anywhere, except for types only."""
+    tree = ast.parse(file.read_text())
+    for_types = {
+        inner
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING"
+        for inner in ast.walk(outer)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else node.module for name in inner}
+    return found & set(modules)
+
+
+def import_cycle() -> list[str]:
+    modules = python_modules()
+    graph = {name: imported_by(file, modules) for name, file in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as cycle:
+        return ["bindings/python: modules import each other: " + " -> ".join(reversed(cycle.args[1]))]
+    return []
+
+
 def main() -> int:
-    found = table_problems()
+    found = table_problems() + import_cycle()
     for source in sources():
         if str(source.parent) not in FOLDERS and not is_test(source):
             found.append(f"{source}: the include table has no row for {source.parent}")

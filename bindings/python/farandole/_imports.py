@@ -51,16 +51,16 @@ class Finder:
         whether it is installed.
         """
         package, _, name = fullname.partition(".")
-        is_door = package == "farandole" and name != "" and "." not in name
-        if fullname not in LIGHTNING and not is_door:
+        is_binding = package == "farandole" and name != "" and "." not in name
+        if fullname not in LIGHTNING and not is_binding:
             return None
         for finder in list(sys.meta_path):
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None:
-                if not is_door and spec.loader is not None:
+                if not is_binding and spec.loader is not None:
                     spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
                 return spec
-        nearest = nearest_framework(name) if is_door and name not in FRAMEWORKS else None
+        nearest = nearest_framework(name) if is_binding and name not in FRAMEWORKS else None
         if nearest is None:
             return None
         raise ModuleNotFoundError(f"No module named {fullname!r}; did you mean '{package}.{nearest}'?", name=fullname)

@@ -33,9 +33,9 @@ def register_or_warn(package: str) -> None:
 
 def _register(package: str) -> None:
     def strategy(**options: Any) -> Any:
-        from farandole.lightning.registration import classes_for
-
-        return classes_for(package).strategy(**options)
+        # By name, like an entry point, because this module must not depend on the package that it registers.
+        classes = importlib.import_module("farandole.lightning.registration").classes_for(package)
+        return classes.strategy(**options)
 
     registry = importlib.import_module(f"{package}.strategies").StrategyRegistry
     for name in NAMES:

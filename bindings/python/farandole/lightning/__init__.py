@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any, List
 
-from farandole._imports import LIGHTNING
 from farandole.common.util import check_extension
 from farandole.lightning.registration import classes_for, require_lightning
 
