@@ -143,8 +143,7 @@ constexpr std::optional<dtype> dtype_of() {
 }
 
 template <class T>
-concept element = dtype_of<T>()
-.has_value();
+concept element = (dtype_of<T>() != std::nullopt);
 
 /// What all members must submit alike for one name, except the first extents of allgather and alltoall.
 struct signature {
