@@ -47,7 +47,7 @@ std::optional<refused> objection(const hello& request, const membership_rules& r
   return std::nullopt;
 }
 
-return_decision check_return(route from, const returning& request, const slot_table& table,
+return_decision check_return(link_id from, const returning& request, const slot_table& table,
                              const generation_record& current) {
   using kind = return_decision::kind;
   const auto refuse = [](std::string reason) {

@@ -28,7 +28,7 @@ struct return_decision {
 };
 
 /// Whether the member that reconnects over the link `from` is still in the generation that it names.
-return_decision check_return(route from, const returning& request, const slot_table& table,
+return_decision check_return(link_id from, const returning& request, const slot_table& table,
                              const generation_record& current);
 
 } // namespace farandole

@@ -26,7 +26,7 @@ struct running_job {
   running_job() {
     for (std::int32_t slot = 0; slot < 3; ++slot) {
       table.expect(slot, {});
-      table.at(slot).link = static_cast<route>(100 + slot);
+      table.at(slot).link = static_cast<link_id>(100 + slot);
       table.at(slot).announced = from_slot(slot);
     }
     table.start_generation({0, 1, 2}, true);
@@ -130,7 +130,7 @@ TEST_CASE("a member is refused if the job, the link or the generation is not its
           "[admission]") {
   running_job job;
   job.table.end_process(2, "exited with code 1");
-  const auto reason = [&](route from, const returning& request) {
+  const auto reason = [&](link_id from, const returning& request) {
     const auto decision_on_return = check_return(from, request, job.table, job.current);
     CHECK(decision_on_return.result == return_decision::kind::turned_away);
     return decision_on_return.reason.reason;

@@ -18,7 +18,7 @@ bool was_in_last(const candidate& member) {
 }
 
 bool holds_state(const candidate& member, const generation_record& last) {
-  return last.is_newest(member.slot, member.said->state_generation);
+  return last.is_newest(member.slot, member.hello_message->state_generation);
 }
 
 const candidate& candidate_in(std::int32_t slot, const candidates& present) {
@@ -83,8 +83,9 @@ void take_others_as_new(candidates& present, const auto& goes_on) {
 //   completed when members were lost, so it never had any.
 void take_as_new_who_begins_anew(candidates& present, const generation_record& last) {
   take_others_as_new(present, [&](const candidate& member) { return holds_state(member, last); });
-  take_others_as_new(present,
-                     [](const candidate& member) { return was_in_last(member) && member.said->keeps_sets; });
+  take_others_as_new(present, [](const candidate& member) {
+    return was_in_last(member) && member.hello_message->keeps_sets;
+  });
 }
 
 next_generation generation_of(candidates present, const generation_record& last, std::size_t limit) {
@@ -95,17 +96,17 @@ next_generation generation_of(candidates present, const generation_record& last,
   next.must_sync = !last.only_removals();
   std::vector<survivor> survivors;
   const auto progress = [&](const member& member_info) {
-    return candidate_in(member_info.slot, present).said->progress;
+    return candidate_in(member_info.slot, present).hello_message->progress;
   };
   for (const auto& member : next.members) {
     const auto& chosen = candidate_in(member.slot, present);
     const bool goes_on = was_in_last(chosen);
     next.joined_late.push_back(last.number() > 0 && !goes_on);
-    next.must_sync |= !goes_on || chosen.said->progress != progress(next.members.front());
+    next.must_sync |= !goes_on || chosen.hello_message->progress != progress(next.members.front());
     if (goes_on)
-      survivors.push_back({member.slot, member.rank, chosen.said});
+      survivors.push_back({member.slot, member.rank, chosen.hello_message});
     if (holds_state(chosen, last))
-      next.state_generation = std::max(next.state_generation, chosen.said->state_generation);
+      next.state_generation = std::max(next.state_generation, chosen.hello_message->state_generation);
   }
   next.sets = surviving(survivors);
   return next;
@@ -140,7 +141,7 @@ formation_decision formation::decide(const slot_table& table, const generation_r
 }
 
 std::string formation::shortage_refusal(const slot_table& table) const {
-  if (!nobody_comes_)
+  if (!no_more_starts_)
     return {};
   const auto left =
       std::count_if(table.begin(), table.end(), [](const auto& entry) { return entry.second.is_usable(); });

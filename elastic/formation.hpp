@@ -38,7 +38,7 @@ public:
 
   /// Elastic: no more processes will be started. From now on, decide() refuses members that wait for a
   /// generation that can no longer have enough members.
-  void nobody_comes() { nobody_comes_ = true; }
+  void no_more_starts() { no_more_starts_ = true; }
 
   formation_decision decide(const slot_table& table, const generation_record& last) const;
   /// The members that the next generation waits for, by slot. `size` also counts members whose slots are not
@@ -51,7 +51,7 @@ private:
   bool may_start(std::size_t present, const slot_table& table, const generation_record& last) const;
 
   membership_rules rules_;
-  bool nobody_comes_ = false; ///< no process will be started for a new slot
+  bool no_more_starts_ = false; ///< no process will be started for a new slot
 };
 
 } // namespace farandole

@@ -15,7 +15,7 @@ void arrive(slot_table& table, const slots& arrivals, std::uint64_t state = 0) {
   for (const auto slot : arrivals) {
     table.expect(slot, {});
     auto& record = table.at(slot);
-    record.link = static_cast<route>(100 + slot);
+    record.link = static_cast<link_id>(100 + slot);
     record.announced.slot = slot;
     record.announced.state_generation = state;
   }
@@ -204,7 +204,7 @@ TEST_CASE("once no process is started any more, too few remaining members are re
   ended_job job{{0, 1, 2}};
   arrive(job.table, {0}, 1);
   job.table.at(2).retired = true;
-  rules.nobody_comes();
+  rules.no_more_starts();
   CHECK(rules.decide(job.table, job.last).refusal.empty());
   job.table.end_process(1, "exited with code 0");
   CHECK_THAT(rules.decide(job.table, job.last).refusal,

@@ -20,8 +20,8 @@ void heartbeat_monitor::beat(std::int32_t rank) {
   watched_[rank].lasted = duration::zero();
 }
 
-void heartbeat_monitor::told(std::int32_t teller, std::vector<silence> silent) {
-  told_[teller] = std::move(silent);
+void heartbeat_monitor::report(std::int32_t reporter, std::vector<silence> silent) {
+  reports_[reporter] = std::move(silent);
 }
 
 void heartbeat_monitor::look(time_point current_time) {
@@ -33,9 +33,9 @@ void heartbeat_monitor::look(time_point current_time) {
 
 std::map<std::int32_t, silence> heartbeat_monitor::gather(duration minimum, std::int32_t but_of) const {
   std::map<std::int32_t, silence> found;
-  for (const auto& [teller, silences] : told_)
+  for (const auto& [reporter, silences] : reports_)
     for (const auto& silent_member : silences)
-      if (teller != but_of && silent_member.lasted >= minimum && !watched_.contains(silent_member.rank)) {
+      if (reporter != but_of && silent_member.lasted >= minimum && !watched_.contains(silent_member.rank)) {
         auto& longest = found.try_emplace(silent_member.rank, silent_member).first->second;
         longest.lasted = std::max(longest.lasted, silent_member.lasted);
       }

@@ -35,7 +35,7 @@ public:
   void beat(std::int32_t rank);
   /// The silences that the member at the other end of a link observed itself or learned from others. They
   /// replace the previous report of that member.
-  void told(std::int32_t teller, std::vector<silence> silent);
+  void report(std::int32_t reporter, std::vector<silence> silent);
 
   /// Adds the time since the last look, at most two periods, to the silence of all watched members.
   void look(time_point current_time);
@@ -55,8 +55,8 @@ private:
 
   duration period_;
   std::optional<time_point> looked_;
-  std::map<std::int32_t, watched> watched_;           ///< by rank
-  std::map<std::int32_t, std::vector<silence>> told_; ///< by teller
+  std::map<std::int32_t, watched> watched_;              ///< by rank
+  std::map<std::int32_t, std::vector<silence>> reports_; ///< by teller
 };
 
 } // namespace farandole

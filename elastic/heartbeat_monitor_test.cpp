@@ -65,11 +65,11 @@ TEST_CASE("what this process observes itself counts before what it is told") {
   monitor.watch(1);
   monitor.look(current_time);
   look_for(monitor, current_time, 200ms);
-  monitor.told(0, {{1, 5s}, {4, 3s}});
-  monitor.told(2, {{4, 2s}, {5, 1s}});
+  monitor.report(0, {{1, 5s}, {4, 3s}});
+  monitor.report(2, {{4, 2s}, {5, 1s}});
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 3s}, {5, 1s}});
   CHECK(monitor.silent(2s) == silences{{4, 3s}});
-  monitor.told(0, {}); // member 0 has heard of both since
+  monitor.report(0, {}); // member 0 has heard of both since
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 2s}, {5, 1s}});
 }
 
@@ -79,8 +79,8 @@ TEST_CASE("a member is not told its own reports, nor that it is silent itself") 
   monitor.watch(1);
   monitor.look(current_time);
   look_for(monitor, current_time, 200ms);
-  monitor.told(0, {{4, 3s}});
-  monitor.told(2, {{5, 1s}});
+  monitor.report(0, {{4, 3s}});
+  monitor.report(2, {{5, 1s}});
   CHECK(monitor.news_for(0, 1ms) == silences{{1, 200ms}, {5, 1s}});
   CHECK(monitor.news_for(2, 1ms) == silences{{1, 200ms}, {4, 3s}});
   CHECK(monitor.news_for(1, 1ms) == silences{{4, 3s}, {5, 1s}});

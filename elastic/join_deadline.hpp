@@ -38,7 +38,7 @@ public:
   bool over(time_point current_time) const { return current_time >= deadline(current_time); }
 
 private:
-  mutable std::mutex guard_; ///< held only to copy the fields
+  mutable std::mutex mutex_; ///< held only to copy the fields
   bool elastic_ = false;
   time_point deadline_ = time_point::max(); ///< without the time of the current pause
   std::optional<time_point> paused_since_;

@@ -32,22 +32,22 @@ public:
 
   void step() {
     const auto slot = static_cast<std::int32_t>(draw(8));
-    const auto route = route_of(slot);
+    const auto link_id = route_of(slot);
     switch (draw(7)) {
     case 0:
       return job_.expect(slot);
     case 1:
       return ignore(job_.join(++routes_[slot], from_slot(slot, 3)));
     case 2:
-      return ignore(job_.leave(route, job_.generation()));
+      return ignore(job_.leave(link_id, job_.generation()));
     case 3:
-      return ignore(job_.disconnect(route, "closed its connection"));
+      return ignore(job_.disconnect(link_id, "closed its connection"));
     case 4:
       return draw(4) == 0 ? ignore(job_.exit(slot, "exited with code 3")) : void();
     case 5:
       return draw(4) == 0 ? ignore(job_.retire(slot)) : void();
     default:
-      return ignore(job_.report(route, {job_.generation(), slot % 3, "closed its connection"}));
+      return ignore(job_.report(link_id, {job_.generation(), slot % 3, "closed its connection"}));
     }
   }
   void restart() { job_ = membership::restored(job_.image(), job_.epoch() + 1); }
@@ -56,13 +56,13 @@ public:
 
 private:
   static void ignore(const membership_decision&) {}
-  route route_of(std::int32_t slot) {
-    return routes_.try_emplace(slot, static_cast<route>(1000 * (slot + 1))).first->second;
+  link_id route_of(std::int32_t slot) {
+    return routes_.try_emplace(slot, static_cast<link_id>(1000 * (slot + 1))).first->second;
   }
 
   std::mt19937 chance_;
   membership job_;
-  std::map<std::int32_t, route> routes_;
+  std::map<std::int32_t, link_id> routes_;
 };
 
 void append(bytes& file, const bytes& more) {

@@ -22,7 +22,7 @@ public:
   std::vector<kept_set> to_keep(const std::vector<member>& members) const;
 
 private:
-  mutable std::mutex guard_;   ///< held only briefly
+  mutable std::mutex mutex_;   ///< held only briefly
   std::vector<kept_set> sets_; ///< by id; members are ranks
   std::uint32_t changes_ = 0;  ///< in this generation; all members that know of one number it alike
 };

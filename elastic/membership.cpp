@@ -51,8 +51,8 @@ job_image membership::image() const {
   return image;
 }
 
-std::map<std::int32_t, route> membership::waiting() const {
-  return running() ? std::map<std::int32_t, route>{} : slots_.present();
+std::map<std::int32_t, link_id> membership::waiting() const {
+  return running() ? std::map<std::int32_t, link_id>{} : slots_.present();
 }
 
 // ---- joining ---------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ void membership::expect(std::int32_t slot, const std::string& host) {
     ++revision_;
 }
 
-membership_decision membership::join(route from, const hello& request) {
+membership_decision membership::join(link_id from, const hello& request) {
   membership_decision decision;
   if (request.epoch > epoch_) {
     decision.superseded_by = request.epoch;
@@ -88,7 +88,7 @@ membership_decision membership::join(route from, const hello& request) {
   // left or lost another member, so its generation ends as by a loss.
   if (const auto* record = slots_.find(request.slot);
       record && record->is_absent() && record->is_of(request.host, request.process))
-    lose(request.slot, "has left while there was no rendezvous", decision);
+    lose(request.slot, "left while the rendezvous was down", decision);
   if (auto reason = objection(request, formation_.rules(), slots_)) {
     if (reason->culprit >= 0 && reason->culprit != request.slot)
       decision.consequences.push_back({request.slot, reason->culprit});
@@ -96,12 +96,12 @@ membership_decision membership::join(route from, const hello& request) {
     start_if_ready(decision);
     return decision;
   }
-  take_seat(from, request, decision);
+  take_slot(from, request, decision);
   start_if_ready(decision);
   return decision;
 }
 
-void membership::take_seat(route from, const hello& request, membership_decision& decision) {
+void membership::take_slot(link_id from, const hello& request, membership_decision& decision) {
   auto& record = slots_.at(request.slot);
   record.link = from;
   record.announced = request;
@@ -109,7 +109,7 @@ void membership::take_seat(route from, const hello& request, membership_decision
     ++revision_; // image() describes it as a member
   // The process never learned of any generation, so it was not in the last one either. In the first generation
   // this makes no difference, because no member precedes another.
-  if (std::exchange(record.untold, false) && request.epoch == 0 && generation() > 1) {
+  if (std::exchange(record.notice_uncertain, false) && request.epoch == 0 && generation() > 1) {
     record.last_rank = -1;
     ++revision_;
   }
@@ -122,7 +122,7 @@ void membership::take_seat(route from, const hello& request, membership_decision
     change(false, decision);
 }
 
-membership_decision membership::come_back(route from, const returning& request) {
+membership_decision membership::come_back(link_id from, const returning& request) {
   membership_decision decision;
   if (request.epoch > epoch_) {
     decision.superseded_by = request.epoch;
@@ -135,7 +135,7 @@ membership_decision membership::come_back(route from, const returning& request) 
     decision.refusals.push_back({from, std::move(decision_on_return.reason)});
     break;
   case return_decision::kind::generation_ended:
-    decision.notices.push_back(
+    decision.loss_notices.push_back(
         {from,
          {request.generation, -1, "has ended this generation while the rendezvous could not be reached"}});
     break;
@@ -149,7 +149,7 @@ membership_decision membership::come_back(route from, const returning& request) 
 
 // ---- leaving by plan -------------------------------------------------------------------------------
 
-membership_decision membership::leave(route from, std::uint64_t generation) {
+membership_decision membership::leave(link_id from, std::uint64_t generation) {
   membership_decision decision;
   if (const auto slot = slot_of(from)) {
     auto& record = slots_.at(*slot);
@@ -189,9 +189,9 @@ membership_decision membership::retire(std::int32_t slot) {
   return decision;
 }
 
-membership_decision membership::nobody_comes() {
+membership_decision membership::no_more_starts() {
   membership_decision decision;
-  formation_.nobody_comes();
+  formation_.no_more_starts();
   start_if_ready(decision);
   return decision;
 }
@@ -202,12 +202,12 @@ void membership::change(bool removal, membership_decision& decision) {
   generation_.change(removal);
   for (const auto& [slot, record] : slots_)
     if (record.in_generation && record.link)
-      decision.warnings.push_back({*record.link, generation_.pending_changes()});
+      decision.change_notices.push_back({*record.link, generation_.pending_changes()});
 }
 
 // ---- losses ----------------------------------------------------------------------------------------
 
-membership_decision membership::disconnect(route from, const std::string& reason) {
+membership_decision membership::disconnect(link_id from, const std::string& reason) {
   membership_decision decision;
   if (const auto slot = slot_of(from)) {
     auto& record = slots_.at(*slot);
@@ -241,7 +241,7 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   return decision;
 }
 
-membership_decision membership::report(route from, const lost& loss) {
+membership_decision membership::report(link_id from, const lost& loss) {
   membership_decision decision;
   const auto reporter = slots_.reporter_of(from);
   if (!reporter || loss.generation != generation())
@@ -271,7 +271,7 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
     return decision;
   ++revision_;
   if (running())
-    lose(given_up.front(), "has not come back to the rendezvous, which was away", decision);
+    lose(given_up.front(), "did not reconnect after the rendezvous had been down", decision);
   start_if_ready(decision);
   return decision;
 }
@@ -295,7 +295,7 @@ void membership::end_generation(std::int32_t culprit, const std::string& reason,
     if (!record.in_generation)
       continue; // it has left already, and may be waiting for the next generation
     if (record.link)
-      decision.notices.push_back({*record.link, lost{generation(), rank, reason}});
+      decision.loss_notices.push_back({*record.link, lost{generation(), rank, reason}});
     if (slot != culprit)
       decision.consequences.push_back({slot, culprit});
     record.in_generation = false;

@@ -9,7 +9,7 @@
 //        ▲                                                                         │
 //        └───── survivors, and members that left only because members change ◀─────┘
 //
-// Awaited are the members of the previous generation that were not lost, have not ended, and are not to leave.
+// The next generation awaits those members of the previous one that were not lost, have not ended and need not leave.
 // New processes join whenever the members change for any reason. Running members are notified that new ones
 // wait, and end their generation together at a commit.
 #pragma once
@@ -52,17 +52,17 @@ public:
 
   /// Elastic: no more processes will be started. A former member that waits for a generation that can no
   /// longer have enough members is refused, now or later.
-  membership_decision nobody_comes();
+  membership_decision no_more_starts();
 
   /// A process asks to be in the next generation. It is refused with the reason if its wire version, size or
   /// slot is invalid, if another process has its slot, or if its slot has ended or is to leave.
-  membership_decision join(route from, const hello& request);
+  membership_decision join(link_id from, const hello& request);
 
   /// A member leaves in order.
-  membership_decision leave(route from, std::uint64_t generation);
+  membership_decision leave(link_id from, std::uint64_t generation);
 
   /// A link ended. This is a loss unless the member had left.
-  membership_decision disconnect(route from, const std::string& reason);
+  membership_decision disconnect(link_id from, const std::string& reason);
 
   /// The process of a slot has ended for good. This is a loss unless its member had left.
   membership_decision exit(std::int32_t slot, const std::string& reason);
@@ -71,11 +71,11 @@ public:
   /// reached or cannot continue. This is a loss unless that member had left, or the reporter is not in that
   /// generation. Elastic: the next generation does not wait for a `stuck` member, which may join later as a
   /// new one.
-  membership_decision report(route from, const lost& loss);
+  membership_decision report(link_id from, const lost& loss);
 
   /// A member of the running generation has lost its link and reconnects over another. It is resumed, is
   /// notified that its generation has ended meanwhile, or is refused with the reason.
-  membership_decision come_back(route from, const returning& request);
+  membership_decision come_back(link_id from, const returning& request);
 
   /// Elastic: the time to wait for members after `generation` has passed. If it has ended, its successor waits
   /// for them no longer; they may join later as new ones. If it still runs, its members that have not
@@ -84,7 +84,7 @@ public:
 
   std::uint64_t epoch() const { return epoch_; }
   /// The slot of the member, or waiting process, with this link; empty if there is none.
-  std::optional<std::int32_t> slot_of(route from) const { return slots_.slot_of(from); }
+  std::optional<std::int32_t> slot_of(link_id from) const { return slots_.slot_of(from); }
   std::uint64_t generation() const { return generation_.number(); }
   bool running() const { return generation_.running(); }
   /// The slots of the running generation, or of the last one, by rank.
@@ -93,13 +93,13 @@ public:
   /// Whether some processes wait for others: no generation runs, and at least one has said hello.
   bool forming() const { return !running() && slots_.some_present(); }
   /// The links of the processes that wait, by slot.
-  std::map<std::int32_t, route> waiting() const;
+  std::map<std::int32_t, link_id> waiting() const;
   /// The members that the next generation waits for, by slot. `size` also counts members whose slots are not
   /// known yet. The caller sets `waited_seconds` and `report`.
   awaited missing() const { return formation_.missing(slots_, generation_); }
 
 private:
-  void take_seat(route from, const hello& request, membership_decision& decision);
+  void take_slot(link_id from, const hello& request, membership_decision& decision);
   void start_if_ready(membership_decision& decision);
   /// Ends the running generation by a loss if the slot's member is in it.
   void lose(std::int32_t slot, const std::string& reason, membership_decision& decision);

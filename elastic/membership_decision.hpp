@@ -14,31 +14,31 @@ namespace farandole {
 /// The messages, each with its recipient.
 struct membership_decision {
   struct refusal {
-    route to;
+    link_id to;
     refused reason;
   };
   struct admission {
-    route to;
+    link_id to;
     std::int32_t rank = 0;
     bool joined_late = false;
   };
-  struct notice {
-    route to;
+  struct loss_notice {
+    link_id to;
     farandole::lost lost;
   };
-  struct warning {
-    route to;
+  struct change_notice {
+    link_id to;
     farandole::changed changed;
   };
   struct resumption {
-    route to;
+    link_id to;
     resumed event;
   };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;
   farandole::roster roster; ///< sent to all admitted processes
-  std::vector<notice> notices;
-  std::vector<warning> warnings;
+  std::vector<loss_notice> loss_notices;
+  std::vector<change_notice> change_notices;
   std::vector<resumption> resumptions;
   /// A slot's part in the job ends because another slot was lost.
   struct consequence {
@@ -49,7 +49,7 @@ struct membership_decision {
   };
   std::vector<consequence> consequences;
   std::uint64_t superseded_by = 0; ///< nonzero: members obey another rendezvous, of this epoch; step down
-  route superseded_from = 0;       ///< the link that reported it
+  link_id superseded_from = 0;     ///< the link that reported it
 };
 
 } // namespace farandole

@@ -9,7 +9,7 @@ TEST_CASE("a member lost with its first generation begins anew, and takes no set
   auto job = elastic_running(2, 4);
   for (const std::int32_t slot : {2, 3}) {
     job.expect(slot);
-    job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
+    job.join(static_cast<link_id>(300 + slot), from_slot(slot, 1));
   }
   job.leave(101, 1);
   job.join(201, with_set_of_one(1));
@@ -29,13 +29,13 @@ TEST_CASE("a member lost with its first generation begins anew, and takes no set
 TEST_CASE("a report counts although its sender has said hello again before it arrived") {
   auto job = elastic_running(3, 3, 1, true);
   for (const std::int32_t slot : {0, 2})
-    job.join(static_cast<route>(200 + slot), from_process(slot));
+    job.join(static_cast<link_id>(200 + slot), from_process(slot));
   const auto told = job.report(100, lost{1, 1, "has made no progress"});
-  REQUIRE(told.notices.size() == 1);
-  CHECK(told.notices[0].to == 101);
-  CHECK(told.notices[0].lost == lost{1, 1, "has made no progress"});
+  REQUIRE(told.loss_notices.size() == 1);
+  CHECK(told.loss_notices[0].to == 101);
+  CHECK(told.loss_notices[0].lost == lost{1, 1, "has made no progress"});
   // The member that reported the loss is not counted as lost.
-  CHECK(job.disconnect(100, "closed its connection").notices.empty());
+  CHECK(job.disconnect(100, "closed its connection").loss_notices.empty());
   CHECK(slots_of(job.join(201, from_process(1))) == std::vector{0, 1, 2});
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a member that has the state gets rank 0, even if it was disconnected 
   auto job = elastic_running(1, 3);
   for (const std::int32_t slot : {1, 2}) {
     job.expect(slot);
-    job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
+    job.join(static_cast<link_id>(300 + slot), from_slot(slot, 1));
   }
   auto holder = from_slot(0, 1);
   holder.keeps_sets = true;
@@ -231,11 +231,11 @@ TEST_CASE("members that have all left may begin anew") {
 
 TEST_CASE("a member that waits for an impossible generation is refused as soon as that is certain") {
   auto job = elastic_running(3, 3, 2);
-  for (const route route : {100, 101, 102})
-    job.leave(route, 1);
+  for (const link_id link_id : {100, 101, 102})
+    job.leave(link_id, 1);
   job.join(202, from_slot(2, 1));
   job.exit(0, "exited with code 0");
-  CHECK(job.nobody_comes().refusals.empty()); // slot 1 has left but lives, and may come again
+  CHECK(job.no_more_starts().refusals.empty()); // slot 1 has left but lives, and may come again
   const auto told = job.exit(1, "exited with code 0");
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 202);
@@ -253,7 +253,7 @@ TEST_CASE("a new member is not refused when no process is started any more, but 
   job.leave(100, 1);
   job.leave(101, 1);
   job.exit(0, "exited with code 0");
-  CHECK(job.nobody_comes().refusals.empty());
+  CHECK(job.no_more_starts().refusals.empty());
   CHECK(job.exit(1, "exited with code 0").refusals.empty());
 }
 
@@ -263,12 +263,12 @@ TEST_CASE("a member that waits for an impossible first generation is refused") {
   job.expect(1);
   job.join(100, from_slot(0, 2));
   job.exit(1, "exited with code 0");
-  CHECK(job.nobody_comes().refusals.size() == 1);
+  CHECK(job.no_more_starts().refusals.size() == 1);
 }
 
 TEST_CASE("when no process is started any more, a running job goes on, also with enough survivors") {
   auto job = elastic_running(3, 3, 2);
-  CHECK(job.nobody_comes().refusals.empty());
+  CHECK(job.no_more_starts().refusals.empty());
   CHECK(job.exit(0, "exited with code 0").refusals.empty());
   job.join(201, from_slot(1, 1));
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{1, 2});
@@ -289,7 +289,7 @@ TEST_CASE("the first generation does not wait for an ended slot if the remaining
 TEST_CASE("all members that lose a member are consequences of its end, and it is not one itself") {
   membership job{{.size = 3}, 1};
   for (const std::int32_t slot : {0, 1, 2})
-    job.join(static_cast<route>(100 + slot), from_slot(slot, 3));
+    job.join(static_cast<link_id>(100 + slot), from_slot(slot, 3));
   using consequence = membership_decision::consequence;
   CHECK(job.exit(1, "was killed by signal 9").consequences ==
         std::vector<consequence>{consequence{0, 1}, consequence{2, 1}});

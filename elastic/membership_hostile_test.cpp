@@ -14,8 +14,8 @@ namespace {
 membership running() {
   return elastic_running(3, 3);
 }
-constexpr route hostile = 101;  ///< the link of slot 1, which is rank 1
-constexpr route stranger = 200; ///< a link with the secret, and without a slot
+constexpr link_id hostile = 101;  ///< the link of slot 1, which is rank 1
+constexpr link_id stranger = 200; ///< a link with the secret, and without a slot
 
 hello hello_of(std::int32_t slot) {
   return from_slot(slot, 1);
@@ -107,10 +107,10 @@ TEST_CASE("membership: a hostile member is refused, or ends its generation and i
       REQUIRE(job.running());
       const auto decided = attack.act(job);
       CHECK(decided.refusals.size() == (attack.expected == outcome::refused ? 1 : 0));
-      CHECK(decided.notices.size() == (attack.expected == outcome::ended ? 3 : 0));
+      CHECK(decided.loss_notices.size() == (attack.expected == outcome::ended ? 3 : 0));
       for (const auto& refusal : decided.refusals)
         CHECK_THAT(refusal.reason.reason, Catch::Contains(attack.reason));
-      for (const auto& notice : decided.notices) {
+      for (const auto& notice : decided.loss_notices) {
         CHECK(notice.lost.rank == 1);
         CHECK_THAT(notice.lost.reason, Catch::Contains(attack.reason));
       }
@@ -118,8 +118,8 @@ TEST_CASE("membership: a hostile member is refused, or ends its generation and i
       // The job goes on as before: a member that is lost ends the generation.
       if (job.running()) {
         const auto lost = job.disconnect(hostile, "closed its connection");
-        REQUIRE(lost.notices.size() >= 2);
-        CHECK(lost.notices.front().lost.rank == 1);
+        REQUIRE(lost.loss_notices.size() >= 2);
+        CHECK(lost.loss_notices.front().lost.rank == 1);
       }
     }
   }

@@ -34,7 +34,7 @@ membership three_running() {
   for (std::int32_t slot = 0; slot < 3; ++slot)
     job.expect(slot);
   for (std::int32_t slot = 0; slot < 3; ++slot)
-    job.join(static_cast<route>(100 + slot), hello_of(slot));
+    job.join(static_cast<link_id>(100 + slot), hello_of(slot));
   REQUIRE(job.running());
   return job;
 }
@@ -83,14 +83,14 @@ TEST_CASE("members come back into the generation that they were in") {
   auto job = started_again();
   CHECK(job.running());
   for (std::int32_t slot = 0; slot < 3; ++slot) {
-    const auto decision = job.come_back(static_cast<route>(200 + slot), return_of(slot));
+    const auto decision = job.come_back(static_cast<link_id>(200 + slot), return_of(slot));
     REQUIRE(decision.resumptions.size() == 1);
-    CHECK(decision.resumptions[0].to == static_cast<route>(200 + slot));
+    CHECK(decision.resumptions[0].to == static_cast<link_id>(200 + slot));
     CHECK(decision.resumptions[0].event == resumed{1, new_epoch, 0, true});
-    CHECK(decision.notices.empty());
+    CHECK(decision.loss_notices.empty());
   }
   CHECK(job.generation() == 1);
-  CHECK(job.give_up_waiting(1).notices.empty());
+  CHECK(job.give_up_waiting(1).loss_notices.empty());
 }
 
 TEST_CASE("a member that comes back is told of changes that it may have missed") {
@@ -103,10 +103,10 @@ TEST_CASE("a member that comes back is told of changes that it may have missed")
 TEST_CASE("after all have come back, losses and new generations work as before") {
   auto job = started_again();
   for (std::int32_t slot = 0; slot < 3; ++slot)
-    job.come_back(static_cast<route>(200 + slot), return_of(slot));
+    job.come_back(static_cast<link_id>(200 + slot), return_of(slot));
   const auto loss = job.exit(1, "was killed by signal 9");
-  REQUIRE(loss.notices.size() == 2);
-  CHECK(loss.notices[0].lost.rank == 1);
+  REQUIRE(loss.loss_notices.size() == 2);
+  CHECK(loss.loss_notices[0].lost.rank == 1);
   job.join(300, hello_of(0, new_epoch));
   const auto next = job.join(302, hello_of(2, new_epoch));
   REQUIRE(next.admissions.size() == 2);
@@ -120,9 +120,9 @@ TEST_CASE("a member that does not come back is lost, and the others go on withou
   job.come_back(200, return_of(0));
   job.come_back(202, return_of(2));
   const auto loss = job.give_up_waiting(1);
-  REQUIRE(loss.notices.size() == 2);
-  CHECK(loss.notices[0].lost.rank == 1);
-  CHECK_THAT(loss.notices[0].lost.reason, Catch::Contains("has not come back"));
+  REQUIRE(loss.loss_notices.size() == 2);
+  CHECK(loss.loss_notices[0].lost.rank == 1);
+  CHECK_THAT(loss.loss_notices[0].lost.reason, Catch::Contains("did not reconnect"));
   job.join(300, hello_of(0, new_epoch));
   CHECK(job.join(302, hello_of(2, new_epoch)).admissions.size() == 2);
 }
@@ -145,8 +145,8 @@ TEST_CASE("a member that said hello again before its farewell is still a member 
   job.come_back(301, return_of(1));
   job.come_back(302, return_of(2));
   const auto loss = job.join(300, hello_of(0, old_epoch));
-  REQUIRE(loss.notices.size() == 2); // otherwise the others would wait for it, and it for them
-  CHECK(loss.notices[0].lost.rank == 0);
+  REQUIRE(loss.loss_notices.size() == 2); // otherwise the others would wait for it, and it for them
+  CHECK(loss.loss_notices[0].lost.rank == 0);
   job.join(401, hello_of(1, new_epoch));
   CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
 }
@@ -160,7 +160,7 @@ TEST_CASE("a member that said hello again is no member after the restart once it
   auto job = membership::restored(before.image(), new_epoch);
   job.come_back(301, return_of(1));
   job.come_back(302, return_of(2));
-  CHECK(job.join(300, hello_of(0, old_epoch)).notices.empty());
+  CHECK(job.join(300, hello_of(0, old_epoch)).loss_notices.empty());
   job.leave(301, 1);
   job.leave(302, 1);
   job.join(401, hello_of(1, new_epoch));
@@ -222,9 +222,9 @@ TEST_CASE("a member of a generation that has ended is told so when it comes back
   before.exit(2, "was killed by signal 9");
   auto job = membership::restored(before.image(), new_epoch);
   const auto late = job.come_back(200, return_of(0));
-  REQUIRE(late.notices.size() == 1);
-  CHECK(late.notices[0].to == 200);
-  CHECK(late.notices[0].lost.generation == 1);
+  REQUIRE(late.loss_notices.size() == 1);
+  CHECK(late.loss_notices[0].to == 200);
+  CHECK(late.loss_notices[0].lost.generation == 1);
   CHECK_THAT(job.come_back(202, return_of(2)).refusals.at(0).reason.reason, Catch::Contains("signal 9"));
   job.join(300, hello_of(0));
   CHECK(job.join(301, hello_of(1)).admissions.size() == 2);
@@ -249,9 +249,9 @@ TEST_CASE("a rendezvous of a lower epoch than a member has seen is superseded") 
 TEST_CASE("replacing a link before it is closed is no loss") {
   auto job = three_running();
   CHECK(job.come_back(201, return_of(1)).resumptions.size() == 1);
-  CHECK(job.disconnect(101, "closed its connection").notices.empty());
+  CHECK(job.disconnect(101, "closed its connection").loss_notices.empty());
   CHECK(job.running());
-  CHECK(job.disconnect(201, "closed its connection").notices.size() == 2);
+  CHECK(job.disconnect(201, "closed its connection").loss_notices.size() == 2);
 }
 
 TEST_CASE("another process in a slot whose farewell is awaited changes the image and the revision",

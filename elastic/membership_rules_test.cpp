@@ -18,8 +18,8 @@ hello of_process(hello value, std::int64_t process) {
 /// Checks the content of the warnings that members get of a change.
 void check_warning(const membership_decision& decision, std::uint64_t generation, std::uint64_t changes,
                    bool removals_only) {
-  REQUIRE_FALSE(decision.warnings.empty());
-  for (const auto& warning : decision.warnings) {
+  REQUIRE_FALSE(decision.change_notices.empty());
+  for (const auto& warning : decision.change_notices) {
     CHECK(warning.changed.generation == generation);
     CHECK(warning.changed.count == changes);
     CHECK(warning.changed.removals_only == removals_only);
@@ -31,9 +31,9 @@ void check_warning(const membership_decision& decision, std::uint64_t generation
 membership_decision start_again(membership& job, std::int32_t size) {
   membership_decision last;
   for (std::int32_t slot = 0; slot < size; ++slot)
-    job.leave(static_cast<route>(100 + slot), job.generation());
+    job.leave(static_cast<link_id>(100 + slot), job.generation());
   for (std::int32_t slot = 0; slot < size; ++slot)
-    last = job.join(static_cast<route>(200 + slot), from_slot(slot, 1));
+    last = job.join(static_cast<link_id>(200 + slot), from_slot(slot, 1));
   return last;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("a slot that never said hello is not waited for by later generations")
   CHECK(job.slots() == slots{0, 1});
   CHECK(job.generation() == 2);
   for (std::int32_t slot = 0; slot < 2; ++slot)
-    job.leave(static_cast<route>(200 + slot), 2);
+    job.leave(static_cast<link_id>(200 + slot), 2);
   job.join(300, from_slot(0, 1));
   CHECK(slots_of(job.join(301, from_slot(1, 1))) == slots{0, 1});
 }
@@ -125,10 +125,10 @@ TEST_CASE("changes, and whether all were removals, are counted anew in each gene
 
 TEST_CASE("rank 0 can be reported as lost, and a negative rank cannot") {
   auto job = elastic_running(3, 3);
-  CHECK(job.report(101, {1, 0, "unreachable"}).notices.size() == 3);
+  CHECK(job.report(101, {1, 0, "unreachable"}).loss_notices.size() == 3);
   CHECK_FALSE(job.running());
   auto misled = elastic_running(3, 3);
-  const auto told = misled.report(101, {1, -1, "unreachable"}).notices;
+  const auto told = misled.report(101, {1, -1, "unreachable"}).loss_notices;
   REQUIRE(told.size() == 3);
   CHECK(told.front().lost.rank == 1); // the rank that sent the report
 }
@@ -137,7 +137,7 @@ TEST_CASE("the former rank 0 is refused too when no generation can form") {
   auto job = elastic_running(2, 2, 2);
   job.exit(1, "exited with code 1");
   CHECK(job.join(200, from_slot(0, 1)).refusals.empty());
-  const auto told = job.nobody_comes();
+  const auto told = job.no_more_starts();
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 200);
 }

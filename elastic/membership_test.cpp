@@ -10,7 +10,7 @@ namespace {
 membership three_running() {
   membership job{{.size = 3}, 1};
   for (std::int32_t slot = 0; slot < 3; ++slot)
-    job.join(static_cast<route>(100 + slot), from_slot(slot, 3));
+    job.join(static_cast<link_id>(100 + slot), from_slot(slot, 3));
   return job;
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("missing members are listed with their hosts while others wait") {
   job.expect(1, "node1");
   job.join(12, from_slot(2, 3));
   CHECK(job.forming());
-  CHECK(job.waiting() == std::map<std::int32_t, route>{{2, 12}});
+  CHECK(job.waiting() == std::map<std::int32_t, link_id>{{2, 12}});
   CHECK(job.missing() == awaited{0, 1, 3, false, {{0, ""}, {1, "node1"}}});
   job.join(11, from_slot(1, 3));
   job.join(10, from_slot(0, 3));
@@ -63,7 +63,7 @@ TEST_CASE("local and cross ranks follow the hosts") {
   const char* hosts[] = {"a", "b", "a", "b", "a"};
   membership_decision last;
   for (std::int32_t slot = 0; slot < 5; ++slot)
-    last = job.join(static_cast<route>(slot), from_slot(slot, 5, hosts[slot]));
+    last = job.join(static_cast<link_id>(slot), from_slot(slot, 5, hosts[slot]));
   auto& members = last.roster.members;
   CHECK(members[2].local_rank == 1);
   CHECK(members[2].local_size == 3);
@@ -77,20 +77,20 @@ TEST_CASE("local and cross ranks follow the hosts") {
 TEST_CASE("a lost member ends the generation for all others, and is reported once") {
   auto job = three_running();
   auto told = job.exit(1, "was killed by signal 9");
-  REQUIRE(told.notices.size() == 2);
-  CHECK(told.notices[0].to == 100);
-  CHECK(told.notices[1].to == 102);
-  CHECK(told.notices[0].lost.rank == 1);
-  CHECK(told.notices[0].lost.reason == "was killed by signal 9");
-  CHECK(job.disconnect(101, "closed").notices.empty());
+  REQUIRE(told.loss_notices.size() == 2);
+  CHECK(told.loss_notices[0].to == 100);
+  CHECK(told.loss_notices[1].to == 102);
+  CHECK(told.loss_notices[0].lost.rank == 1);
+  CHECK(told.loss_notices[0].lost.reason == "was killed by signal 9");
+  CHECK(job.disconnect(101, "closed").loss_notices.empty());
   CHECK_FALSE(job.running());
 }
 
 TEST_CASE("leaving in order is no loss, even when the process then ends") {
   auto job = three_running();
   job.leave(101, 1);
-  CHECK(job.disconnect(101, "closed").notices.empty());
-  CHECK(job.exit(1, "exited with code 0").notices.empty());
+  CHECK(job.disconnect(101, "closed").loss_notices.empty());
+  CHECK(job.exit(1, "exited with code 0").loss_notices.empty());
   CHECK(job.running());
 }
 
@@ -99,11 +99,11 @@ TEST_CASE("a process may say hello again before its farewell has arrived") {
   hello again[] = {from_slot(0, 2), from_slot(1, 2)};
   for (std::int32_t slot = 0; slot < 2; ++slot) {
     again[slot].process = 700 + slot;
-    job.join(static_cast<route>(100 + slot), again[slot]);
+    job.join(static_cast<link_id>(100 + slot), again[slot]);
   }
   CHECK(job.join(201, again[1]).refusals.empty());
   job.leave(101, 1); // the farewell is late, and comes by the replaced link
-  CHECK(job.disconnect(101, "closed").notices.empty());
+  CHECK(job.disconnect(101, "closed").loss_notices.empty());
   job.leave(100, 1);
   auto formed = job.join(200, again[0]);
   REQUIRE(formed.admissions.size() == 2);
@@ -131,7 +131,7 @@ TEST_CASE("a link belongs to its slot until the member has left") {
 
 TEST_CASE("after all have left, the same slots form the next generation") {
   auto job = three_running();
-  for (route r : {100, 101, 102})
+  for (link_id r : {100, 101, 102})
     job.leave(r, 1);
   job.join(200, from_slot(0, 3));
   job.join(201, from_slot(1, 3));
@@ -163,7 +163,7 @@ TEST_CASE("invalid hellos are refused with the reason") {
 
 TEST_CASE("once a process has ended, members that wait for the next generation are refused") {
   auto job = three_running();
-  for (route r : {100, 101, 102})
+  for (link_id r : {100, 101, 102})
     job.leave(r, 1);
   job.join(200, from_slot(0, 3));
   auto told = job.exit(2, "exited with code 3");
@@ -177,8 +177,8 @@ TEST_CASE("once a process has ended, members that wait for the next generation a
 TEST_CASE("a member that reports a broken generation ends it for all") {
   auto job = three_running();
   auto told = job.report(102, lost{1, 2, "its lane failed"});
-  CHECK(told.notices.size() == 3);
-  CHECK(job.report(100, lost{0, 0, "late"}).notices.empty());
+  CHECK(told.loss_notices.size() == 3);
+  CHECK(job.report(100, lost{0, 0, "late"}).loss_notices.empty());
 }
 
 // ---- elastic jobs ----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ TEST_CASE("a member that reports a broken generation ends it for all") {
 TEST_CASE("survivors form the next generation in their old order once the last of them has come") {
   auto job = elastic_running(4, 4);
   auto told = job.exit(1, "was killed by signal 9");
-  CHECK(told.notices.size() == 3);
+  CHECK(told.loss_notices.size() == 3);
   CHECK(job.join(203, from_slot(3, 1)).admissions.empty());
   CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
   CHECK(missing_slots(job) == std::vector<std::int32_t>{2});
@@ -245,8 +245,8 @@ TEST_CASE("a new member waits until the members leave together, and they are war
   auto job = elastic_running(2, 3);
   job.expect(2);
   auto told = job.join(302, from_slot(2, 1));
-  REQUIRE(told.warnings.size() == 2);
-  CHECK(told.warnings[0].changed == changed{1, 1, false});
+  REQUIRE(told.change_notices.size() == 2);
+  CHECK(told.change_notices[0].changed == changed{1, 1, false});
   job.leave(101, 1);
   CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
   job.leave(100, 1);
@@ -260,7 +260,7 @@ TEST_CASE("a member that says hello again before the last farewell is not new, a
   auto job = elastic_running(3, 3);
   job.retire(1);
   job.leave(100, 1);
-  CHECK(job.join(200, from_slot(0, 1)).warnings.empty());
+  CHECK(job.join(200, from_slot(0, 1)).change_notices.empty());
   job.leave(101, 1);
   job.leave(102, 1);
   auto formed = job.join(202, from_slot(2, 1));
@@ -271,7 +271,7 @@ TEST_CASE("a member that says hello again before the last farewell is not new, a
 TEST_CASE("no warning is sent for a new member that has no room") {
   auto job = elastic_running(2, 2);
   job.expect(2);
-  CHECK(job.join(302, from_slot(2, 1)).warnings.empty());
+  CHECK(job.join(302, from_slot(2, 1)).change_notices.empty());
   job.exit(0, "was killed by signal 9");
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
 }
@@ -279,10 +279,10 @@ TEST_CASE("no warning is sent for a new member that has no room") {
 TEST_CASE("a retired slot leaves with the others and is dismissed, and no sync is needed") {
   auto job = elastic_running(3, 3);
   auto told = job.retire(1);
-  REQUIRE(told.warnings.size() == 3);
-  CHECK(told.warnings[0].changed == changed{1, 1, true});
-  CHECK(job.retire(1).warnings.empty());
-  for (route r : {100, 101, 102})
+  REQUIRE(told.change_notices.size() == 3);
+  CHECK(told.change_notices[0].changed == changed{1, 1, true});
+  CHECK(job.retire(1).change_notices.empty());
+  for (link_id r : {100, 101, 102})
     job.leave(r, 1);
   auto decision = job.join(201, from_slot(1, 1));
   REQUIRE(decision.refusals.size() == 1);
@@ -296,7 +296,7 @@ TEST_CASE("a retired slot leaves with the others and is dismissed, and no sync i
 TEST_CASE("members at different steps must sync, even after removals alone") {
   auto job = elastic_running(3, 3);
   job.retire(2);
-  for (route r : {100, 101, 102})
+  for (link_id r : {100, 101, 102})
     job.leave(r, 1);
   auto rolled_back = from_slot(1, 1);
   rolled_back.progress = 7;
@@ -323,25 +323,25 @@ TEST_CASE("a waiting member that is retired is dismissed at once") {
 
 TEST_CASE("a reported member that lives is waited for, and one whose link ended is not") {
   auto job = elastic_running(3, 3);
-  CHECK(job.report(101, lost{1, 2, "closed its connection"}).notices.size() == 3);
+  CHECK(job.report(101, lost{1, 2, "closed its connection"}).loss_notices.size() == 3);
   job.join(200, from_slot(0, 1));
   CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 1, 2});
 
-  CHECK(job.disconnect(202, "closed its connection").notices.size() == 2);
+  CHECK(job.disconnect(202, "closed its connection").loss_notices.size() == 2);
   job.join(300, from_slot(0, 1));
   CHECK(slots_of(job.join(301, from_slot(1, 1))) == std::vector{0, 1});
 }
 
 TEST_CASE("a stuck member is not waited for, and comes later as a new one") {
   auto job = elastic_running(3, 3);
-  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).loss_notices.size() == 3);
   CHECK(job.join(202, from_slot(2, 1)).admissions.empty());
   CHECK(missing_slots(job) == std::vector<std::int32_t>{1});
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
   // The member continues, learns that it is out, and comes again.
-  CHECK(job.disconnect(100, "closed its connection").notices.empty());
-  CHECK(job.join(300, from_slot(0, 1)).warnings.size() == 2);
+  CHECK(job.disconnect(100, "closed its connection").loss_notices.empty());
+  CHECK(job.join(300, from_slot(0, 1)).change_notices.size() == 2);
   job.leave(201, 2);
   job.leave(202, 2);
   job.join(301, from_slot(1, 1));
@@ -361,14 +361,14 @@ TEST_CASE("a late report does not make a member stuck that has left and said hel
   auto again = from_slot(0, 1);
   job.leave(100, 1);
   job.join(200, again);
-  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.empty());
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).loss_notices.empty());
   job.leave(101, 1);
   CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{0, 1});
 }
 
 TEST_CASE("a job that is not elastic waits for its stuck member") {
   auto job = three_running();
-  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).loss_notices.size() == 3);
   job.join(201, from_slot(1, 3));
   CHECK(job.join(202, from_slot(2, 3)).admissions.empty());
   CHECK(missing_slots(job) == std::vector<std::int32_t>{0});
@@ -380,7 +380,7 @@ TEST_CASE("a member given up for its absence is not waited for, and comes later 
   CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
   CHECK(job.give_up_waiting(0).admissions.empty());
   CHECK(slots_of(job.give_up_waiting(1)) == std::vector{1});
-  CHECK(job.join(202, from_slot(2, 1)).warnings.size() == 1);
+  CHECK(job.join(202, from_slot(2, 1)).change_notices.size() == 1);
   CHECK(job.give_up_waiting(1).admissions.empty());
 }
 
@@ -389,7 +389,7 @@ TEST_CASE("a survivor that is lost before the next generation forms is not waite
   job.exit(3, "was killed by signal 9");
   job.join(200, from_slot(0, 1));
   job.join(201, from_slot(1, 1));
-  CHECK(job.disconnect(201, "closed its connection").notices.empty());
+  CHECK(job.disconnect(201, "closed its connection").loss_notices.empty());
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 2});
 }
 
@@ -427,28 +427,29 @@ TEST_CASE("a member that comes again after its link was lost ends the generation
     job.expect(slot);
     again.push_back(from_slot(slot, 1));
     again.back().process = 700 + slot;
-    job.join(static_cast<route>(100 + slot), again.back());
+    job.join(static_cast<link_id>(100 + slot), again.back());
   }
-  CHECK(job.join(202, again[2]).notices.empty()); // the member may have left: its farewell may still come
+  CHECK(
+      job.join(202, again[2]).loss_notices.empty()); // the member may have left: its farewell may still come
   const auto told = job.disconnect(102, "closed its connection");
-  REQUIRE(told.notices.size() == 2);
-  CHECK(told.notices[0].lost.rank == 2);
-  CHECK(told.notices[1].to == 101);
+  REQUIRE(told.loss_notices.size() == 2);
+  CHECK(told.loss_notices[0].lost.rank == 2);
+  CHECK(told.loss_notices[1].to == 101);
   CHECK_FALSE(job.running());
   job.join(200, again[0]);
   const auto formed = job.join(201, again[1]);
   CHECK(slots_of(formed) == std::vector{0, 1, 2});
   CHECK(formed.roster.must_sync);
-  CHECK(job.disconnect(102, "closed").notices.empty());
+  CHECK(job.disconnect(102, "closed").loss_notices.empty());
 }
 
 TEST_CASE("a report about an ended generation does not end a later one") {
   auto job = elastic_running(2, 2);
-  for (const route route : {100, 101})
-    job.leave(route, 1);
+  for (const link_id link_id : {100, 101})
+    job.leave(link_id, 1);
   job.join(200, from_slot(0, 1));
   REQUIRE(job.join(201, from_slot(1, 1)).roster.generation == 2);
-  CHECK(job.report(200, {1, 1, "closed its connection"}).notices.empty());
+  CHECK(job.report(200, {1, 1, "closed its connection"}).loss_notices.empty());
   CHECK(job.running());
-  CHECK(job.report(200, {2, 1, "closed its connection"}).notices.size() == 2);
+  CHECK(job.report(200, {2, 1, "closed its connection"}).loss_notices.size() == 2);
 }

@@ -47,7 +47,7 @@ inline membership elastic_running(std::int32_t size, std::int32_t limit, std::in
   membership job{{.size = size, .elastic = true, .minimum = minimum, .limit = limit}, 1};
   for (std::int32_t slot = 0; slot < size; ++slot) {
     job.expect(slot);
-    job.join(static_cast<route>(100 + slot), known_again ? from_process(slot) : from_slot(slot, 1));
+    job.join(static_cast<link_id>(100 + slot), known_again ? from_process(slot) : from_slot(slot, 1));
   }
   return job;
 }

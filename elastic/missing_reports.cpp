@@ -7,7 +7,7 @@ namespace farandole {
 missing_reports::step missing_reports::changed(bool forming, time_point current_time) {
   news_ = true;
   if (forming && !forming_) {
-    begin_ = told_at_ = current_time;
+    begin_ = last_update_ = current_time;
     interval_ = first_report;
     next_report_ = current_time + interval_;
   }
@@ -25,14 +25,14 @@ missing_reports::step missing_reports::due(time_point current_time) {
   if (!forming_)
     return result;
   result.report = current_time >= next_report_;
-  result.update = result.report || (news_ && current_time >= told_at_ + update_interval);
+  result.update = result.report || (news_ && current_time >= last_update_ + update_interval);
   result.waited = std::chrono::duration_cast<std::chrono::seconds>(current_time - begin_);
   if (result.report) {
     interval_ *= 2;
     next_report_ = std::max(next_report_ + interval_, current_time);
   }
   if (result.update) {
-    told_at_ = current_time;
+    last_update_ = current_time;
     news_ = false;
   }
   result.call_next = call_at_next(current_time);
@@ -40,7 +40,7 @@ missing_reports::step missing_reports::due(time_point current_time) {
 }
 
 missing_reports::time_point missing_reports::next() const {
-  return news_ ? std::min(next_report_, told_at_ + update_interval) : next_report_;
+  return news_ ? std::min(next_report_, last_update_ + update_interval) : next_report_;
 }
 
 std::optional<missing_reports::time_point> missing_reports::call_at_next(time_point current_time) {

@@ -42,7 +42,7 @@ private:
   bool forming_ = false;
   bool news_ = false; ///< a change since the last update
   time_point begin_{};
-  time_point told_at_{};
+  time_point last_update_{};
   time_point next_report_{};
   std::chrono::seconds interval_{};
   std::optional<time_point> called_; ///< earliest requested call of due() that is still outstanding

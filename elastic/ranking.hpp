@@ -12,8 +12,8 @@ namespace farandole {
 /// A process that may become a member of the next generation.
 struct candidate {
   std::int32_t slot = 0;
-  std::int32_t last_rank = -1; ///< in the previous generation; -1: not a member of it
-  const hello* said = nullptr; ///< its hello; not null
+  std::int32_t last_rank = -1;          ///< in the previous generation; -1: not a member of it
+  const hello* hello_message = nullptr; ///< its hello; not null
 };
 
 /// Returns the members in rank order. Members of the previous generation come first and keep their order, so

@@ -16,9 +16,9 @@ std::vector<std::int32_t> common(const std::vector<std::int32_t>& left,
 }
 
 // Reduces `sets` to the sets and members that this survivor reported too.
-void keep_what_is_in(const std::vector<kept_set>& said, std::vector<kept_set>& sets) {
+void keep_what_is_in(const std::vector<kept_set>& hello_message, std::vector<kept_set>& sets) {
   std::map<set_origin, const kept_set*> theirs;
-  for (auto& set : said)
+  for (auto& set : hello_message)
     theirs.emplace(set.origin, &set);
   std::erase_if(sets, [&](kept_set& set) {
     const auto found = theirs.find(set.origin);
@@ -35,14 +35,14 @@ surviving_sets surviving(const std::vector<survivor>& survivors) {
   surviving_sets result;
   std::map<std::int32_t, std::int32_t> rank_of;
   for (auto& survivor : survivors) {
-    result.kept = result.kept || survivor.said->keeps_sets;
+    result.kept = result.kept || survivor.hello_message->keeps_sets;
     rank_of.emplace(survivor.slot, survivor.rank);
   }
   if (!result.kept)
     return result;
-  result.sets = survivors.front().said->sets;
+  result.sets = survivors.front().hello_message->sets;
   for (auto& survivor : survivors)
-    keep_what_is_in(survivor.said->sets, result.sets);
+    keep_what_is_in(survivor.hello_message->sets, result.sets);
   for (auto& set : result.sets) {
     std::vector<std::int32_t> ranks;
     for (auto slot : set.members)

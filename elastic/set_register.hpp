@@ -16,8 +16,8 @@ namespace farandole {
 /// A member of the previous generation that is in the next one.
 struct survivor {
   std::int32_t slot = 0;
-  std::int32_t rank = 0;       ///< in the next generation
-  const hello* said = nullptr; ///< its hello; not null
+  std::int32_t rank = 0;                ///< in the next generation
+  const hello* hello_message = nullptr; ///< its hello; not null
 };
 
 struct surviving_sets {

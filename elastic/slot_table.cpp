@@ -6,9 +6,9 @@ namespace farandole {
 
 namespace {
 
-slot_record seat_from(const slot_image& image) {
+slot_record record_from(const slot_image& image) {
   slot_record record;
-  record.in_generation = record.untold = image.in_generation;
+  record.in_generation = record.notice_uncertain = image.in_generation;
   record.awaited = image.awaited;
   record.retired = image.retired;
   record.ended = image.ended;
@@ -64,21 +64,21 @@ slot_record* slot_table::find(std::int32_t slot) {
 
 // ---- by link ---------------------------------------------------------------------------------------
 
-std::optional<std::int32_t> slot_table::slot_of(route from) const {
+std::optional<std::int32_t> slot_table::slot_of(link_id from) const {
   for (const auto& [slot, record] : slots_)
     if (record.link == from)
       return slot;
   return std::nullopt;
 }
 
-std::optional<std::int32_t> slot_table::reporter_of(route from) const {
+std::optional<std::int32_t> slot_table::reporter_of(link_id from) const {
   for (const auto& [slot, record] : slots_)
     if (record.link == from || record.earlier == from)
       return slot;
   return std::nullopt;
 }
 
-std::optional<route> slot_table::link_of_same_process(const hello& request) const {
+std::optional<link_id> slot_table::link_of_same_process(const hello& request) const {
   const auto* record = find(request.slot);
   if (!record || request.process == 0)
     return std::nullopt;
@@ -90,8 +90,8 @@ bool slot_table::some_present() const {
                      [](const auto& entry) { return entry.second.is_present(); });
 }
 
-std::map<std::int32_t, route> slot_table::present() const {
-  std::map<std::int32_t, route> found;
+std::map<std::int32_t, link_id> slot_table::present() const {
+  std::map<std::int32_t, link_id> found;
   for (const auto& [slot, record] : slots_)
     if (record.is_present())
       found.emplace(slot, *record.link);
@@ -144,7 +144,7 @@ void slot_table::start_generation(const std::vector<std::int32_t>& slots_by_rank
 
 void slot_table::restore(const std::vector<slot_image>& images) {
   for (const auto& image : images) {
-    slots_[image.slot] = seat_from(image);
+    slots_[image.slot] = record_from(image);
     if (image.ended && !first_ended_)
       first_ended_ = image.slot;
   }

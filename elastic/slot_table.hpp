@@ -14,22 +14,22 @@
 namespace farandole {
 
 /// Identifies a link to a process; chosen by the caller, never reused.
-using route = std::uint64_t;
+using link_id = std::uint64_t;
 
 struct slot_record {
   std::string host; ///< name given to expect()
-  std::optional<route> link;
+  std::optional<link_id> link;
   hello announced;
-  bool in_generation = false; ///< a member that has not left since the generation began
-  bool awaited = false;       ///< the next generation does not start without it
-  bool retired = false;       ///< is to leave by plan
-  bool ended = false;         ///< its process has ended for good
-  bool untold = false;        ///< member by an earlier rendezvous, which may not have notified it
+  bool in_generation = false;    ///< a member that has not left since the generation began
+  bool awaited = false;          ///< the next generation does not start without it
+  bool retired = false;          ///< is to leave by plan
+  bool ended = false;            ///< its process has ended for good
+  bool notice_uncertain = false; ///< member by an earlier rendezvous, which may not have notified it
   std::string end_reason;
   std::int32_t last_rank = -1; ///< in the last generation; -1 if not a member, or lost
   /// The process's link in the running generation before it said hello again. Either a farewell arrives on
   /// it, or it ends without one, and the others have lost this member.
-  std::optional<route> earlier;
+  std::optional<link_id> earlier;
 
   /// A member according to an earlier rendezvous that has not reconnected yet.
   bool is_absent() const { return in_generation && !link; }
@@ -60,14 +60,14 @@ public:
   auto end() { return slots_.end(); }
 
   /// The slot with this link; empty if there is none.
-  std::optional<std::int32_t> slot_of(route from) const;
+  std::optional<std::int32_t> slot_of(link_id from) const;
   /// The slot that has this link, or had it in the running generation.
-  std::optional<std::int32_t> reporter_of(route from) const;
+  std::optional<std::int32_t> reporter_of(link_id from) const;
   /// The link over which the process that sent `request` is still a member; empty if it is not.
-  std::optional<route> link_of_same_process(const hello& request) const;
+  std::optional<link_id> link_of_same_process(const hello& request) const;
   bool some_present() const;
   /// The links of the slots whose processes have said hello and are not to leave, by slot.
-  std::map<std::int32_t, route> present() const;
+  std::map<std::int32_t, link_id> present() const;
   /// Whether the generation has no members any more.
   bool all_left() const;
   /// The slot whose process ended before all others.

@@ -23,7 +23,7 @@ slot_table running_slots(std::int32_t size) {
   for (std::int32_t slot = 0; slot < size; ++slot) {
     table.expect(slot, {});
     auto& record = table.at(slot);
-    record.link = static_cast<route>(100 + slot);
+    record.link = static_cast<link_id>(100 + slot);
     record.announced = from_process(slot, 700 + slot);
     all.push_back(slot);
   }
@@ -72,7 +72,7 @@ TEST_CASE("a slot is present if it has a link and is not retired", "[slot_table]
   auto table = running_slots(3);
   table.at(0).retired = true;
   table.at(1).link.reset();
-  CHECK(table.present() == std::map<std::int32_t, route>{{2, 102}});
+  CHECK(table.present() == std::map<std::int32_t, link_id>{{2, 102}});
   CHECK(table.some_present());
   table.at(2).link.reset();
   CHECK_FALSE(table.some_present());
@@ -158,9 +158,9 @@ TEST_CASE("restored slots equal the stored ones except for their links", "[slot_
   kept.restore(images);
   CHECK(kept.image(true) == images);
   CHECK(kept.at(2).is_absent());
-  CHECK(kept.at(2).untold);
+  CHECK(kept.at(2).notice_uncertain);
   CHECK(kept.at(2).is_of("a", 702));
-  CHECK_FALSE(kept.at(1).untold);
+  CHECK_FALSE(kept.at(1).notice_uncertain);
   CHECK(kept.first_ended() == 1);
 }
 

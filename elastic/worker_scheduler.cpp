@@ -45,10 +45,10 @@ std::string reset_limit_text(std::int32_t limit) {
 auto worker_scheduler::take_over(const std::vector<failed_host>& failed, time_point current_time,
                                  wall_time wall) -> step {
   step decision;
-  book_.failed().restore(failed, current_time, wall);
+  host_pool_.failed().restore(failed, current_time, wall);
   for (const auto& host : failed)
-    if (book_.failed().holds(host.name, current_time)) {
-      const auto deadline = book_.failed().returns_at(host.name, current_time);
+    if (host_pool_.failed().holds(host.name, current_time)) {
+      const auto deadline = host_pool_.failed().returns_at(host.name, current_time);
       decision.lines.push_back(
           "farandole: host " + host.name + " gets no new workers " +
           (deadline ? "for " + seconds_text(*deadline - current_time) : std::string("at all")) +
@@ -71,13 +71,13 @@ auto worker_scheduler::hosts_found(const std::vector<host_slots>& found, time_po
   emptiness_told_ = false;
   if (formed_ && !keeps_member(found)) {
     end(failed,
-        "farandole: discovery took out every host that has members (" + list_of(book_.hosts()) +
+        "farandole: discovery took out every host that has members (" + list_of(host_pool_.hosts()) +
             "), and with them the state of the training; now it tells " + list_of(found) +
             ". Leave at least one of the old hosts in until the new ones have joined",
         decision);
     return decision;
   }
-  const auto change = book_.update(found);
+  const auto change = host_pool_.update(found);
   if (started_ && !(change.added.empty() && change.removed.empty()))
     decision.lines.push_back(change_text(change));
   forget_limits(change);
@@ -174,9 +174,9 @@ void worker_scheduler::fail(std::int32_t slot, const worker& worker_entry, int c
   }
   if (outlived)
     failure_ = before;
-  if (book_.fail(worker_entry.host, current_time, uniform)) {
+  if (host_pool_.fail(worker_entry.host, current_time, uniform)) {
     decision.blacklisted = true;
-    const auto deadline = book_.failed().returns_at(worker_entry.host, current_time);
+    const auto deadline = host_pool_.failed().returns_at(worker_entry.host, current_time);
     decision.lines.push_back("farandole: host " + worker_entry.host + " gets no new workers " +
                              (deadline ? "for " + seconds_text(*deadline - current_time)
                                        : "any more (--blacklist-cooldown-range lets hosts come back)"));
@@ -270,7 +270,7 @@ void worker_scheduler::forget_limits(const host_pool::change& change) {
 
 void worker_scheduler::retire_surplus(step& decision) {
   for (auto& [slot, worker] : workers_) {
-    if (worker.retired || worker.local < book_.slots(worker.host))
+    if (worker.retired || worker.local < host_pool_.slots(worker.host))
       continue;
     worker.retired = true;
     decision.retire.push_back(slot);
@@ -280,7 +280,7 @@ void worker_scheduler::retire_surplus(step& decision) {
 void worker_scheduler::refill(time_point current_time, step& decision) {
   if (over_ || finishing_)
     return;
-  const auto usable = book_.usable(current_time);
+  const auto usable = host_pool_.usable(current_time);
   if (!started_) {
     std::int64_t slots = 0;
     for (const auto& host : usable)
@@ -311,7 +311,7 @@ void worker_scheduler::watch_size(bool enough, time_point current_time, step& de
     return;
   }
   const bool in_vain =
-      !options_.hosts_may_come && !options_.cooldown && !book_.failed().next_return(current_time);
+      !options_.hosts_may_come && !options_.cooldown && !host_pool_.failed().next_return(current_time);
   if (in_vain)
     end(failure_ ? failure_->code : failed,
         "farandole: " + shortage() + ", and no other hosts can come; hosts: " + hosts_text(current_time) +
@@ -337,7 +337,7 @@ auto worker_scheduler::finish(time_point current_time, step& decision) -> step& 
   if (over_ || finishing_)
     return decision;
   auto next = deadline_;
-  if (const auto back = book_.failed().next_return(current_time); back && (!next || *back < *next))
+  if (const auto back = host_pool_.failed().next_return(current_time); back && (!next || *back < *next))
     next = back;
   if (next && (!asked_ || *next < *asked_))
     decision.call_next = asked_ = next;
@@ -354,9 +354,9 @@ std::string worker_scheduler::shortage() const {
 
 std::string worker_scheduler::hosts_text(time_point current_time) const {
   std::string text;
-  for (const auto& host : book_.hosts()) {
+  for (const auto& host : host_pool_.hosts()) {
     text += (text.empty() ? "" : ", ") + host.name + ":" + std::to_string(host.slots);
-    if (book_.failed().holds(host.name, current_time))
+    if (host_pool_.failed().holds(host.name, current_time))
       text += " (failed)";
   }
   return text.empty() ? "none" : text;

@@ -60,7 +60,7 @@ public:
   };
 
   explicit worker_scheduler(const worker_scheduler_options& options)
-      : options_(options), book_(options.cooldown) {}
+      : options_(options), host_pool_(options.cooldown) {}
 
   /// To be called first: the hosts that failed before this launcher was restarted.
   step take_over(const std::vector<failed_host>& failed, time_point current_time, wall_time wall);
@@ -83,7 +83,7 @@ public:
 
   /// All hosts that were ever on the blacklist.
   std::vector<failed_host> failed_hosts(time_point current_time, wall_time wall) const {
-    return book_.failed().image(current_time, wall);
+    return host_pool_.failed().image(current_time, wall);
   }
   /// Whether a failure of this worker counts: it is not leaving, and the others have not continued without it.
   bool counts(std::int32_t slot) const;
@@ -125,7 +125,7 @@ private:
   std::string hosts_text(time_point current_time) const;
 
   worker_scheduler_options options_;
-  host_pool book_;
+  host_pool host_pool_;
   std::map<std::int32_t, worker> workers_; ///< workers that have not ended
   std::int32_t next_slot_ = 0;
   bool started_ = false;

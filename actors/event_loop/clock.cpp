@@ -12,7 +12,7 @@ std::optional<loop_clock::time_point> loop_clock::schedule::next() const {
 
 template <class Change>
 void loop_clock::change(Change&& apply) {
-  std::lock_guard lock{guard_};
+  std::lock_guard lock{mutex_};
   apply(schedule_);
   if (auto next = schedule_.next(); next && *next < armed_) {
     armed_ = *next;
@@ -21,7 +21,7 @@ void loop_clock::change(Change&& apply) {
 }
 
 void loop_clock::fire() {
-  std::lock_guard lock{guard_};
+  std::lock_guard lock{mutex_};
   schedule_.deliver_due();
   // The timer is one-shot and has just expired. Resetting armed_ makes change() arm it for the next timeout, even
   // if an actor armed the timer during delivery.

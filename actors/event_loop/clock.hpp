@@ -56,7 +56,7 @@ private:
 
   std::function<void(time_point)> wake_;
   // Recursive, because delivery may drop the last reference to an actor, whose destruction cancels its timeouts.
-  std::recursive_mutex guard_;
+  std::recursive_mutex mutex_;
   schedule schedule_;
   time_point armed_ = time_point::max();
 };

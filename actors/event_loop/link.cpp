@@ -212,7 +212,7 @@ private:
     limit_silence(watch_.get(), start_.settings.silence);
     watch_.want(true, false);
     tls_.emplace(start_.settings.credentials, side);
-    digest({});
+    process_received({});
   }
 
   /// Reads once from the socket. Returns false if it had no bytes.
@@ -221,7 +221,7 @@ private:
     auto got = ::recv(watch_.get(), buffer.data(), buffer.size(), 0);
     const int problem = errno;
     if (got > 0) {
-      digest(std::span{buffer}.first(static_cast<std::size_t>(got)));
+      process_received(std::span{buffer}.first(static_cast<std::size_t>(got)));
       return true;
     }
     if (got == 0)
@@ -255,7 +255,7 @@ private:
     return phase_ == phase::shaking ? "the peer hung up before the link was open" : "the peer is gone";
   }
 
-  void digest(std::span<const std::byte> received) {
+  void process_received(std::span<const std::byte> received) {
     std::vector<std::byte> plain;
     auto problem = tls_->feed(received, plain, wire_);
     if (problem) {

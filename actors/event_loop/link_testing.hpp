@@ -25,7 +25,7 @@ inline constexpr std::chrono::seconds patience{
 class lines {
 public:
   void add(log_level level, std::string_view line) {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     all_.emplace_back(line);
     if (level >= log_level::warning)
       ++warnings_;
@@ -34,7 +34,7 @@ public:
     changed_.notify_all();
   }
   bool wait_for(const std::string& part, const std::string& other = {}) {
-    std::unique_lock lock{guard_};
+    std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, patience, [&] {
       return std::any_of(all_.begin(), all_.end(), [&](const auto& line) {
         return line.find(part) != std::string::npos && line.find(other) != std::string::npos;
@@ -43,16 +43,16 @@ public:
   }
   /// Warnings and errors.
   std::size_t warnings() {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     return warnings_;
   }
   std::size_t errors() {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     return errors_;
   }
 
 private:
-  std::mutex guard_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> all_;
   std::size_t warnings_ = 0;

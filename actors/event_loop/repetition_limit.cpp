@@ -37,8 +37,8 @@ std::string without_numbers(std::string_view text) {
 } // namespace
 
 bool repetition_limit::admit(const call_site& site, std::string_view text, time_point current_time) {
-  auto [place, is_new] = kinds_.try_emplace(kind{site, without_numbers(text)});
-  auto& lines = place->second;
+  auto [position, is_new] = kinds_.try_emplace(kind{site, without_numbers(text)});
+  auto& lines = position->second;
   if (lines.counted == 0 && current_time - lines.last_seen >= interval)
     lines.logged = 0;
   lines.last_seen = current_time;

@@ -76,9 +76,9 @@ struct rendezvous_gone {
   bool opened = false;    ///< the link had been open, so the process at its other end had the job's secret
 };
 
-/// Dials the rendezvous. `path_addresses` is the first message on the new link.
+/// Dials the rendezvous. `first_message` is the first message on the new link.
 struct rendezvous_call {
-  envelope path_addresses;
+  envelope first_message;
 };
 
 using message_router_actor = caf::typed_actor<

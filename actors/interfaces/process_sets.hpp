@@ -34,12 +34,12 @@ struct set_broken {
   std::uint32_t number = 0;
   error reason;
   /// True in the second report, which follows after a delay if the cause has not become known in the meantime.
-  bool looked_at = false;
+  bool second_report = false;
 };
 
 /// The progress of a process set on this member.
-struct set_told {
-  enum class what : std::uint8_t {
+struct set_progressed {
+  enum class stage : std::uint8_t {
     built,   ///< the actors of the set run
     ready,   ///< its paths are connected
     ended,   ///< the leader's last schedule has arrived or, on a leader that is no member, was sent
@@ -47,7 +47,7 @@ struct set_told {
     drained, ///< the lane of the set has run all its bundles
   };
   std::uint32_t number = 0;
-  what news = what::ready;
+  stage reached = stage::ready;
 };
 
 using process_set_manager_actor = caf::typed_actor<
@@ -58,7 +58,7 @@ using process_set_manager_actor = caf::typed_actor<
     /// From the path connector or the lane of a set; sent again to itself after a delay (INTERNAL).
     caf::reacts_to<set_broken>,
     /// From the actors of a set.
-    caf::reacts_to<set_told>,
+    caf::reacts_to<set_progressed>,
     /// End all sets in order; send drained_atom to the member once they have ended.
     caf::reacts_to<generation_ended>,
     /// Abort all sets.
@@ -73,4 +73,4 @@ using process_set_manager_actor = caf::typed_actor<
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_changed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_restarted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_broken)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_told)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_progressed)

@@ -17,7 +17,7 @@ struct hosts_failed;
 struct link_closed;
 struct link_opened;
 struct link_received;
-struct nobody_comes;
+struct no_more_starts;
 struct slot_exited;
 struct slot_retired;
 struct slot_started;
@@ -57,7 +57,7 @@ using rendezvous_actor =
     caf::typed_actor<caf::reacts_to<listener_started>,
                      /// From the host driver.
                      caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-                     caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>,
+                     caf::reacts_to<no_more_starts>, caf::reacts_to<hosts_failed>,
                      caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
                      caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
                      caf::reacts_to<slot_unreported>, caf::reacts_to<member_reported>,

@@ -32,7 +32,7 @@ struct slot_retired {
 };
 
 /// Elastic jobs: training is complete on some worker, so the launcher starts no further processes.
-struct nobody_comes {};
+struct no_more_starts {};
 
 /// A generation has started. Its members are those of these slots.
 struct generation_formed {
@@ -85,7 +85,7 @@ struct watch_generations {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::nobody_comes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::no_more_starts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)

@@ -66,10 +66,10 @@ void elastic_driver_state::discovered(const discovery_result& result) {
     return;
   }
   discovered_once_ = true;
-  if (result.found.notes != told_)
+  if (result.found.notes != last_discovery_lines_)
     for (const auto& note : result.found.notes)
       say("farandole: " + note);
-  told_ = result.found.notes;
+  last_discovery_lines_ = result.found.notes;
   follow(scheduler_->hosts_found(result.found.hosts, now(self_)));
 }
 
@@ -81,10 +81,10 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
     lines.push_back(result.printed.substr(0, result.printed.find_last_not_of('\n') + 1));
   if (discovered_once_)
     lines.emplace_back("farandole: the job goes on with the hosts that it knows");
-  if (lines != told_)
+  if (lines != last_discovery_lines_)
     for (const auto& line : lines)
       say(line);
-  told_ = lines;
+  last_discovery_lines_ = lines;
   if (discovered_once_)
     return;
   say("farandole: the job has been shutdown, because no hosts could be found (--host-discovery-script)");
@@ -154,8 +154,8 @@ void elastic_driver_state::follow(const worker_scheduler::step& step) {
     retire(slot);
   for (const auto& start : step.starts)
     start_worker(start);
-  if (step.complete && spec_.nobody_comes)
-    spec_.nobody_comes();
+  if (step.complete && spec_.no_more_starts)
+    spec_.no_more_starts();
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
   if (step.over)

@@ -62,7 +62,7 @@ struct elastic_driver_spec {
   /// receives SIGTERM.
   std::function<void(std::int32_t slot)> slot_retired;
   /// Called on the loop, once: no further process is started.
-  std::function<void()> nobody_comes;
+  std::function<void()> no_more_starts;
   /// May be empty. Called on the loop when a host was blacklisted, with all hosts that ever were on the blacklist.
   std::function<void(std::vector<failed_host> hosts)> hosts_failed;
   /// Called on the loop with the answers to a drain request: one at once, and one when all leaving workers have
@@ -119,8 +119,9 @@ private:
   std::map<std::int32_t, failure_report> reports_; ///< for workers that run, or ended in this generation
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
-  std::string start_failure_;     ///< the last start failure that was printed; not printed again
-  std::vector<std::string> told_; ///< the last lines about discovery; printed again only if they change
+  std::string start_failure_; ///< the last start failure that was printed; not printed again
+  std::vector<std::string>
+      last_discovery_lines_; ///< the last lines about discovery; printed again only if they change
   std::mt19937_64 chance_;
 };
 

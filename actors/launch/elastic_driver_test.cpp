@@ -247,7 +247,7 @@ struct driven {
         exited.set_value(slot);
     };
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
-    spec.nobody_comes = [this] { complete.set_value(true); };
+    spec.no_more_starts = [this] { complete.set_value(true); };
     spec.answer_drain = [this](const drain_answered& answer) {
       // This runs on the loop's thread, where Catch's assertions are not allowed.
       (answer.value.all_out ? output : planned).set_value(answer.link == 7 ? answer.value : draining{});

@@ -34,8 +34,8 @@ void host_driver_state::start() {
   const slot_owner_actor me = caf::actor_cast<host_driver_actor>(self_);
   for (const auto& spec : spec_.slots)
     slots_.push_back(self_->spawn(slot, spec, writer_, me));
-  for (const auto& typed_actor : slots_)
-    self_->send(typed_actor, start_atom::value);
+  for (const auto& slot_handle : slots_)
+    self_->send(slot_handle, start_atom::value);
 }
 
 void host_driver_state::ended(const slot_ended& event) {

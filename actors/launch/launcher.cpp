@@ -204,10 +204,10 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   if (!options.journal.empty()) {
     const auto rule =
         options.ignore_journal_damage ? journal::damaged::go_on_before_it : journal::damaged::refuse;
-    auto book = journal::open(options.journal, local_disk(), rule);
-    if (!book)
-      return book.error();
-    settings.journal = std::move(*book);
+    auto opened_journal = journal::open(options.journal, local_disk(), rule);
+    if (!opened_journal)
+      return opened_journal.error();
+    settings.journal = std::move(*opened_journal);
     if (!settings.journal->repaired().empty())
       made.log.warning(settings.journal->repaired());
     if (!options.apart)
@@ -318,7 +318,7 @@ int launcher::run(const elastic_job& job) {
   spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
-  spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
+  spec.no_more_starts = [rendezvous] { caf::anon_send(rendezvous, no_more_starts{}); };
   spec.answer_drain = [rendezvous](const drain_answered& answer) { caf::anon_send(rendezvous, answer); };
   spec.failed = parts_->failed;
   spec.hosts_failed = [rendezvous](std::vector<failed_host> hosts) {

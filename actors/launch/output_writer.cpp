@@ -22,7 +22,7 @@ output_writer::output_writer() {
 
 output_writer::~output_writer() {
   {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     ending_ = true;
   }
   changed_.notify_one();
@@ -43,7 +43,7 @@ void output_writer::write(int target, std::string text) {
   if (text.empty())
     return;
   {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     waiting_bytes_ += text.size();
     if (!queue_.empty() && queue_.back().target == target && queue_.back().text.size() < (1 << 16))
       queue_.back().text += text;
@@ -54,13 +54,13 @@ void output_writer::write(int target, std::string text) {
 }
 
 bool output_writer::full() const {
-  std::lock_guard lock{guard_};
+  std::lock_guard lock{mutex_};
   return waiting_bytes_ > limit_bytes;
 }
 
 void output_writer::when_there_is_room(std::function<void()> action) {
   {
-    std::lock_guard lock{guard_};
+    std::lock_guard lock{mutex_};
     if (waiting_bytes_ > limit_bytes / 2) {
       room_.push_back(std::move(action));
       return;
@@ -70,7 +70,7 @@ void output_writer::when_there_is_room(std::function<void()> action) {
 }
 
 void output_writer::run() {
-  std::unique_lock lock{guard_};
+  std::unique_lock lock{mutex_};
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
     if (queue_.empty())

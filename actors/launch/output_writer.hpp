@@ -52,7 +52,7 @@ private:
   std::vector<descriptor> files_;
   std::set<int> broken_; ///< used only by thread_: targets whose write failed; output to them is dropped
 
-  mutable std::mutex guard_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<chunk> queue_;
   std::size_t waiting_bytes_ = 0;

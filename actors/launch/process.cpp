@@ -115,7 +115,7 @@ expected<process> start_process(const process_spec& spec) {
                       pointers(spec.environment),
                       spec.inherited,
                       ::getpid(),
-                      spec.keeper ? spec.keeper->entrance() : -1,
+                      spec.keeper ? spec.keeper->write_end() : -1,
                       input.get(),
                       output->second.get(),
                       errors->second.get(),

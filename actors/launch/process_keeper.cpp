@@ -22,23 +22,23 @@ using entry = std::int32_t;
 
 /// Detaches the keeper from the terminal and from signals to the launcher's group, and closes all inherited
 /// descriptors except the pipe.
-void become_keeper(int exit) {
+void become_keeper(int read_end) {
   ::setsid();
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   ::prctl(PR_SET_NAME, "farandole-keep");
-  if (exit > 0)
-    ::close_range(0, static_cast<unsigned>(exit) - 1, 0);
-  ::close_range(static_cast<unsigned>(exit) + 1, ~0U, 0);
+  if (read_end > 0)
+    ::close_range(0, static_cast<unsigned>(read_end) - 1, 0);
+  ::close_range(static_cast<unsigned>(read_end) + 1, ~0U, 0);
 }
 
-[[noreturn]] void keep(int exit) {
-  become_keeper(exit);
+[[noreturn]] void keep(int read_end) {
+  become_keeper(read_end);
   std::vector<entry> groups;
   for (;;) {
     entry next = 0;
-    const auto count = ::read(exit, &next, sizeof next);
+    const auto count = ::read(read_end, &next, sizeof next);
     if (count < 0 && errno == EINTR)
       continue;
     if (count != sizeof next)
@@ -59,37 +59,37 @@ expected<process_keeper> process_keeper::start() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return error{error_kind::unknown, std::string("pipe2: ") + std::strerror(errno)};
-  descriptor exit{ends[0]}, entrance{ends[1]};
+  descriptor read_end{ends[0]}, write_end{ends[1]};
   const pid_t child = ::fork();
   if (child < 0)
     return error{error_kind::unknown, std::string("fork: ") + std::strerror(errno)};
   if (child == 0)
-    keep(exit.get());
-  return process_keeper{std::move(entrance), child};
+    keep(read_end.get());
+  return process_keeper{std::move(write_end), child};
 }
 
 process_keeper::process_keeper(process_keeper&& other) noexcept
-    : entrance_(std::move(other.entrance_)), keeper_(std::exchange(other.keeper_, -1)) {}
+    : write_end_(std::move(other.write_end_)), keeper_(std::exchange(other.keeper_, -1)) {}
 
 process_keeper::~process_keeper() {
   if (keeper_ < 0)
     return;
-  entrance_.close();
+  write_end_.close();
   // The keeper ends as soon as the last copy of the pipe's write end is closed. Children close theirs on execve.
   while (::waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-bool process_keeper::enter(int entrance, pid_t group) {
+bool process_keeper::enter(int write_end, pid_t group) {
   const entry next = group;
-  return ::write(entrance, &next, sizeof next) == sizeof next;
+  return ::write(write_end, &next, sizeof next) == sizeof next;
 }
 
 void process_keeper::leave(pid_t group) const {
   const entry next = -group;
   // The write does not block for long, because the keeper always reads. If the keeper was killed, the error is
   // ignored.
-  [[maybe_unused]] const auto count = ::write(entrance_.get(), &next, sizeof next);
+  [[maybe_unused]] const auto count = ::write(write_end_.get(), &next, sizeof next);
 }
 
 } // namespace farandole

@@ -21,16 +21,16 @@ public:
   ~process_keeper();
 
   /// The write end of the pipe. A child that has created its own process group calls enter() with it before execve.
-  int entrance() const { return entrance_.get(); }
+  int write_end() const { return write_end_.get(); }
   /// Registers a process group. `group` is that of the calling process. Async-signal-safe.
-  static bool enter(int entrance, pid_t group);
+  static bool enter(int write_end, pid_t group);
   /// Removes a group whose processes have been killed. Call it before the group's id can be reused.
   void leave(pid_t group) const;
 
 private:
-  process_keeper(descriptor entrance, pid_t keeper) : entrance_(std::move(entrance)), keeper_(keeper) {}
+  process_keeper(descriptor write_end, pid_t keeper) : write_end_(std::move(write_end)), keeper_(keeper) {}
 
-  descriptor entrance_;
+  descriptor write_end_;
   pid_t keeper_;
 };
 

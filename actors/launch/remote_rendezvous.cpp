@@ -34,7 +34,7 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
         slots_[event.slot].retired = true;
         changed(event.slot);
       },
-      [this](const nobody_comes&) {
+      [this](const no_more_starts&) {
         complete_ = true;
         if (link_)
           report({});

@@ -37,7 +37,7 @@ using close_atom = caf::atom_constant<caf::atom("close")>;
 using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-    caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
+    caf::reacts_to<no_more_starts>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
     /// Names the actor that receives new generations. It also receives interrupt_atom with SIGTERM if the rendezvous
     /// will never serve this job.
     caf::reacts_to<watch_generations>,

@@ -14,10 +14,10 @@ constexpr std::string_view consequence_prefix = "farandole: this worker ends bec
 /// Returns the first rank that a message names, or -1.
 std::int32_t rank_named_in(std::string_view message) {
   constexpr std::string_view word = "rank ";
-  const auto place = message.find(word);
+  const auto position = message.find(word);
   std::int32_t rank = -1;
-  if (place != std::string_view::npos) {
-    const auto digits = message.substr(place + word.size());
+  if (position != std::string_view::npos) {
+    const auto digits = message.substr(position + word.size());
     std::from_chars(digits.data(), digits.data() + digits.size(), rank);
   }
   return rank;
@@ -94,8 +94,8 @@ std::string root_cause::text_of(std::int32_t slot) const {
 std::int32_t root_cause::slot_of(std::int32_t rank) const {
   if (slots_.empty())
     return rank;
-  const auto place = static_cast<std::size_t>(rank);
-  return rank >= 0 && place < slots_.size() ? slots_[place] : -1;
+  const auto position = static_cast<std::size_t>(rank);
+  return rank >= 0 && position < slots_.size() ? slots_[position] : -1;
 }
 
 auto root_cause::judge() const -> std::optional<conclusion> {

@@ -18,13 +18,13 @@ namespace {
 class answers {
 public:
   void put(expected<draining> draining_result) {
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     queue_.push_back(std::move(draining_result));
     came_.notify_all();
   }
 
   expected<draining> next(std::chrono::nanoseconds longest) {
-    std::unique_lock lock(guard_);
+    std::unique_lock lock(mutex_);
     if (!came_.wait_for(lock, longest, [this] { return !queue_.empty(); }))
       return error{error_kind::timed_out, "no answer yet"};
     if (!queue_.front())
@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  std::mutex guard_;
+  std::mutex mutex_;
   std::condition_variable came_;
   std::deque<expected<draining>> queue_;
 };
@@ -54,8 +54,8 @@ struct caller_state {
     if (over)
       return;
     if (message.kind() == wire::Envelope::Body::REFUSED) {
-      auto said = decode_refused(message);
-      return end(error{error_kind::precondition, said ? said->reason : said.error().text});
+      auto refusal = decode_refused(message);
+      return end(error{error_kind::precondition, refusal ? refusal->reason : refusal.error().text});
     }
     auto answer = decode_draining(message);
     if (!answer)

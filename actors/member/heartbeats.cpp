@@ -19,10 +19,10 @@ void heartbeats_state::begin(heartbeats_setup setup) {
   beat();
 }
 
-void heartbeats_state::hear(const envelope& message) {
+void heartbeats_state::receive_heartbeat(const envelope& message) {
   monitor_.beat(message.source());
-  if (auto said = decode_heartbeat(message))
-    monitor_.told(message.source(), std::move(said->silent));
+  if (auto decoded = decode_heartbeat(message))
+    monitor_.report(message.source(), std::move(decoded->silent));
 }
 
 // Neighbours are watched only from now on, because a link may take long to open without any fault of the peer.
@@ -59,9 +59,9 @@ void heartbeats_state::look_at_words() {
 // process knows of silent members, which may be on other hosts, or if it withdraws such a report.
 void heartbeats_state::tell(std::int32_t neighbour) {
   heartbeat news{monitor_.news_for(neighbour, setup_.rules.minimum())};
-  const bool withdraws = news.silent.empty() && told_.erase(neighbour) > 0;
+  const bool withdraws = news.silent.empty() && notified_.erase(neighbour) > 0;
   if (!news.silent.empty())
-    told_.insert(neighbour);
+    notified_.insert(neighbour);
   else if (!withdraws && shares_memory_with(neighbour))
     return;
   const address from{setup_.shared->generation, 0, setup_.shared->rank};
@@ -77,7 +77,7 @@ heartbeats_actor::behavior_type heartbeats(heartbeats_actor::stateful_pointer<he
   auto& state = self->state;
   state.begin(std::move(setup));
   return {
-      [&state](const envelope& message) { state.hear(message); },
+      [&state](const envelope& message) { state.receive_heartbeat(message); },
       [&state](ready_atom) { state.connected(); },
       [&state](tick_atom) { state.beat(); },
   };

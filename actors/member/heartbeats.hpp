@@ -30,7 +30,7 @@ struct heartbeats_state {
   explicit heartbeats_state(heartbeats_actor::pointer owner) : self(owner) {}
   void begin(heartbeats_setup setup);
 
-  void hear(const envelope& message);
+  void receive_heartbeat(const envelope& message);
   void connected();
   void beat();
 
@@ -44,7 +44,7 @@ private:
   heartbeat_monitor monitor_;
   std::vector<std::int32_t> neighbours_;   ///< ranks at the other ends of links
   std::shared_ptr<heartbeat_words> words_; ///< null until connected, or if this host has no shared memory
-  std::set<std::int32_t> told_;            ///< neighbours whose last message reported silent members
+  std::set<std::int32_t> notified_;        ///< neighbours whose last message reported silent members
   bool some_are_silent_ = false;
 };
 

@@ -40,20 +40,20 @@ void member_state::begin(member_setup setup) {
   setup_ = std::move(setup);
   self->set_down_handler([this](const caf::down_msg& down_message) { down(down_message); });
   self->set_exit_handler([this](const caf::exit_msg& exit_message) { take_down(exit_message.reason); });
-  message_router_setup mail;
-  mail.member = caf::actor_cast<member_actor>(self);
-  mail.links = setup_.links;
-  mail.rendezvous_ip = setup_.rendezvous_ip;
-  mail.rendezvous_port = setup_.rendezvous_port;
-  mail.log = setup_.log;
-  router_ = self->spawn(message_router, std::move(mail));
+  message_router_setup router_setup;
+  router_setup.member = caf::actor_cast<member_actor>(self);
+  router_setup.links = setup_.links;
+  router_setup.rendezvous_ip = setup_.rendezvous_ip;
+  router_setup.rendezvous_port = setup_.rendezvous_port;
+  router_setup.log = setup_.log;
+  router_ = self->spawn(message_router, std::move(router_setup));
   self->monitor(router_);
   if (setup_.rendezvous_ip.empty()) {
     welcome alone;
     alone.generation = 1;
     member me;
-    me.host = setup_.introduce.host;
-    me.host_name = setup_.introduce.host_name;
+    me.host = setup_.own_hello.host;
+    me.host_name = setup_.own_hello.host_name;
     alone.members.push_back(me);
     return welcomed(alone);
   }
@@ -62,12 +62,12 @@ void member_state::begin(member_setup setup) {
   if (!listening)
     return fail_start(listening.error());
   listener_ = listening->handle;
-  setup_.introduce.address = setup_.bind_ip + ":" + std::to_string(listening->port);
+  setup_.own_hello.address = setup_.bind_ip + ":" + std::to_string(listening->port);
   calls_ = reconnect_backoff{setup_.settings.duration(setting::rendezvous_timeout)};
   call_rendezvous();
 }
 
-void member_state::hear(const envelope& message) {
+void member_state::receive(const envelope& message) {
   auto misread = [&](const error& problem) {
     broke("a message of the rendezvous was not understood: " + problem.text);
   };
@@ -181,16 +181,16 @@ void member_state::connected() {
   setup_.shared->alive = true;
   const auto below = setup_.shared->tree->children(setup_.shared->rank);
   still_linked_.insert(below.begin(), below.end());
-  if (!std::exchange(told_.start, true))
+  if (!std::exchange(notified_.start, true))
     setup_.shared->started.set_value({});
   if (ended_)
     ended_in_order(generation_ended(*ended_));
 }
 
 void member_state::fail_start(error reason) {
-  if (!std::exchange(told_.start, true))
+  if (!std::exchange(notified_.start, true))
     setup_.shared->started.set_value(reason);
-  over(reason);
+  end_generation(reason);
 }
 
 // ---- losing a member -----------------------------------------------------------------------------
@@ -205,7 +205,7 @@ void member_state::lost_member(const lost& loss) {
     reason = {elastic() ? error_kind::disconnected : error_kind::unknown,
               name + " " + loss.reason + " before all members were connected"};
   reason.consequence = loss.rank != setup_.shared->rank;
-  stage_ == stage::joining ? fail_start(std::move(reason)) : over(reason);
+  stage_ == stage::joining ? fail_start(std::move(reason)) : end_generation(reason);
 }
 
 // Publishes the pending membership changes; framework threads read them when they commit.
@@ -256,7 +256,7 @@ void member_state::broke(const std::string& reason, error_kind kind) {
                           ? stuck_.behind_failure(setup_.shared->silent.get(), kind == error_kind::timed_out)
                           : std::nullopt;
   report(silent ? lost{generation_, silent->rank, stuck_rules::complaint(*silent)} : own);
-  over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
+  end_generation({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
 }
 
 // A member whose requests cannot be decoded may wait for answers that will never arrive. It is reported as lost,
@@ -277,7 +277,7 @@ void member_state::report(const lost& loss) {
 
 void member_state::down(const caf::down_msg& down_message) {
   if (router_ && down_message.source == router_.address()) {
-    if (!std::exchange(told_.end, true))
+    if (!std::exchange(notified_.end, true))
       setup_.shared->ended.set_value();
     if (stage_ != stage::out)
       broke("the message router of this member ended: " + to_string(down_message.reason));
@@ -300,7 +300,7 @@ void member_state::leave(departure manner) {
   else if (stage_ == stage::joining)
     fail_start(shut_down());
   else if (stage_ != stage::leaving)
-    over(shut_down());
+    end_generation(shut_down());
 }
 
 // Sent on the same link as the later farewell, so that the rendezvous receives it first.
@@ -338,12 +338,12 @@ void member_state::drained() {
 }
 
 void member_state::say_farewell() {
-  if (std::exchange(told_.farewell, true))
+  if (std::exchange(notified_.farewell, true))
     return;
   address from{generation_, 0, setup_.shared->rank};
   self->send(router_,
              rendezvous_message{encode(from, farewell{generation_, ended_->departed, ended_->interrupted})});
-  over(ended_->reason, true);
+  end_generation(ended_->reason, true);
 }
 
 void member_state::deadline() {
@@ -354,7 +354,7 @@ void member_state::deadline() {
 }
 
 // Ends the generation on this member, from any stage. Pending operations fail with `reason`, and all links close.
-void member_state::over(const error& reason, bool in_order) {
+void member_state::end_generation(const error& reason, bool in_order) {
   if (stage_ == stage::out)
     return;
   stage_ = stage::out;
@@ -376,7 +376,7 @@ void member_state::over(const error& reason, bool in_order) {
 
 // The runtime is being destroyed: ends all actors of this member.
 void member_state::take_down(const caf::error& reason) {
-  over(shut_down());
+  end_generation(shut_down());
   self->send_exit(router_, reason);
   if (sets_)
     self->send_exit(sets_, reason);
@@ -390,7 +390,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
   auto& state = self->state;
   state.begin(std::move(setup));
   return {
-      [&state](const envelope& message) { state.hear(message); },
+      [&state](const envelope& message) { state.receive(message); },
       [&state](const rendezvous_gone& event) { state.lost_rendezvous(event); },
       [&state](const peer_gone& event) { state.lost_peer(event); },
       [&state](ready_atom) { state.connected(); },

@@ -39,7 +39,7 @@ struct set_setup;
 struct member_setup {
   std::shared_ptr<shared_member_state> shared;
   farandole::settings settings = farandole::settings::built_in();
-  hello introduce; ///< describes this process to the rendezvous
+  hello own_hello; ///< describes this process to the rendezvous
   /// The highest epoch of a rendezvous that this process has obeyed. Other threads read it.
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
   /// The deadline of the thread that waits until this process is a member. The member pauses and resumes it.
@@ -63,7 +63,7 @@ struct member_state {
   explicit member_state(member_actor::pointer owner) : self(owner) {}
   void begin(member_setup setup);
 
-  void hear(const envelope& message);
+  void receive(const envelope& message);
   void lost_rendezvous(const rendezvous_gone& event);
   void call_rendezvous();
   void lost_peer(const peer_gone& event);
@@ -98,7 +98,7 @@ private:
   bool elastic() const { return setup_.settings.flag(setting::elastic); }
   void fail_start(error reason);
   /// `in_order`: messages that were sent already must still reach the other members.
-  void over(const error& reason, bool in_order = false);
+  void end_generation(const error& reason, bool in_order = false);
   void suspect(lost loss);
   void report(const lost& loss);
   void start_heartbeats();
@@ -114,7 +114,7 @@ private:
     bool end = false;
     bool farewell = false;
     std::string refusal;                  ///< text of the last logged refusal
-  } told_;                                ///< notifications that were sent already; each is sent once
+  } notified_;                            ///< notifications that were sent already; each is sent once
   std::optional<generation_ended> ended_; ///< the generation ended in order; kept while joining
   int undrained_ = 2;                     ///< leaving: the global set's lane, and all other sets as one
   instant leave_until_{};                 ///< leaving: deadline for waiting for other members

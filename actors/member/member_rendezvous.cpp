@@ -11,7 +11,7 @@ void member_state::lost_rendezvous(const rendezvous_gone& event) {
     return;
   const auto location = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
   setup_.deadline->resume(now(self)); // without a rendezvous it is unknown whether the others train
-  if (event.opened || setup_.introduce.epoch > 0)
+  if (event.opened || setup_.own_hello.epoch > 0)
     calls_.met();
   if (elastic() && !calls_.in_vain(event.untrusted)) {
     if (event.untrusted && setup_.log)
@@ -33,7 +33,7 @@ void member_state::lost_rendezvous(const rendezvous_gone& event) {
 // must wait for it, because only the rendezvous forms generations.
 void member_state::look_for_rendezvous(const std::string& location, const std::string& reason) {
   const bool was_searching = calls_.searching();
-  const double uniform = (setup_.introduce.slot % 16) / 16.0;
+  const double uniform = (setup_.own_hello.slot % 16) / 16.0;
   const auto wait = calls_.next(now(self), uniform);
   const auto patience = setup_.settings.cited(setting::rendezvous_timeout);
   if (wait) {
@@ -59,7 +59,7 @@ void member_state::look_for_rendezvous(const std::string& location, const std::s
 void member_state::call_rendezvous() {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
-  const auto& me = setup_.introduce;
+  const auto& me = setup_.own_hello;
   if (!tree_) {
     setup_.deadline->pause(now(self));
     return self->send(router_, rendezvous_call{encode(address{}, me)});
@@ -87,10 +87,10 @@ void member_state::resumed_by(const resumed& event) {
 void member_state::refused_by(const refused& refusal) {
   error reason{refusal.dismissed ? error_kind::dismissed : error_kind::precondition,
                "the rendezvous refused this process: " + refusal.reason};
-  reason.consequence = refusal.culprit >= 0 && refusal.culprit != setup_.introduce.slot;
+  reason.consequence = refusal.culprit >= 0 && refusal.culprit != setup_.own_hello.slot;
   if (!tree_ || refusal.dismissed)
     return fail_start(reason);
-  if (setup_.log && std::exchange(told_.refusal, reason.text) != reason.text)
+  if (setup_.log && std::exchange(notified_.refusal, reason.text) != reason.text)
     setup_.log->warning(reason.text + "; training goes on without it");
 }
 
@@ -108,15 +108,15 @@ void member_state::awaits(const awaited& missing) {
 }
 
 bool member_state::obeys(std::uint64_t epoch) {
-  if (epoch < setup_.introduce.epoch) {
+  if (epoch < setup_.own_hello.epoch) {
     if (setup_.log)
       setup_.log->warning("a rendezvous of epoch " + epoch_text(epoch) +
                           " has no say: this process has obeyed one of epoch " +
-                          epoch_text(setup_.introduce.epoch));
-    self->send(router_, rendezvous_message{encode(address{}, superseded{setup_.introduce.epoch})});
+                          epoch_text(setup_.own_hello.epoch));
+    self->send(router_, rendezvous_message{encode(address{}, superseded{setup_.own_hello.epoch})});
     return false;
   }
-  setup_.introduce.epoch = *setup_.obeyed = epoch;
+  setup_.own_hello.epoch = *setup_.obeyed = epoch;
   calls_.found();
   return true;
 }

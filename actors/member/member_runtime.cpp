@@ -81,16 +81,16 @@ error member_runtime::join(const member_start& start) {
   setup.settings = values_;
   setup.log = &log_;
   setup.secret = secret;
-  setup.introduce.slot = static_cast<std::int32_t>(values_.integer(setting::rank));
-  setup.introduce.size = static_cast<std::int32_t>(values_.integer(setting::size));
-  setup.introduce.host = host_identity(values_);
-  setup.introduce.host_name = host_name();
-  setup.introduce.process = getpid();
-  setup.introduce.progress = start.progress;
-  setup.introduce.keeps_sets = start.sets_before.has_value();
-  setup.introduce.state_generation = start.state_generation;
-  setup.introduce.sets = start.sets_before.value_or(std::vector<kept_set>{});
-  setup.introduce.epoch = *start.epoch;
+  setup.own_hello.slot = static_cast<std::int32_t>(values_.integer(setting::rank));
+  setup.own_hello.size = static_cast<std::int32_t>(values_.integer(setting::size));
+  setup.own_hello.host = host_identity(values_);
+  setup.own_hello.host_name = host_name();
+  setup.own_hello.process = getpid();
+  setup.own_hello.progress = start.progress;
+  setup.own_hello.keeps_sets = start.sets_before.has_value();
+  setup.own_hello.state_generation = start.state_generation;
+  setup.own_hello.sets = start.sets_before.value_or(std::vector<kept_set>{});
+  setup.own_hello.epoch = *start.epoch;
   setup.obeyed = epoch_ = start.epoch;
   setup.deadline = start.deadline;
   if (auto& location = values_.text(setting::rendezvous_address); !location.empty()) {

@@ -42,7 +42,7 @@ void member_state::held_up(const operations_held_up& event) {
   if (setup_.log)
     setup_.log->error(reason);
   report({generation_, event.by.rank, stuck_rules::complaint(event.by)});
-  over({error_kind::timed_out, reason});
+  end_generation({error_kind::timed_out, reason});
 }
 
 // Closes links without waiting for their peers, so that no lost or silent neighbour delays the end of the generation.

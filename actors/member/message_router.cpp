@@ -52,7 +52,7 @@ void message_router_state::call(const rendezvous_call& rendezvous_message) {
   if (again)
     links.log = nullptr; // the member logs once that the rendezvous cannot be reached
   rendezvous_link_ = again ? std::max(parent_link, rendezvous_link_) + 1 : first_rendezvous_link;
-  path_addresses_ = rendezvous_message.path_addresses;
+  first_message_ = rendezvous_message.first_message;
   dial(self->system(), setup_.rendezvous_ip, setup_.rendezvous_port, caf::actor_cast<caf::actor>(self),
        rendezvous_link_, links);
 }
@@ -217,7 +217,7 @@ void message_router_state::opened(const link_opened& event) {
   }
   if (event.link == rendezvous_link_) {
     rendezvous_ = event.handle;
-    caf::anon_send(rendezvous_, path_addresses_);
+    caf::anon_send(rendezvous_, first_message_);
     for (auto& message : std::exchange(for_rendezvous_, {}))
       caf::anon_send(rendezvous_, message);
     return;
@@ -322,19 +322,19 @@ void message_router_state::take(link_id link, const envelope& message) {
 }
 
 void message_router_state::greet(link_id link, neighbour& from, const envelope& message) {
-  auto said = decode_greeting(message);
-  if (!said)
-    return drop(link, said.error().text);
-  if (said->wire_version != wire_version)
-    return drop(link, "it speaks wire version " + std::to_string(said->wire_version) + ", this process " +
+  auto decoded = decode_greeting(message);
+  if (!decoded)
+    return drop(link, decoded.error().text);
+  if (decoded->wire_version != wire_version)
+    return drop(link, "it speaks wire version " + std::to_string(decoded->wire_version) + ", this process " +
                           std::to_string(wire_version) + ": start every process with the same Farandole");
-  if (const auto held = by_rank_.find(said->rank); held != by_rank_.end())
-    return drop(link, "rank " + std::to_string(said->rank) + " is connected already, from " +
+  if (const auto held = by_rank_.find(decoded->rank); held != by_rank_.end())
+    return drop(link, "rank " + std::to_string(decoded->rank) + " is connected already, from " +
                           links_.at(held->second).peer);
-  if (said->rank < 0 || (tree_ && tree_->branch(rank_, said->rank) != said->rank))
-    return drop(link, not_below(said->rank));
-  from.rank = said->rank;
-  by_rank_[said->rank] = link;
+  if (decoded->rank < 0 || (tree_ && tree_->branch(rank_, decoded->rank) != decoded->rank))
+    return drop(link, not_below(decoded->rank));
+  from.rank = decoded->rank;
+  by_rank_[decoded->rank] = link;
 }
 
 // Delivers a message of the current generation to the actor in this process that handles it, and forwards it in the

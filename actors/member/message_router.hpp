@@ -86,7 +86,7 @@ private:
   std::int32_t rank_ = -1;
   caf::actor rendezvous_;
   link_id rendezvous_link_ = 0;          ///< id of the last link to the rendezvous; earlier ones are ignored
-  envelope path_addresses_;              ///< first message on the next link to the rendezvous
+  envelope first_message_;               ///< first message on the next link to the rendezvous
   std::vector<envelope> for_rendezvous_; ///< queued until the link to the rendezvous is open
   std::vector<envelope> for_parent_;     ///< queued until the link to the member above is open
   std::map<link_id, neighbour> links_;

@@ -22,11 +22,11 @@ void address_exchange_state::take(const envelope& message) {
   auto addresses = decode_path_addresses(message);
   if (!addresses)
     return blame(addresses.error().text);
-  auto place = std::find(setup_.ranks.begin(), setup_.ranks.end(), message.source());
-  if (place == setup_.ranks.end() || addresses->rank != message.source())
+  auto position = std::find(setup_.ranks.begin(), setup_.ranks.end(), message.source());
+  if (position == setup_.ranks.end() || addresses->rank != message.source())
     return blame("it introduced itself as rank " + std::to_string(addresses->rank) +
                  " in a process set where that is not its place");
-  auto& taken_slot = gathered_[static_cast<std::size_t>(place - setup_.ranks.begin())];
+  auto& taken_slot = gathered_[static_cast<std::size_t>(position - setup_.ranks.begin())];
   if (taken_slot)
     return blame("it introduced itself twice");
   taken_slot = std::move(*addresses);

@@ -13,16 +13,16 @@ namespace farandole {
 namespace {
 
 work work_of(const bundle& bundle, std::span<const std::int32_t> ranks) {
-  work moved;
-  moved.sequence = bundle.sequence;
-  moved.operation = bundle.operation;
-  moved.dtype = bundle.dtype;
-  moved.reduce_op = bundle.reduce_op;
-  moved.prescale = bundle.prescale;
-  moved.postscale = bundle.postscale;
-  moved.root = place_of(bundle.root, ranks);
-  moved.parts.reserve(bundle.entries.size());
-  return moved;
+  work bundle_work;
+  bundle_work.sequence = bundle.sequence;
+  bundle_work.operation = bundle.operation;
+  bundle_work.dtype = bundle.dtype;
+  bundle_work.reduce_op = bundle.reduce_op;
+  bundle_work.prescale = bundle.prescale;
+  bundle_work.postscale = bundle.postscale;
+  bundle_work.root = rank_in_set(bundle.root, ranks);
+  bundle_work.parts.reserve(bundle.entries.size());
+  return bundle_work;
 }
 
 std::string called(const bundle_entry& entry) {
@@ -69,45 +69,45 @@ bundle_builder::build(const bundle& bundle, std::vector<operation_state_ptr> ope
 }
 
 void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const {
-  auto& moved = job.bundle;
+  auto& bundle_work = job.bundle;
   auto& operation = job.operations[index];
   part part;
-  part.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(moved.dtype);
+  part.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(bundle_work.dtype);
   if (operation) {
     part.input = operation->input;
     part.output = operation->output;
     part.input_bytes = operation->bytes;
   }
-  switch (row_of(moved.operation).rows) {
+  switch (row_of(bundle_work.operation).rows) {
   case row_use::gathered: {
-    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(moved.dtype);
+    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(bundle_work.dtype);
     for (auto rows : entry.first_dims)
-      moved.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
+      bundle_work.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
     operation->outcome.first_dims = entry.first_dims;
     part.output = nullptr; // the lane allocates it
     break;
   }
   case row_use::dealt:
     for (auto rows : operation->splits)
-      moved.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
+      bundle_work.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
     part.output = nullptr; // the lane allocates it once the members have exchanged their row counts
     break;
   case row_use::segmented:
-    add_segments(*operation, moved);
+    add_segments(*operation, bundle_work);
     break;
   case row_use::whole:
     break;
   }
-  moved.parts.push_back(part);
+  bundle_work.parts.push_back(part);
 }
 
 // The remainder of the division goes to the first members, one row each.
-void bundle_builder::add_segments(operation_state& operation, work& moved) const {
+void bundle_builder::add_segments(operation_state& operation, work& bundle_work) const {
   const auto rows = static_cast<std::size_t>(operation.signature.shape.at(0));
   const auto row_bytes = bytes_of_row(operation.signature);
   for (std::size_t member = 0; member < members_; ++member) {
     const auto own = rows / members_ + (member < rows % members_ ? 1 : 0);
-    moved.sent.push_back(own * row_bytes);
+    bundle_work.sent.push_back(own * row_bytes);
     if (member == rank_)
       operation.outcome.first_dims = {static_cast<std::int64_t>(own)};
   }

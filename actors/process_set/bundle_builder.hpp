@@ -28,7 +28,7 @@ public:
 
 private:
   void add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const;
-  void add_segments(operation_state& operation, work& moved) const;
+  void add_segments(operation_state& operation, work& bundle_work) const;
 
   std::size_t rank_;
   std::size_t members_;

@@ -46,14 +46,14 @@ TEST_CASE("a reducescatter of an uneven number of rows gives one more row to eac
        operation = submitted(operation::reducescatter, {1, 2});
   std::vector<std::byte> memory(16);
   operation->output = memory.data();
-  const auto moved = built(bundle_builder(1, 3), bundle, {seven, operation});
-  CHECK(moved.sequence == 5);
-  CHECK(moved.sent == sizes{24, 16, 16, 8, 0, 0});
+  const auto bundle_work = built(bundle_builder(1, 3), bundle, {seven, operation});
+  CHECK(bundle_work.sequence == 5);
+  CHECK(bundle_work.sent == sizes{24, 16, 16, 8, 0, 0});
   CHECK(seven->outcome.first_dims == numbers{2});
   CHECK(operation->outcome.first_dims == numbers{0});
-  CHECK(moved.parts[0].output == nullptr);
-  CHECK(moved.parts[1].output == memory.data());
-  CHECK(moved.parts[0].input_bytes == 56);
+  CHECK(bundle_work.parts[0].output == nullptr);
+  CHECK(bundle_work.parts[1].output == memory.data());
+  CHECK(bundle_work.parts[0].input_bytes == 56);
 }
 
 TEST_CASE("an alltoall sends rows by its caller's splits, and gets its output later") {
@@ -61,11 +61,11 @@ TEST_CASE("an alltoall sends rows by its caller's splits, and gets its output la
   auto own = submitted(operation::alltoall, {4, 3}, {3, 0, 1});
   std::vector<std::byte> memory(48);
   own->output = memory.data();
-  const auto moved = built(bundle_builder(2, 3), bundle, {own});
-  CHECK(moved.sent == sizes{36, 0, 12});
-  CHECK(moved.received.empty());
-  CHECK(moved.parts[0].input_bytes == 48);
-  CHECK(moved.parts[0].output == nullptr);
+  const auto bundle_work = built(bundle_builder(2, 3), bundle, {own});
+  CHECK(bundle_work.sent == sizes{36, 0, 12});
+  CHECK(bundle_work.received.empty());
+  CHECK(bundle_work.parts[0].input_bytes == 48);
+  CHECK(bundle_work.parts[0].output == nullptr);
 }
 
 TEST_CASE("an allgather takes its sizes from the schedule") {

@@ -7,11 +7,11 @@
 
 namespace farandole {
 
-fusion_scheduler_actor::behavior_type fusion_scheduler_state::start(const set_place& position,
+fusion_scheduler_actor::behavior_type fusion_scheduler_state::start(const leader_setup& setup,
                                                                     const fusion_options& options,
                                                                     envelope_actor router) {
-  position_ = position;
-  plan_.emplace(options);
+  setup_ = setup;
+  fusion_.emplace(options);
   router_ = std::move(router);
   return {
       [this](const negotiation_result_message& message) { decided(*message.decided); },
@@ -26,17 +26,17 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
   // Answers to single members refer to their earlier requests. They are sent before the schedule, which may refer to
   // the current ones.
   answer(decision);
-  plan_->push(decision.ready, now());
+  fusion_->push(decision.ready, now());
 
   schedule schedule;
   schedule.assignments = decision.assignments;
   auto dropped = decision.forget;
   for (const auto& round : decision.retract)
     dropped.push_back(round.id);
-  if (plan_->holds_any(dropped)) {
+  if (fusion_->holds_any(dropped)) {
     // No bundle may name an id that members were told to forget.
-    schedule.bundles = plan_->flush();
-    tell(-1, std::exchange(schedule, {}));
+    schedule.bundles = fusion_->flush();
+    send_schedule(-1, std::exchange(schedule, {}));
   }
   schedule.forget = decision.forget;
   schedule.retract = decision.retract;
@@ -53,11 +53,11 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
   // A member that has joined stands in only until the result of the join, and no schedule follows `end`: both flush
   // all bundles. A whole bucket is not held back for more tensors: that would only cost another message.
   schedule.bundles =
-      decision.joined >= 0 || decision.end || decision.whole ? plan_->flush() : plan_->take(now());
+      decision.joined >= 0 || decision.end || decision.whole ? fusion_->flush() : fusion_->take(now());
   if (!schedule.empty())
-    tell(-1, std::move(schedule));
-  if (ended_ && position_.ended)
-    position_.ended();
+    send_schedule(-1, std::move(schedule));
+  if (ended_ && setup_.ended)
+    setup_.ended();
   arm();
 }
 
@@ -68,11 +68,11 @@ void fusion_scheduler_state::answer(const negotiation_result& decision) {
   for (const auto& asked : decision.questions)
     answers[asked.rank].ask.push_back(asked.id);
   for (auto& [rank, next_schedule] : answers)
-    tell(rank, std::move(next_schedule));
+    send_schedule(rank, std::move(next_schedule));
 }
 
 void fusion_scheduler_state::finished(std::uint64_t sequence) {
-  plan_->finished(sequence);
+  fusion_->finished(sequence);
   emit_due();
 }
 
@@ -85,20 +85,20 @@ void fusion_scheduler_state::emit_due() {
   if (ended_)
     return;
   schedule schedule;
-  schedule.bundles = plan_->take(now());
+  schedule.bundles = fusion_->take(now());
   if (!schedule.empty())
-    tell(-1, std::move(schedule));
+    send_schedule(-1, std::move(schedule));
   arm();
 }
 
-void fusion_scheduler_state::tell(std::int32_t rank, schedule schedule) {
-  const address from{position_.generation, position_.set, position_.leader, rank};
+void fusion_scheduler_state::send_schedule(std::int32_t rank, schedule schedule) {
+  const address from{setup_.generation, setup_.set, setup_.leader, rank};
   for (auto& message : messages_of(from, std::move(schedule)))
     self_->send(router_, std::move(message));
 }
 
 void fusion_scheduler_state::arm() {
-  const auto wake = plan_->wake_at();
+  const auto wake = fusion_->wake_at();
   if (!wake || (armed_ && *armed_ <= *wake))
     return;
   armed_ = wake;
@@ -110,9 +110,9 @@ std::chrono::nanoseconds fusion_scheduler_state::now() const {
 }
 
 fusion_scheduler_actor::behavior_type
-fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
+fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, leader_setup setup,
                  fusion_options options, envelope_actor router) {
-  return self->state.start(position, options, std::move(router));
+  return self->state.start(setup, options, std::move(router));
 }
 
 } // namespace farandole

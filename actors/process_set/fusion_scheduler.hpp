@@ -14,7 +14,7 @@ namespace farandole {
 class fusion_scheduler_state {
 public:
   fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
-  fusion_scheduler_actor::behavior_type start(const set_place& position, const fusion_options& options,
+  fusion_scheduler_actor::behavior_type start(const leader_setup& setup, const fusion_options& options,
                                               envelope_actor router);
 
   static inline const char* name = "fusion_scheduler";
@@ -25,20 +25,20 @@ private:
   void finished(std::uint64_t sequence);
   void tick();
   void emit_due();
-  void tell(std::int32_t rank, schedule schedule);
+  void send_schedule(std::int32_t rank, schedule schedule);
   void arm();
   std::chrono::nanoseconds now() const;
 
   fusion_scheduler_actor::pointer self_;
-  set_place position_;
-  std::optional<fusion> plan_;
+  leader_setup setup_;
+  std::optional<fusion> fusion_;
   envelope_actor router_;
   std::optional<std::chrono::nanoseconds> armed_; ///< time of the next tick
   bool ended_ = false;
 };
 
 fusion_scheduler_actor::behavior_type
-fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
+fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, leader_setup setup,
                  fusion_options options, envelope_actor router);
 
 } // namespace farandole

@@ -36,7 +36,7 @@ public:
         sent.push_back({message.target(), *schedule});
       }};
     });
-    scheduler_ = world_.system().spawn(fusion_scheduler, set_place{3, 0, 0}, options,
+    scheduler_ = world_.system().spawn(fusion_scheduler, leader_setup{3, 0, 0}, options,
                                        caf::actor_cast<envelope_actor>(router_));
   }
   ~bench() {

@@ -61,7 +61,7 @@ envelope_actor a_negotiator(caf::actor_system& system, const caf::actor& recorde
   options.members = {0, 2, 5, 6};
   options.branches = {{5, {5, 6}}};
   return caf::actor_cast<envelope_actor>(system.spawn(
-      negotiator, set_place{generation, set, 0, {}, 2}, options,
+      negotiator, leader_setup{generation, set, 0, {}, 2}, options,
       caf::actor_cast<fusion_scheduler_actor>(recorder), caf::actor_cast<member_watcher_actor>(recorder)));
 }
 

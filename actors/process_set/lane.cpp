@@ -39,7 +39,7 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
 // The lane may be gone already. If the set was restarted, the restart is the reason.
 lane_job::~lane_job() {
   std::erase_if(operations, [](const operation_state_ptr& operation) { return !operation; });
-  if (auto runs = operations.empty() ? nullptr : home.lock())
+  if (auto runs = operations.empty() ? nullptr : target_lane.lock())
     runs->adopt(std::exchange(operations, {}));
   const auto reason = operations.empty() ? error{} : operations.front()->epoch.refuse();
   settle(reason ? reason
@@ -48,8 +48,8 @@ lane_job::~lane_job() {
 
 void lane_job::settle(const error& reason) {
   for (auto& operation : operations)
-    if (auto other_operation = std::exchange(operation, {}); other_operation && !other_operation->settled())
-      other_operation->settle(reason);
+    if (auto unsettled = std::exchange(operation, {}); unsettled && !unsettled->settled())
+      unsettled->settle(reason);
 }
 
 lane_thread::lane_thread(wiring wires) : wiring_(std::move(wires)) {
@@ -101,7 +101,7 @@ void lane_thread::abort(error reason) {
       aborted_ = reason;
     orphans.swap(orphans_);
   }
-  told_.notify_all();
+  abort_arrived_.notify_all();
   token_.raise();
   for (auto& orphan : orphans)
     orphan->settle(reason);
@@ -180,7 +180,7 @@ error lane_thread::cause_of(error failure) {
   if (failure.kind == error_kind::timed_out)
     return failure;
   std::unique_lock guard(mutex_);
-  told_.wait_for(guard, wiring_.patience, [this] { return static_cast<bool>(aborted_); });
+  abort_arrived_.wait_for(guard, wiring_.patience, [this] { return static_cast<bool>(aborted_); });
   return aborted_ ? aborted_ : failure;
 }
 

@@ -28,7 +28,7 @@ class lane;
 struct lane_job {
   work bundle;
   std::vector<operation_state_ptr> operations;
-  std::weak_ptr<lane> home; ///< the lane that is to run it
+  std::weak_ptr<lane> target_lane; ///< the lane that is to run it
 
   lane_job() = default;
   lane_job(const lane_job&) = delete;
@@ -111,7 +111,7 @@ private:
   std::uint64_t works_ = 0; ///< number of works run so far
 
   mutable std::mutex mutex_;
-  std::condition_variable told_; ///< notified when aborted_ is set
+  std::condition_variable abort_arrived_; ///< notified when aborted_ is set
   error aborted_;
   std::vector<operation_state_ptr> orphans_; ///< adopted operations, until aborted_ is set
   std::vector<std::function<void()>> queue_;

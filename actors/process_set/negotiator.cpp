@@ -14,12 +14,12 @@ std::chrono::nanoseconds time_of(negotiator_actor::pointer self) {
 
 } // namespace
 
-negotiator_actor::behavior_type negotiator_state::start(const set_place& position,
+negotiator_actor::behavior_type negotiator_state::start(const leader_setup& setup,
                                                         const negotiation_options& options,
                                                         fusion_scheduler_actor scheduler,
                                                         member_watcher_actor parent) {
-  position_ = position;
-  plan_.emplace(options);
+  setup_ = setup;
+  negotiation_.emplace(options);
   inline_.emplace(options.members, options.inline_bytes);
   scheduler_ = std::move(scheduler);
   parent_ = std::move(parent);
@@ -31,10 +31,10 @@ negotiator_actor::behavior_type negotiator_state::start(const set_place& positio
 }
 
 void negotiator_state::take(const envelope& message) {
-  if (message.generation() != position_.generation || message.set() != position_.set)
+  if (message.generation() != setup_.generation || message.set() != setup_.set)
     return;
-  const auto follow = [&](const auto& said) {
-    said ? take(message.source(), *said) : blame(message.source(), said.error().text);
+  const auto follow = [&](const auto& decoded) {
+    decoded ? take(message.source(), *decoded) : blame(message.source(), decoded.error().text);
   };
   if (message.kind() == wire::Envelope::Body::GATHERED)
     follow(decode_gathered(message));
@@ -43,20 +43,20 @@ void negotiator_state::take(const envelope& message) {
 }
 
 void negotiator_state::take(std::int32_t relay, const gathered& batch) {
-  decide(plan_->receive(relay, batch, time_of(self_)));
+  decide(negotiation_->receive(relay, batch, time_of(self_)));
   for (const auto& entry : batch.apart) {
-    if (!plan_->speaks_for(relay, entry.rank))
+    if (!negotiation_->speaks_for(relay, entry.rank))
       return blame(relay, "it speaks for rank " + std::to_string(entry.rank) + ", which is not below it");
     take(entry.rank, entry.batch);
   }
 }
 
 void negotiator_state::take(std::int32_t rank, const requests& batch) {
-  if (batch.finished > 0 && rank == position_.reporter)
+  if (batch.finished > 0 && rank == setup_.reporter)
     self_->send(scheduler_, bundle_finished{batch.finished - 1});
   if (auto breach = inline_->take(rank, batch))
     return blame(rank, breach.text);
-  decide(plan_->receive(rank, batch, time_of(self_)));
+  decide(negotiation_->receive(rank, batch, time_of(self_)));
 }
 
 void negotiator_state::decide(negotiation_result&& decided) {
@@ -69,21 +69,21 @@ void negotiator_state::decide(negotiation_result&& decided) {
 }
 
 void negotiator_state::end() {
-  decide(plan_->end());
+  decide(negotiation_->end());
 }
 
 stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) {
-  return {plan_->stalled(time_of(self_), limit)};
+  return {negotiation_->stalled(time_of(self_), limit)};
 }
 
 void negotiator_state::blame(std::int32_t rank, std::string reason) {
-  self_->send(parent_, member_fault{rank, position_.set, std::move(reason)});
+  self_->send(parent_, member_fault{rank, setup_.set, std::move(reason)});
 }
 
 negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
-                                           set_place position, negotiation_options options,
+                                           leader_setup setup, negotiation_options options,
                                            fusion_scheduler_actor scheduler, member_watcher_actor parent) {
-  return self->state.start(position, options, std::move(scheduler), std::move(parent));
+  return self->state.start(setup, options, std::move(scheduler), std::move(parent));
 }
 
 } // namespace farandole

@@ -16,7 +16,7 @@
 namespace farandole {
 
 /// The set and the generation that an actor on the leader serves.
-struct set_place {
+struct leader_setup {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t leader = 0; ///< global rank of this process
@@ -29,7 +29,7 @@ struct set_place {
 class negotiator_state {
 public:
   negotiator_state(negotiator_actor::pointer self) : self_(self) {}
-  negotiator_actor::behavior_type start(const set_place& position, const negotiation_options& options,
+  negotiator_actor::behavior_type start(const leader_setup& setup, const negotiation_options& options,
                                         fusion_scheduler_actor scheduler, member_watcher_actor parent);
 
   static inline const char* name = "negotiator";
@@ -44,8 +44,8 @@ private:
   void blame(std::int32_t rank, std::string reason);
 
   negotiator_actor::pointer self_;
-  set_place position_;
-  std::optional<negotiation> plan_;
+  leader_setup setup_;
+  std::optional<negotiation> negotiation_;
   std::optional<inline_reduction> inline_;
   fusion_scheduler_actor scheduler_;
   member_watcher_actor parent_;
@@ -54,7 +54,7 @@ private:
 /// Reports a member whose requests cannot be decoded, or break the protocol, to `parent`, which should close its
 /// link. Ignores messages of another generation or set; the message gate has normally dropped them before.
 negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
-                                           set_place position, negotiation_options options,
+                                           leader_setup setup, negotiation_options options,
                                            fusion_scheduler_actor scheduler, member_watcher_actor parent);
 
 } // namespace farandole

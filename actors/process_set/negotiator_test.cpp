@@ -25,7 +25,7 @@ public:
     negotiation_options options;
     options.members = {0, 1};
     options.inline_bytes = 64;
-    negotiator_ = system.spawn(negotiator, set_place{3, 0, 0}, options,
+    negotiator_ = system.spawn(negotiator, leader_setup{3, 0, 0}, options,
                                caf::actor_cast<fusion_scheduler_actor>(recorder_),
                                caf::actor_cast<member_watcher_actor>(recorder_));
   }

@@ -27,7 +27,7 @@ void path_connector_state::introduce(const path_addresses& addresses) {
 }
 
 // Paths are connected only once: at the second time they would be connecting, or in use.
-void path_connector_state::hear(const envelope& message) {
+void path_connector_state::receive_addresses(const envelope& message) {
   if (connecting_)
     return setup_.broke(
         {error_kind::unknown, "the leader (rank " + std::to_string(setup_.leader) +
@@ -87,7 +87,7 @@ path_connector(path_connector_actor::stateful_pointer<path_connector_state> self
   auto& state = self->state;
   state.begin(std::move(setup));
   return {
-      [&state](const envelope& message) { state.hear(message); },
+      [&state](const envelope& message) { state.receive_addresses(message); },
       [&state](const lane_job_ptr& job) { state.run(job); },
       [&state](const generation_over& event) { state.end(event.reason); },
       [&state](drained_atom) { state.drain(); },

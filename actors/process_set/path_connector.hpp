@@ -39,7 +39,7 @@ struct path_connector_state {
   explicit path_connector_state(path_connector_actor::pointer owner) : self(owner) {}
   void begin(path_connector_setup setup);
 
-  void hear(const envelope& message);
+  void receive_addresses(const envelope& message);
   void run(const lane_job_ptr& job);
   void end(const error& reason);
   void drain();

@@ -44,14 +44,14 @@ void process_set_manager_state::change(const sets_changed& message) {
   asked_ = message.asked;
   awaited_.clear();
   started_.clear();
-  if (over_)
-    return settle(over_);
+  if (end_reason_)
+    return settle(end_reason_);
   for (auto& event : message.events) {
     if (!event.ends) {
       started_.push_back(event.id);
       start(event, {std::make_shared<set_epochs>(), 0}, false);
       // A process that is no member has no paths to connect.
-      if (place_of(pattern_.shared->rank, event.ranks) >= 0)
+      if (rank_in_set(pattern_.shared->rank, event.ranks) >= 0)
         awaited_.insert(event.number);
       continue;
     }
@@ -81,13 +81,13 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
   setup.place->id = event.id;
   setup.place->ranks = event.ranks;
   setup.place->epoch = std::move(epoch);
-  auto news = [me = setup.sets, number = event.number](set_told::what said) {
-    return [me, number, said] { caf::anon_send(me, set_told{number, said}); };
+  auto reached = [me = setup.sets, number = event.number](set_progressed::stage stage_reached) {
+    return [me, number, stage_reached] { caf::anon_send(me, set_progressed{number, stage_reached}); };
   };
-  setup.ready = news(set_told::what::ready);
-  setup.ended = news(set_told::what::ended);
-  setup.settled = news(set_told::what::settled);
-  setup.drained = news(set_told::what::drained);
+  setup.ready = reached(set_progressed::stage::ready);
+  setup.ended = reached(set_progressed::stage::ended);
+  setup.settled = reached(set_progressed::stage::settled);
+  setup.drained = reached(set_progressed::stage::drained);
   setup.broke = [me = setup.sets, number = event.number](const error& problem) {
     caf::anon_send(me, set_broken{number, problem});
   };
@@ -102,7 +102,7 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
   entry.ready = !setup.takes_part();
   auto started = [system = &self->home_system(), shared = setup.shared, place = setup.place,
                   router = setup.router, known = entry.actors,
-                  built = news(set_told::what::built)](const set_actors& actors) {
+                  built = reached(set_progressed::stage::built)](const set_actors& actors) {
     *known = actors;
     shared->sets.built(place);
     auto routes = actors.entered(place->number, place->ranks);
@@ -129,42 +129,42 @@ void process_set_manager_state::settle(const error& reason) {
 
 // ---- one set's way -------------------------------------------------------------------------------
 
-void process_set_manager_state::told(const set_told& told_set) {
-  auto found = running_.find(told_set.number);
+void process_set_manager_state::notified(const set_progressed& progress) {
+  auto found = running_.find(progress.number);
   if (found == running_.end())
     return;
   auto& running_set = found->second;
-  switch (told_set.news) {
-  case set_told::what::built:
-    if (running_set.again && !running_set.reason && !over_)
+  switch (progress.reached) {
+  case set_progressed::stage::built:
+    if (running_set.again && !running_set.reason && !end_reason_)
       pattern_.shared->sets.open(running_set.place);
     return;
-  case set_told::what::ready:
+  case set_progressed::stage::ready:
     running_set.ready = true;
-    if (over_)
+    if (end_reason_)
       return;
     // The set was told to end while the other members were still connecting to it.
     if (running_set.reason)
       return stop(running_set, running_set.reason);
     pattern_.shared->sets.open(running_set.place);
-    awaited_.erase(told_set.number);
+    awaited_.erase(progress.number);
     return settle_if_done();
-  case set_told::what::ended:
-    running_set.last_heard = true;
-    return fail_if_over(told_set.number);
-  case set_told::what::settled:
+  case set_progressed::stage::ended:
+    running_set.last_schedule_received = true;
+    return fail_if_over(progress.number);
+  case set_progressed::stage::settled:
     if (running_set.reason)
       self->send(running_set.actors->connector, drained_atom::value);
     return;
-  case set_told::what::drained:
-    return gone(told_set.number);
+  case set_progressed::stage::drained:
+    return gone(progress.number);
   }
 }
 
 void process_set_manager_state::stop(running_set& set, const error& reason) {
   set.reason = reason;
   // A set ends only after it is connected: otherwise the other members could not finish connecting to it.
-  if (!set.ready || std::exchange(set.told, true))
+  if (!set.ready || std::exchange(set.notified, true))
     return;
   if (set.actors->negotiator)
     self->send(set.actors->negotiator, leave_atom::value);
@@ -175,7 +175,7 @@ void process_set_manager_state::stop(running_set& set, const error& reason) {
 // different routes.
 void process_set_manager_state::fail_if_over(std::uint32_t number) {
   auto& entry = running_.at(number);
-  if (!entry.reason || !entry.last_heard || !entry.ready)
+  if (!entry.reason || !entry.last_schedule_received || !entry.ready)
     return;
   if (entry.actors->client)
     self->send(entry.actors->client, generation_over{entry.reason});
@@ -219,14 +219,14 @@ void process_set_manager_state::leave_if_done() {
 }
 
 void process_set_manager_state::end(const error& reason) {
-  if (over_)
+  if (end_reason_)
     return;
-  over_ = reason;
+  end_reason_ = reason;
   settle(reason);
   pattern_.shared->sets.resume();
   std::vector<std::uint32_t> failed;
   for (auto& [number, running_set] : running_) {
-    running_set.place->epoch.of->over(reason);
+    running_set.place->epoch.epochs->over(reason);
     if (running_set.stopped)
       failed.push_back(number);
   }
@@ -247,13 +247,13 @@ void process_set_manager_state::ask_about(const processes_silent& report) {
 }
 
 void process_set_manager_state::down(const caf::down_msg& down_message) {
-  for (auto& remains : abandoned_)
-    remains.stopped = remains.stopped || remains.tree == down_message.source;
+  for (auto& abandoned_set : abandoned_)
+    abandoned_set.stopped = abandoned_set.stopped || abandoned_set.tree == down_message.source;
   for (auto& [number, running_set] : running_)
     if (running_set.tree.address() == down_message.source) {
       running_set.stopped = true;
-      if (over_)
-        abandon(number, over_);
+      if (end_reason_)
+        abandon(number, end_reason_);
       else
         report_fault(running_set, text_of(down_message.reason, self->system()));
       break;
@@ -266,7 +266,7 @@ void process_set_manager_state::take_down(const caf::error& reason) {
   end(shut_down());
   taken_down_ = reason;
   while (!running_.empty())
-    abandon(running_.begin()->first, over_);
+    abandon(running_.begin()->first, end_reason_);
   fail_queues();
 }
 
@@ -279,7 +279,7 @@ process_set_manager(process_set_manager_actor::stateful_pointer<process_set_mana
       [&state](const sets_changed& event) { state.change(event); },
       [&state](const sets_restarted& event) { state.restart(event); },
       [&state](const set_broken& broken_set) { state.broke(broken_set); },
-      [&state](const set_told& told_set) { state.told(told_set); },
+      [&state](const set_progressed& progress) { state.notified(progress); },
       [&state](const generation_ended& event) { state.leave(event.reason); },
       [&state](const generation_over& event) { state.end(event.reason); },
       [&state](const processes_silent& report) { state.ask_about(report); },

@@ -40,7 +40,7 @@ struct process_set_manager_state {
   void restart(const sets_restarted& event);
   void broke(const set_broken& broken_set);
   void retry();
-  void told(const set_told& told_set);
+  void notified(const set_progressed& progress);
   void leave(const error& reason);
   void end(const error& reason);
   void ask_about(const processes_silent& report);
@@ -52,16 +52,16 @@ private:
     std::shared_ptr<shared_set_state> place;
     std::shared_ptr<set_actors> actors;
     caf::actor tree;
-    error reason;            ///< set once it was told to end: the error for its pending operations
-    bool last_heard = false; ///< the leader's last schedule for it has come
-    bool again = false;      ///< it has failed before
-    bool ready = false;      ///< its paths are connected, or there are none here
-    bool told = false;       ///< its actors have been told to end
-    bool stopped = false;    ///< its tree has died
-    bool failed = false;     ///< the leader has been told that a part of it failed here
+    error reason; ///< set once it was told to end: the error for its pending operations
+    bool last_schedule_received = false; ///< the leader's last schedule for it has come
+    bool again = false;                  ///< it has failed before
+    bool ready = false;                  ///< its paths are connected, or there are none here
+    bool notified = false;               ///< its actors have been told to end
+    bool stopped = false;                ///< its tree has died
+    bool failed = false;                 ///< the leader has been told that a part of it failed here
   };
   /// A set that failed, while its submission queue still has to fail the pending operations.
-  struct remains {
+  struct abandoned_set {
     std::shared_ptr<shared_set_state> place;
     caf::actor_addr tree;
     bool stopped = false; ///< its tree has died
@@ -72,7 +72,7 @@ private:
   void report_fault(running_set& set, const std::string& reason);
   void restart(const set_restart& set_to_restart);
   void abandon(std::uint32_t number, const error& reason);
-  void say_last(std::uint32_t number);
+  void send_last_schedule(std::uint32_t number);
   void fail_queues();
   static error shut_down();
   void leave_if_done();
@@ -86,7 +86,7 @@ private:
   set_setup pattern_;
   std::set<std::uint32_t> begun_;                ///< numbers of all sets that ever started
   std::map<std::uint32_t, running_set> running_; ///< by number: the sets with actors here
-  std::vector<remains> abandoned_;
+  std::vector<abandoned_set> abandoned_;
   operation_state_ptr asked_;          ///< requested the change in progress; there is at most one
   std::set<std::uint32_t> awaited_;    ///< numbers of the sets that the change starts or ends here
   std::vector<std::uint32_t> started_; ///< ids of the sets that the change starts
@@ -94,7 +94,7 @@ private:
   bool leaving_ = false;
   bool left_ = false;
   caf::error taken_down_; ///< exit reason, while submission queues still have to fail pending operations
-  error over_;            ///< why the generation ended
+  error end_reason_;      ///< why the generation ended
 };
 
 process_set_manager_actor::behavior_type

@@ -6,7 +6,7 @@ namespace farandole {
 
 relay_actor::behavior_type relay_actor_state::start(relay_actor_setup setup) {
   setup_ = std::move(setup);
-  plan_.emplace(setup_.rules);
+  relay_.emplace(setup_.rules);
   return {
       [this](const envelope& message) { take(message); },
       [this](tick_atom, std::chrono::nanoseconds set_for) { tick(set_for); },
@@ -18,26 +18,26 @@ void relay_actor_state::take(const envelope& message) {
     return;
   const auto from = message.source();
   if (message.kind() == wire::Envelope::Body::SCHEDULE) {
-    hear(message);
+    apply_schedule(message);
   } else if (message.kind() == wire::Envelope::Body::GATHERED) {
-    const auto said = decode_gathered(message);
-    const auto problem = said ? plan_->take(from, *said, now()) : said.error();
+    const auto decoded = decode_gathered(message);
+    const auto problem = decoded ? relay_->take(from, *decoded, now()) : decoded.error();
     if (problem)
       blame(from, problem.text);
   } else {
-    const auto said = decode_requests(message);
-    const auto problem = said ? plan_->take(from, *said, now()) : said.error();
+    const auto decoded = decode_requests(message);
+    const auto problem = decoded ? relay_->take(from, *decoded, now()) : decoded.error();
     if (problem)
       blame(from, problem.text);
   }
   arm();
 }
 
-void relay_actor_state::hear(const envelope& message) {
+void relay_actor_state::apply_schedule(const envelope& message) {
   const auto plan = decode_schedule(message, setup_.members);
   if (!plan)
     return blame(message.source(), plan.error().text);
-  plan_->hear(*plan);
+  relay_->apply_schedule(*plan);
   if (plan->end && setup_.ended)
     setup_.ended();
 }
@@ -46,14 +46,14 @@ void relay_actor_state::tick(std::chrono::nanoseconds set_for) {
   if (armed_ != set_for)
     return;
   armed_.reset();
-  if (auto up = plan_->due(now()); !up.empty())
+  if (auto up = relay_->due(now()); !up.empty())
     self_->send(setup_.router, encode(setup_.self, up));
   arm();
 }
 
 // Requests that are due at once still wait for the messages that are in the mailbox already, which may add to them.
 void relay_actor_state::arm() {
-  const auto wake = plan_->wake_at();
+  const auto wake = relay_->wake_at();
   if (!wake || (armed_ && *armed_ <= *wake))
     return;
   armed_ = wake;

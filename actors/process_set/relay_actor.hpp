@@ -36,7 +36,7 @@ public:
 
 private:
   void take(const envelope& message);
-  void hear(const envelope& message);
+  void apply_schedule(const envelope& message);
   void tick(std::chrono::nanoseconds set_for);
   void arm();
   void blame(std::int32_t rank, std::string reason);
@@ -44,7 +44,7 @@ private:
 
   relay_actor::pointer self_;
   relay_actor_setup setup_;
-  std::optional<relay> plan_;
+  std::optional<relay> relay_;
   std::optional<std::chrono::nanoseconds> armed_; ///< time of the latest tick; all others are ignored
 };
 

@@ -74,7 +74,7 @@ std::vector<hostile> false_requests_below_a_relay() {
          plan.joined = 6;
          return encode(from(0), plan);
        },
-       "no member"},
+       "not a member"},
       {"a schedule that forgets ids that were never assigned", 0,
        [] {
          schedule plan;

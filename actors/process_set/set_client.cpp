@@ -37,14 +37,14 @@ void append(requests& batch, const bucket_accumulator::ids& ids) {
 }
 
 /// Requests an id, together with its bucket if the accumulator takes it.
-void ask(bucket_accumulator& shelf, std::uint32_t id, std::chrono::nanoseconds current_time,
+void ask(bucket_accumulator& accumulator, std::uint32_t id, std::chrono::nanoseconds current_time,
          requests& batch) {
   // The accumulator still holds the id from an earlier request, which has been answered in another way since.
-  if (shelf.holds(id))
-    append(batch, shelf.let_go(id));
-  if (!shelf.takes(id))
+  if (accumulator.holds(id))
+    append(batch, accumulator.flush_bucket(id));
+  if (!accumulator.takes(id))
     batch.ids.push_back(id);
-  else if (const auto whole = shelf.put(id, current_time))
+  else if (const auto whole = accumulator.put(id, current_time))
     batch.buckets.push_back(*whole);
 }
 
@@ -72,7 +72,7 @@ void set_client_state::drain_queue() {
             [&](watch_request& request) { watch(std::move(request)); },
         },
         message);
-  if (over_)
+  if (end_reason_)
     return;
   send(std::move(batch));
   arm();
@@ -95,13 +95,13 @@ void set_client_state::look_in(std::chrono::microseconds interval) {
 }
 
 stall_list set_client_state::stalled(std::chrono::nanoseconds limit) {
-  if (over_)
+  if (end_reason_)
     return {};
   return {fast_path_.stalled(self->clock().now(), limit, setup_.ranks)};
 }
 
 void set_client_state::watch(watch_request request) {
-  if (over_)
+  if (end_reason_)
     return;
   const auto current_time = self->clock().now();
   if (request.slow)
@@ -112,8 +112,8 @@ void set_client_state::watch(watch_request request) {
 }
 
 void set_client_state::announce(operation_state_ptr operation, requests& batch, std::size_t& inline_bytes) {
-  if (over_) {
-    operation->claim_and_settle(phase::queued, over_);
+  if (end_reason_) {
+    operation->claim_and_settle(phase::queued, end_reason_);
     return;
   }
   batch.left.insert(batch.left.end(), operation->left.begin(), operation->left.end());
@@ -130,7 +130,7 @@ void set_client_state::announce(operation_state_ptr operation, requests& batch, 
 
 void set_client_state::send(requests batch) {
   if (batch.must_not_overtake())
-    append(batch, accumulator_.let_all_go());
+    append(batch, accumulator_.flush_all());
   if (!batch.empty())
     self->send(setup_.router, encode(setup_.self, batch));
 }
@@ -141,7 +141,7 @@ void set_client_state::tick() {
     return;
   next_tick_.reset();
   requests batch;
-  if (!over_)
+  if (!end_reason_)
     append(batch, accumulator_.overdue(since_start(current_time)));
   send(std::move(batch));
   arm();
@@ -150,7 +150,7 @@ void set_client_state::tick() {
 // Keeps an earlier tick: ids that were added later are due later, or that tick arms the next one.
 void set_client_state::arm() {
   const auto wake = accumulator_.wake_at();
-  if (!wake || over_)
+  if (!wake || end_reason_)
     return;
   const caf::actor_clock::time_point when{
       std::chrono::duration_cast<caf::actor_clock::time_point::duration>(*wake)};
@@ -170,7 +170,7 @@ void set_client_state::leave(departure manner) {
 void set_client_state::report(const bundle_finished& finished) {
   requests batch;
   batch.finished = finished.sequence + 1;
-  if (!over_)
+  if (!end_reason_)
     send(std::move(batch));
 }
 
@@ -183,7 +183,7 @@ void set_client_state::follow(const envelope& message) {
                generation_broken{"the leader's schedule was not understood: " + plan.error().text});
     return;
   }
-  if (over_)
+  if (end_reason_)
     return;
   for_each_part(*plan,
                 for_parts{
@@ -253,10 +253,10 @@ void set_client_state::end_in_order(const schedule& plan) {
 void set_client_state::apply_assignments(const schedule& plan) {
   for (auto& assignment : plan.assignments)
     if (const auto* pending = operations_.assign(assignment.id, assignment.name))
-      setup_.queue->learn(assignment.id, *pending, seat_for(assignment, pending->signature));
+      setup_.queue->learn(assignment.id, *pending, slot_for(assignment, pending->signature));
 }
 
-std::shared_ptr<fast_path_slot> set_client_state::seat_for(const assignment& assignment,
+std::shared_ptr<fast_path_slot> set_client_state::slot_for(const assignment& assignment,
                                                            const signature& own) {
   auto fast_path = assignment.cell >= 0 && setup_.fast_path ? setup_.fast_path() : nullptr;
   if (!fast_path)
@@ -267,7 +267,7 @@ std::shared_ptr<fast_path_slot> set_client_state::seat_for(const assignment& ass
   task.reduce_op = own.reduce_op;
   task.prescale = own.prescale;
   task.postscale = own.postscale;
-  task.root = place_of(own.root, setup_.ranks);
+  task.root = rank_in_set(own.root, setup_.ranks);
   task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
   task.use = use_of_fast_path(own, task.bytes, setup_.fast_path_limit_bytes);
   if (task.use == fast_path_use::collective)
@@ -331,7 +331,7 @@ void set_client_state::run_bundles(const schedule& plan) {
       self->send(setup_.member, generation_broken{job.error().text});
       return;
     }
-    (*job)->home = setup_.lane;
+    (*job)->target_lane = setup_.lane;
     self->send(setup_.connector, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
   }
 }
@@ -350,30 +350,30 @@ void set_client_state::finish_generation() {
   report.submitted = setup_.queue->submitted();
   const bool interrupted = !report.own && !report.pending.empty();
   end(departure_error(std::move(report)));
-  self->send(setup_.member, generation_ended{departed, interrupted, over_});
+  self->send(setup_.member, generation_ended{departed, interrupted, end_reason_});
 }
 
 void set_client_state::end(const error& reason) {
-  if (over_)
+  if (end_reason_)
     return;
-  over_ = reason;
-  queue_told_ = false;
+  end_reason_ = reason;
+  queue_ended_ = false;
   retry();
 }
 
 void set_client_state::retry() {
   retrying_ = false;
-  if (departed_ && !over_)
+  if (departed_ && !end_reason_)
     finish_generation();
   for (auto round : std::exchange(retractions_, {}))
-    if (!over_)
+    if (!end_reason_)
       retract(round);
-  if (over_ && !queue_told_) {
-    if (setup_.queue->end(over_) == submission_queue::attempt::busy)
+  if (end_reason_ && !queue_ended_) {
+    if (setup_.queue->end(end_reason_) == submission_queue::attempt::busy)
       return try_later();
-    queue_told_ = true;
+    queue_ended_ = true;
     drain_queue();
-    operations_.settle_all(over_);
+    operations_.settle_all(end_reason_);
     if (setup_.settled)
       setup_.settled();
   }

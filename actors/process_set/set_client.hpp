@@ -98,7 +98,7 @@ private:
   void end_in_order(const schedule& plan);
   void retract(fast_path_round round);
   std::chrono::nanoseconds longest_wait();
-  std::shared_ptr<fast_path_slot> seat_for(const assignment& assignment, const signature& own);
+  std::shared_ptr<fast_path_slot> slot_for(const assignment& assignment, const signature& own);
   void try_later();
   void finish_generation();
 
@@ -110,9 +110,9 @@ private:
   std::optional<caf::actor_clock::time_point> next_tick_;
   std::vector<fast_path_round> retractions_; ///< to be retried, because the submission queue was busy
   bool joined_ = false;                      ///< this member has joined: zeros stand in for its tensors
-  error over_;                               ///< why the generation ended
+  error end_reason_;                         ///< why the generation ended
   std::optional<departed_member> departed_;  ///< ended the generation in order; reset once reported
-  bool queue_told_ = true;                   ///< the submission queue has been given over_
+  bool queue_ended_ = true;                  ///< the submission queue has been given end_reason_
   bool retrying_ = false;
   fast_path_watch fast_path_;
   std::chrono::microseconds look_interval_{};

@@ -56,7 +56,7 @@ TEST_CASE("a small tensor with an id is sent with its request, and completes wit
     plan.results = {value_of(number, 10 * step)};
     table.hear(plan);
     REQUIRE(operation->settled());
-    CHECK_FALSE(operation->told());
+    CHECK_FALSE(operation->reported());
     CHECK(value == 10 * step);
     table.sent.clear();
   }
@@ -101,7 +101,7 @@ TEST_CASE("a result that this member cannot use ends the generation") {
     REQUIRE(table.broken.size() == 1);
     CHECK(table.broken[0] == "the schedule has a result of 8 bytes for id 7, which has 4");
     CHECK(operation->settled());
-    CHECK(operation->told());
+    CHECK(operation->reported());
     CHECK(value == 3);
   }
 }

@@ -23,7 +23,7 @@ std::chrono::nanoseconds set_client_state::longest_wait() {
 }
 
 void set_client_state::judge(const processes_silent& report) {
-  if (over_)
+  if (end_reason_)
     return;
   std::vector<silence> needed;
   std::copy_if(

@@ -30,7 +30,7 @@ error started_anew(std::uint32_t id, const std::string& reason) {
 
 // The leader answers to all members in the global schedule, even if it had ended the set already.
 void process_set_manager_state::report_fault(running_set& set, const std::string& reason) {
-  if (over_ || std::exchange(set.failed, true))
+  if (end_reason_ || std::exchange(set.failed, true))
     return;
   if (pattern_.log)
     pattern_.log->error("process set " + std::to_string(set.place->id) + " failed on this rank: " + reason);
@@ -44,14 +44,14 @@ void process_set_manager_state::report_fault(running_set& set, const std::string
 
 void process_set_manager_state::broke(const set_broken& broken_set) {
   auto found = running_.find(broken_set.number);
-  if (found == running_.end() || found->second.failed || over_)
+  if (found == running_.end() || found->second.failed || end_reason_)
     return;
   if (broken_set.reason.kind == error_kind::timed_out)
     return self->send(pattern_.member, generation_broken{broken_set.reason.text, broken_set.reason.kind});
-  if (broken_set.looked_at)
+  if (broken_set.second_report)
     return report_fault(found->second, broken_set.reason.text);
   auto later = broken_set;
-  later.looked_at = true;
+  later.second_report = true;
   self->delayed_send(self, suspicion, std::move(later));
 }
 
@@ -59,7 +59,7 @@ void process_set_manager_state::broke(const set_broken& broken_set) {
 
 void process_set_manager_state::restart(const sets_restarted& event) {
   for (auto& set : event.sets)
-    if (!over_)
+    if (!end_reason_)
       restart(set);
 }
 
@@ -82,8 +82,8 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
   auto epoch = found == running_.end() ? set_epoch{} : found->second.place->epoch;
   const auto reason = started_anew(set_to_restart.begins->id, set_to_restart.reason);
   pattern_.shared->sets.suspend(set_to_restart.begins->id);
-  if (epoch.of) {
-    epoch.of->restarted(reason);
+  if (epoch.epochs) {
+    epoch.epochs->restarted(reason);
     ++epoch.number;
     abandon(set_to_restart.ended, reason);
   }
@@ -97,8 +97,8 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
 // Aborts the lane at once. The submission queue fails only when the tree is gone: until then the set client may
 // settle operations that it holds.
 void process_set_manager_state::abandon(std::uint32_t number, const error& reason) {
-  if (leaving_ && !over_)
-    say_last(number);
+  if (leaving_ && !end_reason_)
+    send_last_schedule(number);
   auto ended = running_.extract(number);
   auto& entry = ended.mapped();
   if (entry.place->lane)
@@ -111,8 +111,8 @@ void process_set_manager_state::abandon(std::uint32_t number, const error& reaso
 
 // Sends the last schedule of a set whose negotiator can no longer send it: the other members wait for it before they
 // leave.
-void process_set_manager_state::say_last(std::uint32_t number) {
-  if (pattern_.shared->rank != 0 || running_.at(number).last_heard)
+void process_set_manager_state::send_last_schedule(std::uint32_t number) {
+  if (pattern_.shared->rank != 0 || running_.at(number).last_schedule_received)
     return;
   schedule last;
   last.end = true;
@@ -127,17 +127,17 @@ void process_set_manager_state::retry() {
 void process_set_manager_state::fail_queues() {
   auto& sets = pattern_.shared->sets;
   auto busy = false;
-  std::erase_if(abandoned_, [&](const remains& remains) {
-    if (!remains.stopped)
+  std::erase_if(abandoned_, [&](const abandoned_set& abandoned_set) {
+    if (!abandoned_set.stopped)
       return false;
-    if (remains.place->lane)
-      remains.place->lane->abort(remains.reason); // the lane may have been made after abandon()
-    if (remains.place->queue &&
-        remains.place->queue->fail(remains.reason) == submission_queue::attempt::busy) {
+    if (abandoned_set.place->lane)
+      abandoned_set.place->lane->abort(abandoned_set.reason); // the lane may have been made after abandon()
+    if (abandoned_set.place->queue &&
+        abandoned_set.place->queue->fail(abandoned_set.reason) == submission_queue::attempt::busy) {
       busy = true;
       return false;
     }
-    sets.retire(remains.place);
+    sets.retire(abandoned_set.place);
     return true;
   });
   if (busy && !std::exchange(retrying_, true))

@@ -41,7 +41,7 @@ std::vector<member> members_of(const set_setup& setup) {
 }
 
 set_view view_of(const set_setup& setup) {
-  return {setup.generation, setup.place->number, place_of(setup.shared->rank, setup.place->ranks),
+  return {setup.generation, setup.place->number, rank_in_set(setup.shared->rank, setup.place->ranks),
           members_of(setup)};
 }
 
@@ -69,7 +69,7 @@ fast_path_options fast_path_of(const set_setup& setup) {
 std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) {
   auto ranks = setup.shared->tree->subtree(top);
   if (!setup.place->ranks.empty())
-    std::erase_if(ranks, [&](auto rank) { return place_of(rank, setup.place->ranks) < 0; });
+    std::erase_if(ranks, [&](auto rank) { return rank_in_set(rank, setup.place->ranks) < 0; });
   return ranks;
 }
 
@@ -187,8 +187,8 @@ struct growing_tree {
     return first == leader ? -1 : first;
   }
 
-  set_place location() const {
-    set_place place{settings.generation, settings.place->number, leader, {}, reporter()};
+  leader_setup location() const {
+    leader_setup place{settings.generation, settings.place->number, leader, {}, reporter()};
     if (!settings.takes_part())
       place.ended = settings.ended;
     return place;
@@ -378,7 +378,7 @@ std::vector<std::int32_t> set_setup::ranks() const {
 }
 
 bool set_setup::takes_part() const {
-  return place_of(shared->rank, place->ranks) >= 0;
+  return rank_in_set(shared->rank, place->ranks) >= 0;
 }
 
 bool set_setup::leads() const {

@@ -35,10 +35,10 @@ struct set_setup {
   process_set_manager_actor sets; ///< of the global set: is told of changes of the process sets
   logger* log = nullptr;
 
-  std::function<void()> ready;      ///< called when the paths of this member are connected
-  std::function<void()> ended;      ///< see set_told; empty for the global set, whose end the member is told
-  std::function<void()> settled;    ///< see set_told
-  std::function<void()> drained;    ///< see set_told; called on the lane's thread
+  std::function<void()> ready; ///< called when the paths of this member are connected
+  std::function<void()> ended; ///< see set_progressed; empty for the global set, whose end the member is told
+  std::function<void()> settled;    ///< see set_progressed
+  std::function<void()> drained;    ///< see set_progressed; called on the lane's thread
   std::function<void(error)> broke; ///< called when a path of this member broke; any thread
 
   /// Called when the bundle of this number and size has ended, with its error if it failed.

@@ -57,7 +57,7 @@ set_table::set_ptr set_table::find(std::uint32_t id) const {
   std::unique_lock lock(guard_);
   auto found = open_.find(id);
   // A caller that has not been told of the restart need not wait: its next submission fails with that error.
-  if (suspended_.count(id) && found->second->epoch.all_told()) {
+  if (suspended_.count(id) && found->second->epoch.all_reported()) {
     resumed_.wait_for(lock, patience_, [&] { return !suspended_.count(id); });
     found = open_.find(id);
   }
@@ -67,7 +67,7 @@ set_table::set_ptr set_table::find(std::uint32_t id) const {
 std::uint64_t set_table::epoch_seen(std::uint32_t id) const {
   std::lock_guard lock(guard_);
   auto found = open_.find(id);
-  return found == open_.end() || !found->second->epoch.of ? 0 : found->second->epoch.of->seen();
+  return found == open_.end() || !found->second->epoch.epochs ? 0 : found->second->epoch.epochs->seen();
 }
 
 bool set_table::acknowledge(std::uint32_t id, std::uint64_t epoch) {
@@ -75,13 +75,13 @@ bool set_table::acknowledge(std::uint32_t id, std::uint64_t epoch) {
   std::shared_ptr<set_epochs> epochs;
   auto begun = [&] {
     const auto found = open_.find(id);
-    epochs = found == open_.end() ? nullptr : found->second->epoch.of;
+    epochs = found == open_.end() ? nullptr : found->second->epoch.epochs;
     return !epochs || epochs->now() >= epoch;
   };
   if (!resumed_.wait_for(lock, patience_, begun) || !epochs)
     return false;
   if (epoch > 0)
-    epochs->told(epoch - 1);
+    epochs->reported(epoch - 1);
   return true;
 }
 

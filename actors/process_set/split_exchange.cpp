@@ -9,12 +9,12 @@
 
 namespace farandole {
 
-split_exchange::split_exchange(std::span<const std::int64_t> splits) : heard_(splits.size()) {
+split_exchange::split_exchange(std::span<const std::int64_t> splits) : incoming_(splits.size()) {
   assert(!splits.empty());
   const auto limit = *std::max_element(splits.begin(), splits.end());
-  told_.reserve(splits.size());
+  outgoing_.reserve(splits.size());
   for (auto rows : splits)
-    told_.push_back({rows, limit});
+    outgoing_.push_back({rows, limit});
 }
 
 work split_exchange::question() {
@@ -22,11 +22,11 @@ work split_exchange::question() {
   small.operation = operation::alltoall;
   small.dtype = dtype::int64;
   part part;
-  part.input = reinterpret_cast<const std::byte*>(told_.data());
-  part.output = reinterpret_cast<std::byte*>(heard_.data());
-  part.input_bytes = told_.size() * sizeof(word);
+  part.input = reinterpret_cast<const std::byte*>(outgoing_.data());
+  part.output = reinterpret_cast<std::byte*>(incoming_.data());
+  part.input_bytes = outgoing_.size() * sizeof(word);
   small.parts = {part};
-  small.sent.assign(told_.size(), sizeof(word));
+  small.sent.assign(outgoing_.size(), sizeof(word));
   small.received = small.sent;
   small.longest = sizeof(word);
   return small;
@@ -40,16 +40,17 @@ error split_exchange::answer(std::string_view name, std::size_t row_bytes, work&
   std::int64_t longest = 0;
   std::int64_t all = 0;
   received_.clear();
-  for (std::size_t rank = 0; rank < heard_.size(); ++rank) {
-    const auto& heard = heard_[rank];
-    if (heard.rows < 0 || heard.rows > heard.limit || heard.limit > most_rows || heard.rows > most_rows - all)
+  for (std::size_t rank = 0; rank < incoming_.size(); ++rank) {
+    const auto& incoming = incoming_[rank];
+    if (incoming.rows < 0 || incoming.rows > incoming.limit || incoming.limit > most_rows ||
+        incoming.rows > most_rows - all)
       return {error_kind::unknown, printable_name(name) + ": rank " + std::to_string(rank) +
-                                       " of the set says that it sends " + std::to_string(heard.rows) +
-                                       " rows here and at most " + std::to_string(heard.limit) +
+                                       " of the set says that it sends " + std::to_string(incoming.rows) +
+                                       " rows here and at most " + std::to_string(incoming.limit) +
                                        " to any rank, which is a contradiction"};
-    all += heard.rows;
-    longest = std::max(longest, heard.limit);
-    received_.push_back(heard.rows);
+    all += incoming.rows;
+    longest = std::max(longest, incoming.limit);
+    received_.push_back(incoming.rows);
   }
   bundle.received.clear();
   for (auto rows : received_)

@@ -37,8 +37,8 @@ private:
     std::int64_t limit = 0; ///< largest number from the sender to any member
   };
 
-  std::vector<word> told_;
-  std::vector<word> heard_;
+  std::vector<word> outgoing_;
+  std::vector<word> incoming_;
   std::vector<std::int64_t> received_;
 };
 

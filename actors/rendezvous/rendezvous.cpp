@@ -70,62 +70,62 @@ void rendezvous_state::received(const link_received& event) {
   auto misread = [&](const error& problem) { refuse(route, {problem.text}); };
   switch (event.message.kind()) {
   case wire::Envelope::Body::HELLO:
-    if (auto said = decode_hello(event.message))
-      join(route, *said);
+    if (auto decoded = decode_hello(event.message))
+      join(route, *decoded);
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::RETURNING:
-    if (auto said = decode_returning(event.message))
-      carry_out(members_.come_back(route, *said));
+    if (auto decoded = decode_returning(event.message))
+      carry_out(members_.come_back(route, *decoded));
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::SLOTS:
-    if (auto said = decode_slot_report(event.message))
-      take_slots(route, *said);
+    if (auto decoded = decode_slot_report(event.message))
+      take_slots(route, *decoded);
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::SUPERSEDED:
-    if (auto said = decode_superseded(event.message); !said)
-      misread(said.error());
-    else if (said->epoch > members_.epoch())
-      step_down(route, said->epoch);
+    if (auto decoded = decode_superseded(event.message); !decoded)
+      misread(decoded.error());
+    else if (decoded->epoch > members_.epoch())
+      step_down(route, decoded->epoch);
     break;
   case wire::Envelope::Body::FAREWELL:
-    if (auto said = decode_farewell(event.message))
-      take_farewell(route, *said);
+    if (auto decoded = decode_farewell(event.message))
+      take_farewell(route, *decoded);
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::LOST:
-    if (auto said = decode_lost(event.message); !said)
-      misread(said.error());
-    else if (said->rank == event.message.source())
-      take_report({route, *said});
+    if (auto decoded = decode_lost(event.message); !decoded)
+      misread(decoded.error());
+    else if (decoded->rank == event.message.source())
+      take_report({route, *decoded});
     else {
-      delayed_reports_.insert_or_assign(route, *said);
-      self->delayed_send(self, explanation, member_reported{route, *said});
+      delayed_reports_.insert_or_assign(route, *decoded);
+      self->delayed_send(self, explanation, member_reported{route, *decoded});
     }
     break;
   case wire::Envelope::Body::LEAVING:
-    if (auto said = decode_leaving(event.message))
+    if (auto decoded = decode_leaving(event.message))
       take_leaving(route);
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::DRAIN:
-    if (auto said = decode_drain(event.message))
-      take_drain(route, *said);
+    if (auto decoded = decode_drain(event.message))
+      take_drain(route, *decoded);
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   case wire::Envelope::Body::DRAINING:
-    if (auto said = decode_draining(event.message))
-      take_answer(route, std::move(*said));
+    if (auto decoded = decode_draining(event.message))
+      take_answer(route, std::move(*decoded));
     else
-      misread(said.error());
+      misread(decoded.error());
     break;
   default:
     refuse(route, {"a message of this kind is not for the rendezvous"});
@@ -135,10 +135,10 @@ void rendezvous_state::received(const link_received& event) {
 // A hello of a slot that the launcher has not reported yet is held back. The launcher may have started the process
 // while it had no link, and the hello of a fast process may overtake the launcher's report, which comes on another
 // link.
-void rendezvous_state::join(link_id link, const hello& said) {
-  if (!options_.apart || members_.knows(said.slot))
-    return carry_out(members_.join(link, said));
-  early_[link] = said;
+void rendezvous_state::join(link_id link, const hello& decoded) {
+  if (!options_.apart || members_.knows(decoded.slot))
+    return carry_out(members_.join(link, decoded));
+  early_[link] = decoded;
   await_report_of(link);
 }
 
@@ -170,14 +170,15 @@ void rendezvous_state::remember() {
 
 // The farewell names the member that left first. This is forwarded to the watcher of fates, which determines the
 // cause of a failure.
-void rendezvous_state::take_farewell(link_id link, const farewell& said) {
+void rendezvous_state::take_farewell(link_id link, const farewell& decoded) {
   const auto slot = members_.slot_of(link);
   const auto& slots = members_.slots();
-  const auto rank = static_cast<std::size_t>(said.departed.rank);
-  if (slot && said.generation == members_.generation() && said.departed.rank >= 0 && rank < slots.size())
-    tell_fate({*slot, slots[rank], false, said.departed.manner, said.interrupted});
+  const auto rank = static_cast<std::size_t>(decoded.departed.rank);
+  if (slot && decoded.generation == members_.generation() && decoded.departed.rank >= 0 &&
+      rank < slots.size())
+    tell_fate({*slot, slots[rank], false, decoded.departed.manner, decoded.interrupted});
   take_delayed_report(link);
-  carry_out(members_.leave(link, said.generation));
+  carry_out(members_.leave(link, decoded.generation));
 }
 
 void rendezvous_state::tell_fate(slot_fate fate) {
@@ -232,7 +233,7 @@ void rendezvous_state::retired(const slot_retired& event) {
 }
 
 void rendezvous_state::complete() {
-  carry_out(members_.nobody_comes());
+  carry_out(members_.no_more_starts());
 }
 
 // There is at most one pending timer, even if generations end in quick succession. One timer for each generation
@@ -297,12 +298,12 @@ void rendezvous_state::carry_out(const membership_decision& decision) {
     refuse(refusal.to, refusal.reason);
   if (!decision.admissions.empty())
     admit(decision);
-  for (auto& notice : decision.notices)
-    tell(notice.to, encode(address{notice.lost.generation, 0, -1}, notice.lost));
-  for (auto& warning : decision.warnings)
-    tell(warning.to, encode(address{warning.changed.generation, 0, -1}, warning.changed));
+  for (auto& notice : decision.loss_notices)
+    send(notice.to, encode(address{notice.lost.generation, 0, -1}, notice.lost));
+  for (auto& warning : decision.change_notices)
+    send(warning.to, encode(address{warning.changed.generation, 0, -1}, warning.changed));
   for (auto& resumption : decision.resumptions)
-    tell(resumption.to, encode(address{resumption.event.generation, 0, -1}, resumption.event));
+    send(resumption.to, encode(address{resumption.event.generation, 0, -1}, resumption.event));
   if (!decision.admissions.empty()) {
     tell_launcher();
     log_start(decision);
@@ -327,7 +328,7 @@ void rendezvous_state::follow(const missing_reports::step& next) {
   // The waiting member with the lowest slot (rank 0, if it has arrived) logs the report for all.
   missing.report = next.report;
   for (const auto& [slot, link] : members_.waiting()) {
-    tell(link, encode(address{}, missing));
+    send(link, encode(address{}, missing));
     missing.report = false;
   }
 }
@@ -354,7 +355,7 @@ void rendezvous_state::admit(const membership_decision& decision) {
   const auto encoded = encode(all);
   peers_expected again;
   for (const auto& admission : decision.admissions) {
-    tell(admission.to,
+    send(admission.to,
          encode_welcome(address{all.generation, 0, -1}, admission.rank, admission.joined_late, encoded));
     if (const auto found = links_.find(admission.to); found != links_.end())
       again.peers.push_back(found->second.peer);
@@ -363,7 +364,7 @@ void rendezvous_state::admit(const membership_decision& decision) {
     caf::anon_send(listener_, std::move(again));
 }
 
-void rendezvous_state::tell(link_id link, const envelope& message) {
+void rendezvous_state::send(link_id link, const envelope& message) {
   if (auto found = links_.find(link); found != links_.end())
     caf::anon_send(found->second.handle, message);
 }
@@ -387,7 +388,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const slot_exited& event) { state.exited(event); },
       [&state](const slot_started& event) { state.started(event); },
       [&state](const slot_retired& event) { state.retired(event); },
-      [&state](const nobody_comes&) { state.complete(); },
+      [&state](const no_more_starts&) { state.complete(); },
       [&state](const hosts_failed& event) { state.keep_failed(event.hosts); },
       [&state](const watch_generations& event) { state.watched_by(event); },
       [&state](const watch_fates& event) { state.fates_watched_by(event); },

@@ -85,9 +85,9 @@ private:
     std::string peer;
   };
 
-  void join(link_id link, const hello& said);
+  void join(link_id link, const hello& decoded);
   void await_report_of(link_id link);
-  void take_slots(link_id link, const slot_report& said);
+  void take_slots(link_id link, const slot_report& decoded);
   void tell_launcher();
   void tell_all_to_launcher();
   void remember();
@@ -95,18 +95,18 @@ private:
   /// claim, so every process with the secret is believed, and the log names the sender.
   void step_down(link_id link, std::uint64_t epoch);
   void take_delayed_report(link_id link);
-  void take_farewell(link_id link, const farewell& said);
+  void take_farewell(link_id link, const farewell& decoded);
   void tell_fate(slot_fate fate);
   void take_leaving(link_id link);
   void tell_of_leaving(std::int32_t slot);
   void take_drain(link_id link, const drain& asked);
-  void take_answer(link_id link, draining said);
+  void take_answer(link_id link, draining decoded);
   void carry_out(const membership_decision& decision);
   void limit_wait();
   void follow(const missing_reports::step& next);
   void admit(const membership_decision& decision);
   void log_start(const membership_decision& decision);
-  void tell(link_id link, const envelope& message);
+  void send(link_id link, const envelope& message);
   void refuse(link_id link, const refused& reason);
 
   rendezvous_actor::pointer self;

@@ -15,31 +15,31 @@ void rendezvous_state::fates_watched_by(const watch_fates& event) {
   fate_watcher_ = caf::actor_cast<caf::actor>(event.process);
 }
 
-void rendezvous_state::take_slots(link_id link, const slot_report& said) {
-  if (said.wire_version != wire_version)
-    return refuse(link, {"wire version " + std::to_string(said.wire_version) +
+void rendezvous_state::take_slots(link_id link, const slot_report& decoded) {
+  if (decoded.wire_version != wire_version)
+    return refuse(link, {"wire version " + std::to_string(decoded.wire_version) +
                          " does not match this rendezvous' " + std::to_string(wire_version) +
                          ": start the launcher and the rendezvous with the same Farandole"});
-  if (said.epoch > members_.epoch())
-    return step_down(link, said.epoch);
+  if (decoded.epoch > members_.epoch())
+    return step_down(link, decoded.epoch);
   if (!options_.apart)
     return refuse(link, {"this rendezvous has a launcher of its own"});
-  if (launcher_ != 0 && launcher_ != said.job)
+  if (launcher_ != 0 && launcher_ != decoded.job)
     return refuse(link, {"this rendezvous serves the job of another launcher; start one for this job" +
                          std::string(options_.journal ? ", with a journal of its own" : "")});
   const bool is_new = std::exchange(launcher_link_, link) != link;
-  launcher_ = said.job;
-  keep_failed(said.failed);
-  for (const auto& slot : said.slots)
+  launcher_ = decoded.job;
+  keep_failed(decoded.failed);
+  for (const auto& slot : decoded.slots)
     members_.expect(slot.number);
   remember();
-  for (const auto& slot : said.slots) {
+  for (const auto& slot : decoded.slots) {
     if (slot.retired)
       carry_out(members_.retire(slot.number));
     if (slot.ended)
       carry_out(members_.exit(slot.number, slot.manner));
   }
-  if (said.complete)
+  if (decoded.complete)
     complete();
   if (is_new)
     tell_all_to_launcher();
@@ -64,7 +64,7 @@ void rendezvous_state::tell_launcher() {
   if (watcher_)
     caf::anon_send(watcher_, generation_formed{generation, members_.slots()});
   if (launcher_link_ != 0)
-    tell(launcher_link_,
+    send(launcher_link_,
          encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
 }
 
@@ -92,7 +92,7 @@ void rendezvous_state::take_leaving(link_id link) {
 void rendezvous_state::tell_of_leaving(std::int32_t slot) {
   const auto generation = members_.generation();
   if (launcher_link_ != 0)
-    tell(launcher_link_, encode(address{generation, 0, -1}, leaving{generation, slot}));
+    send(launcher_link_, encode(address{generation, 0, -1}, leaving{generation, slot}));
 }
 
 void rendezvous_state::take_drain(link_id link, const drain& asked) {
@@ -106,7 +106,7 @@ void rendezvous_state::take_drain(link_id link, const drain& asked) {
   if (launcher_link_ != 0) {
     auto handed_on = asked;
     handed_on.caller = link;
-    return tell(launcher_link_, encode(address{}, handed_on));
+    return send(launcher_link_, encode(address{}, handed_on));
   }
   answer({link,
           {options_.apart ? "the job's launcher is not connected to its rendezvous: try again when it is"
@@ -118,14 +118,14 @@ void rendezvous_state::take_drain(link_id link, const drain& asked) {
 // A launcher may still answer a request that it received from an earlier rendezvous; that answer is dropped.
 void rendezvous_state::answer(const drain_answered& value) {
   if (askers_.contains(value.link))
-    tell(value.link, encode(address{}, value.value));
+    send(value.link, encode(address{}, value.value));
 }
 
-void rendezvous_state::take_answer(link_id link, draining said) {
+void rendezvous_state::take_answer(link_id link, draining decoded) {
   if (link != launcher_link_)
     return refuse(link, {"only the launcher answers for its job"});
-  const auto asker = std::exchange(said.caller, 0);
-  answer({asker, std::move(said)});
+  const auto asker = std::exchange(decoded.caller, 0);
+  answer({asker, std::move(decoded)});
 }
 
 } // namespace farandole

@@ -31,7 +31,9 @@ public:
   void add_steps(std::uint64_t count) { steps_ += count; }
 
   /// Records how long this member moved bytes in the last round.
-  void took(std::chrono::nanoseconds time) { took_.store(time.count(), std::memory_order_relaxed); }
+  void record_move_time(std::chrono::nanoseconds time) {
+    took_.store(time.count(), std::memory_order_relaxed);
+  }
   /// How long to poll for the other members before sleeping. While bytes move, a member that sleeps delays all
   /// others, and a core that has just idled copies slowly.
   std::chrono::nanoseconds patience() const {
@@ -39,15 +41,15 @@ public:
         4 * std::chrono::nanoseconds(took_.load(std::memory_order_relaxed)), most_patience);
   }
 
-  /// Records how many bytes this member received in the last round; expects() predicts the next one, and returns
+  /// Records how many bytes this member received in the last round; predicted_bytes() predicts the next one, and returns
   /// `first` before any round. The prediction is a little above the largest round so far, and is lowered when a round
   /// brings less than half of it. A result buffer that is too small makes a round slower.
-  void came(std::size_t bytes) {
+  void record_result_bytes(std::size_t bytes) {
     const auto expected = expected_.load(std::memory_order_relaxed);
     if (bytes > expected || bytes < expected / 2)
       expected_.store(expected == 0 ? bytes : bytes + bytes / 8, std::memory_order_relaxed);
   }
-  std::size_t expects(std::size_t first) const {
+  std::size_t predicted_bytes(std::size_t first) const {
     const auto expected = expected_.load(std::memory_order_relaxed);
     return expected > 0 ? expected : first;
   }

@@ -11,7 +11,7 @@ void operation_state::renew() {
   collective.reset();
   taken_slot.reset();
   round = 0;
-  looked_after.store(false, std::memory_order_relaxed);
+  watch_requested.store(false, std::memory_order_relaxed);
   handed_on.store(false, std::memory_order_relaxed);
   problem = {};
   outcome = {};
@@ -25,13 +25,13 @@ void operation_state::settle(error reason) {
   assert(!settled());
   problem = std::move(reason);
   publish_settled();
-  if (lends && handles_.load(std::memory_order_seq_cst) == 0)
+  if (owns_output && handles_.load(std::memory_order_seq_cst) == 0)
     drop_memory();
 }
 
 // The thread that drops the last handle and the settling thread each publish their own step and then read the
 // other's, in sequentially consistent order: at least one of them sees both.
-bool operation_state::let_go() {
+bool operation_state::drop_handle() {
   if (handles_.fetch_sub(1, std::memory_order_seq_cst) != 1)
     return false;
   if (settled_for_all())

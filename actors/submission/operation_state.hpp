@@ -41,11 +41,11 @@ struct operation_request {
   bool no_fast_path = false; ///< keep it off the fast path, where no caller would wait for it
   /// Whether the output is memory of the runtime. It is freed with the caller's last handle, while the operation
   /// itself may be kept longer.
-  bool lends = false;
+  bool owns_output = false;
 
   set_epoch epoch; ///< of its set
   /// The submission queue that accepted it; empty for operations that cannot be withdrawn.
-  std::weak_ptr<farandole::submission_queue> home;
+  std::weak_ptr<farandole::submission_queue> queue;
 };
 
 struct operation_state : operation_request, phase_word {
@@ -69,22 +69,22 @@ struct operation_state : operation_request, phase_word {
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
-  result_memory::block owned;            ///< memory behind outcome.bytes, if the caller gave none
-  std::atomic<bool> looked_after{false}; ///< the event loop has been asked to watch it
-  std::atomic<bool> handed_on{false};    ///< the event loop has asked a lane to continue the collective
+  result_memory::block owned;               ///< memory behind outcome.bytes, if the caller gave none
+  std::atomic<bool> watch_requested{false}; ///< the event loop has been asked to watch it
+  std::atomic<bool> handed_on{false};       ///< the event loop has asked a lane to continue the collective
 
   /// The problem, for the caller. If the epoch ended with it, records that the callers have seen that end.
-  const error& told() const {
+  const error& reported() const {
     if (problem)
-      epoch.told();
+      epoch.reported();
     return problem;
   }
 
   /// Before the operation is shared: assigns it to this round of the slot. Returns false, and changes nothing, if
   /// there is no memory for it now.
   bool take_slot(std::shared_ptr<fast_path_slot> slot, std::uint64_t which);
-  /// Reverts take_seat().
-  void leave_seat();
+  /// Reverts take_slot().
+  void leave_slot();
   /// Publishes this member's cell.
   void show();
 
@@ -122,10 +122,10 @@ struct operation_state : operation_request, phase_word {
   /// Allocates the output, to which each member sends the given number of rows.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
-  /// Counts the handles of an operation that lends: one more, and one less. It begins with one. let_go() returns
+  /// Counts the handles of an operation that owns its output: one more, and one less. It begins with one. drop_handle() returns
   /// whether that was the last.
   void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
-  bool let_go();
+  bool drop_handle();
 
 private:
   std::atomic<std::uint32_t> references_{1};

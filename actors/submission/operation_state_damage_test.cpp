@@ -66,7 +66,7 @@ private:
       auto& operation = *pair_.operations[rank];
       const bool right = operation.problem || result_is_right(rank);
       well += !operation.problem;
-      operation.let_go();
+      operation.drop_handle();
       if (!right)
         return std::nullopt;
     }

@@ -21,14 +21,14 @@ bool operation_state::take_slot(std::shared_ptr<fast_path_slot> slot, std::uint6
       row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * fast_path.members();
   collective = std::make_unique<caller_collective>(
       caller_job{fast_path, taken_slot->cell(), round, taken_slot->steps(), tensor(), taken_slot->results(),
-                 taken_slot->expects(incoming)});
+                 taken_slot->predicted_bytes(incoming)});
   if (collective->prepare())
     return true;
-  leave_seat();
+  leave_slot();
   return false;
 }
 
-void operation_state::leave_seat() {
+void operation_state::leave_slot() {
   collective.reset();
   taken_slot.reset();
   round = 0;
@@ -111,7 +111,7 @@ bool operation_state::go_on() {
     return settled();
   const auto begun = std::chrono::steady_clock::now();
   const auto state = collective->advance();
-  taken_slot->took(std::chrono::steady_clock::now() - begun);
+  taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
   auto next = phase::claimed;
   if (state == caller_collective::state::waits)
     next = phase::on_fast_path;
@@ -135,7 +135,7 @@ bool operation_state::go_on() {
 void operation_state::end_round(error reason) {
   if (collective && !reason) {
     taken_slot->add_steps(collective->steps());
-    taken_slot->came(collective->result_bytes());
+    taken_slot->record_result_bytes(collective->result_bytes());
     if (row_of(signature.operation).has_rows()) {
       owned = collective->take_result();
       outcome.bytes = {owned ? owned.get() : output, collective->result_bytes()};

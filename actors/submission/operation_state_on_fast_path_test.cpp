@@ -25,8 +25,8 @@ TEST_CASE("callers run every collective on the fast path, round after round", "[
         REQUIRE(both.operations[rank]->problem.text == "");
         REQUIRE(both.result(rank) == both.wanted(rank));
       }
-      both.operations[0]->let_go();
-      both.operations[1]->let_go();
+      both.operations[0]->drop_handle();
+      both.operations[1]->drop_handle();
     }
   }
 }
@@ -155,8 +155,8 @@ TEST_CASE("results lie where the other members wrote them, in the same memory in
     CHECK(both.heaps[0]->own->offset_of(place) < heap_bytes);
     CHECK(place == (first ? first : place));
     first = place;
-    both.operations[0]->let_go();
-    both.operations[1]->let_go();
+    both.operations[0]->drop_handle();
+    both.operations[1]->drop_handle();
   }
 }
 
@@ -191,8 +191,8 @@ TEST_CASE("a result larger than its place lies outside the result heap, and the 
     CHECK(both.operations[0]->outcome.first_dims == std::vector<std::int64_t>{1, 2});
     CHECK(both.result(0).back() == 11);
     places[round] = both.operations[0]->owned.get();
-    both.operations[0]->let_go();
-    both.operations[1]->let_go();
+    both.operations[0]->drop_handle();
+    both.operations[1]->drop_handle();
   }
   CHECK(both.heaps[0]->own->offset_of(places[0]) >= heap_bytes); // not in the result heap
   CHECK(both.heaps[0]->own->offset_of(places[1]) < heap_bytes);
@@ -207,7 +207,7 @@ TEST_CASE("a place that another member may still write to is not reused", "[oper
     CHECK_FALSE(both.operations[0]->try_settle());
   CHECK(both.operations[0]->end_on_fast_path(over));
   CHECK(both.operations[0]->problem.text == over.text);
-  both.operations[0]->let_go();
+  both.operations[0]->drop_handle();
   CHECK(both.slots[0]->results().kept() == 0);
   // The other member finds out only after it has written.
   CHECK_FALSE(both.operations[1]->try_settle());

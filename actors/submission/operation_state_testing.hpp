@@ -34,7 +34,7 @@ struct pair_of_members {
     layout.staging_bytes = shape.staging_bytes;
     layout.heap_bytes = shape.heap_bytes;
     segments = make_segments(layout);
-    constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5),
+    constexpr futex_wait patient{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                  yield_policy(true)};
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       if (shape.heap_bytes > 0)
@@ -78,7 +78,7 @@ struct pair_of_members {
       operation->splits = {1, 1};
     operation->input = reinterpret_cast<const std::byte*>(tensors[rank].data());
     operation->bytes = tensor_bytes();
-    operation->lends = allocates();
+    operation->owns_output = allocates();
     if (!allocates()) {
       outputs[rank].assign(tensors[rank].size(), -1);
       operation->output = reinterpret_cast<std::byte*>((shape.in_place ? tensors : outputs)[rank].data());

@@ -94,7 +94,7 @@ error wrong_splits(const submission& request, std::int32_t members) {
 error wrong_root(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
   if (!row_of(request.signature.operation).has_root)
     return {};
-  const auto place = place_of(request.signature.root, ranks);
+  const auto place = rank_in_set(request.signature.root, ranks);
   if (place >= 0 && place < members)
     return {};
   return refuse(request, "root rank " + std::to_string(request.signature.root) +
@@ -105,7 +105,7 @@ error wrong_root(const submission& request, std::int32_t members, std::span<cons
 
 } // namespace
 
-std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks) {
+std::int32_t rank_in_set(std::int32_t rank, std::span<const std::int32_t> ranks) {
   if (ranks.empty() || rank < 0)
     return rank;
   auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
@@ -118,9 +118,9 @@ error wrong_request(const submission& request, std::int32_t members, std::span<c
     return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
                                               std::to_string(name_limit_bytes) + " bytes, not " +
                                               std::to_string(request.name.size())};
-  if (wanted.shape.size() > rank_limit)
+  if (wanted.shape.size() > dimension_limit)
     return refuse(request, std::to_string(wanted.shape.size()) + " dimensions; at most " +
-                               std::to_string(rank_limit) + " are taken");
+                               std::to_string(dimension_limit) + " are taken");
   if (auto problem = wrong_root(request, members, ranks))
     return problem;
   if (wanted.operation == operation::join && !ranks.empty())

@@ -13,7 +13,7 @@ namespace farandole {
 
 /// Position of a global rank in a set of `ranks`, which ascend; -1 if it is not in the set. If `ranks` is empty
 /// (the global set), returns the rank itself.
-std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks);
+std::int32_t rank_in_set(std::int32_t rank, std::span<const std::int32_t> ranks);
 
 /// Why a member of a set of `members` may not submit this request; kind `none` if it may. `ranks`: the members'
 /// global ranks for a process set; empty for the global set.

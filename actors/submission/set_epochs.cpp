@@ -8,9 +8,9 @@ namespace farandole {
 void set_epochs::restarted(error reason) {
   std::lock_guard guard(mutex_);
   last_ = reason;
-  untold_.push_back(std::move(reason));
+  unreported_.push_back(std::move(reason));
   current_.store(current_ + 1, std::memory_order_release);
-  assert(untold_.size() == current_ - number_);
+  assert(unreported_.size() == current_ - number_);
 }
 
 void set_epochs::over(error reason) {
@@ -22,8 +22,8 @@ error set_epochs::refuse(std::uint64_t epoch) {
   if (seen() == epoch && now() == epoch)
     return {};
   std::lock_guard guard(mutex_);
-  if (!untold_.empty()) {
-    auto reason = untold_.front();
+  if (!unreported_.empty()) {
+    auto reason = unreported_.front();
     see(number_ + 1);
     return reason;
   }
@@ -31,7 +31,7 @@ error set_epochs::refuse(std::uint64_t epoch) {
   return epoch < current_ ? last_ : error{};
 }
 
-void set_epochs::told(std::uint64_t epoch) {
+void set_epochs::reported(std::uint64_t epoch) {
   std::lock_guard guard(mutex_);
   // A failure in the current epoch was not caused by a restart.
   if (epoch < current_)
@@ -40,7 +40,7 @@ void set_epochs::told(std::uint64_t epoch) {
 
 void set_epochs::see(std::uint64_t epoch) {
   for (; number_ < epoch; number_.store(number_ + 1, std::memory_order_release))
-    untold_.pop_front();
+    unreported_.pop_front();
 }
 
 } // namespace farandole

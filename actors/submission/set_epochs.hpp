@@ -27,7 +27,7 @@ public:
   /// The error of a submission in this epoch; none if it may proceed. The error counts as told to the caller.
   error refuse(std::uint64_t epoch);
   /// A caller has been given the error of an operation of this epoch.
-  void told(std::uint64_t epoch);
+  void reported(std::uint64_t epoch);
 
   std::uint64_t now() const { return current_.load(std::memory_order_acquire); }
   /// The epoch that the callers have seen.
@@ -39,22 +39,22 @@ private:
   std::mutex mutex_; ///< held only briefly
   std::atomic<std::uint64_t> current_{0};
   std::atomic<std::uint64_t> number_{0};
-  std::deque<error> untold_; ///< errors that ended the epochs from number_ on
-  error last_;               ///< error that ended the latest ended epoch, or the set
+  std::deque<error> unreported_; ///< errors that ended the epochs from number_ on
+  error last_;                   ///< error that ended the latest ended epoch, or the set
 };
 
 /// One epoch. The global set has none: it ends with its generation.
 struct set_epoch {
-  std::shared_ptr<set_epochs> of;
+  std::shared_ptr<set_epochs> epochs;
   std::uint64_t number = 0;
 
-  error refuse() const { return of ? of->refuse(number) : error{}; }
-  void told() const {
-    if (of)
-      of->told(number);
+  error refuse() const { return epochs ? epochs->refuse(number) : error{}; }
+  void reported() const {
+    if (epochs)
+      epochs->reported(number);
   }
   /// Whether the callers have been told of all restarts, so that they may submit to the newest epoch.
-  bool all_told() const { return !of || of->seen() == of->now(); }
+  bool all_reported() const { return !epochs || epochs->seen() == epochs->now(); }
 };
 
 } // namespace farandole

@@ -15,7 +15,7 @@ error reason(const std::string& text) {
 TEST_CASE("a set that never failed refuses no submission") {
   set_epochs epochs;
   CHECK(!epochs.refuse(0));
-  epochs.told(0); // an operation failed without a restart of the set
+  epochs.reported(0); // an operation failed without a restart of the set
   CHECK(epochs.seen() == 0);
   CHECK(!epochs.refuse(0));
 }
@@ -32,8 +32,8 @@ TEST_CASE("after a restart with nothing pending, only the next submission is ref
 TEST_CASE("a caller that waited for a failed operation counts as told of the restart") {
   set_epochs epochs;
   epochs.restarted(reason("it fell"));
-  epochs.told(0);
-  epochs.told(0); // by another operation of that epoch
+  epochs.reported(0);
+  epochs.reported(0); // by another operation of that epoch
   CHECK(epochs.seen() == 1);
   CHECK(!epochs.refuse(1));
 }
@@ -42,7 +42,7 @@ TEST_CASE("a submission between the failure and the caller's wait is refused wit
   set_epochs epochs;
   epochs.restarted(reason("it fell"));
   CHECK(epochs.refuse(0).text == "it fell");
-  epochs.told(0);
+  epochs.reported(0);
   CHECK(epochs.seen() == 1);
   CHECK(!epochs.refuse(1));
 }
@@ -57,7 +57,7 @@ TEST_CASE("each restart is reported separately, even if late") {
 
   epochs.restarted(reason("third"));
   epochs.restarted(reason("fourth"));
-  epochs.told(2); // an operation of the epoch that the third restart ended
+  epochs.reported(2); // an operation of the epoch that the third restart ended
   CHECK(epochs.seen() == 3);
   CHECK(epochs.refuse(4).text == "fourth");
   CHECK(!epochs.refuse(4));
@@ -67,7 +67,7 @@ TEST_CASE("a caller that was told of an epoch has seen the epochs before it") {
   set_epochs epochs;
   epochs.restarted(reason("first"));
   epochs.restarted(reason("second"));
-  epochs.told(1);
+  epochs.reported(1);
   CHECK(epochs.seen() == 2);
   CHECK(!epochs.refuse(2));
 }
@@ -75,7 +75,7 @@ TEST_CASE("a caller that was told of an epoch has seen the epochs before it") {
 TEST_CASE("the submission queue of an ended epoch refuses submissions, even if the caller was told") {
   set_epochs epochs;
   epochs.restarted(reason("it fell"));
-  epochs.told(0);
+  epochs.reported(0);
   CHECK(epochs.refuse(0).text == "it fell");
   CHECK(epochs.seen() == 1);
   epochs.over(reason("the job is over"));

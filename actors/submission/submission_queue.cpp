@@ -59,7 +59,7 @@ expected<operation_state_ptr> submission_queue::submit(const set_change& change)
                  "this rank is adding or removing a process set already; wait for that first"};
   auto operation = operation_state_ptr::make();
   operation->name = set_change_name;
-  operation->home = weak_from_this();
+  operation->queue = weak_from_this();
   entry.last = operation;
   enqueue(set_change_request{operation, change});
   return operation;
@@ -123,7 +123,7 @@ operation_state_ptr submission_queue::blank(known_tensor& entry, const submissio
   operation->signature = request.signature;
   operation->set = set_;
   operation->epoch = epoch_;
-  operation->home = weak_from_this();
+  operation->queue = weak_from_this();
   entry.last = operation;
   return operation;
 }
@@ -133,7 +133,7 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   auto operation = blank(entry, request);
   operation->input = request.input;
   operation->output = request.output;
-  operation->lends = row_of(request.signature.operation).has_rows() && !request.output;
+  operation->owns_output = row_of(request.signature.operation).has_rows() && !request.output;
   operation->bytes =
       static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
   operation->splits = splits_of(request, size_);
@@ -146,17 +146,17 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
 
 // Enters one operation, or all of a group: on the fast path together, or all through the leader.
 void submission_queue::enter(std::span<const arrival> together) {
-  const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
+  const bool in_slots = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
     return arrival_state.entry.slot && arrival_state.entry.matches(*arrival_state.operation) &&
            !arrival_state.operation->no_fast_path;
   });
-  if (seated && sit_down(together))
+  if (in_slots && publish_together(together))
     return;
   for (const auto& [entry, operation] : together) {
     if (entry.matches(*operation) && !entry.slot)
       operation->id = entry.id;
     else if (entry.id != 0)
-      stand_up(entry, *operation);
+      give_up_next_round(entry, *operation);
     if (operation->signature.operation == operation::join) {
       joins_.fetch_add(1, std::memory_order_relaxed);
       leave_all_slots(*operation);
@@ -175,16 +175,16 @@ void submission_queue::withdraw(operation_state& operation) {
     enqueue(withdrawal_request{operation.name});
 }
 
-void submission_queue::look_after(operation_state& operation) {
-  if (!operation.looked_after.exchange(true, std::memory_order_relaxed))
-    tell_of(operation, false);
+void submission_queue::settle_from_loop(operation_state& operation) {
+  if (!operation.watch_requested.exchange(true, std::memory_order_relaxed))
+    enqueue_watch(operation, false);
 }
 
-void submission_queue::takes_long(operation_state& operation) {
-  tell_of(operation, true);
+void submission_queue::report_slow(operation_state& operation) {
+  enqueue_watch(operation, true);
 }
 
-void submission_queue::tell_of(operation_state& operation, bool slow) {
+void submission_queue::enqueue_watch(operation_state& operation, bool slow) {
   std::lock_guard guard(mutex_);
   if (is_on_fast_path(operation.now()) && !ended_)
     enqueue(watch_request{operation_state_ptr::share(&operation), slow});
@@ -226,7 +226,7 @@ void submission_queue::read_news() {
 }
 
 submission_queue::attempt submission_queue::end(const error& reason) {
-  std::vector<operation_state_ptr> seated;
+  std::vector<operation_state_ptr> in_slots;
   {
     std::unique_lock guard(mutex_, std::try_to_lock);
     if (!guard.owns_lock())
@@ -235,11 +235,11 @@ submission_queue::attempt submission_queue::end(const error& reason) {
     ended_ = reason;
     for (auto& [name, entry] : table_)
       if (entry.last && is_on_fast_path(entry.last->now()))
-        seated.push_back(entry.last);
+        in_slots.push_back(entry.last);
   }
   // Without the lock: a callback may submit again.
   auto result = attempt::done;
-  for (auto& operation : seated)
+  for (auto& operation : in_slots)
     if (!operation->end_on_fast_path(reason))
       result = attempt::busy;
   return result;

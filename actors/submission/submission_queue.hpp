@@ -53,9 +53,9 @@ public:
   void withdraw(operation_state& operation);
   /// No caller may come to wait for this operation, yet its end must be reported: if it is on the fast path, the
   /// event loop watches it.
-  void look_after(operation_state& operation);
+  void settle_from_loop(operation_state& operation);
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
-  void takes_long(operation_state& operation);
+  void report_slow(operation_state& operation);
   /// The runtime ends: later submissions fail, and the event loop is not rung again. Waits for the lock.
   void close();
 
@@ -99,10 +99,10 @@ private:
   operation_state_ptr blank(known_tensor& entry, const submission& request);
   bool refuses_fast_path(const known_tensor& entry, const operation_state& operation,
                          completion_mode completion) const;
-  bool sit_down(std::span<const arrival> together);
-  void stand_up(known_tensor& entry, operation_state& operation);
+  bool publish_together(std::span<const arrival> together);
+  void give_up_next_round(known_tensor& entry, operation_state& operation);
   void leave_all_slots(operation_state& join);
-  void tell_of(operation_state& operation, bool slow);
+  void enqueue_watch(operation_state& operation, bool slow);
   void enqueue(submission_message message);
   void read_news();
 

@@ -34,11 +34,11 @@ bool submission_queue::refuses_fast_path(const known_tensor& entry, const operat
 
 // Publishes the operations on the fast path, where their tensors have slots. Returns false, and publishes none, if
 // there is no memory for one of them now.
-bool submission_queue::sit_down(std::span<const arrival> together) {
+bool submission_queue::publish_together(std::span<const arrival> together) {
   for (std::size_t taken = 0; taken < together.size(); ++taken)
     if (!together[taken].operation->take_slot(together[taken].entry.slot, together[taken].entry.next_round)) {
       for (const auto& entry : together.first(taken))
-        entry.operation->leave_seat();
+        entry.operation->leave_slot();
       return false;
     }
   for (const auto& [tensor_entry, operation] : together) {
@@ -57,16 +57,16 @@ void submission_queue::leave_all_slots(operation_state& join) {
     auto& open = entry.last;
     if (entry.slot && open && leave_fast_path(*open)) {
       entry.next_round = open->round;
-      stand_up(entry, *open);
+      give_up_next_round(entry, *open);
       enqueue(open);
     } else {
-      stand_up(entry, join);
+      give_up_next_round(entry, join);
     }
   }
 }
 
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.
-void submission_queue::stand_up(known_tensor& entry, operation_state& operation) {
+void submission_queue::give_up_next_round(known_tensor& entry, operation_state& operation) {
   if (entry.slot)
     operation.left.push_back({entry.id, entry.next_round});
   else if (operation.signature.operation == operation::join)

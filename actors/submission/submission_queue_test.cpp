@@ -53,7 +53,7 @@ struct queue_of_member {
     layout.chunk_bytes = 4096;
     auto shared = shm_segment::create(layout);
     REQUIRE(shared);
-    const futex_wait policy(futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true));
+    const futex_wait policy(futex_wait::polling::yielding, std::chrono::microseconds(5), yield_policy(true));
     auto fast_path = std::make_shared<farandole::shm_fast_path>(std::move(*shared), 0, policy);
     fast_path_task task;
     task.bytes = tensor.size() * sizeof(float);

@@ -26,16 +26,16 @@ public:
   void add(std::string text) {
     if (text.empty())
       return;
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     all_.push_back(std::move(text));
   }
   std::vector<std::string> all() const {
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     return all_;
   }
 
 private:
-  mutable std::mutex guard_;
+  mutable std::mutex mutex_;
   std::vector<std::string> all_;
 };
 

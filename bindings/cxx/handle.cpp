@@ -19,8 +19,8 @@ error still_waiting(const operation_state& operation, error_kind kind, const cha
 }
 
 void tell_of_long_wait(operation_state& operation) {
-  if (auto home = operation.home.lock())
-    home->takes_long(operation);
+  if (auto queue = operation.queue.lock())
+    queue->report_slow(operation);
 }
 
 // Sleeps once, until something may have changed; how depends on the operation's phase.
@@ -43,8 +43,8 @@ void sleep(const operation_state& operation, clock::time_point deadline) {
 // and no caller may come back to do so: the event loop takes over.
 error leave(operation_state& operation, error reason) {
   if (operation.awaited())
-    if (auto home = operation.home.lock())
-      home->look_after(operation);
+    if (auto queue = operation.queue.lock())
+      queue->settle_from_loop(operation);
   return reason;
 }
 
@@ -54,7 +54,7 @@ handle::handle() = default;
 handle::handle(operation_state* adopted) noexcept : pending_(adopted) {}
 handle::handle(const handle& other) noexcept
     : pending_(operation_state_ptr::share(other.pending_).release()) {
-  if (pending_ && pending_->lends)
+  if (pending_ && pending_->owns_output)
     pending_->hold();
 }
 handle::handle(handle&& other) noexcept : pending_(std::exchange(other.pending_, nullptr)) {}
@@ -63,7 +63,7 @@ handle& handle::operator=(handle other) noexcept {
   return *this;
 }
 handle::~handle() {
-  if (pending_ && pending_->lends && pending_->let_go())
+  if (pending_ && pending_->owns_output && pending_->drop_handle())
     leave(*pending_, {});
   operation_state_ptr::adopt(pending_);
 }
@@ -74,12 +74,12 @@ bool handle::settled() const {
 
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
   clock::time_point slow_at = clock::time_point::max(); // when a wait on the fast path counts as long
-  bool told = false;
+  bool reported = false;
   while (!pending_->try_settle()) {
     auto current_time = clock::now();
-    if (!told && pending_->awaited()) {
+    if (!reported && pending_->awaited()) {
       slow_at = std::min(slow_at, current_time + slow_wait);
-      if (told = current_time >= slow_at; told)
+      if (reported = current_time >= slow_at; reported)
         tell_of_long_wait(*pending_);
     }
     if (current_time >= deadline)
@@ -88,9 +88,9 @@ error handle::wait(clock::time_point deadline, const std::function<bool()>& inte
     if (interrupted && interrupted())
       return leave(*pending_, still_waiting(*pending_, error_kind::aborted, "the wait was interrupted"));
     auto longest = interrupted ? current_time + slice : current_time + std::chrono::hours{1};
-    sleep(*pending_, std::min({deadline, longest, told ? deadline : slow_at}));
+    sleep(*pending_, std::min({deadline, longest, reported ? deadline : slow_at}));
   }
-  return pending_->told();
+  return pending_->reported();
 }
 
 bool handle::failed() const {
@@ -98,7 +98,7 @@ bool handle::failed() const {
 }
 
 error handle::problem() const {
-  return settled() ? pending_->told() : error{};
+  return settled() ? pending_->reported() : error{};
 }
 
 const result& handle::result() const {
@@ -110,13 +110,13 @@ void handle::on_settled(std::function<void()> callback) {
   // Operations on the fast path are settled by the waiting thread. Here there may be none, so the event loop takes
   // over.
   if (pending_->awaited())
-    if (auto home = pending_->home.lock())
-      home->look_after(*pending_);
+    if (auto queue = pending_->queue.lock())
+      queue->settle_from_loop(*pending_);
 }
 
 void handle::cancel() {
-  if (auto home = pending_->home.lock())
-    home->withdraw(*pending_);
+  if (auto queue = pending_->queue.lock())
+    queue->withdraw(*pending_);
 }
 
 } // namespace farandole

@@ -23,7 +23,7 @@ namespace {
 error in_child() {
   return {error_kind::precondition,
           "this process was forked from one that runs Farandole; only the parent may use it "
-          "(start processes with spawn, or call init() before the fork in neither)"};
+          "(start child processes with spawn, or call init() only after the fork)"};
 }
 
 environment_lookup lookup_for(const options& options) {
@@ -113,14 +113,14 @@ expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const s
 
 // Creates the initial process sets. `lists`: those that init() gave by ranks, checked and sorted. Every member states
 // the sets that it wants, even if there are none, so that members that differ are detected.
-error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
-                 const std::vector<set_rule>& rules, clock::time_point deadline) {
+error create_initial_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
+                          const std::vector<set_rule>& rules, clock::time_point deadline) {
   auto& place = member.shared_state();
-  welcome told;
-  told.members = place.members;
-  told.sets_kept = place.sets_kept;
-  told.sets = place.kept;
-  auto wanted = farandole::found_sets(told, {lists, rules});
+  welcome greeting;
+  greeting.members = place.members;
+  greeting.sets_kept = place.sets_kept;
+  greeting.sets = place.kept;
+  auto wanted = farandole::create_initial_sets(greeting, {lists, rules});
   if (!wanted)
     return wanted.error();
   // If every member gave only lists, the leader may assign the ids, which come out the same.
@@ -199,7 +199,7 @@ expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, c
   std::unique_ptr<runtime> started(new runtime(std::move(*member)));
   // A late process may have waited for a long time until the other members committed, so the time counts from now.
   const auto deadline = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
-  if (auto problem = found_sets(*started->member_, lists, rules, deadline))
+  if (auto problem = create_initial_sets(*started->member_, lists, rules, deadline))
     return problem;
   return started;
 }

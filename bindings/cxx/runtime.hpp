@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "actors/submission/submission.hpp"
-#include "elastic/set_founding.hpp"
+#include "elastic/initial_sets.hpp"
 #include "messages/values/dtype.hpp"
 #include "messages/values/error.hpp"
 #include "messages/values/result.hpp"

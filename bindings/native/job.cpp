@@ -145,11 +145,11 @@ void wait_all(nb::list handles) {
   waited.front()->owner_->require_usable();
   {
     nb::gil_scoped_release no_gil;
-    for (auto reverse_iterator = waited.rbegin(); reverse_iterator != waited.rend(); ++reverse_iterator) {
-      if ((*reverse_iterator)->operation_.settled())
+    for (auto position = waited.rbegin(); position != waited.rend(); ++position) {
+      if ((*position)->operation_.settled())
         continue;
-      (*reverse_iterator)->wait_quietly(std::chrono::steady_clock::time_point::max());
-      if (!(*reverse_iterator)->operation_.settled())
+      (*position)->wait_quietly(std::chrono::steady_clock::time_point::max());
+      if (!(*position)->operation_.settled())
         break; // a signal handler raised
     }
   }

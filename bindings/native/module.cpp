@@ -223,7 +223,7 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("epoch", &ask<&runtime::epoch>,
                    "The highest epoch of a rendezvous that this process has obeyed.")
       .def_prop_ro("must_sync", &ask<&runtime::must_sync>,
-                   "Whether members stand at different steps; the same on all of them.")
+                   "Whether members are at different steps; the same on all of them.")
       .def_prop_ro("joined_late", &ask<&runtime::joined_late>,
                    "Whether the job has run without this process.")
       .def("membership_change", &ask<&runtime::membership_change>,
@@ -250,7 +250,7 @@ void define_runtime(nb::module_& module) {
           [](const python_runtime& self, std::uint32_t set) {
             return self.running->core().process_set_epoch(set);
           },
-          "set"_a, "How often callers here have been told that a set was started anew.")
+          "set"_a, "The number of restarts of this set that callers in this process know of.")
       .def_prop_ro(
           "joins", &ask<&runtime::joins>,
           "How many join operations this process has submitted; equal on all ranks between two joins.")
@@ -268,7 +268,7 @@ void define_runtime(nb::module_& module) {
           },
           "set"_a, "prefix"_a, "The call that unnamed() gave a name was made.")
       .def("acknowledge_restart", &acknowledge_restart, "set"_a, "epoch"_a,
-           "Callers here know that a set was started anew so often, without an error that said so.")
+           "Records that callers in this process know of so many restarts, without an error.")
       .def("submitted", &ask<&runtime::submitted>,
            "How many operations this process has submitted to each of its sets, since the set last started.")
       .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")
@@ -363,7 +363,7 @@ void define_retry_delay(nb::module_& module) {
 NB_MODULE(_native, module) {
   // A program that ends early leaves handles behind; they are no leak worth a message.
   nb::set_leak_warnings(false);
-  module.doc() = "The submission queue between Python and Farandole's core.";
+  module.doc() = "The native module that connects Python to Farandole's core.";
   farandole::native::define_request(module);
   farandole::native::define_handle(module);
   farandole::native::define_runtime(module);

@@ -41,14 +41,14 @@ set_rule rule_of(nb::handle callable) {
 std::vector<kept_tuple> tuples_of(const std::vector<kept_set>& sets) {
   std::vector<kept_tuple> tuples;
   for (auto& set : sets)
-    tuples.emplace_back(set.origin.born, set.origin.by_rule, set.origin.place, set.id, set.members);
+    tuples.emplace_back(set.origin.born, set.origin.by_rule, set.origin.index, set.id, set.members);
   return tuples;
 }
 
 std::vector<kept_set> kept_from(const std::vector<kept_tuple>& sets) {
   std::vector<kept_set> kept;
-  for (auto& [born, by_rule, place, id, members] : sets)
-    kept.push_back({{born, by_rule, place}, id, members});
+  for (auto& [born, by_rule, index, id, members] : sets)
+    kept.push_back({{born, by_rule, index}, id, members});
   return kept;
 }
 

@@ -30,7 +30,7 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& requ
                         nanobind::handle input, nanobind::handle output, nanobind::handle set,
                         nanobind::handle splits);
 
-/// Submits all or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
+/// Submits all or none. The tensors are named "<base>_<i>of<n>", counted from 1, and share one handle number.
 nanobind::list submit_group(const std::shared_ptr<job>& running, const request& request,
                             nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
                             nanobind::handle set);

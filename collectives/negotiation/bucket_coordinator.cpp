@@ -11,8 +11,8 @@ bucket_coordinator::bucket_coordinator(std::size_t buckets, member_mask relayed)
 // ---- asking -------------------------------------------------------------------------------------
 
 const bucket_coordinator::ids* bucket_coordinator::find(std::uint32_t bucket) const {
-  const auto place = open_.find(bucket);
-  return place == open_.end() ? dissolved_.find(bucket) : &place->second.ids;
+  const auto found = open_.find(bucket);
+  return found == open_.end() ? dissolved_.find(bucket) : &found->second.ids;
 }
 
 bucket_coordinator::count bucket_coordinator::add(std::uint32_t bucket, const member_mask& members,

@@ -65,15 +65,15 @@ void bucket_planner::served(std::uint32_t bucket) {
 // If the bucket was served more often than the number of steps its ids had rested before, the rest starts again
 // at its initial value; otherwise it doubles.
 void bucket_planner::missed(std::uint32_t bucket) {
-  const auto place = live_.find(bucket);
-  const auto& live = place->second;
+  const auto found = live_.find(bucket);
+  const auto& live = found->second;
   const auto rest = live.rest == 0 || live.served > live.rest ? rules_.first_rest
                                                               : std::min(2 * live.rest, rules_.longest_rest);
   for (auto id : live.ids)
     resting_.insert_or_assign(id, resting{rest, steps_ + rest});
   if (served_in_step_.contains(bucket))
     in_step_.insert(live.ids.begin(), live.ids.end());
-  live_.erase(place);
+  live_.erase(found);
 }
 
 // ---- planning -----------------------------------------------------------------------------------
@@ -93,8 +93,8 @@ std::vector<bucket> bucket_planner::plan() {
   // Ids in buckets are no longer recorded, so the next step cannot be compared with this one.
   if (!buckets.empty())
     spoil();
-  for (const auto& other_bucket : buckets)
-    served_in_step_.insert(other_bucket.id);
+  for (const auto& planned : buckets)
+    served_in_step_.insert(planned.id);
   return buckets;
 }
 
@@ -108,8 +108,8 @@ std::size_t bucket_planner::room() const {
 }
 
 bool bucket_planner::rests(std::uint32_t id) const {
-  const auto place = resting_.find(id);
-  return place != resting_.end() && steps_ < place->second.deadline;
+  const auto found = resting_.find(id);
+  return found != resting_.end() && steps_ < found->second.deadline;
 }
 
 std::vector<bucket_planner::run> bucket_planner::runs() const {
@@ -175,8 +175,8 @@ bucket bucket_planner::make(std::size_t first, std::size_t end) {
   for (auto i = first; i < end; ++i) {
     result.ids.push_back(step_[i].id);
     asked = std::min(asked, step_[i].since);
-    if (const auto place = resting_.find(step_[i].id); place != resting_.end())
-      entry.rest = std::max(entry.rest, place->second.rest);
+    if (const auto found = resting_.find(step_[i].id); found != resting_.end())
+      entry.rest = std::max(entry.rest, found->second.rest);
   }
   entry.ids = result.ids;
   entry.last = steps_;

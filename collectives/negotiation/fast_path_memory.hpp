@@ -19,10 +19,10 @@ struct fast_path_memory {
     constexpr std::size_t least_cells = 4 * page;
     // A slot has one cache line for each member; four collectives of four slots each are in progress at a time.
     const std::size_t least_staging = 16 * 64 * members;
-    const auto entry = total_bytes / std::max<std::size_t>(members, 1) / page * page;
+    const auto member_bytes = total_bytes / std::max<std::size_t>(members, 1) / page * page;
     fast_path_memory memory;
-    memory.cells_bytes = std::max(entry / 4 / page * page, least_cells);
-    const auto rest = entry > memory.cells_bytes ? entry - memory.cells_bytes : 0;
+    memory.cells_bytes = std::max(member_bytes / 4 / page * page, least_cells);
+    const auto rest = member_bytes > memory.cells_bytes ? member_bytes - memory.cells_bytes : 0;
     memory.staging_bytes = rest >= least_staging ? rest : 0;
     return memory;
   }

@@ -12,8 +12,8 @@ member_ranks::member_ranks(std::vector<std::int32_t> ranks) : ranks_(std::move(r
 }
 
 std::optional<std::int32_t> member_ranks::member_of(std::int32_t rank) const {
-  const auto place = member_of_.find(rank);
-  return place == member_of_.end() ? std::nullopt : std::optional{place->second};
+  const auto found = member_of_.find(rank);
+  return found == member_of_.end() ? std::nullopt : std::optional{found->second};
 }
 
 } // namespace farandole

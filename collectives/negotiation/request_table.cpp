@@ -16,26 +16,26 @@ request_table::request_table(std::vector<std::int32_t> ranks)
 // ---- rows ---------------------------------------------------------------------------------------
 
 request_table::row_id request_table::open(std::string_view name) {
-  if (auto place = by_name_.find(name); place != by_name_.end())
-    return place->second;
+  if (auto found = by_name_.find(name); found != by_name_.end())
+    return found->second;
   row_id row;
   if (free_.empty()) {
     row = static_cast<row_id>(heads_.size());
     heads_.emplace_back();
-    stories_.emplace_back();
+    contents_.emplace_back();
     asked_.add_row();
   } else {
     row = free_.back();
     free_.pop_back();
   }
-  stories_[row].name = name;
-  by_name_.emplace(stories_[row].name, row);
+  contents_[row].name = name;
+  by_name_.emplace(contents_[row].name, row);
   return row;
 }
 
 std::optional<request_table::row_id> request_table::find(std::string_view name) const {
-  auto place = by_name_.find(name);
-  return place == by_name_.end() ? std::nullopt : std::optional{place->second};
+  auto found = by_name_.find(name);
+  return found == by_name_.end() ? std::nullopt : std::optional{found->second};
 }
 
 void request_table::tie(row_id row, std::uint32_t id) {
@@ -44,18 +44,18 @@ void request_table::tie(row_id row, std::uint32_t id) {
     end(row);
 }
 
-void request_table::clear_story(row_id row) {
+void request_table::clear_contents(row_id row) {
   auto& head = heads_[row];
-  auto& story = stories_[row];
+  auto& contents = contents_[row];
   head.written = head.withdrawn = false;
-  story.requests.clear();
-  story.withdrawn.reset();
+  contents.requests.clear();
+  contents.withdrawn.reset();
   if (head.id == 0)
     end(row);
 }
 
 void request_table::end(row_id row) {
-  by_name_.erase(stories_[row].name);
+  by_name_.erase(contents_[row].name);
   free_.push_back(row);
 }
 
@@ -72,12 +72,12 @@ request_table::count request_table::add(row_id row, std::int32_t member, const r
 void request_table::write(row_id row, std::int32_t member, const request& asked) {
   assert(written(row) || !busy(row));
   heads_[row].written = true;
-  stories_[row].requests.add(member, asked, static_cast<std::size_t>(members_.count()));
+  contents_[row].requests.add(member, asked, static_cast<std::size_t>(members_.count()));
 }
 
 request_table::count request_table::add(row_id row, const member_mask& members, const request& asked,
                                         std::chrono::nanoseconds current_time) {
-  const auto& requests = stories_[row].requests;
+  const auto& requests = contents_[row].requests;
   bool first = true;
   members.for_each([&](std::size_t member) {
     // If the first request equals those that are stored, the requests of the other members add nothing.
@@ -115,7 +115,7 @@ std::vector<std::int32_t> request_table::take_out(row_id row) {
 // ---- the contents of a row ----------------------------------------------------------------------
 
 error request_table::disagreement(row_id row, const signature* entry) const {
-  const auto& requests = stories_[row].requests;
+  const auto& requests = contents_[row].requests;
   assert(written(row) || entry);
   std::vector<std::int32_t> joined;
   std::vector<std::int32_t> compared;
@@ -142,7 +142,7 @@ error request_table::disagreement(row_id row, const signature* entry) const {
 
 std::vector<std::int32_t> request_table::withdraw(row_id row, std::int32_t culprit) {
   heads_[row].withdrawn = true;
-  stories_[row].withdrawn.emplace(culprit);
+  contents_[row].withdrawn.emplace(culprit);
   return ranks_in(row);
 }
 

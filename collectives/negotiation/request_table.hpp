@@ -41,7 +41,7 @@ public:
 
   row_id open(std::string_view name);
   std::optional<row_id> find(std::string_view name) const;
-  const std::string& name(row_id row) const { return stories_[row].name; }
+  const std::string& name(row_id row) const { return contents_[row].name; }
   /// Ties an id to a row; 0 unties it, which ends the row if no member waits in it.
   void tie(row_id row, std::uint32_t id);
   std::uint32_t id(row_id row) const { return heads_[row].id; }
@@ -55,7 +55,7 @@ public:
     asked_.clear(row);
     head.opened = 0;
     if (head.written || head.withdrawn || head.id == 0)
-      clear_story(row);
+      clear_contents(row);
   }
 
   // ---- asking
@@ -88,7 +88,7 @@ public:
 
   /// The full requests that are stored in the row; null if there are none.
   const written_requests* written(row_id row) const {
-    return heads_[row].written ? &stories_[row].requests : nullptr;
+    return heads_[row].written ? &contents_[row].requests : nullptr;
   }
   /// Explains why the tensor of this complete row cannot run, if so (signature_check.hpp). `entry`: the signature
   /// that all members have requested, if the row stores no full requests.
@@ -101,9 +101,9 @@ public:
   std::vector<std::int32_t> withdraw(row_id row, std::int32_t culprit);
   /// Null if the row has not been withdrawn.
   const withdrawal* withdrawn(row_id row) const {
-    return heads_[row].withdrawn ? &*stories_[row].withdrawn : nullptr;
+    return heads_[row].withdrawn ? &*contents_[row].withdrawn : nullptr;
   }
-  withdrawal* withdrawn(row_id row) { return heads_[row].withdrawn ? &*stories_[row].withdrawn : nullptr; }
+  withdrawal* withdrawn(row_id row) { return heads_[row].withdrawn ? &*contents_[row].withdrawn : nullptr; }
 
   // ---- joining
 
@@ -125,7 +125,7 @@ private:
     bool written = false;   ///< the story has requests
     bool withdrawn = false; ///< the story has a withdrawal
   };
-  struct story {
+  struct contents {
     std::string name;
     written_requests requests;
     std::optional<withdrawal> withdrawn;
@@ -137,14 +137,14 @@ private:
     row.missing = static_cast<std::uint32_t>(members_.count() - joined_.count());
   }
   void write(row_id row, std::int32_t member, const request& asked);
-  void clear_story(row_id row);
+  void clear_contents(row_id row);
   void end(row_id row);
   std::vector<std::int32_t> ranks_in(row_id row) const;
 
   member_ranks members_;
   std::vector<head> heads_;
   asked_members asked_;
-  std::deque<story> stories_; ///< names must not move: by_name_ refers to them
+  std::deque<contents> contents_; ///< names must not move: by_name_ refers to them
   std::unordered_map<std::string_view, row_id> by_name_;
   std::vector<row_id> free_;
   joined_members joined_;

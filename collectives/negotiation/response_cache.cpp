@@ -31,7 +31,7 @@ request cached_tensor::request_of(std::int32_t member) const {
 cached_tensor* response_cache::insert(cached_tensor&& tensor, std::vector<cached_tensor>& evicted) {
   if (capacity_ == 0 || last_id_ == std::numeric_limits<std::uint32_t>::max())
     return nullptr;
-  if (size_ - seated_ >= capacity_) {
+  if (size_ - with_cell_ >= capacity_) {
     if (oldest_ == none || slots_[oldest_].touched > marked_)
       return nullptr;
     evicted.push_back(forget(slots_[oldest_].tensor.id));
@@ -60,7 +60,7 @@ cached_tensor* response_cache::insert(cached_tensor&& tensor, std::vector<cached
   slot.tensor = std::move(tensor);
   slot.tensor.id = id;
   slot.tensor.as_ready.id = id;
-  slot.pinned = slot.seated = false;
+  slot.pinned = slot.has_cell = false;
   link(index);
   return &slot.tensor;
 }
@@ -73,7 +73,7 @@ cached_tensor response_cache::forget(std::uint32_t id) {
     page.reset();
   if (!slots_[index].pinned)
     unlink(index);
-  seated_ -= slots_[index].seated;
+  with_cell_ -= slots_[index].has_cell;
   free_.push_back(index);
   --size_;
   return std::exchange(slots_[index].tensor, {});
@@ -90,7 +90,7 @@ void response_cache::touch(const cached_tensor& tensor) {
 void response_cache::keep_for_fast_path(const cached_tensor& tensor) {
   pin(tensor);
   auto& slot = slots_[pages_[tensor.id / page_ids]->slots[tensor.id % page_ids]];
-  seated_ += !std::exchange(slot.seated, true);
+  with_cell_ += !std::exchange(slot.has_cell, true);
 }
 
 void response_cache::pin(const cached_tensor& tensor) {
@@ -101,7 +101,7 @@ void response_cache::pin(const cached_tensor& tensor) {
 
 void response_cache::unpin(const cached_tensor& tensor) {
   const std::uint32_t index = pages_[tensor.id / page_ids]->slots[tensor.id % page_ids];
-  if (!slots_[index].seated && std::exchange(slots_[index].pinned, false))
+  if (!slots_[index].has_cell && std::exchange(slots_[index].pinned, false))
     link(index);
 }
 

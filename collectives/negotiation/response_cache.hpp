@@ -89,8 +89,8 @@ private:
     std::uint64_t touched = 0;
     std::uint32_t newer = none;
     std::uint32_t older = none;
-    bool pinned = false; ///< then not in the list of recent use
-    bool seated = false; ///< on the fast path; then pinned
+    bool pinned = false;   ///< then not in the list of recent use
+    bool has_cell = false; ///< on the fast path; then pinned
     cached_tensor tensor;
   };
 
@@ -102,7 +102,7 @@ private:
   std::vector<std::uint32_t> free_;
   std::vector<std::unique_ptr<page>> pages_;
   std::size_t size_ = 0;
-  std::size_t seated_ = 0;
+  std::size_t with_cell_ = 0;
   std::uint32_t newest_ = none;
   std::uint32_t oldest_ = none;
   std::uint32_t last_id_ = 0;

@@ -53,11 +53,12 @@ stall_rules::findings stall_rules::judge(std::span<const stall> stalls,
   for (const auto& stalled : stalls)
     names.push_back(stalled.name);
   std::sort(names.begin(), names.end());
-  const bool anything_new = !std::includes(values_.begin(), values_.end(), names.begin(), names.end());
-  if (!anything_new && current_time - spoken_ < warning)
+  const bool anything_new =
+      !std::includes(reported_names_.begin(), reported_names_.end(), names.begin(), names.end());
+  if (!anything_new && current_time - last_report_ < warning)
     return {};
-  values_ = std::move(names);
-  spoken_ = current_time;
+  reported_names_ = std::move(names);
+  last_report_ = current_time;
   return {"Some ranks have submitted tensors" + set + " that others have not, for longer than " +
               warning_setting +
               ". Either ranks do not submit the same tensors, or one is stuck in something else. Missing "

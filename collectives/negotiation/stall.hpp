@@ -47,8 +47,8 @@ public:
   findings judge(std::span<const stall> stalls, std::chrono::nanoseconds current_time);
 
 private:
-  std::chrono::nanoseconds spoken_{0};
-  std::vector<std::string> values_; ///< names in the last report, sorted
+  std::chrono::nanoseconds last_report_{0};
+  std::vector<std::string> reported_names_; ///< names in the last report, sorted
 };
 
 } // namespace farandole

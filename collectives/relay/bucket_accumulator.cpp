@@ -9,7 +9,7 @@ namespace farandole {
 bucket_accumulator::ids bucket_accumulator::add(const bucket& planned) {
   auto off = take_down(planned.id);
   for (auto id : planned.ids) {
-    const auto more = let_go(id);
+    const auto more = flush_bucket(id);
     off.insert(off.end(), more.begin(), more.end());
   }
   // Buckets are optional: at the limit, the ids of a new one are requested one by one.
@@ -51,12 +51,12 @@ std::optional<std::uint32_t> bucket_accumulator::put(std::uint32_t id,
   return place.bucket;
 }
 
-bucket_accumulator::ids bucket_accumulator::let_go(std::uint32_t id) {
+bucket_accumulator::ids bucket_accumulator::flush_bucket(std::uint32_t id) {
   const auto place = place_of_.find(id);
   return place == place_of_.end() ? ids{} : take_down(place->second.bucket);
 }
 
-bucket_accumulator::ids bucket_accumulator::let_all_go() {
+bucket_accumulator::ids bucket_accumulator::flush_all() {
   return overdue(std::chrono::nanoseconds::max());
 }
 

@@ -39,9 +39,9 @@ public:
   std::optional<std::uint32_t> put(std::uint32_t id, std::chrono::nanoseconds current_time);
 
   /// A request for this id goes up by itself. Ends its bucket, whose ready ids must go up first.
-  ids let_go(std::uint32_t id);
+  ids flush_bucket(std::uint32_t id);
   /// Ends all buckets that have ready ids, because a message must not overtake them.
-  ids let_all_go();
+  ids flush_all();
   /// Ends the buckets whose ready ids have waited longer than the bucket's patience.
   ids overdue(std::chrono::nanoseconds current_time);
   /// When overdue() will next end a bucket.

@@ -49,12 +49,12 @@ TEST_CASE("ids that have waited too long are released, and their bucket is not u
 TEST_CASE("released buckets return their waiting ids, and buckets without waiting ids stay") {
   auto accumulator = with_two();
   accumulator.put(12, 1ms);
-  CHECK(accumulator.let_all_go() == ids{12});
+  CHECK(accumulator.flush_all() == ids{12});
   CHECK(!accumulator.takes(11));
   CHECK(accumulator.takes(21));
   accumulator.put(22, 1ms);
-  CHECK(accumulator.let_go(21) == ids{22});
-  CHECK(accumulator.let_go(99).empty());
+  CHECK(accumulator.flush_bucket(21) == ids{22});
+  CHECK(accumulator.flush_bucket(99).empty());
 }
 
 TEST_CASE("a dissolved bucket's ids can be found until twice the limit of later buckets have come") {

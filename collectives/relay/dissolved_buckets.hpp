@@ -27,9 +27,9 @@ public:
 
   /// The ids of the bucket; null if it is not remembered.
   const std::vector<std::uint32_t>* find(std::uint32_t bucket) const {
-    const auto place =
+    const auto found =
         std::find_if(kept_.rbegin(), kept_.rend(), [&](const auto& entry) { return entry.first == bucket; });
-    return place == kept_.rend() ? nullptr : &place->second;
+    return found == kept_.rend() ? nullptr : &found->second;
   }
 
 private:

@@ -96,10 +96,10 @@ inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks,
                                           std::span<const std::int32_t> selected) {
   member_mask mask(ranks.size());
   for (auto rank : selected) {
-    const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
-    if (place == ranks.end() || *place != rank)
+    const auto position = std::lower_bound(ranks.begin(), ranks.end(), rank);
+    if (position == ranks.end() || *position != rank)
       return std::nullopt;
-    mask.add(static_cast<std::size_t>(place - ranks.begin()));
+    mask.add(static_cast<std::size_t>(position - ranks.begin()));
   }
   return mask;
 }
@@ -108,14 +108,14 @@ inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks,
 inline std::optional<member_mask> mask_of(std::span<const std::int32_t> ranks, const rank_runs& runs) {
   member_mask mask(ranks.size());
   for (const auto& run : runs) {
-    const auto place =
+    const auto position =
         static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), run.first) - ranks.begin());
     // Ranks ascend strictly, so all of a run is present if its first and last rank are at the expected distance.
-    if (run.count > ranks.size() - place || ranks[place] != run.first ||
-        ranks[place + run.count - 1] != run.first + static_cast<std::int32_t>(run.count) - 1)
+    if (run.count > ranks.size() - position || ranks[position] != run.first ||
+        ranks[position + run.count - 1] != run.first + static_cast<std::int32_t>(run.count) - 1)
       return std::nullopt;
     for (std::size_t i = 0; i < run.count; ++i)
-      mask.add(place + i);
+      mask.add(position + i);
   }
   return mask;
 }

@@ -45,7 +45,7 @@ error relay::take(std::int32_t rank, const requests& batch, std::chrono::nanosec
 void relay::take(std::size_t member, const requests& batch, std::chrono::nanoseconds current_time) {
   // The requests in this message must not overtake its `left`, so all of it is passed on together.
   if (!batch.left.empty()) {
-    outbox_.let_all_go();
+    outbox_.flush_all();
     return pass_on(member, batch);
   }
   member_mask members(rules_.ranks.size());
@@ -58,7 +58,7 @@ void relay::take(std::size_t member, const requests& batch, std::chrono::nanosec
   if (!has_rest(batch))
     return;
   if (batch.must_not_overtake())
-    outbox_.let_all_go();
+    outbox_.flush_all();
   if (!batch.withdraw.empty())
     flush_of(member);
   auto rest = batch;
@@ -98,10 +98,10 @@ error relay::take(std::int32_t sender, const gathered& batch, std::chrono::nanos
 }
 
 std::optional<std::size_t> relay::position(std::int32_t rank) const {
-  const auto place = std::lower_bound(rules_.ranks.begin(), rules_.ranks.end(), rank);
-  if (place == rules_.ranks.end() || *place != rank)
+  const auto found = std::lower_bound(rules_.ranks.begin(), rules_.ranks.end(), rank);
+  if (found == rules_.ranks.end() || *found != rank)
     return std::nullopt;
-  return static_cast<std::size_t>(place - rules_.ranks.begin());
+  return static_cast<std::size_t>(found - rules_.ranks.begin());
 }
 
 error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t>& buckets) const {
@@ -123,14 +123,14 @@ void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_
 
 // A member that repeats a request begins a new round: its previous request has been answered.
 void relay::ask(std::uint32_t id, const member_mask& members, std::chrono::nanoseconds current_time) {
-  auto [place, fresh] = rows_.try_emplace(id);
-  auto& row = place->second;
+  auto [found, fresh] = rows_.try_emplace(id);
+  auto& row = found->second;
   if (fresh)
     row.held = row.sent = member_mask(rules_.ranks.size());
   if (fresh && outbox_.holds(id))
-    outbox_.let_go(id);
+    outbox_.flush_bucket(id);
   if (row.held.overlaps(members)) {
-    outbox_.let_go(id);
+    outbox_.flush_bucket(id);
     outbox_.put(id, row.held);
     row.held.clear();
     row.sent.clear();
@@ -145,7 +145,7 @@ void relay::ask(std::uint32_t id, const member_mask& members, std::chrono::nanos
   if (!complete(row))
     return;
   const auto all = std::move(row.held);
-  rows_.erase(place);
+  rows_.erase(found);
   // A bucket's number stands for requests of all members below, so it cannot be used while a member has joined.
   if (joined_.empty())
     outbox_.put_complete(id, all, current_time);
@@ -154,8 +154,8 @@ void relay::ask(std::uint32_t id, const member_mask& members, std::chrono::nanos
 }
 
 void relay::ask(const request& request, const member_mask& members, std::chrono::nanoseconds current_time) {
-  auto [place, fresh] = full_.try_emplace(request.name);
-  auto& row = place->second;
+  auto [found, fresh] = full_.try_emplace(request.name);
+  auto& row = found->second;
   if (!fresh && row.held.overlaps(members)) {
     emit(row);
     row = full_row{};
@@ -176,7 +176,7 @@ void relay::ask(const request& request, const member_mask& members, std::chrono:
   if (!complete(row))
     return;
   emit(row);
-  full_.erase(place);
+  full_.erase(found);
 }
 
 void relay::pass_on(std::size_t member, const requests& batch) {
@@ -192,7 +192,7 @@ void relay::pass_on(std::size_t member, const requests& batch) {
 void relay::flush_of(std::size_t member) {
   for (auto& [id, row] : rows_)
     if (row.held.has(member)) {
-      outbox_.let_go(id);
+      outbox_.flush_bucket(id);
       outbox_.put(id, row.held);
       row.sent.add(row.held);
       row.held.clear();
@@ -239,7 +239,7 @@ bool relay::complete(const full_row& row) const {
 
 // ---- from above ---------------------------------------------------------------------------------
 
-void relay::hear(const schedule& plan) {
+void relay::apply_schedule(const schedule& plan) {
   for_each_part(plan, for_parts{
                           [this](part_tag<schedule_part::assignments>, const auto& assignments) {
                             for (const auto& assignment : assignments)
@@ -292,7 +292,7 @@ void relay::hear(const schedule& plan) {
 // ask them for their full requests.
 void relay::forget(std::uint32_t id) {
   outbox_.answered(id);
-  outbox_.let_go(id);
+  outbox_.flush_bucket(id);
   const auto row = rows_.find(id);
   if (row == rows_.end())
     return;
@@ -314,7 +314,7 @@ gathered relay::due(std::chrono::nanoseconds current_time) {
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds current_time) {
-  outbox_.let_overdue_go(current_time);
+  outbox_.flush_overdue(current_time);
   drop_stale();
   emit_overdue(held_ids_, current_time - rules_.id_patience);
   emit_overdue(held_in_buckets_, current_time - rules_.bucket_patience);
@@ -332,7 +332,7 @@ void relay::emit_overdue(std::chrono::nanoseconds current_time) {
 void relay::emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since) {
   while (!held.empty() && held.front().since <= since) {
     const auto id = held.front().key;
-    outbox_.let_go(id);
+    outbox_.flush_bucket(id);
     auto& row = rows_.at(id);
     outbox_.put(id, row.held);
     row.sent.add(row.held);

@@ -57,7 +57,7 @@ public:
   /// The same for a message from a relay below.
   error take(std::int32_t sender, const gathered& batch, std::chrono::nanoseconds current_time);
   /// Processes a schedule from above. Must be called before the schedule is passed on to the members below.
-  void hear(const schedule& plan);
+  void apply_schedule(const schedule& plan);
 
   /// Removes and returns the message that goes up now; empty if there is none.
   gathered due(std::chrono::nanoseconds current_time);

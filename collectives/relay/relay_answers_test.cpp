@@ -20,7 +20,7 @@ TEST_CASE("an inline result and a retracted cell each answer a message") {
   CHECK_FALSE(relay_node.due(1us).empty());
   all_ask(relay_node, 2, 2us);
   CHECK(relay_node.due(2us).empty());
-  relay_node.hear(answer);
+  relay_node.apply_schedule(answer);
   CHECK_FALSE(relay_node.due(3us).empty());
 }
 
@@ -67,11 +67,11 @@ TEST_CASE("members count as joined until the leader says that all have joined, e
     CHECK_FALSE(relay_node.take(8, below_8({id}), current_time));
     return relay_node.due(current_time).ids.size();
   };
-  relay_node.hear(schedule{});
+  relay_node.apply_schedule(schedule{});
   CHECK(others_ask(1, 10ms) == 1);
   schedule last;
   last.joined = 0;
-  relay_node.hear(last);
+  relay_node.apply_schedule(last);
   CHECK(others_ask(2, 20ms) == 0);
 }
 

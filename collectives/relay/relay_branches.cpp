@@ -16,8 +16,8 @@ relay_branches::relay_branches(std::vector<std::int32_t> ranks, std::span<const 
 }
 
 const member_mask* relay_branches::find(std::int32_t relay) const {
-  const auto place = by_relay_.find(relay);
-  return place == by_relay_.end() ? nullptr : &place->second;
+  const auto found = by_relay_.find(relay);
+  return found == by_relay_.end() ? nullptr : &found->second;
 }
 
 std::optional<member_mask> relay_branches::named(std::int32_t relay, const rank_runs& runs) const {

@@ -23,7 +23,7 @@ relay with_bucket() {
   auto relay_node = made();
   schedule plan;
   plan.buckets = {{1, {11, 12}, 20ms}};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   return relay_node;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("buckets are not used while a member below has joined, and are used ag
     relay_node.take(rank, ids({12}), 3ms);
   schedule plan;
   plan.joined = 6;
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   CHECK(!relay_node.due(10ms).empty());
   for (auto rank : {4, 5, 6})
     relay_node.take(rank, in_bucket(1), 20ms);
@@ -119,7 +119,7 @@ TEST_CASE("a bucket that is dissolved, or one of whose ids is forgotten, is not 
   for (const auto& plan : {dissolved, forgotten}) {
     auto relay_node = with_bucket();
     all_ask(relay_node, 11, 1ms);
-    relay_node.hear(plan);
+    relay_node.apply_schedule(plan);
     CHECK(relay_node.due(1ms).ids == std::vector<gathered_ids>{{{11}, {}}});
     all_ask(relay_node, 12, 20ms);
     CHECK(relay_node.due(20ms).ids == std::vector<gathered_ids>{{{12}, {}}});

@@ -181,7 +181,7 @@ relay busy() {
   auto relay_node = made();
   schedule plan;
   plan.buckets = {{1, {11, 12}, 20ms}};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   CHECK(!relay_node.take(6, ids({12, 13}), 0ms));
   return relay_node;
 }
@@ -227,12 +227,12 @@ TEST_CASE("relay: a message may name a bucket that the relay forgets while it ta
     schedule plan, over;
     plan.buckets = {{bucket, {bucket}, 20ms}};
     over.dissolved = {bucket};
-    relay_node.hear(plan);
-    relay_node.hear(over);
+    relay_node.apply_schedule(plan);
+    relay_node.apply_schedule(over);
   }
   schedule plan;
   plan.buckets = {{1000, {1000}, 20ms}};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   // Requested twice, the open bucket is dissolved, and the oldest dissolved one is forgotten.
   CHECK(!relay_node.take(5, asking([](requests& r) { r.buckets = {1000, 1000, 1}; }), 1ms));
   CHECK(relay_node.take(5, asking([](requests& r) { r.buckets = {1}; }), 1ms).text.find(not_planned) !=

@@ -28,15 +28,15 @@ void relay_outbox::put_complete(std::uint32_t id, const member_mask& members,
     return put(id, members);
   // Some of the requests for this id have gone up before, so the bucket cannot be requested for all members.
   if (!(members == everyone_)) {
-    let_go(id);
+    flush_bucket(id);
     return put(id, members);
   }
   if (const auto whole = accumulator_.put(id, current_time))
     ready_.buckets.push_back(*whole);
 }
 
-void relay_outbox::put_apart(std::int32_t rank, const requests& said) {
-  ready_.apart.push_back({rank, said});
+void relay_outbox::put_apart(std::int32_t rank, const requests& batch) {
+  ready_.apart.push_back({rank, batch});
 }
 
 // All members below have requested the ids that the accumulator returns.

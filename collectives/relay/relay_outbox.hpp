@@ -32,7 +32,7 @@ public:
   /// not gone up yet.
   void put_complete(std::uint32_t id, const member_mask& members, std::chrono::nanoseconds current_time);
   /// Passes the message of this rank on unchanged.
-  void put_apart(std::int32_t rank, const requests& said);
+  void put_apart(std::int32_t rank, const requests& batch);
 
   // ---- buckets
 
@@ -48,9 +48,9 @@ public:
   void dissolve(std::uint32_t bucket) { put_all(accumulator_.dissolve(bucket)); }
   /// End buckets, so that their ready ids go up now: the bucket of `id`, all buckets, or those whose ids have
   /// waited too long.
-  void let_go(std::uint32_t id) { put_all(accumulator_.let_go(id)); }
-  void let_all_go() { put_all(accumulator_.let_all_go()); }
-  void let_overdue_go(std::chrono::nanoseconds current_time) { put_all(accumulator_.overdue(current_time)); }
+  void flush_bucket(std::uint32_t id) { put_all(accumulator_.flush_bucket(id)); }
+  void flush_all() { put_all(accumulator_.flush_all()); }
+  void flush_overdue(std::chrono::nanoseconds current_time) { put_all(accumulator_.overdue(current_time)); }
 
   // ---- out
 
@@ -59,7 +59,7 @@ public:
   void answered(const std::string& name) { unanswered_names_.erase(name); }
   /// Removes and returns the message that goes up now; empty if there is none.
   gathered due(std::chrono::nanoseconds current_time);
-  /// When to call due() or let_overdue_go() again.
+  /// When to call due() or flush_overdue() again.
   std::optional<std::chrono::nanoseconds> wake_at() const;
 
 private:

@@ -103,9 +103,9 @@ TEST_CASE("ids that wait in a bucket are sent when the bucket is released, for a
     REQUIRE(outbox.find(7));
     return outbox.due(11ms);
   };
-  CHECK(sent_after([](auto& outbox) { outbox.let_go(2); }) == ids({1}));
-  CHECK(sent_after([](auto& outbox) { outbox.let_all_go(); }) == ids({1}));
-  CHECK(sent_after([](auto& outbox) { outbox.let_overdue_go(11ms); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.flush_bucket(2); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.flush_all(); }) == ids({1}));
+  CHECK(sent_after([](auto& outbox) { outbox.flush_overdue(11ms); }) == ids({1}));
   CHECK(sent_after([](auto& outbox) { outbox.dissolve(7); }) == ids({1}));
   CHECK(sent_after([](auto& outbox) { outbox.add({8, {1, 3}, 10ms}); }) == ids({1}));
 }

@@ -56,9 +56,9 @@ TEST_CASE("ids that become ready before a message is answered are sent together 
   CHECK(!relay_node.due(1000us).empty());
   all_ask(relay_node, 3, 1010us);
   all_ask(relay_node, 4, 1020us);
-  relay_node.hear(moving({1, 9}));
+  relay_node.apply_schedule(moving({1, 9}));
   CHECK(relay_node.due(1020us).empty());
-  relay_node.hear(moving({2}));
+  relay_node.apply_schedule(moving({2}));
   CHECK(relay_node.wake_at() <= 1020us);
   CHECK(relay_node.due(1030us).ids == std::vector<gathered_ids>{{{3, 4}, {}}});
 }
@@ -72,7 +72,7 @@ TEST_CASE("an answer is not waited for beyond the bound") {
   CHECK(relay_node.due(2999us).empty());
   CHECK(relay_node.due(3ms).ids == std::vector<gathered_ids>{{{2}, {}}});
   // The first message has not been answered yet, which does not matter any more.
-  relay_node.hear(moving({2}));
+  relay_node.apply_schedule(moving({2}));
   all_ask(relay_node, 3, 3100us);
   CHECK(!relay_node.due(3100us).empty());
 }
@@ -83,7 +83,7 @@ TEST_CASE("requests of a caller that waits for each tensor are sent without dela
     const auto current_time = 10us * id;
     all_ask(relay_node, id, current_time);
     CHECK(!relay_node.due(current_time).empty());
-    relay_node.hear(moving({id}));
+    relay_node.apply_schedule(moving({id}));
   }
 }
 
@@ -101,12 +101,12 @@ TEST_CASE("full requests are answered by their assignments or by their failures"
   CHECK_FALSE(ask("b", 1ms));
   schedule plan;
   plan.assignments = {{1, "a", -1, 0, {}}};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   CHECK(!relay_node.due(1ms).empty());
   CHECK_FALSE(ask("c", 1ms));
   plan.assignments.clear();
   plan.failures = {{"b", {}}};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   CHECK(!relay_node.due(1ms).empty());
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("an incomplete full request is sent after a shorter delay") {
   // The leader forgets the id, and has to know which ranks wait under it.
   schedule plan;
   plan.forget = {7};
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   CHECK(relay_node.due(5ms).ids == std::vector<gathered_ids>{{{7}, {{4, 1}, {6, 1}}}});
   CHECK(!relay_node.wake_at());
 }
@@ -181,7 +181,7 @@ TEST_CASE("a member that has joined is not waited for until all have joined") {
   CHECK(up.apart == std::vector<said_apart>{{5, join}});
   schedule plan;
   plan.joined = 6;
-  relay_node.hear(plan);
+  relay_node.apply_schedule(plan);
   for (auto rank : {4, 6})
     relay_node.take(rank, ids({8}), 2ms);
   CHECK(!relay_node.take(8, below_8({8}), 2ms));
@@ -357,7 +357,7 @@ TEST_CASE("up to 8192 rows are kept; beyond that, rows that hold no request are 
     relay_node.take(6, ids({20'000}), 101ms);
     CHECK(!relay_node.take(8, below_8({20'000}), 101ms));
     CHECK(relay_node.due(200ms).ids == std::vector<gathered_ids>{{{20'000}, {}}});
-    relay_node.hear(moving({20'000}));
+    relay_node.apply_schedule(moving({20'000}));
     for (const auto rank : {5, 6})
       relay_node.take(rank, ids({1}), 201ms);
     CHECK(!relay_node.take(8, below_8({1}), 201ms));

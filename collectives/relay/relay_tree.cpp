@@ -13,10 +13,10 @@ std::vector<std::vector<std::int32_t>> by_host(std::span<const std::string_view>
   std::unordered_map<std::string_view, std::size_t> index_of_host;
   std::vector<std::vector<std::int32_t>> result;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    const auto [place, fresh] = index_of_host.emplace(hosts[rank], result.size());
+    const auto [found, fresh] = index_of_host.emplace(hosts[rank], result.size());
     if (fresh)
       result.emplace_back();
-    result[place->second].push_back(static_cast<std::int32_t>(rank));
+    result[found->second].push_back(static_cast<std::int32_t>(rank));
   }
   return result;
 }
@@ -74,13 +74,13 @@ void relay_tree::number() {
     children_[next[at(parent_[rank])]++] = static_cast<std::int32_t>(rank);
 
   order_.clear();
-  place_.assign(count, 0);
-  behind_.assign(count, 0);
+  subtree_begin_.assign(count, 0);
+  subtree_end_.assign(count, 0);
   std::vector<std::int32_t> waiting{0};
   while (!waiting.empty()) {
     const auto rank = waiting.back();
     waiting.pop_back();
-    place_[at(rank)] = order_.size();
+    subtree_begin_[at(rank)] = order_.size();
     order_.push_back(rank);
     const auto below = children(rank);
     waiting.insert(waiting.end(), below.rbegin(), below.rend());
@@ -88,7 +88,7 @@ void relay_tree::number() {
   assert(order_.size() == count);
   for (auto rank = order_.rbegin(); rank != order_.rend(); ++rank) {
     const auto below = children(*rank);
-    behind_[at(*rank)] = below.empty() ? place_[at(*rank)] + 1 : behind_[at(below.back())];
+    subtree_end_[at(*rank)] = below.empty() ? subtree_begin_[at(*rank)] + 1 : subtree_end_[at(below.back())];
   }
 }
 
@@ -98,8 +98,8 @@ std::span<const std::int32_t> relay_tree::children(std::int32_t rank) const {
 }
 
 std::vector<std::int32_t> relay_tree::subtree(std::int32_t rank) const {
-  std::vector<std::int32_t> ranks(order_.begin() + static_cast<std::ptrdiff_t>(place_[at(rank)]),
-                                  order_.begin() + static_cast<std::ptrdiff_t>(behind_[at(rank)]));
+  std::vector<std::int32_t> ranks(order_.begin() + static_cast<std::ptrdiff_t>(subtree_begin_[at(rank)]),
+                                  order_.begin() + static_cast<std::ptrdiff_t>(subtree_end_[at(rank)]));
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
@@ -107,7 +107,8 @@ std::vector<std::int32_t> relay_tree::subtree(std::int32_t rank) const {
 bool relay_tree::below(std::int32_t top, std::int32_t rank) const {
   if (rank < 0 || rank >= members())
     return false;
-  return place_[at(top)] <= place_[at(rank)] && place_[at(rank)] < behind_[at(top)];
+  return subtree_begin_[at(top)] <= subtree_begin_[at(rank)] &&
+         subtree_begin_[at(rank)] < subtree_end_[at(top)];
 }
 
 std::int32_t relay_tree::branch(std::int32_t top, std::int32_t rank) const {

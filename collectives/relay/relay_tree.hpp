@@ -43,10 +43,11 @@ private:
   void number();
 
   std::vector<std::int32_t> parent_;
-  std::vector<std::int32_t> children_;      ///< of all ranks, concatenated
-  std::vector<std::size_t> first_child_;    ///< by rank, and one past the last
-  std::vector<std::int32_t> order_;         ///< ranks in preorder: each before all ranks below it
-  std::vector<std::size_t> place_, behind_; ///< by rank: begin and end of its subtree in `order_`
+  std::vector<std::int32_t> children_;   ///< of all ranks, concatenated
+  std::vector<std::size_t> first_child_; ///< by rank, and one past the last
+  std::vector<std::int32_t> order_;      ///< ranks in preorder: each before all ranks below it
+  std::vector<std::size_t> subtree_begin_,
+      subtree_end_; ///< by rank: begin and end of its subtree in `order_`
   bool relays_ = false;
 };
 

@@ -110,7 +110,7 @@ struct adasum_recipe {
   }
 };
 
-inline constexpr futex_wait adasum_waiting{futex_wait::look::giving_way, std::chrono::microseconds(5),
+inline constexpr futex_wait adasum_waiting{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                            yield_policy(true)};
 
 /// Members of one host, as threads.

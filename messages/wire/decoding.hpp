@@ -50,7 +50,7 @@ inline std::string read_text(capnp::Text::Reader text, std::size_t limit, const 
   return {text.begin(), text.size()};
 }
 
-/// Longest host identity, host name, address, window name or setting.
+/// Longest host identity, host name, address, name of a path or setting.
 inline constexpr std::size_t label_limit_bytes = 4096;
 
 inline std::string read_label(capnp::Text::Reader text, validation& so_far) {
@@ -117,7 +117,7 @@ inline error malformed(std::string_view text, std::string_view reason) {
 }
 
 /// Opens `message`, checks that its body is a `kind`, and passes the body's union to `read(body, value,
-/// verdict&)`. A malformed message or a broken rule yields an error that begins with "malformed `text`".
+/// validation&)`. A malformed message or a broken rule yields an error that begins with "malformed `text`".
 template <class Value, class Read>
 expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind, std::string_view text,
                        Read&& read) {
@@ -149,7 +149,7 @@ std::vector<std::byte> bytes_of(Fill&& fill) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Decodes such a message by `read(root, value, verdict&)`, like decode(). The bytes need no alignment.
+/// Decodes such a message by `read(root, value, validation&)`, like decode(). The bytes need no alignment.
 template <class Value, class Root, class Read>
 expected<Value> decode_bytes(std::span<const std::byte> bytes, std::string_view text, Read&& read) {
   if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0)

@@ -20,7 +20,7 @@ $Cxx.namespace("farandole::wire");
 using Drain = import "drain.capnp";
 using Heartbeat = import "heartbeat.capnp";
 using Membership = import "membership.capnp";
-using Reunion = import "rendezvous_recovery.capnp";
+using Recovery = import "rendezvous_recovery.capnp";
 using Negotiation = import "negotiation.capnp";
 
 struct Envelope {
@@ -39,15 +39,15 @@ struct Envelope {
     farewell @7 :Membership.Farewell;
     refused @8 :Membership.Refused;
     changed @16 :Membership.Changed;
-    returning @17 :Reunion.Returning;
-    resumed @18 :Reunion.Resumed;
-    superseded @19 :Reunion.Superseded;
+    returning @17 :Recovery.Returning;
+    resumed @18 :Recovery.Resumed;
+    superseded @19 :Recovery.Superseded;
     leaving @22 :Drain.Leaving;
     awaited @25 :Membership.Awaited;
 
     # Between a launcher and a rendezvous that runs apart from it.
-    slots @20 :Reunion.Slots;
-    formed @21 :Reunion.Formed;
+    slots @20 :Recovery.Slots;
+    formed @21 :Recovery.Formed;
 
     # Between a tool and the rendezvous.
     drain @23 :Drain.Drain;

@@ -12,7 +12,7 @@ namespace farandole {
 struct set_origin {
   std::uint64_t born = 0;  ///< the generation in which it was added; 0: given to init()
   bool by_rule = false;    ///< given to init() as a function that selects members anew in each generation
-  std::uint32_t place = 0; ///< among init()'s sets by ranks or by rule, or its generation's changes
+  std::uint32_t index = 0; ///< among init()'s sets by ranks or by rule, or its generation's changes
 
   friend auto operator<=>(const set_origin&, const set_origin&) = default;
 };

@@ -33,7 +33,7 @@ void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& 
     auto& entry = values[i];
     to[i].setBorn(entry.origin.born);
     to[i].setByRule(entry.origin.by_rule);
-    to[i].setPlace(entry.origin.place);
+    to[i].setPlace(entry.origin.index);
     to[i].setId(entry.id);
     auto members = to[i].initMembers(static_cast<kj::uint>(entry.members.size()));
     for (kj::uint k = 0; k < members.size(); ++k)

@@ -29,7 +29,7 @@
 #   descriptor's size). The others copy their rows out of its memory, and each reports in its cell that it has done so
 #   (collectives/transport/shm/row_descriptor.hpp).
 # - A cell is useful only to callers that wait. A member whose callers only leave callbacks, or do not wait at once
-#   for rows to be copied out of their memory, sets `seatless` in its full request. An id that any member has
+#   for rows to be copied out of their memory, sets `noFastPath` in its full request. An id that any member has
 #   requested so is never granted a cell. A member that was granted one all the same, because its earlier request was
 #   different, leaves it as described above.
 #
@@ -125,7 +125,7 @@ struct Request {
   # same on every rank and in every step. A name whose group changes is sent in full again, as if its signature had
   # changed.
   groupSize @3 :UInt32;
-  seatless @4 :Bool;
+  noFastPath @4 :Bool;
   # This member does not want a cell on the fast path for it. Members need not agree.
 }
 

@@ -232,14 +232,15 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         value.joined = body.getJoined();
         value.end = body.getEnd();
         so_far.require(value.joined >= -1 && value.joined < members,
-                       "the rank that joined last is no member");
+                       "the rank that joined last is not a member");
         if (body.hasDeparture()) {
           value.departed = {body.getDepartedRank(), read(body.getDeparture(), so_far)};
           so_far.require(value.end && value.departed->rank >= 0 && value.departed->rank < members,
-                         "the rank that left is no member, or nothing ends by it");
+                         "the rank that left is not a member, or the schedule does not end the generation");
         }
         value.changed = body.getChanged();
-        if (so_far.require(value.changed || body.getSets().size() == 0, "process sets change unasked") &&
+        if (so_far.require(value.changed || body.getSets().size() == 0,
+                           "process sets change without a request") &&
             so_far.require(body.getSets().size() <= set_limit, "too many process sets change at once"))
           read_list(body.getSets(), value.sets, so_far, [&](wire::SetEvent::Reader source, set_event& event) {
             event = wire_form::read(source, members, so_far);

@@ -20,7 +20,7 @@ namespace farandole {
 /// Longest tensor name in bytes.
 inline constexpr std::size_t name_limit_bytes = 4096;
 /// Maximum number of dimensions of a tensor.
-inline constexpr std::size_t rank_limit = 64;
+inline constexpr std::size_t dimension_limit = 64;
 /// Largest tensor that travels inside a message of the negotiation, in bytes.
 inline constexpr std::size_t inline_limit_bytes = std::size_t{64} << 10;
 /// Maximum number of buckets of a process set at a time.

@@ -154,12 +154,12 @@ TEST_CASE("requests that break a rule are refused, and the text names the rule")
     return complaint(sound, [&](requests& r) { spoil(r.full[0].signature); });
   };
   CHECK(holds(of_signature([](signature& s) { s.shape = {2, -1}; }), "negative"));
-  CHECK(holds(of_signature([](signature& s) { s.shape.assign(rank_limit + 1, 1); }), "dimensions"));
+  CHECK(holds(of_signature([](signature& s) { s.shape.assign(dimension_limit + 1, 1); }), "dimensions"));
   CHECK(holds(of_signature([](signature& s) { s.shape = {huge, 2}; }), "counted"));
   CHECK(holds(of_signature([](signature& s) { s.shape = {huge, 0, huge}; }), "counted"));
   CHECK(holds(of_signature([](signature& s) { s.shape = {huge / 2 + 1}; }), "counted"));
   CHECK(of_signature([](signature& s) { s.shape = {huge / 2}; }).empty());
-  CHECK(of_signature([](signature& s) { s.shape.assign(rank_limit, 1); }).empty());
+  CHECK(of_signature([](signature& s) { s.shape.assign(dimension_limit, 1); }).empty());
   CHECK(holds(of_signature([](signature& s) { s.root = -2; }), "root"));
   CHECK(holds(of_signature([](signature& s) { s.root = 65536; }), "root"));
   CHECK(holds(of_signature([](signature& s) { s.operation = operation::broadcast; }), "root"));

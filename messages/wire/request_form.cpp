@@ -39,7 +39,7 @@ void write(wire::Request::Builder to, const request& value) {
   write(to.initSignature(), value.signature);
   to.setGroup(value.group);
   to.setGroupSize(value.group_size);
-  to.setSeatless(value.no_fast_path);
+  to.setNoFastPath(value.no_fast_path);
 }
 
 void write(wire::Requests::Builder to, const requests& value) {
@@ -92,7 +92,7 @@ signature read_signature(wire::Signature::Reader from, validation& so_far) {
   if (!read_kind(from, value, so_far))
     return value;
   auto extents = from.getShape();
-  if (!so_far.require(extents.size() <= rank_limit, "a shape has more than 64 dimensions"))
+  if (!so_far.require(extents.size() <= dimension_limit, "a shape has more than 64 dimensions"))
     return value;
   value.shape.reserve(extents.size());
   // Zeros are skipped, so that the product of the other extents is in range in any order of multiplication.
@@ -155,7 +155,7 @@ void read_request(wire::Request::Reader from, request& value, validation& so_far
   value.signature = read_signature(from.getSignature(), so_far);
   value.group = from.getGroup();
   value.group_size = from.getGroupSize();
-  value.no_fast_path = from.getSeatless();
+  value.no_fast_path = from.getNoFastPath();
   so_far.require(value.group == 0 || (value.group_size > 0 && value.group_size <= list_limit),
                  "a group's size is out of range");
 }

@@ -52,7 +52,7 @@ private:
     case 1:
       return obey(members_.retire(input_.below(most_slot)));
     case 2:
-      return obey(input_.one_in(16) ? members_.nobody_comes() : membership_decision{});
+      return obey(input_.one_in(16) ? members_.no_more_starts() : membership_decision{});
     case 3:
       return obey(members_.exit(input_.below(most_slot), "was killed by signal 9"));
     case 4:
@@ -76,9 +76,9 @@ private:
 
   // ---- messages ------------------------------------------------------------------------------
 
-  route new_route() { return next_route_++; }
+  link_id new_route() { return next_route_++; }
   /// Usually the route of a linked member, sometimes an unknown route.
-  route any_route() { return static_cast<route>(input_.byte()) % (next_route_ + 1); }
+  link_id any_route() { return static_cast<link_id>(input_.byte()) % (next_route_ + 1); }
   std::uint64_t any_generation() {
     const auto wanted = input_.byte();
     return wanted < 192 ? members_.generation() : wanted % 8;
@@ -103,7 +103,7 @@ private:
         said.sets.push_back(random_set());
     // Sometimes by a link that has already sent a message.
     const auto from = next_route_ > 1 && input_.one_in(8)
-                          ? 1 + static_cast<route>(input_.byte()) % (next_route_ - 1)
+                          ? 1 + static_cast<link_id>(input_.byte()) % (next_route_ - 1)
                           : new_route();
     if (from < said_something_from_)
       return;
@@ -182,11 +182,11 @@ private:
       require(is_known(entry.to) && !entry.reason.reason.empty());
       require(static_cast<bool>(decode_refused(encode(address{}, entry.reason))));
     }
-    for (const auto& entry : decision.notices) {
+    for (const auto& entry : decision.loss_notices) {
       require(is_known(entry.to) && entry.lost.generation <= members_.generation());
       require(static_cast<bool>(decode_lost(encode(address{}, entry.lost))));
     }
-    for (const auto& entry : decision.warnings)
+    for (const auto& entry : decision.change_notices)
       require(is_known(entry.to) && entry.changed.generation == members_.generation() &&
               entry.changed.count > 0);
     for (const auto& entry : decision.resumptions)
@@ -200,7 +200,7 @@ private:
     generation_ = members_.generation();
   }
 
-  bool is_known(route to) const { return to < next_route_ && to >= said_something_from_; }
+  bool is_known(link_id to) const { return to < next_route_ && to >= said_something_from_; }
 
   void check_generation(const membership_decision& decision) {
     require(members_.running() && members_.generation() == generation_ + 1);
@@ -208,7 +208,7 @@ private:
     require(count >= rules_.minimum && count <= rules_.limit);
     require(decision.roster.members.size() == decision.admissions.size() && decision.roster.generation > 0);
     std::set<std::int32_t> ranks;
-    std::set<route> links;
+    std::set<link_id> links;
     const auto encoded = encode(decision.roster);
     for (const auto& entry : decision.admissions) {
       require(is_known(entry.to) && links.insert(entry.to).second && ranks.insert(entry.rank).second);
@@ -250,9 +250,9 @@ private:
   std::uint64_t revision_;
   std::uint64_t generation_ = 0;
   bool check_revision_ = true;
-  std::map<std::int32_t, route> waited_; ///< waiting members after the last step
-  route next_route_ = 1;
-  route said_something_from_ = 1; ///< older links ended with the previous rendezvous
+  std::map<std::int32_t, link_id> waited_; ///< waiting members after the last step
+  link_id next_route_ = 1;
+  link_id said_something_from_ = 1; ///< older links ended with the previous rendezvous
 };
 
 } // namespace

@@ -313,7 +313,7 @@ private:
     for (const auto& moved : read->bundles)
       for (const auto& entry : moved.entries)
         fresh_moves_ += entry.name == fresh || (fresh_id_ != 0 && entry.id == fresh_id_);
-    relay_.hear(*read);
+    relay_.apply_schedule(*read);
   }
 
   // ---- members that follow the rules -------------------------------------------------------------

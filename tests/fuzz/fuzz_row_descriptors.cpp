@@ -39,8 +39,9 @@ void check(const row_plan& plan, std::span<const row_descriptor> descriptors, st
   // The plan accepts any destination of its owner; the result heap checks that it exists.
   for (const auto& peer_write : plan.peer_writes) {
     require(peer_write.member < members && peer_write.bytes > 0);
-    const auto place = descriptors[peer_write.member].place();
-    require(peer_write.bytes <= place.bytes && peer_write.at - place.at <= place.bytes - peer_write.bytes);
+    const auto destination = descriptors[peer_write.member].destination();
+    require(peer_write.bytes <= destination.bytes &&
+            peer_write.at - destination.at <= destination.bytes - peer_write.bytes);
   }
 }
 

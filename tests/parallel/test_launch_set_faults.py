@@ -136,7 +136,7 @@ while "failed 4 times within 10 s" not in message:
     message = failure(lambda: check_sum(group, "sum") if RANK < 2 else hvd.barrier())
     assert message, "nothing failed"
     assert RANK < 2 or "process set 1 failed 4 times" in message, message
-assert "a fault was injected into the worker" in message, message
+assert "a fault was injected into the set_client" in message, message
 print("all is well")
 """
 

@@ -252,7 +252,7 @@ std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, cons
     shared = std::move(*made);
     shared->drop_descriptor();
   }
-  constexpr futex_wait never{futex_wait::look::giving_way, std::chrono::microseconds(0), yield_policy(true)};
+  constexpr futex_wait never{futex_wait::polling::yielding, std::chrono::microseconds(0), yield_policy(true)};
   return std::make_shared<shm_fast_path>(shared, static_cast<std::uint32_t>(place), never);
 }
 

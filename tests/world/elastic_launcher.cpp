@@ -75,7 +75,7 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
     caf::anon_send(rendezvous, slot_exited{slot, manner});
   };
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
-  spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
+  spec.no_more_starts = [rendezvous] { caf::anon_send(rendezvous, no_more_starts{}); };
   spec.finished = [this](int code) {
     ended_ = true;
     code_ = code;

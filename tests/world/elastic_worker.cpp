@@ -106,15 +106,15 @@ void elastic_worker::init() {
   member_setup setup;
   setup.shared = shared_;
   setup.settings = stage_.values;
-  setup.introduce.slot = slot_;
-  setup.introduce.size = stage_.options.processes;
-  setup.introduce.host = stage_.options.one_machine ? "one machine" : host_;
-  setup.introduce.host_name = host_;
-  setup.introduce.process = 1000 + slot_;
-  setup.introduce.progress = progress_;
-  setup.introduce.keeps_sets = goes_on_;
-  setup.introduce.state_generation = state_generation_;
-  setup.introduce.epoch = *obeyed_;
+  setup.own_hello.slot = slot_;
+  setup.own_hello.size = stage_.options.processes;
+  setup.own_hello.host = stage_.options.one_machine ? "one machine" : host_;
+  setup.own_hello.host_name = host_;
+  setup.own_hello.process = 1000 + slot_;
+  setup.own_hello.progress = progress_;
+  setup.own_hello.keeps_sets = goes_on_;
+  setup.own_hello.state_generation = state_generation_;
+  setup.own_hello.epoch = *obeyed_;
   setup.obeyed = obeyed_;
   setup.deadline = deadline_;
   setup.log = member_log_.get();
@@ -150,7 +150,7 @@ void elastic_worker::started(const error& problem) {
   in_since_ = stage_.world.now();
   last_epoch_ = *obeyed_;
   set_.reset();
-  found_sets();
+  create_initial_sets();
 }
 
 void elastic_worker::could_not_start(const error& problem) {
@@ -219,7 +219,7 @@ void elastic_worker::check_settled() {
 
 // Every member requests the sets of the start, even if there are none, so that no member continues before all
 // are connected. With sets_every there is one set of all ranks but 0.
-void elastic_worker::found_sets() {
+void elastic_worker::create_initial_sets() {
   set_change change;
   change.kind = set_change_kind::found;
   if (stage_.options.sets_every > 0 && shared_->members.size() >= 3) {

@@ -113,7 +113,7 @@ private:
   void drop_runtime();
 
   // Process sets.
-  void found_sets();
+  void create_initial_sets();
   void founded(const error& problem);
 
   // The loop.

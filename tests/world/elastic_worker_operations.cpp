@@ -60,7 +60,7 @@ void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, cons
           });
   });
   if (is_on_fast_path(request->operation->now())) {
-    queue.look_after(*request->operation);
+    queue.settle_from_loop(*request->operation);
     wait_on_fast_path(request, incarnation_, std::chrono::microseconds(30));
   }
 }

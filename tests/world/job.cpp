@@ -99,7 +99,7 @@ private:
     rules.cache_capacity = options.cache_capacity;
     rules.branches = branches_of(0);
     rules.buckets = options.buckets;
-    const set_place place{1, 0, 0};
+    const leader_setup place{1, 0, 0};
     stage_.scheduler =
         world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(router_));
     negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,

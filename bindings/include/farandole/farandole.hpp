@@ -292,7 +292,7 @@ public:
           context.get(), reason);
     });
     if (!problem)
-      context.release(); // the callback frees it
+      static_cast<void>(context.release()); // the callback frees it
     return problem;
   }
 

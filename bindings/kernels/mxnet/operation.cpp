@@ -228,7 +228,7 @@ void operation::fail(const farandole_error& reason) {
 }
 
 void operation::fail(const std::string& text) {
-  std::lock_guard lock(guard_);
+  std::lock_guard lock(mutex_);
   if (problem_.empty())
     problem_ = text.empty() ? "the operation failed" : text;
 }

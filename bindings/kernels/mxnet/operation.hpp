@@ -75,7 +75,7 @@ private:
   std::vector<std::unique_ptr<member>> members_;
   completion done_{};
   std::atomic<std::size_t> unsettled_ = 0;
-  std::mutex guard_;
+  std::mutex mutex_;
   std::string problem_; // the first error
   /// Where push() reads the error, because the operation may be deleted by then.
   std::shared_ptr<std::string> told_;

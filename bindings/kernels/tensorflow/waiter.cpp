@@ -19,7 +19,7 @@ public:
   }
 
   void take(waiting* small) {
-    std::unique_lock lock(guard_);
+    std::unique_lock lock(mutex_);
     arrived_.push_back(small);
     if (!std::exchange(idle_, false))
       return;
@@ -45,7 +45,7 @@ private:
 
   /// Moves the arrived operations to `own`. Blocks until there is one if `own` is empty.
   void append_arrived(std::deque<waiting*>& own) {
-    std::unique_lock lock(guard_);
+    std::unique_lock lock(mutex_);
     if (own.empty()) {
       idle_ = arrived_.empty();
       something_.wait(lock, [this] { return !arrived_.empty(); });
@@ -55,7 +55,7 @@ private:
     arrived_.clear();
   }
 
-  std::mutex guard_;
+  std::mutex mutex_;
   std::condition_variable something_;
   std::deque<waiting*> arrived_;
   bool idle_ = false; // whether the thread has to be woken

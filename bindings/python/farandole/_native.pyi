@@ -1,5 +1,5 @@
 # Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
-"""The submission queue between Python and Farandole's core."""
+"""The native module that connects Python to Farandole's core."""
 
 from collections.abc import Mapping, Sequence
 
@@ -134,7 +134,7 @@ class Runtime:
 
     @property
     def must_sync(self) -> bool:
-        """Whether members stand at different steps; the same on all of them."""
+        """Whether members are at different steps; the same on all of them."""
 
     @property
     def joined_late(self) -> bool:
@@ -170,7 +170,9 @@ class Runtime:
         """
 
     def process_set_epoch(self, set: int) -> int:
-        """How often callers here have been told that a set was started anew."""
+        """
+        The number of restarts of this set that callers in this process know of.
+        """
 
     @property
     def joins(self) -> int:
@@ -188,7 +190,7 @@ class Runtime:
 
     def acknowledge_restart(self, set: int, epoch: int) -> None:
         """
-        Callers here know that a set was started anew so often, without an error that said so.
+        Records that callers in this process know of so many restarts, without an error.
         """
 
     def submitted(self) -> dict[int, int]:

@@ -79,11 +79,11 @@ auto handshake_table::next_due() const -> std::optional<time_point> {
 auto handshake_table::deadline_of(const entry& entry, bool contended) const
     -> std::optional<std::pair<time_point, reason>> {
   if (entry.at == stage::waiting)
-    return std::pair{entry.since + limits_.hello, reason::no_hello};
+    return std::pair{entry.since + limits_.hello, reason::no_client_hello};
   if (entry.at == stage::ready)
     return std::nullopt;
   if (contended && limits_.contended < limits_.handshake)
-    return std::pair{entry.since + limits_.contended, reason::out_of_place};
+    return std::pair{entry.since + limits_.contended, reason::slow_and_contended};
   return std::pair{entry.since + limits_.handshake, reason::no_proof};
 }
 
@@ -137,7 +137,7 @@ std::string text_of(handshake_table::reason reason, const handshake_limits& limi
     return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(span).count()) + " ms";
   };
   switch (reason) {
-  case handshake_table::reason::no_hello:
+  case handshake_table::reason::no_client_hello:
     return "it did not send a TLS hello within " + seconds(limits.hello);
   case handshake_table::reason::share:
     return "it was silent, and more than " + std::to_string(limits.share) +
@@ -147,7 +147,7 @@ std::string text_of(handshake_table::reason reason, const handshake_limits& limi
            " connections had not begun a handshake";
   case handshake_table::reason::no_proof:
     return "no proof of the secret within " + seconds(limits.handshake);
-  case handshake_table::reason::out_of_place:
+  case handshake_table::reason::slow_and_contended:
     return "no proof of the secret within " + seconds(limits.contended) +
            ", and others waited: as many as may were in a handshake (" + std::to_string(limits.shaking) + ")";
   }

@@ -53,15 +53,15 @@ public:
   explicit handshake_table(const handshake_limits& limits = {}) : limits_(limits) {}
 
   enum class reason : std::uint8_t {
-    no_hello,     ///< it sent no complete hello in time
-    share,        ///< its source address has more waiting connections than its share
-    full,         ///< the table is full, and this connection was the most dispensable
-    no_proof,     ///< the handshake took too long
-    out_of_place, ///< the handshake took too long while others waited for its place
+    no_client_hello,    ///< it sent no complete hello in time
+    share,              ///< its source address has more waiting connections than its share
+    full,               ///< the table is full, and this connection was the most dispensable
+    no_proof,           ///< the handshake took too long
+    slow_and_contended, ///< the handshake took too long while others waited for its place
   };
   struct eviction {
     connection which = 0;
-    reason cause = reason::no_hello;
+    reason cause = reason::no_client_hello;
 
     friend bool operator==(const eviction&, const eviction&) = default;
   };

@@ -23,7 +23,7 @@ TEST_CASE("a connection without a hello is evicted after one second") {
   CHECK_FALSE(table.accept(2, "b", start + 300ms));
   CHECK(table.next_due() == start + 1s);
   CHECK(table.overdue(start + 999ms).empty());
-  CHECK(table.overdue(start + 1s) == evictions{{1, reason::no_hello}});
+  CHECK(table.overdue(start + 1s) == evictions{{1, reason::no_client_hello}});
   CHECK(table.size() == 1);
   CHECK(table.next_due() == start + 1300ms);
 }
@@ -119,7 +119,7 @@ TEST_CASE("a handshake that takes more than a second is evicted if other connect
     table.begin_next(start + i * 10ms);
   }
   CHECK(table.next_due() == start + 1010ms);
-  CHECK(table.overdue(start + 1010ms) == evictions{{1, reason::out_of_place}});
+  CHECK(table.overdue(start + 1010ms) == evictions{{1, reason::slow_and_contended}});
   CHECK(table.begin_next(start + 1010ms) == 3);
   CHECK(table.next_due() == start + 10020ms); // no connection waits any more
 }

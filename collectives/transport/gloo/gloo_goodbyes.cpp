@@ -54,7 +54,8 @@ void gloo_goodbyes::report(departure_protocol& departing) const {
     for (std::size_t peer = 0; peer < receives_.size(); ++peer)
       if (const receive& receive_request = receives_[peer];
           receive_request.arrived() && receive_request.in_order() == orderly)
-        departing.hear(static_cast<std::int32_t>(peer), std::as_bytes(std::span{receive_request.words}));
+        departing.receive_goodbye(static_cast<std::int32_t>(peer),
+                                  std::as_bytes(std::span{receive_request.words}));
 }
 
 void gloo_goodbyes::report_broken(departure_protocol& departing) const {

@@ -96,10 +96,10 @@ TEST_CASE("gloo: a closed connection counts as a loss only if no goodbye has arr
   self.mesh.closed[1] = true;
   self.report();
   CHECK_FALSE(self.departing.failure());
-  CHECK_FALSE(self.departing.all_heard());
+  CHECK_FALSE(self.departing.all_departed());
   self.mesh.closed[2] = true;
   self.report();
   CHECK(self.departing.guessed());
   CHECK(self.departing.culprit() == 2);
-  CHECK(self.departing.all_heard());
+  CHECK(self.departing.all_departed());
 }

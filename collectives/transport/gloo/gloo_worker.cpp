@@ -13,7 +13,7 @@ namespace farandole {
 namespace {
 
 /// Longer than for other messengers, because Gloo's thread sends and receives and must be woken for it.
-constexpr departure_times times{.hearing = std::chrono::milliseconds{20},
+constexpr departure_times times{.goodbye_wait = std::chrono::milliseconds{20},
                                 .last_words = std::chrono::milliseconds{50}};
 constexpr std::chrono::milliseconds between_looks{1};
 
@@ -166,7 +166,7 @@ error gloo_worker::end() {
 
 void gloo_worker::hear_out() {
   if (goodbyes_.listening()) {
-    const auto deadline = clock::now() + departure_.hearing();
+    const auto deadline = clock::now() + departure_.goodbye_wait();
     for (goodbyes_.report(departure_); departure_.guessed() && clock::now() < deadline;
          goodbyes_.report(departure_))
       std::this_thread::sleep_for(between_looks);
@@ -210,7 +210,7 @@ void gloo_worker::say(const goodbye_round& parting) {
   for (;;) {
     goodbyes_.report(departure_);
     goodbyes_.report_broken(departure_);
-    if (departure_.all_heard() || clock::now() >= deadline)
+    if (departure_.all_departed() || clock::now() >= deadline)
       break;
     std::this_thread::sleep_for(between_looks);
   }

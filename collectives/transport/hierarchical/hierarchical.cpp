@@ -11,14 +11,14 @@ namespace farandole {
 namespace {
 
 /// Processes the pieces of a member that has nothing to carry between hosts, in the order of
-/// piece_interludes.
-error go_through(const piece_interludes& around) {
-  for (std::size_t step = 0; step < around.pieces + pieces_under_way - 1; ++step) {
-    if (step < around.pieces)
-      if (error problem = around.before(step))
+/// piece_callbacks.
+error go_through(const piece_callbacks& callbacks) {
+  for (std::size_t step = 0; step < callbacks.pieces + pieces_under_way - 1; ++step) {
+    if (step < callbacks.pieces)
+      if (error problem = callbacks.before(step))
         return problem;
     if (step + 1 >= pieces_under_way)
-      if (error problem = around.after(step + 1 - pieces_under_way))
+      if (error problem = callbacks.after(step + 1 - pieces_under_way))
         return problem;
   }
   return {};
@@ -104,22 +104,22 @@ error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& de
       problem.text = "hierarchical, on this host: " + problem.text;
     return problem;
   };
-  piece_interludes around;
-  around.pieces = levels.plan().pieces;
-  around.piece_bytes = levels.plan().share_bytes;
-  around.before = [&](std::size_t piece) { return with_neighbours(levels.before(piece)); };
-  around.after = [&](std::size_t piece) { return with_neighbours(levels.after(piece)); };
+  piece_callbacks callbacks;
+  callbacks.pieces = levels.plan().pieces;
+  callbacks.piece_bytes = levels.plan().share_bytes;
+  callbacks.before = [&](std::size_t piece) { return with_neighbours(levels.before(piece)); };
+  callbacks.after = [&](std::size_t piece) { return with_neighbours(levels.after(piece)); };
   const work carried = cross_host_group_ ? levels.cross_host_group() : work{};
   if (carried.parts.empty())
-    return go_through(around);
-  if (around.pieces > 1)
-    return cross_host_group_->run(carried, deadline, around).error;
+    return go_through(callbacks);
+  if (callbacks.pieces > 1)
+    return cross_host_group_->run(carried, deadline, callbacks).error;
   // A single piece needs no pipeline, and a small one then crosses in the time of one message.
-  if (error problem = around.before(0))
+  if (error problem = callbacks.before(0))
     return problem;
   if (error problem = cross_host_group_->run(carried, deadline).error)
     return problem;
-  return around.after(0);
+  return callbacks.after(0);
 }
 
 } // namespace farandole

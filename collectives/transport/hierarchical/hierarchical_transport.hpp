@@ -14,7 +14,7 @@
 
 namespace farandole {
 
-/// Number of pieces in progress at the same time: see piece_interludes.
+/// Number of pieces in progress at the same time: see piece_callbacks.
 inline constexpr std::size_t pieces_under_way = 3;
 
 /// Memory that replaces the tensors of a member that has joined; kept from run to run.

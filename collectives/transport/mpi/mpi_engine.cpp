@@ -42,7 +42,7 @@ mpi_engine::mpi_engine(const mpi_module& mpi) : mpi_(mpi) {
 
 mpi_engine::~mpi_engine() {
   {
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     ending_ = true;
   }
   news_.notify_one();
@@ -151,7 +151,7 @@ error mpi_engine::call(std::function<error()> work, clock::time_point deadline) 
   auto answer = std::make_shared<std::promise<error>>();
   auto answered = answer->get_future();
   {
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     calls_.push_back([answer, work = std::move(work)] { answer->set_value(work()); });
   }
   news_.notify_one();
@@ -162,7 +162,7 @@ error mpi_engine::call(std::function<error()> work, clock::time_point deadline) 
 
 void mpi_engine::post(mpi_message_ptr message) {
   {
-    std::lock_guard lock(guard_);
+    std::lock_guard lock(mutex_);
     posted_.push_back(std::move(message));
   }
   news_.notify_one();
@@ -183,7 +183,7 @@ void mpi_engine::run() {
     std::vector<mpi_message_ptr> posted;
     std::vector<std::function<void()>> calls;
     {
-      std::unique_lock lock(guard_);
+      std::unique_lock lock(mutex_);
       const auto something = [this] { return ending_ || !calls_.empty() || !posted_.empty(); };
       if (under_way_.empty())
         news_.wait(lock, something); // no time limit: no message is in progress

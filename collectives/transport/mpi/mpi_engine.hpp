@@ -93,7 +93,7 @@ private:
   mpi_state world_{};
   bool ours_ = false; ///< start() initialized MPI
 
-  std::mutex guard_;
+  std::mutex mutex_;
   std::condition_variable news_;
   std::vector<std::function<void()>> calls_;
   std::vector<mpi_message_ptr> posted_;

@@ -41,20 +41,20 @@ void departure_protocol::accuse(std::int32_t peer, const std::string& reason) {
   blame(peer, reason, false);
 }
 
-void departure_protocol::hear(std::int32_t source, std::span<const std::byte> bytes) {
+void departure_protocol::receive_goodbye(std::int32_t source, std::span<const std::byte> bytes) {
   const auto members = static_cast<std::int32_t>(peers_.size());
   if (source < 0 || source >= members || source == rank_)
     return;
-  auto& heard = peers_[static_cast<std::size_t>(source)].heard;
-  if (heard)
+  auto& received_goodbye = peers_[static_cast<std::size_t>(source)].received_goodbye;
+  if (received_goodbye)
     return;
-  heard = goodbye::decode(bytes, members);
-  if (!heard)
+  received_goodbye = goodbye::decode(bytes, members);
+  if (!received_goodbye)
     accuse(source, "it sent a malformed goodbye");
-  else if (heard->culprit == source)
+  else if (received_goodbye->culprit == source)
     blame(source, "it gave the operation up", false);
-  else if (heard->culprit != goodbye::in_order)
-    blame(heard->culprit, name_of(source) + " has lost it", false);
+  else if (received_goodbye->culprit != goodbye::in_order)
+    blame(received_goodbye->culprit, name_of(source) + " has lost it", false);
   else if (guessed_ && culprit_ == source)
     require(source);
 }
@@ -72,7 +72,7 @@ void departure_protocol::settle() {
   std::size_t lost = 0;
   for (std::int32_t at = 0; at < static_cast<std::int32_t>(peers_.size()); ++at) {
     const peer& peer = peers_[static_cast<std::size_t>(at)];
-    if ((peer.closed && !peer.heard) || at == culprit_)
+    if ((peer.closed && !peer.received_goodbye) || at == culprit_)
       names += (lost++ == 0 ? "" : ", ") + name_of(at);
   }
   failure_.text = text(names, lost > 1);
@@ -112,10 +112,10 @@ goodbye_round departure_protocol::leave(const awaited_message& awaited) {
   return parting;
 }
 
-bool departure_protocol::all_heard() const {
+bool departure_protocol::all_departed() const {
   for (std::int32_t at = 0; at < static_cast<std::int32_t>(peers_.size()); ++at) {
     const peer& peer = peers_[static_cast<std::size_t>(at)];
-    if (at != rank_ && !peer.closed && !peer.heard)
+    if (at != rank_ && !peer.closed && !peer.received_goodbye)
       return false;
   }
   return true;
@@ -132,12 +132,13 @@ void departure_protocol::compare_lengths(std::span<const awaited_message> own) {
 /// If the peer waits for a message of the same phase in the other direction, the two messages belong
 /// together.
 std::string departure_protocol::difference(const awaited_message& own) const {
-  const auto& heard = peers_.at(static_cast<std::size_t>(own.peer)).heard;
-  if (!heard || heard->awaited.peer != rank_ || heard->awaited.receives == own.receives ||
-      heard->awaited.phase != own.phase || heard->awaited.bytes == own.bytes)
+  const auto& received_goodbye = peers_.at(static_cast<std::size_t>(own.peer)).received_goodbye;
+  if (!received_goodbye || received_goodbye->awaited.peer != rank_ ||
+      received_goodbye->awaited.receives == own.receives || received_goodbye->awaited.phase != own.phase ||
+      received_goodbye->awaited.bytes == own.bytes)
     return {};
-  const std::uint64_t sent = own.receives ? heard->awaited.bytes : own.bytes;
-  const std::uint64_t expected = own.receives ? own.bytes : heard->awaited.bytes;
+  const std::uint64_t sent = own.receives ? received_goodbye->awaited.bytes : own.bytes;
+  const std::uint64_t expected = own.receives ? own.bytes : received_goodbye->awaited.bytes;
   return "; " + name_of(own.receives ? own.peer : rank_) + " sent " + std::to_string(sent) + " bytes where " +
          std::to_string(expected) + " were expected";
 }

@@ -26,7 +26,7 @@ namespace farandole {
 
 struct departure_times {
   /// Maximum time to wait for a goodbye before a guess is accepted.
-  std::chrono::milliseconds hearing{10};
+  std::chrono::milliseconds goodbye_wait{10};
   /// Time limit for the goodbyes of a member that fails. The others learn of the failure sooner or later
   /// without them.
   std::chrono::milliseconds last_words{20};
@@ -65,7 +65,7 @@ public:
   void accuse(std::int32_t peer, const std::string& reason);
   /// A goodbye has been received. Only the first one of each member counts; malformed bytes violate the
   /// protocol.
-  void hear(std::int32_t source, std::span<const std::byte> bytes);
+  void receive_goodbye(std::int32_t source, std::span<const std::byte> bytes);
   /// Sets a failure of this member's own, unless there is a failure already.
   void fail(const error& reason);
   /// No goodbye was received in time. Blames all members whose connections are closed, since their order is
@@ -74,10 +74,10 @@ public:
 
   // ---- decisions
 
-  /// Whether the failure is a guess. The transport must then listen for a goodbye for hearing(), then call
+  /// Whether the failure is a guess. The transport must then listen for a goodbye for goodbye_wait(), then call
   /// settle().
   bool guessed() const { return guessed_; }
-  std::chrono::milliseconds hearing() const { return times_.hearing; }
+  std::chrono::milliseconds goodbye_wait() const { return times_.goodbye_wait; }
   /// Kind none: the messenger may continue. Otherwise it must call leave(), and sends and receives no more
   /// messages.
   const error& failure() const { return failure_; }
@@ -93,7 +93,7 @@ public:
   goodbye_round leave(const awaited_message& awaited = {});
   /// Whether every peer has sent a goodbye or closed its connection, so that no further goodbye can be
   /// received.
-  bool all_heard() const;
+  bool all_departed() const;
   /// Appends to the failure if a peer that sent a goodbye waited for one of these messages with another
   /// length.
   void compare_lengths(std::span<const awaited_message> own);
@@ -101,8 +101,8 @@ public:
 private:
   struct peer {
     bool closed = false; ///< whether its connection is closed
-    std::optional<goodbye> heard;
-    bool left() const { return heard && heard->culprit == goodbye::in_order; }
+    std::optional<goodbye> received_goodbye;
+    bool left() const { return received_goodbye && received_goodbye->culprit == goodbye::in_order; }
   };
 
   void blame(std::int32_t culprit, const std::string& reason, bool guessed);

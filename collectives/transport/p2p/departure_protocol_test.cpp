@@ -16,7 +16,7 @@ struct departure_of_four : departure_protocol {
       : departure_protocol("tcp", {10, 11, 12, 13}, times) {
     meet(0, 4);
   }
-  void hear_from(std::int32_t source, const goodbye& message) { hear(source, message.encode()); }
+  void hear_from(std::int32_t source, const goodbye& message) { receive_goodbye(source, message.encode()); }
 };
 
 using ranks = std::vector<std::int32_t>;
@@ -151,12 +151,12 @@ TEST_CASE("departure: a member that leaves in order sends its goodbye to all rem
   self.hear_from(2, {1, {}});
   CHECK_FALSE(self.guessed());
   CHECK(self.failure().text == "the tcp path is closed");
-  CHECK(self.all_heard());
+  CHECK(self.all_departed());
 }
 
 TEST_CASE("departure: a member that fails sends no goodbye to the culprit or to members that are gone") {
   departure_of_four self({1ms, 2ms, 3ms});
-  CHECK_FALSE(self.all_heard());
+  CHECK_FALSE(self.all_departed());
   self.lose_connection(2, "it has closed the connection");
   self.accuse(3, "it sent nonsense");
   const goodbye_round last_round = self.leave({1, message_phase::tree, true, 9});

@@ -39,12 +39,12 @@ error message_exchange::swap(message_phase phase, std::size_t number, std::int32
   slot& in = run_.staging.of(0);
   const std::size_t limit = run_.staging.adasum_message_bytes;
   for (std::size_t from = 0; from < take.size(); from += limit)
-    run_.worker.receive(peer, phase, take.subspan(from, std::min(limit, take.size() - from)), in.receives);
+    run_.transport.receive(peer, phase, take.subspan(from, std::min(limit, take.size() - from)), in.receives);
   for (std::size_t from = 0; from < give.size(); from += limit)
-    run_.worker.send(peer, phase, give.subspan(from, std::min(limit, give.size() - from)), in.sends);
-  if (error problem = run_.worker.wait(in.receives, run_.deadline))
+    run_.transport.send(peer, phase, give.subspan(from, std::min(limit, give.size() - from)), in.sends);
+  if (error problem = run_.transport.wait(in.receives, run_.deadline))
     return problem;
-  return run_.worker.wait(in.sends, run_.deadline);
+  return run_.transport.wait(in.sends, run_.deadline);
 }
 
 } // namespace farandole

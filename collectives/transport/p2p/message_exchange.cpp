@@ -19,11 +19,11 @@ constexpr std::size_t small_bytes = std::size_t{32} << 10;
 
 } // namespace
 
-message_exchange::message_exchange(messenger& worker, message_staging& staging, const work& bundle,
+message_exchange::message_exchange(messenger& transport, message_staging& staging, const work& bundle,
                                    const deadline_and_abort& deadline, const probe& watch,
-                                   const piece_interludes* around)
-    : run_{worker, staging, bundle, deadline, watch, around},
-      piece_bytes_(around ? around->piece_bytes : large_piece_bytes / run_.element * run_.element) {
+                                   const piece_callbacks* callbacks)
+    : run_{transport, staging, bundle, deadline, watch, callbacks},
+      piece_bytes_(callbacks ? callbacks->piece_bytes : large_piece_bytes / run_.element * run_.element) {
   for (const part& part : bundle.parts) {
     assert(part.input_bytes % run_.element == 0);
     input_.append(part.input_bytes, part.input);
@@ -36,7 +36,7 @@ error message_exchange::run() {
   case operation::allreduce:
     if (run_.bundle.reduce_op == reduce_op::adasum)
       return adaptive_sum();
-    return !run_.around && input_.bytes() * static_cast<std::size_t>(run_.members - 1) <= small_bytes
+    return !run_.callbacks && input_.bytes() * static_cast<std::size_t>(run_.members - 1) <= small_bytes
                ? allreduce_small()
                : allreduce();
   case operation::allgather:
@@ -83,14 +83,14 @@ error message_exchange::allreduce_small() {
     std::byte* memory = incoming + all.bytes * static_cast<std::size_t>(member);
     inputs[static_cast<std::size_t>(member)] = member == run_.rank ? data : memory;
     if (member != run_.rank)
-      run_.worker.receive(member, message_phase::exchange, {memory, all.bytes}, in.receives);
+      run_.transport.receive(member, message_phase::exchange, {memory, all.bytes}, in.receives);
   }
   for (std::int32_t step = 1; step < run_.members; ++step)
-    run_.worker.send(run_.next(step), message_phase::exchange, {data, all.bytes}, in.sends);
-  if (error problem = run_.worker.wait(in.receives, run_.deadline))
+    run_.transport.send(run_.next(step), message_phase::exchange, {data, all.bytes}, in.sends);
+  if (error problem = run_.transport.wait(in.receives, run_.deadline))
     return problem;
   // The output may be the same memory as the input that is being sent.
-  if (error problem = run_.worker.wait(in.sends, run_.deadline))
+  if (error problem = run_.transport.wait(in.sends, run_.deadline))
     return problem;
   run_.enter(message_phase::gather, 0);
   if (const std::byte* direct = output_.memory_of(0, all.bytes)) {
@@ -105,7 +105,7 @@ error message_exchange::allreduce_small() {
 
 error message_exchange::allreduce() {
   const std::size_t pieces =
-      run_.around ? run_.around->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
+      run_.callbacks ? run_.callbacks->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
       if (error problem = run_.before(step))
@@ -149,15 +149,15 @@ void message_exchange::begin_scatter(std::size_t number) {
         message_staging::reserve(in.incoming, own.bytes * static_cast<std::size_t>(run_.members));
     for (std::int32_t member = 0; member < run_.members; ++member)
       if (member != run_.rank)
-        run_.worker.receive(member, message_phase::scatter,
-                            {incoming + own.bytes * static_cast<std::size_t>(member), own.bytes},
-                            in.receives);
+        run_.transport.receive(member, message_phase::scatter,
+                               {incoming + own.bytes * static_cast<std::size_t>(member), own.bytes},
+                               in.receives);
   }
   for (std::int32_t step = 1; step < run_.members; ++step) {
     const range theirs = segment(whole, run_.next(step));
     if (theirs.bytes != 0)
-      run_.worker.send(run_.next(step), message_phase::scatter,
-                       {contribution(in, whole, theirs), theirs.bytes}, in.sends);
+      run_.transport.send(run_.next(step), message_phase::scatter,
+                          {contribution(in, whole, theirs), theirs.bytes}, in.sends);
   }
 }
 
@@ -165,10 +165,10 @@ error message_exchange::reduce_and_gather(std::size_t number) {
   slot& in = run_.staging.of(number);
   const range whole = piece(number);
   const range own = segment(whole, run_.rank);
-  if (error problem = run_.worker.wait(in.receives, run_.deadline))
+  if (error problem = run_.transport.wait(in.receives, run_.deadline))
     return problem;
   // For an in-place bundle, results are received into the memory that is being sent.
-  if (error problem = run_.worker.wait(in.sends, run_.deadline))
+  if (error problem = run_.transport.wait(in.sends, run_.deadline))
     return problem;
   run_.enter(message_phase::gather, number);
   for (std::int32_t step = 1; step < run_.members; ++step) {
@@ -180,7 +180,7 @@ error message_exchange::reduce_and_gather(std::size_t number) {
     std::byte* target = direct != nullptr
                             ? writable(direct)
                             : message_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
-    run_.worker.receive(owner, message_phase::gather, {target, theirs.bytes}, in.result_receives);
+    run_.transport.receive(owner, message_phase::gather, {target, theirs.bytes}, in.result_receives);
   }
   if (own.bytes == 0)
     return {};
@@ -195,16 +195,16 @@ error message_exchange::reduce_and_gather(std::size_t number) {
                           : message_staging::reserve(in.results, whole.bytes) + (own.from - whole.from);
   run_.reduce_into(result, inputs, own.bytes);
   for (std::int32_t step = 1; step < run_.members; ++step)
-    run_.worker.send(run_.next(step), message_phase::gather, {result, own.bytes}, in.result_sends);
+    run_.transport.send(run_.next(step), message_phase::gather, {result, own.bytes}, in.result_sends);
   return {};
 }
 
 error message_exchange::finish_gather(std::size_t number) {
   slot& in = run_.staging.of(number);
   const range whole = piece(number);
-  if (error problem = run_.worker.wait(in.result_receives, run_.deadline))
+  if (error problem = run_.transport.wait(in.result_receives, run_.deadline))
     return problem;
-  if (error problem = run_.worker.wait(in.result_sends, run_.deadline))
+  if (error problem = run_.transport.wait(in.result_sends, run_.deadline))
     return problem;
   for (std::int32_t member = 0; member < run_.members; ++member) {
     const range theirs = segment(whole, member);
@@ -250,22 +250,22 @@ error message_exchange::broadcast() {
         std::byte* target =
             direct != nullptr ? writable(direct) : message_staging::reserve(in.results, whole.bytes);
         memory[step % message_staging::depth] = target;
-        run_.worker.receive(parent, message_phase::tree, {target, whole.bytes}, in.receives);
+        run_.transport.receive(parent, message_phase::tree, {target, whole.bytes}, in.receives);
       }
     }
     if (step >= 1 && step - 1 < pieces) {
       slot& in = run_.staging.of(step - 1);
       const range whole = piece(step - 1);
-      if (error problem = run_.worker.wait(in.receives, run_.deadline))
+      if (error problem = run_.transport.wait(in.receives, run_.deadline))
         return problem;
       const std::byte* source = memory[(step - 1) % message_staging::depth];
       for (std::int32_t child : children)
-        run_.worker.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
+        run_.transport.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
       if (!is_root && output_.memory_of(whole.from, whole.bytes) == nullptr)
         unpack(source, output_, whole.from, whole.bytes);
     }
     if (step >= 2)
-      if (error problem = run_.worker.wait(run_.staging.of(step - 2).sends, run_.deadline))
+      if (error problem = run_.transport.wait(run_.staging.of(step - 2).sends, run_.deadline))
         return problem;
   }
   return {};
@@ -279,12 +279,12 @@ error message_exchange::barrier() {
   for (std::int32_t distance = 1; distance < run_.members; distance *= 2, ++round) {
     run_.enter(message_phase::barrier, round);
     // Each source sends in one round only, so the messages need no round number.
-    run_.worker.receive(run_.next(run_.members - distance), message_phase::barrier, {}, in.receives);
-    run_.worker.send(run_.next(distance), message_phase::barrier, {}, in.sends);
-    if (error problem = run_.worker.wait(in.receives, run_.deadline))
+    run_.transport.receive(run_.next(run_.members - distance), message_phase::barrier, {}, in.receives);
+    run_.transport.send(run_.next(distance), message_phase::barrier, {}, in.sends);
+    if (error problem = run_.transport.wait(in.receives, run_.deadline))
       return problem;
   }
-  return run_.worker.wait(in.sends, run_.deadline);
+  return run_.transport.wait(in.sends, run_.deadline);
 }
 
 } // namespace farandole

@@ -18,9 +18,9 @@ class message_exchange {
 public:
   using probe = exchange_run::probe;
 
-  /// `around` may be null.
-  message_exchange(messenger& worker, message_staging& staging, const work& bundle,
-                   const deadline_and_abort& deadline, const probe& watch, const piece_interludes* around);
+  /// `callbacks` may be null.
+  message_exchange(messenger& transport, message_staging& staging, const work& bundle,
+                   const deadline_and_abort& deadline, const probe& watch, const piece_callbacks* callbacks);
 
   /// Runs the bundle's operation. When it returns without error, all messages are sent and received. After an
   /// error the messenger has closed, or must be closed.

@@ -17,13 +17,13 @@ namespace {
 std::pair<error, std::size_t> played(const work& bundle, std::size_t members, std::int32_t rank,
                                      std::size_t failing) {
   steps counted{failing};
-  messenger_of_steps worker(counted, rank, static_cast<std::int32_t>(members));
+  messenger_of_steps transport(counted, rank, static_cast<std::int32_t>(members));
   message_staging staging{};
   staging.adasum_message_bytes = 1 << 20;
   abort_token abort;
   const deadline_and_abort deadline{abort, far(), "patience"};
   const message_exchange::probe no_probe;
-  auto problem = message_exchange(worker, staging, bundle, deadline, no_probe, nullptr).run();
+  auto problem = message_exchange(transport, staging, bundle, deadline, no_probe, nullptr).run();
   return {std::move(problem), counted.taken};
 }
 

@@ -56,7 +56,7 @@ public:
 /// Callbacks around each piece of an allreduce or allgather that the caller has cut itself. Three pieces are
 /// in progress: before(k) is called before the first message of piece k, after(k) when its result is
 /// complete, and before(k + 2) before after(k). An error ends the run and makes the path unusable.
-struct piece_interludes {
+struct piece_callbacks {
   std::size_t pieces = 0;
   std::size_t piece_bytes = 0; ///< whole elements; the stream ends in the last piece or before it
   std::function<error(std::size_t piece)> before;

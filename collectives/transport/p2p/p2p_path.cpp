@@ -36,16 +36,16 @@ outcome p2p_path::run(const work& bundle, const deadline_and_abort& deadline) {
 }
 
 outcome p2p_path::run(const work& bundle, const deadline_and_abort& deadline,
-                      const piece_interludes& around) {
-  return run(bundle, deadline, &around);
+                      const piece_callbacks& callbacks) {
+  return run(bundle, deadline, &callbacks);
 }
 
 outcome p2p_path::run(const work& bundle, const deadline_and_abort& deadline,
-                      const piece_interludes* around) {
+                      const piece_callbacks* callbacks) {
   if (!broken_)
     if (error problem = why_not_on_cpu(bundle, static_cast<std::size_t>(messenger_->members())))
       return {problem}; // nothing has been sent, so the path stays usable
-  return exchanged(bundle, deadline, around, [](message_exchange& all) { return all.run(); });
+  return exchanged(bundle, deadline, callbacks, [](message_exchange& all) { return all.run(); });
 }
 
 outcome p2p_path::carry(const work& bundle, const deadline_and_abort& deadline,
@@ -54,13 +54,13 @@ outcome p2p_path::carry(const work& bundle, const deadline_and_abort& deadline,
 }
 
 outcome p2p_path::exchanged(const work& bundle, const deadline_and_abort& deadline,
-                            const piece_interludes* around,
+                            const piece_callbacks* callbacks,
                             const std::function<error(message_exchange&)>& value) {
   if (broken_)
     return {broken_};
   assert(messenger_->members() > 0 && "connect() comes before run()");
   messenger_->begin(bundle.sequence);
-  message_exchange all{*messenger_, *staging_, bundle, deadline, probe_, around};
+  message_exchange all{*messenger_, *staging_, bundle, deadline, probe_, callbacks};
   error problem = value(all);
   if (!problem)
     problem = messenger_->flush(deadline);

@@ -44,13 +44,13 @@ public:
   std::string_view name() const override { return name_; }
   outcome run(const work& bundle, const deadline_and_abort& deadline) override;
   /// Runs an allreduce or an allgather whose pieces the caller has cut.
-  outcome run(const work& bundle, const deadline_and_abort& deadline, const piece_interludes& around);
+  outcome run(const work& bundle, const deadline_and_abort& deadline, const piece_callbacks& callbacks);
   outcome carry(const work& bundle, const deadline_and_abort& deadline,
                 const adasum_exchange& value) override;
 
 private:
-  outcome run(const work& bundle, const deadline_and_abort& deadline, const piece_interludes* around);
-  outcome exchanged(const work& bundle, const deadline_and_abort& deadline, const piece_interludes* around,
+  outcome run(const work& bundle, const deadline_and_abort& deadline, const piece_callbacks* callbacks);
+  outcome exchanged(const work& bundle, const deadline_and_abort& deadline, const piece_callbacks* callbacks,
                     const std::function<error(message_exchange&)>& value);
 
   const std::string_view name_;

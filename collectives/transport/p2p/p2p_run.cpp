@@ -7,7 +7,7 @@ namespace farandole {
 void exchange_run::enter(message_phase phase, std::size_t piece) const {
   if (watch)
     watch(phase, piece);
-  worker.look();
+  transport.look();
 }
 
 void exchange_run::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,

@@ -90,9 +90,9 @@ error row_exchange::allgather() {
     if (const std::size_t bytes = run_.bundle.gathered[at * count + rank]; bytes != 0)
       std::memmove(run_.bundle.parts[at].output + start_of(run_.bundle.gathered, at, rank, count),
                    run_.bundle.parts[at].input, bytes);
-  const std::size_t piece_bytes = run_.around ? run_.around->piece_bytes : piece_of_row(run_.members);
+  const std::size_t piece_bytes = run_.callbacks ? run_.callbacks->piece_bytes : piece_of_row(run_.members);
   return pipelined(
-      run_.around ? run_.around->pieces : pieces_of(rows, piece_bytes),
+      run_.callbacks ? run_.callbacks->pieces : pieces_of(rows, piece_bytes),
       [&](std::size_t number) {
         run_.enter(message_phase::gather, number);
         receive_rows(number, rows, piece_bytes);
@@ -141,7 +141,7 @@ void row_exchange::receive_rows(std::size_t number, std::span<const tensor_strea
             ? writable(direct)
             : message_staging::reserve(in.incoming, piece_bytes * static_cast<std::size_t>(run_.members)) +
                   piece_bytes * static_cast<std::size_t>(member);
-    run_.worker.receive(member, message_phase::gather, {target, bytes}, in.receives);
+    run_.transport.receive(member, message_phase::gather, {target, bytes}, in.receives);
   }
 }
 
@@ -153,7 +153,7 @@ void row_exchange::send_row(std::size_t number, const tensor_stream& row, std::s
   const std::byte* source = found_or_packed(
       row, number * piece_bytes, bytes, [&] { return message_staging::reserve(in.outgoing, piece_bytes); });
   for (std::int32_t step = 1; step < run_.members; ++step)
-    run_.worker.send(run_.next(step), message_phase::gather, {source, bytes}, in.sends);
+    run_.transport.send(run_.next(step), message_phase::gather, {source, bytes}, in.sends);
 }
 
 void row_exchange::send_segments(message_phase phase, std::size_t number,
@@ -168,16 +168,16 @@ void row_exchange::send_segments(message_phase phase, std::size_t number,
       return message_staging::reserve(in.outgoing, piece_bytes * static_cast<std::size_t>(run_.members)) +
              piece_bytes * target;
     });
-    run_.worker.send(run_.next(step), phase, {source, bytes}, in.sends);
+    run_.transport.send(run_.next(step), phase, {source, bytes}, in.sends);
   }
 }
 
 error row_exchange::finish_rows(std::size_t number, std::span<const tensor_stream> rows,
                                 std::size_t piece_bytes) {
   slot& in = run_.staging.of(number);
-  if (error problem = run_.worker.wait(in.receives, run_.deadline))
+  if (error problem = run_.transport.wait(in.receives, run_.deadline))
     return problem;
-  if (error problem = run_.worker.wait(in.sends, run_.deadline))
+  if (error problem = run_.transport.wait(in.sends, run_.deadline))
     return problem;
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < run_.members; ++member) {
@@ -217,16 +217,16 @@ void row_exchange::receive_segment(std::size_t number, std::size_t bytes) {
   std::byte* incoming = message_staging::reserve(in.incoming, bytes * static_cast<std::size_t>(run_.members));
   for (std::int32_t member = 0; member < run_.members; ++member)
     if (member != run_.rank)
-      run_.worker.receive(member, message_phase::scatter,
-                          {incoming + bytes * static_cast<std::size_t>(member), bytes}, in.receives);
+      run_.transport.receive(member, message_phase::scatter,
+                             {incoming + bytes * static_cast<std::size_t>(member), bytes}, in.receives);
 }
 
 error row_exchange::reduce_segment(std::size_t number, const tensor_stream& own, const tensor_stream& result,
                                    std::size_t piece_bytes) {
   slot& in = run_.staging.of(number);
-  if (error problem = run_.worker.wait(in.receives, run_.deadline))
+  if (error problem = run_.transport.wait(in.receives, run_.deadline))
     return problem;
-  if (error problem = run_.worker.wait(in.sends, run_.deadline))
+  if (error problem = run_.transport.wait(in.sends, run_.deadline))
     return problem;
   run_.enter(message_phase::gather, number);
   const std::size_t from = number * piece_bytes;

@@ -138,13 +138,13 @@ void caller_collective::take_place() {
 }
 
 row_descriptor caller_collective::own_descriptor() const {
-  row_destination place{job_.fast_path.heaps() ? 0 : row_destination::no_heap, 0};
+  row_destination destination{job_.fast_path.heaps() ? 0 : row_destination::no_heap, 0};
   if (shown_place_)
-    place = {job_.fast_path.heaps()->own->offset_of(result_.get()), result_.get_deleter().bytes};
+    destination = {job_.fast_path.heaps()->own->offset_of(result_.get()), result_.get_deleter().bytes};
   std::vector<std::int64_t> rows = job_.tensor.splits;
   if (row_of(bundle_.operation).rows == row_use::gathered)
     rows.assign(members(), job_.tensor.rows);
-  return row_descriptor(staged_ ? staged_->at : 0, place, rows, members());
+  return row_descriptor(staged_ ? staged_->at : 0, destination, rows, members());
 }
 
 caller_collective::state caller_collective::advance() {
@@ -156,12 +156,12 @@ caller_collective::state caller_collective::advance() {
       return state::failed;
   }
   switch (collective_->run()) {
-  case arrival::there:
+  case wait_status::satisfied:
     complete_ = true;
     return state::done;
-  case arrival::later:
+  case wait_status::would_block:
     return state::waits;
-  case arrival::failed:
+  case wait_status::failed:
     break;
   }
   return problem_ ? state::failed : state::given_up;
@@ -255,40 +255,40 @@ std::byte* caller_collective::own_slot(std::uint64_t step, std::size_t bytes) {
   return own;
 }
 
-arrival caller_collective::await(counter which, std::uint32_t member, std::uint64_t reached) {
+wait_status caller_collective::await(counter which, std::uint32_t member, std::uint64_t reached) {
   if (!opened_)
-    return arrival::later; // need() still says `shown`: it waits for all members
+    return wait_status::would_block; // need() still says `shown`: it waits for all members
   const auto wanted = static_cast<std::uint32_t>(reached);
   const auto& theirs = job_.fast_path.progress(job_.cell, member).*which;
   if (!theirs.has_reached(wanted)) {
     wait_for({event_of(which), member, wanted});
-    return arrival::later;
+    return wait_status::would_block;
   }
   if (theirs.proves(wanted))
-    return arrival::there;
+    return wait_status::satisfied;
   problem_ = {error_kind::unknown, "found the progress of local member " + std::to_string(member) +
                                        " damaged in shared memory: it does not match its checksum"};
-  return arrival::failed;
+  return wait_status::failed;
 }
 
 // No member reads the slots at the start of a round, so their first use needs no wait.
-arrival caller_collective::await_slot(std::uint64_t step) {
-  return step - job_.first_step < slots_ ? arrival::there : shm_channel::await_slot(step);
+wait_status caller_collective::await_slot(std::uint64_t step) {
+  return step - job_.first_step < slots_ ? wait_status::satisfied : shm_channel::await_slot(step);
 }
 
 void caller_collective::publish(counter which, std::uint64_t reached) {
   (job_.fast_path.progress(job_.cell, rank()).*which).publish(static_cast<std::uint32_t>(reached));
 }
 
-arrival caller_collective::commit(bool last) {
+wait_status caller_collective::commit(bool last) {
   if (!opened_)
-    return arrival::later; // a root may have staged everything before the others have published
+    return wait_status::would_block; // a root may have staged everything before the others have published
   if (!std::exchange(begun_, true) &&
       job_.fast_path.begin_output(job_.cell, job_.round) == round_outcome::given_up)
-    return arrival::failed;
+    return wait_status::failed;
   if (last && job_.fast_path.complete(job_.cell, job_.round) == round_outcome::given_up)
-    return arrival::failed;
-  return arrival::there;
+    return wait_status::failed;
+  return wait_status::satisfied;
 }
 
 } // namespace farandole

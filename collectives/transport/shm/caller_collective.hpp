@@ -88,10 +88,10 @@ private:
   std::size_t slot_bytes() const override { return slot_bytes_; }
   std::byte* slot(std::uint32_t member, std::uint64_t step) override;
   std::byte* own_slot(std::uint64_t step, std::size_t bytes) override;
-  arrival await(counter which, std::uint32_t member, std::uint64_t reached) override;
-  arrival await_slot(std::uint64_t step) override;
+  wait_status await(counter which, std::uint32_t member, std::uint64_t reached) override;
+  wait_status await_slot(std::uint64_t step) override;
   void publish(counter which, std::uint64_t reached) override;
-  arrival commit(bool last) override;
+  wait_status commit(bool last) override;
 
   bool take_staging();
   void take_place();
@@ -110,7 +110,7 @@ private:
   std::unique_ptr<shm_collective> collective_;
   std::uint32_t slots_ = 1;
   std::size_t slot_bytes_ = 0;
-  std::optional<staging_heap::place> staged_;
+  std::optional<staging_heap::range> staged_;
   std::vector<std::byte*> bases_; ///< start of each member's slots, by rank; empty until opened
   result_memory::block result_;
   std::size_t result_bytes_ = 0;

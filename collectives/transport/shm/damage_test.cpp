@@ -16,7 +16,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+constexpr futex_wait long_wait{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                yield_policy(true)};
 constexpr std::uint32_t members = 2;
 /// Ends operations that would wait for an overwritten word for ever; half of the writes cause such a wait.

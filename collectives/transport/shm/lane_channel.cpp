@@ -31,7 +31,7 @@ std::byte* lane_channel::own_slot(std::uint64_t step, std::size_t bytes) {
   return slot(rank(), step);
 }
 
-arrival lane_channel::await(counter which, std::uint32_t member, std::uint64_t reached) {
+wait_status lane_channel::await(counter which, std::uint32_t member, std::uint64_t reached) {
   if (probe_)
     probe_(local_phase::wait, reached);
   const auto wanted = static_cast<std::uint32_t>(reached);
@@ -40,7 +40,7 @@ arrival lane_channel::await(counter which, std::uint32_t member, std::uint64_t r
   // After an abort the wait fails even if the counter has reached the value: the other members may be gone.
   if (end == wait_end::reached && !deadline_->abort.raised()) {
     if (theirs.proves(wanted))
-      return arrival::there;
+      return wait_status::satisfied;
     return fail(error_kind::unknown, "found the progress of local member " + std::to_string(member) +
                                          " damaged in shared memory: it does not match its checksum");
   }
@@ -60,10 +60,10 @@ void lane_channel::enter(local_phase phase, std::uint64_t step) {
     probe_(phase, step);
 }
 
-arrival lane_channel::fail(error_kind kind, const std::string& text) {
+wait_status lane_channel::fail(error_kind kind, const std::string& text) {
   problem_ = {kind, std::string(row_of(bundle_->operation).name) + " (bundle " +
                         std::to_string(bundle_->sequence) + ") " + text};
-  return arrival::failed;
+  return wait_status::failed;
 }
 
 } // namespace farandole

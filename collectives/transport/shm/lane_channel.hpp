@@ -37,12 +37,12 @@ public:
   std::size_t slot_bytes() const override;
   std::byte* slot(std::uint32_t member, std::uint64_t step) override;
   std::byte* own_slot(std::uint64_t step, std::size_t bytes) override;
-  arrival await(counter which, std::uint32_t member, std::uint64_t reached) override;
+  wait_status await(counter which, std::uint32_t member, std::uint64_t reached) override;
   void publish(counter which, std::uint64_t reached) override;
   void enter(local_phase phase, std::uint64_t step) override;
 
 private:
-  arrival fail(error_kind kind, const std::string& text);
+  wait_status fail(error_kind kind, const std::string& text);
 
   const std::shared_ptr<shm_segment> segment_;
   const futex_wait waiting_;

@@ -14,12 +14,12 @@ namespace {
 constexpr auto late = wake_up_time;
 constexpr int most_moves = 2;
 
-std::uint32_t step_of(std::uint64_t place) {
-  return static_cast<std::uint32_t>(place >> 32);
+std::uint32_t step_of(std::uint64_t placement) {
+  return static_cast<std::uint32_t>(placement >> 32);
 }
 
-int core_of(std::uint64_t place) {
-  return static_cast<int>(static_cast<std::uint32_t>(place));
+int core_of(std::uint64_t placement) {
+  return static_cast<int>(static_cast<std::uint32_t>(placement));
 }
 
 } // namespace
@@ -34,7 +34,7 @@ void lane_placement::begin(std::uint64_t step) {
   settled_ = moved_for_late_ = false;
   moves_ = 0;
   begun_ = std::chrono::steady_clock::now();
-  segment_->counters(rank_).place.store(place_here(), std::memory_order_relaxed);
+  segment_->counters(rank_).placement.store(place_here(), std::memory_order_relaxed);
   look();
 }
 
@@ -48,7 +48,7 @@ void lane_placement::look() {
   if (sight.others.too_many || held_up) {
     ++moves_;
     move_to_another_core(sight.others.full_cores);
-    segment_->counters(rank_).place.store(place_here(), std::memory_order_relaxed);
+    segment_->counters(rank_).placement.store(place_here(), std::memory_order_relaxed);
   }
   settled_ = (!sight.missing && !sight.others.too_many) || moves_ >= most_moves;
 }
@@ -57,10 +57,10 @@ lane_placement::sight lane_placement::see() const {
   sight sight;
   std::vector<int> cores;
   for (std::uint32_t member = 0; member < segment_->layout().members; ++member) {
-    const auto place = segment_->counters(member).place.load(std::memory_order_relaxed);
-    const bool begun = member == rank_ || step_of(place) == step_;
+    const auto placement = segment_->counters(member).placement.load(std::memory_order_relaxed);
+    const bool begun = member == rank_ || step_of(placement) == step_;
     sight.missing = sight.missing || !begun;
-    cores.push_back(begun ? core_of(place) : -1);
+    cores.push_back(begun ? core_of(placement) : -1);
   }
   sight.others = placement_.crowd_at(sched_getcpu(), cores);
   return sight;

@@ -16,7 +16,7 @@ std::shared_ptr<shm_segment> segment_of_two() {
 }
 
 int place_of(shm_segment& shared, std::uint32_t member) {
-  return static_cast<int>(static_cast<std::uint32_t>(shared.counters(member).place.load()));
+  return static_cast<int>(static_cast<std::uint32_t>(shared.counters(member).placement.load()));
 }
 
 cpu_set_t allowed() {
@@ -39,7 +39,7 @@ TEST_CASE("of two members on one core the one with the higher rank moves and kee
     first.begin(4);
     REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
     // As if another member had been woken on this core.
-    shared->counters(0).place.store(std::uint64_t{5} << 32 | static_cast<std::uint32_t>(sched_getcpu()));
+    shared->counters(0).placement.store(std::uint64_t{5} << 32 | static_cast<std::uint32_t>(sched_getcpu()));
     second.begin(4);
     const auto after = allowed();
     CHECK(CPU_EQUAL(&before, &after));
@@ -54,5 +54,5 @@ TEST_CASE("a single member neither publishes its core nor moves") {
   const std::shared_ptr<shm_segment> shared = std::move(*made);
   lane_placement member(shared, 0, 4);
   member.begin(4);
-  CHECK(shared->counters(0).place.load() == 0);
+  CHECK(shared->counters(0).placement.load() == 0);
 }

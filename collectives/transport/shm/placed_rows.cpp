@@ -18,27 +18,28 @@ public:
   }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? write(step_of(chunk)) : finish(step_of(chunk));
   }
 
-  arrival write(std::uint64_t step) {
+  wait_status write(std::uint64_t step) {
     job_.channel.enter(local_phase::pack, step);
     for (const auto& copy : copies_)
       bulk_copy(copy.to, copy.from, copy.bytes);
     job_.channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
-  arrival finish(std::uint64_t step) {
+  wait_status finish(std::uint64_t step) {
     auto& channel = job_.channel;
     channel.enter(local_phase::unpack, step);
-    if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-      return came;
-    if (const auto agreed = channel.commit(true); agreed != arrival::there)
+    if (const auto status = channel.await_all(&member_progress::packed, step + 1);
+        status != wait_status::satisfied)
+      return status;
+    if (const auto agreed = channel.commit(true); agreed != wait_status::satisfied)
       return agreed;
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   const std::vector<placed_copy> copies_;

@@ -12,7 +12,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr futex_wait patient{futex_wait::polling::yielding, std::chrono::microseconds(5), yield_policy(true)};
 
 /// One member's part of a round as separate steps; the other member may take its steps in between. The value
 /// that a step reads is kept for the next step, as in a thread that is interrupted between the two.

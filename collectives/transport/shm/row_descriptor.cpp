@@ -73,10 +73,10 @@ std::size_t all_for(const dealing& deal, std::uint32_t member) {
 /// Depends only on the row descriptors, so all members get the same answer.
 bool all_placed(const dealing& deal) {
   for (std::uint32_t member = 0; member < deal.members(); ++member) {
-    const auto place = deal.all[member].place();
+    const auto destination = deal.all[member].destination();
     std::uint64_t end = 0;
-    if (place.at == row_destination::no_heap || all_for(deal, member) > place.bytes ||
-        __builtin_add_overflow(place.at, place.bytes, &end))
+    if (destination.at == row_destination::no_heap || all_for(deal, member) > destination.bytes ||
+        __builtin_add_overflow(destination.at, destination.bytes, &end))
       return false;
   }
   return true;
@@ -90,19 +90,19 @@ std::vector<row_plan::peer_write> peer_writes_of(const dealing& deal, std::uint3
     for (std::uint32_t lower = 0; lower < rank; ++lower)
       at += *deal.bytes(lower, to);
     if (const auto bytes = *deal.bytes(rank, to); bytes > 0)
-      peer_writes.push_back({to, deal.before(rank, to), deal.all[to].place().at + at, bytes});
+      peer_writes.push_back({to, deal.before(rank, to), deal.all[to].destination().at + at, bytes});
   }
   return peer_writes;
 }
 
 } // namespace
 
-row_descriptor::row_descriptor(std::uint64_t staged_at, const row_destination& place,
+row_descriptor::row_descriptor(std::uint64_t staged_at, const row_destination& destination,
                                std::span<const std::int64_t> rows, std::size_t members)
     : row_descriptor(members) {
   words_[0] = staged_at;
-  words_[1] = place.at;
-  words_[2] = place.bytes;
+  words_[1] = destination.at;
+  words_[2] = destination.bytes;
   std::transform(rows.begin(), rows.end(), words_.begin() + 3,
                  [](std::int64_t count) { return static_cast<std::uint64_t>(count); });
 }

@@ -39,11 +39,11 @@ public:
   explicit row_descriptor(std::size_t members) : words_(descriptor_words(members)) {}
   /// `staged_at`: offset in the member's staging memory. `rows`: for alltoall the number of rows for each
   /// member; for allgather the number of all its rows, for every member; for other operations empty.
-  row_descriptor(std::uint64_t staged_at, const row_destination& place, std::span<const std::int64_t> rows,
-                 std::size_t members);
+  row_descriptor(std::uint64_t staged_at, const row_destination& destination,
+                 std::span<const std::int64_t> rows, std::size_t members);
 
   std::uint64_t staged_at() const { return words_[0]; }
-  row_destination place() const { return {words_[1], words_[2]}; }
+  row_destination destination() const { return {words_[1], words_[2]}; }
   std::uint64_t rows_for(std::uint32_t member) const { return words_[3 + member]; }
 
   std::span<const std::uint64_t> words() const { return words_; }

@@ -8,8 +8,8 @@ namespace {
 
 constexpr auto huge = std::uint64_t{1} << 62;
 
-row_descriptor descriptor_of(const row_destination& place, const std::vector<std::int64_t>& rows) {
-  return row_descriptor(0, place, rows, rows.size());
+row_descriptor descriptor_of(const row_destination& destination, const std::vector<std::int64_t>& rows) {
+  return row_descriptor(0, destination, rows, rows.size());
 }
 
 /// The descriptors of three members with these destinations and with rows for each other.
@@ -39,7 +39,7 @@ TEST_CASE("a row descriptor holds the staging offset, the destination and the ro
   CHECK(std::vector<std::uint64_t>(descriptor.words().begin(), descriptor.words().end()) ==
         std::vector<std::uint64_t>{128, 4096, 80, 3, 0, 5});
   CHECK(descriptor.staged_at() == 128);
-  CHECK(descriptor.place().at == 4096);
+  CHECK(descriptor.destination().at == 4096);
   CHECK(descriptor.rows_for(2) == 5);
   CHECK(descriptor_words(3) == descriptor.words().size());
   const row_descriptor without_rows(64, {}, {}, 3);

@@ -21,33 +21,34 @@ error shm_adasum::swap(adasum_phase, std::int32_t peer, std::span<const std::byt
     return bytes.subspan(from, std::min(chunk, bytes.size() - from));
   };
   for (std::size_t k = 0; k < chunks + 1; ++k) {
-    if (k < chunks && show(cut(give, k), first + k) != arrival::there)
+    if (k < chunks && show(cut(give, k), first + k) != wait_status::satisfied)
       return channel_.problem();
-    if (k >= 1 &&
-        take_from(static_cast<std::uint32_t>(peer), cut(take, k - 1), first + k - 1) != arrival::there)
+    if (k >= 1 && take_from(static_cast<std::uint32_t>(peer), cut(take, k - 1), first + k - 1) !=
+                      wait_status::satisfied)
       return channel_.problem();
   }
   return {};
 }
 
-arrival shm_adasum::show(std::span<const std::byte> bytes, std::uint64_t step) {
+wait_status shm_adasum::show(std::span<const std::byte> bytes, std::uint64_t step) {
   channel_.enter(local_phase::pack, step);
-  if (const auto came = channel_.await_slot(step); came != arrival::there)
-    return came;
+  if (const auto status = channel_.await_slot(step); status != wait_status::satisfied)
+    return status;
   if (!bytes.empty())
     std::memcpy(channel_.own_slot(step, bytes.size()), bytes.data(), bytes.size());
   channel_.publish(&member_progress::packed, step + 1);
-  return arrival::there;
+  return wait_status::satisfied;
 }
 
-arrival shm_adasum::take_from(std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step) {
+wait_status shm_adasum::take_from(std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step) {
   channel_.enter(local_phase::unpack, step);
-  if (const auto came = channel_.await(&member_progress::packed, peer, step + 1); came != arrival::there)
-    return came;
+  if (const auto status = channel_.await(&member_progress::packed, peer, step + 1);
+      status != wait_status::satisfied)
+    return status;
   if (!bytes.empty())
     std::memcpy(bytes.data(), channel_.slot(peer, step), bytes.size());
   channel_.publish(&member_progress::released, step + 1);
-  return arrival::there;
+  return wait_status::satisfied;
 }
 
 } // namespace farandole

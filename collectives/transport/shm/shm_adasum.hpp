@@ -22,8 +22,8 @@ public:
              std::size_t longest) override;
 
 private:
-  arrival show(std::span<const std::byte> bytes, std::uint64_t step);
-  arrival take_from(std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step);
+  wait_status show(std::span<const std::byte> bytes, std::uint64_t step);
+  wait_status take_from(std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step);
 
   lane_channel& channel_;
   std::uint64_t& step_;

@@ -15,32 +15,32 @@ public:
   }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? pack(chunk) : unpack(chunk);
   }
 
-  arrival pack(std::size_t chunk) {
+  wait_status pack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::pack, step);
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     if (bytes > 0) {
-      if (const auto came = channel.await_slot(step); came != arrival::there)
-        return came;
+      if (const auto status = channel.await_slot(step); status != wait_status::satisfied)
+        return status;
       std::byte* const own = channel.own_slot(step, bytes);
       own_stream().for_each(from, bytes, [&](const tensor_stream::piece& piece) {
         copy_input(job_.bundle, piece, own + piece.at);
       });
     }
     channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
-  arrival unpack(std::size_t chunk) {
+  wait_status unpack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::unpack, step);
-    if (const auto agreed = await_output(&member_progress::packed, chunk); agreed != arrival::there)
+    if (const auto agreed = await_output(&member_progress::packed, chunk); agreed != wait_status::satisfied)
       return agreed;
     for (; unpacked_ < members(); ++unpacked_) {
       const auto source = (rank() + unpacked_) % members();
@@ -49,9 +49,9 @@ private:
       if (bytes == 0)
         continue;
       if (source != rank())
-        if (const auto came = channel.await(&member_progress::packed, source, step + 1);
-            came != arrival::there)
-          return came;
+        if (const auto status = channel.await(&member_progress::packed, source, step + 1);
+            status != wait_status::satisfied)
+          return status;
       stream.for_each(from, bytes, [&, base = channel.slot(source, step)](const tensor_stream::piece& piece) {
         std::byte* const output = job_.bundle.parts[piece.part].output +
                                   start_of(job_.bundle.gathered, piece.part, source, members());
@@ -60,7 +60,7 @@ private:
     }
     unpacked_ = 0;
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   std::uint32_t unpacked_ = 0; ///< number of members whose rows of this chunk have been copied

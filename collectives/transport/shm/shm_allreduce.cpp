@@ -31,30 +31,31 @@ public:
   }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? pack(step_of(chunk)) : reduce(step_of(chunk));
   }
 
-  arrival pack(std::uint64_t step) {
+  wait_status pack(std::uint64_t step) {
     auto& channel = job_.channel;
     channel.enter(local_phase::pack, step);
-    if (const auto came = channel.await_slot(step); came != arrival::there)
-      return came;
+    if (const auto status = channel.await_slot(step); status != wait_status::satisfied)
+      return status;
     std::byte* const own = channel.own_slot(step, chunk_bytes_);
     own_stream().for_each(0, chunk_bytes_, [&](const tensor_stream::piece& piece) {
       copy_input(job_.bundle, piece, own + piece.at);
     });
     channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   /// Reduces directly into the outputs.
-  arrival reduce(std::uint64_t step) {
+  wait_status reduce(std::uint64_t step) {
     auto& channel = job_.channel;
     channel.enter(local_phase::reduce, step);
-    if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-      return came;
-    if (const auto agreed = channel.commit(true); agreed != arrival::there)
+    if (const auto status = channel.await_all(&member_progress::packed, step + 1);
+        status != wait_status::satisfied)
+      return status;
+    if (const auto agreed = channel.commit(true); agreed != wait_status::satisfied)
       return agreed;
     channel.enter(local_phase::unpack, step);
     own_stream().for_each(0, chunk_bytes_, [&](const tensor_stream::piece& piece) {
@@ -68,7 +69,7 @@ private:
       reduce_inputs(job_.bundle, part.output + piece.offset, inputs_, piece.bytes);
     });
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
@@ -88,16 +89,16 @@ public:
   }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? pack(chunk) : stage == 1 ? reduce(chunk) : unpack(chunk);
   }
 
-  arrival pack(std::size_t chunk) {
+  wait_status pack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::pack, step);
-    if (const auto came = channel.await_slot(step); came != arrival::there)
-      return came;
+    if (const auto status = channel.await_slot(step); status != wait_status::satisfied)
+      return status;
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     std::byte* const own = channel.own_slot(step, bytes);
     const auto copy = [&, from = from](std::size_t begin, std::size_t end) {
@@ -115,18 +116,19 @@ private:
       copy(0, bytes);
     }
     channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
-  arrival reduce(std::size_t chunk) {
+  wait_status reduce(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::reduce, step);
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     const auto share = share_of(bytes, rank(), members());
     if (share.bytes > 0) {
-      if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-        return came;
+      if (const auto status = channel.await_all(&member_progress::packed, step + 1);
+          status != wait_status::satisfied)
+        return status;
       for (std::uint32_t member = 0; member < members(); ++member)
         inputs_[member] = channel.slot(member, step) + share.from;
       if (const auto* input = own_share(from, share))
@@ -134,14 +136,14 @@ private:
       reduce_inputs(job_.bundle, channel.slot(rank(), step) + share.from, inputs_, share.bytes);
     }
     channel.publish(&member_progress::reduced, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
-  arrival unpack(std::size_t chunk) {
+  wait_status unpack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::unpack, step);
-    if (const auto agreed = await_output(&member_progress::reduced, chunk); agreed != arrival::there)
+    if (const auto agreed = await_output(&member_progress::reduced, chunk); agreed != wait_status::satisfied)
       return agreed;
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     for (; unpacked_ < members(); ++unpacked_) {
@@ -151,9 +153,9 @@ private:
       if (share.bytes == 0)
         continue;
       if (owner != rank())
-        if (const auto came = channel.await(&member_progress::reduced, owner, step + 1);
-            came != arrival::there)
-          return came;
+        if (const auto status = channel.await(&member_progress::reduced, owner, step + 1);
+            status != wait_status::satisfied)
+          return status;
       const std::byte* const reduced = channel.slot(owner, step) + share.from;
       own_stream().for_each(from + share.from, share.bytes, [&](const tensor_stream::piece& piece) {
         copy_output(job_.bundle, piece, reduced + piece.at);
@@ -161,7 +163,7 @@ private:
     }
     unpacked_ = 0;
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   const std::byte* own_share(std::size_t from, const chunk_range& share) const {

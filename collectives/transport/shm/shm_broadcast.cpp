@@ -18,22 +18,22 @@ public:
   }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     if (stage == 0)
-      return rank() == root_ ? pack(chunk) : arrival::there;
-    const auto came = rank() == root_ ? job_.channel.commit(is_last(chunk)) : unpack(chunk);
-    if (came == arrival::there)
+      return rank() == root_ ? pack(chunk) : wait_status::satisfied;
+    const auto status = rank() == root_ ? job_.channel.commit(is_last(chunk)) : unpack(chunk);
+    if (status == wait_status::satisfied)
       job_.channel.publish(&member_progress::released, step_of(chunk) + 1);
-    return came;
+    return status;
   }
 
-  arrival pack(std::size_t chunk) {
+  wait_status pack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     const auto& bundle = job_.bundle;
     channel.enter(local_phase::pack, step);
-    if (const auto came = channel.await_slot(step); came != arrival::there)
-      return came;
+    if (const auto status = channel.await_slot(step); status != wait_status::satisfied)
+      return status;
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     std::byte* const own = channel.own_slot(step, bytes);
     own_stream().for_each(from, bytes, [&](const tensor_stream::piece& piece) {
@@ -42,23 +42,24 @@ private:
         copy_output(bundle, piece, own + piece.at);
     });
     channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
-  arrival unpack(std::size_t chunk) {
+  wait_status unpack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::unpack, step);
-    if (const auto came = channel.await(&member_progress::packed, root_, step + 1); came != arrival::there)
-      return came;
-    if (const auto agreed = channel.commit(is_last(chunk)); agreed != arrival::there)
+    if (const auto status = channel.await(&member_progress::packed, root_, step + 1);
+        status != wait_status::satisfied)
+      return status;
+    if (const auto agreed = channel.commit(is_last(chunk)); agreed != wait_status::satisfied)
       return agreed;
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
     own_stream().for_each(from, bytes,
                           [&, base = channel.slot(root_, step)](const tensor_stream::piece& piece) {
                             copy_output(job_.bundle, piece, base + piece.at);
                           });
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   const std::uint32_t root_;
@@ -69,16 +70,17 @@ public:
   explicit barrier_round(const shm_job& job) : shm_collective(job, 2, 0) { cut(1, 1); }
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(stage == 0 ? local_phase::pack : local_phase::unpack, step);
     if (stage == 0) {
       channel.publish(&member_progress::packed, step + 1);
-      return arrival::there;
+      return wait_status::satisfied;
     }
-    if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-      return came;
+    if (const auto status = channel.await_all(&member_progress::packed, step + 1);
+        status != wait_status::satisfied)
+      return status;
     channel.publish(&member_progress::released, step + 1);
     return channel.commit(true);
   }

@@ -3,7 +3,7 @@
 //
 // The collectives (shm_collective.hpp) are written once against this interface. It has two implementations:
 // the waits of a lane block (lane_channel.hpp); for a caller that runs a collective itself they return
-// arrival::later instead (caller_collective.hpp).
+// wait_status::would_block instead (caller_collective.hpp).
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace farandole {
 enum class local_phase : std::uint8_t { pack, reduce, unpack, wait };
 
 /// Result of a wait.
-enum class arrival : std::uint8_t {
-  there,  ///< the awaited condition holds
-  later,  ///< it does not hold yet, and this thread must not block: call again
-  failed, ///< it will never hold; the channel has the reason
+enum class wait_status : std::uint8_t {
+  satisfied,   ///< the awaited condition holds
+  would_block, ///< it does not hold yet, and this thread must not block: call again
+  failed,      ///< it will never hold; the channel has the reason
 };
 
 /// All members use the same step numbers, which only grow. Step s uses slot s % slots() of each member. A
@@ -47,7 +47,7 @@ public:
   virtual std::byte* own_slot(std::uint64_t step, std::size_t bytes) = 0;
 
   /// Waits until the counter of `member` has reached `reached` (acquire).
-  virtual arrival await(counter which, std::uint32_t member, std::uint64_t reached) = 0;
+  virtual wait_status await(counter which, std::uint32_t member, std::uint64_t reached) = 0;
   /// Sets this member's counter (release). The other members may then read all that this member wrote before.
   virtual void publish(counter which, std::uint64_t reached) = 0;
 
@@ -55,13 +55,13 @@ public:
   virtual void enter([[maybe_unused]] local_phase phase, [[maybe_unused]] std::uint64_t step) {}
   /// Called before outputs are written. `last`: this member will not wait for anything afterwards. Returns
   /// `failed` if the members have agreed to give up the collective; outputs must then remain unchanged.
-  virtual arrival commit([[maybe_unused]] bool last) { return arrival::there; }
+  virtual wait_status commit([[maybe_unused]] bool last) { return wait_status::satisfied; }
 
   /// Waits until the counters of all other members have reached `reached`.
-  arrival await_all(counter which, std::uint64_t reached);
+  wait_status await_all(counter which, std::uint64_t reached);
   /// Waits until this member may write its slot of `step`: no member still reads the earlier step that used
   /// it.
-  virtual arrival await_slot(std::uint64_t step);
+  virtual wait_status await_slot(std::uint64_t step);
 
 private:
   std::uint32_t rank_;

@@ -36,7 +36,7 @@ std::size_t member_streams::longest() const {
   return bytes;
 }
 
-arrival shm_collective::run() {
+wait_status shm_collective::run() {
   if (chunks_ == 0)
     return job_.channel.commit(true);
   for (const auto turns = chunks_ + (stages_ - 1) * lag_; turn_ < turns; ++turn_, stage_ = 0)
@@ -44,17 +44,18 @@ arrival shm_collective::run() {
       const auto behind = stage_ * lag_;
       if (turn_ < behind || turn_ - behind >= chunks_)
         continue;
-      if (const auto came = work_on(stage_, turn_ - behind); came != arrival::there)
-        return came;
+      if (const auto status = work_on(stage_, turn_ - behind); status != wait_status::satisfied)
+        return status;
     }
-  return arrival::there;
+  return wait_status::satisfied;
 }
 
-arrival shm_collective::await_output(shm_channel::counter which, std::size_t chunk) {
+wait_status shm_collective::await_output(shm_channel::counter which, std::size_t chunk) {
   const bool last = is_last(chunk);
   if (last)
-    if (const auto came = job_.channel.await_all(which, step_of(chunk) + 1); came != arrival::there)
-      return came;
+    if (const auto status = job_.channel.await_all(which, step_of(chunk) + 1);
+        status != wait_status::satisfied)
+      return status;
   return job_.channel.commit(last);
 }
 

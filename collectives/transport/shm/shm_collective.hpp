@@ -67,9 +67,9 @@ public:
   shm_collective(const shm_collective&) = delete;
   shm_collective& operator=(const shm_collective&) = delete;
 
-  /// Runs until it would have to wait. Returns `there` when this member is done and has published
+  /// Runs until it would have to wait. Returns `satisfied` when this member is done and has published
   /// everything that the other members wait for.
-  arrival run();
+  wait_status run();
   /// Number of steps of the channel that the collective takes; the same on all members.
   std::uint64_t steps() const { return chunks_; }
 
@@ -77,8 +77,8 @@ protected:
   /// Stage i runs i * `lag` chunks behind stage 0.
   shm_collective(const shm_job& job, std::size_t stages, std::size_t lag)
       : job_(job), stages_(stages), lag_(lag) {}
-  /// Runs one stage on one chunk. After it returns `later`, it is called again with the same arguments.
-  virtual arrival work_on(std::size_t stage, std::size_t chunk) = 0;
+  /// Runs one stage on one chunk. After it returns `would_block`, it is called again with the same arguments.
+  virtual wait_status work_on(std::size_t stage, std::size_t chunk) = 0;
 
   void cut(std::size_t bytes, std::size_t chunk_bytes) {
     chunk_bytes_ = chunk_bytes;
@@ -86,7 +86,7 @@ protected:
   }
   /// Called before the outputs of a chunk are written. For the last chunk it first waits until the counters
   /// of all other members have reached the chunk; this member does not wait for anything afterwards.
-  arrival await_output(shm_channel::counter which, std::size_t chunk);
+  wait_status await_output(shm_channel::counter which, std::size_t chunk);
   std::uint64_t step_of(std::size_t chunk) const { return job_.first + chunk; }
   bool is_last(std::size_t chunk) const { return chunk + 1 == chunks_; }
   chunk_range chunk_of(const tensor_stream& stream, std::size_t chunk) const {

@@ -149,9 +149,9 @@ wait_end shm_fast_path::wait(const fast_path_cell& cell, std::uint64_t round,
   if (need.kind == round_need::event::shown)
     return wait_shown(cell, round, descriptor, observed, deadline, patience);
   auto& counter = counter_of(cell, need);
-  const watched watched_process{&counter.value, counter.waiters, descriptor, observed, deadline, true};
+  const watched watch{&counter.value, counter.waiters, descriptor, observed, deadline, true};
   return waiting_.until(
-      watched_process, [&] { return counter.has_reached(need.reached); }, patience);
+      watch, [&] { return counter.has_reached(need.reached); }, patience);
 }
 
 wait_end shm_fast_path::wait_shown(const fast_path_cell& cell, std::uint64_t round,
@@ -161,9 +161,9 @@ wait_end shm_fast_path::wait_shown(const fast_path_cell& cell, std::uint64_t rou
   for (std::uint32_t i = 1; i < members_; ++i) {
     const std::uint32_t member = (rank_ + i) % members_;
     mark& theirs = mark_of(cell, member, round);
-    const watched watched_process{&theirs.word, theirs.waiters, descriptor, observed, deadline, true};
+    const watched watch{&theirs.word, theirs.waiters, descriptor, observed, deadline, true};
     const auto end = waiting_.until(
-        watched_process, [&] { return has_come(cell, member, round); }, patience);
+        watch, [&] { return has_come(cell, member, round); }, patience);
     if (end != wait_end::reached)
       return end;
   }

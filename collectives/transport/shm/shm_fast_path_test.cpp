@@ -15,7 +15,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+constexpr futex_wait long_wait{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                yield_policy(true)};
 constexpr std::size_t area = 1 << 20;
 

@@ -11,7 +11,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+constexpr futex_wait long_wait{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                yield_policy(true)};
 constexpr std::uint32_t slots = 3;
 constexpr auto counters = {&member_counters::packed, &member_counters::reduced, &member_counters::released};

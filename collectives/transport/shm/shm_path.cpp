@@ -40,8 +40,8 @@ error shm_path::move(const work& bundle) {
   const auto collective = make_collective({bundle, streams_, channel_, step_});
   step_ += collective->steps();
   const auto end = collective->run();
-  assert(end != arrival::later && "a lane waits");
-  return end == arrival::there ? error{} : channel_.problem();
+  assert(end != wait_status::would_block && "a lane waits");
+  return end == wait_status::satisfied ? error{} : channel_.problem();
 }
 
 outcome shm_path::carry(const work& bundle, const deadline_and_abort& deadline,

@@ -10,7 +10,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr futex_wait long_wait{futex_wait::look::giving_way, std::chrono::microseconds(5),
+constexpr futex_wait long_wait{futex_wait::polling::yielding, std::chrono::microseconds(5),
                                yield_policy(true)};
 
 deadline_and_abort no_end(const abort_token& abort) {

@@ -52,7 +52,7 @@ struct member_progress {
 struct member_counters : member_progress {
   /// The lane's placement: the first step of its bundle plus one in the upper half, its core in the lower
   /// half.
-  alignas(64) std::atomic<std::uint64_t> place;
+  alignas(64) std::atomic<std::uint64_t> placement;
   /// The process increments it while it makes progress; see heartbeat_words.hpp.
   alignas(64) std::atomic<std::uint32_t> heartbeat;
 };

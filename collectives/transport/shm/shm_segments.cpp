@@ -21,7 +21,7 @@ protected:
     cut(longest, std::clamp(rounded_up(longest, share_alignment), share_alignment, room));
   }
 
-  arrival pack(std::size_t chunk) {
+  wait_status pack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::pack, step);
@@ -30,14 +30,14 @@ protected:
       if (const auto bytes = segment(target, chunk).bytes; target != rank() && bytes > 0)
         used = target * chunk_bytes_ + bytes;
     if (used > 0) {
-      if (const auto came = channel.await_slot(step); came != arrival::there)
-        return came;
+      if (const auto status = channel.await_slot(step); status != wait_status::satisfied)
+        return status;
       channel.own_slot(step, used);
       for (std::uint32_t i = 1; i < members(); ++i)
         pack_segment((rank() + i) % members(), chunk);
     }
     channel.publish(&member_progress::packed, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   const std::byte* cell(std::uint32_t source, std::uint32_t target, std::uint64_t step) const {
@@ -66,15 +66,15 @@ public:
       : segments_in_chunks(job, job.bundle.longest * job.bundle.parts.size()) {}
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? pack(chunk) : unpack(chunk);
   }
 
-  arrival unpack(std::size_t chunk) {
+  wait_status unpack(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::unpack, step);
-    if (const auto agreed = await_output(&member_progress::packed, chunk); agreed != arrival::there)
+    if (const auto agreed = await_output(&member_progress::packed, chunk); agreed != wait_status::satisfied)
       return agreed;
     const auto& bundle = job_.bundle;
     for (; unpacked_ < members(); ++unpacked_) {
@@ -84,9 +84,9 @@ private:
       if (bytes == 0)
         continue;
       if (source != rank())
-        if (const auto came = channel.await(&member_progress::packed, source, step + 1);
-            came != arrival::there)
-          return came;
+        if (const auto status = channel.await(&member_progress::packed, source, step + 1);
+            status != wait_status::satisfied)
+          return status;
       stream.for_each(from, bytes, [&](const tensor_stream::piece& piece) {
         const auto& part = bundle.parts[piece.part];
         const std::byte* const found =
@@ -99,7 +99,7 @@ private:
     }
     unpacked_ = 0;
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   std::uint32_t unpacked_ = 0; ///< number of members whose rows of this chunk have been copied
@@ -111,17 +111,18 @@ public:
       : segments_in_chunks(job, job.streams.longest()), inputs_(members()) {}
 
 private:
-  arrival work_on(std::size_t stage, std::size_t chunk) override {
+  wait_status work_on(std::size_t stage, std::size_t chunk) override {
     return stage == 0 ? pack(chunk) : reduce(chunk);
   }
 
-  arrival reduce(std::size_t chunk) {
+  wait_status reduce(std::size_t chunk) {
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::reduce, step);
-    if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-      return came;
-    if (const auto agreed = channel.commit(is_last(chunk)); agreed != arrival::there)
+    if (const auto status = channel.await_all(&member_progress::packed, step + 1);
+        status != wait_status::satisfied)
+      return status;
+    if (const auto agreed = channel.commit(is_last(chunk)); agreed != wait_status::satisfied)
       return agreed;
     const auto& bundle = job_.bundle;
     const auto [from, bytes] = chunk_of(own_stream(), chunk);
@@ -133,7 +134,7 @@ private:
       reduce_inputs(bundle, part.output + piece.offset, inputs_, piece.bytes);
     });
     channel.publish(&member_progress::released, step + 1);
-    return arrival::there;
+    return wait_status::satisfied;
   }
 
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand

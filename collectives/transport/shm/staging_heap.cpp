@@ -18,22 +18,22 @@ constexpr std::size_t least_prefault_bytes = std::size_t{256} << 10;
 
 } // namespace
 
-std::optional<staging_heap::place> staging_heap::take(std::size_t bytes) {
+std::optional<staging_heap::range> staging_heap::take(std::size_t bytes) {
   const auto size = rounded_up(std::max<std::size_t>(bytes, 1), cache_line);
   if (size < bytes)
     return std::nullopt; // the rounding overflowed
   const std::lock_guard guard(mutex_);
   collect();
   const auto at = free_.claim(size, cache_line);
-  return at ? std::optional(place{*at, size}) : std::nullopt;
+  return at ? std::optional(range{*at, size}) : std::nullopt;
 }
 
-void staging_heap::give_back(const place& which) {
+void staging_heap::give_back(const range& which) {
   const std::lock_guard guard(mutex_);
   free_.release(which.at, which.bytes);
 }
 
-void staging_heap::give_back_when(const place& which, std::function<bool()> unread) {
+void staging_heap::give_back_when(const range& which, std::function<bool()> unread) {
   const std::lock_guard guard(mutex_);
   departing_.push_back({which, std::move(unread)});
 }

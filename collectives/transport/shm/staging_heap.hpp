@@ -20,23 +20,23 @@ class staging_heap {
 public:
   explicit staging_heap(std::span<std::byte> memory) : memory_(memory), free_(memory.size()) {}
 
-  struct place {
+  struct range {
     std::size_t at = 0; ///< from the start of the member's staging memory
     std::size_t bytes = 0;
   };
 
   /// Allocates whole cache lines. Returns nothing if there is no room now.
-  std::optional<place> take(std::size_t bytes);
+  std::optional<range> take(std::size_t bytes);
   /// Frees a block. No member may still read it, unless that member discards the data that it reads.
-  void give_back(const place& which);
+  void give_back(const range& which);
   /// Frees a block as soon as `unread()` returns true. take() polls `unread()`, which must not block.
-  void give_back_when(const place& which, std::function<bool()> unread);
+  void give_back_when(const range& which, std::function<bool()> unread);
   /// Populates the pages of the first `bytes` bytes of the memory, which is cheaper than single page faults.
   void prefault(std::size_t bytes);
 
 private:
   struct departing {
-    place which;
+    range which;
     std::function<bool()> unread;
   };
   void collect();

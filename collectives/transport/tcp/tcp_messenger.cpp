@@ -279,7 +279,7 @@ bool tcp_messenger::turn_without_polling() {
 void tcp_messenger::heed(std::int32_t peer) {
   const tcp_channel& channel = *channels_[static_cast<std::size_t>(peer)];
   if (channel.heard_goodbye()) {
-    departure_.hear(peer, channel.heard());
+    departure_.receive_goodbye(peer, channel.heard());
     if (channel.pending())
       departure_.require(peer);
   } else if (channel.end().cheated) {
@@ -290,7 +290,7 @@ void tcp_messenger::heed(std::int32_t peer) {
 }
 
 void tcp_messenger::hear_out() {
-  const auto end = clock::now() + departure_.hearing();
+  const auto end = clock::now() + departure_.goodbye_wait();
   for (const auto& channel : channels_)
     if (channel)
       channel->seek_goodbye();

@@ -86,7 +86,7 @@ void ucx_requests::on_received(void* request, ucs_status_t status, const ucp_tag
 void ucx_requests::finish_receive(record& done, ucs_status_t status, const ucp_tag_recv_info_t& info) {
   if (done.ticket == &heard_ticket_) {
     finish(done, status);
-    hear(status, info);
+    receive_goodbye(status, info);
   } else {
     finish(done, status == UCS_OK && info.length != done.bytes ? UCS_ERR_MESSAGE_TRUNCATED : status);
   }
@@ -127,7 +127,7 @@ std::uint64_t ucx_requests::goodbye_tag(std::int32_t source) const {
 }
 
 /// Checks the tag too, because any process that knows the worker's address may send a goodbye.
-void ucx_requests::hear(ucs_status_t status, const ucp_tag_recv_info_t& info) {
+void ucx_requests::receive_goodbye(ucs_status_t status, const ucp_tag_recv_info_t& info) {
   if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED)
     return;
   const std::int32_t source = source_of(info.sender_tag);
@@ -135,7 +135,7 @@ void ucx_requests::hear(ucs_status_t status, const ucp_tag_recv_info_t& info) {
       static_cast<std::size_t>(source) >= receives_.size())
     return;
   const std::size_t length = status == UCS_OK ? info.length : 0; // too long for a goodbye
-  departure_.hear(source, std::span{heard_}.first(length));
+  departure_.receive_goodbye(source, std::span{heard_}.first(length));
   require(source);
 }
 

@@ -66,7 +66,7 @@ private:
   void finish(record& done, ucs_status_t status);
   void finish_receive(record& done, ucs_status_t status, const ucp_tag_recv_info_t& info);
   std::uint64_t goodbye_tag(std::int32_t source) const;
-  void hear(ucs_status_t status, const ucp_tag_recv_info_t& info);
+  void receive_goodbye(ucs_status_t status, const ucp_tag_recv_info_t& info);
   /// Tells the departure protocol if receives from the peer, which may have left, are posted.
   void require(std::int32_t peer);
 

@@ -152,7 +152,7 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const deadline_and
 }
 
 void ucx_worker::hear_out() {
-  context_->progress_until(clock::now() + departure_.hearing(), [&] {
+  context_->progress_until(clock::now() + departure_.goodbye_wait(), [&] {
     requests_.listen();
     return !departure_.guessed();
   });

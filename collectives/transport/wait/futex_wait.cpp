@@ -32,27 +32,27 @@ void wake(const void* word, int flags) {
 std::atomic<bool> pairs_known_missing{false};
 
 /// Returns errno, or 0 if woken. `deadline` is absolute.
-int sleep_on_pair(const watched& watched_process, std::uint32_t value, steady_clock::time_point deadline) {
+int sleep_on_pair(const watched& watch, std::uint32_t value, steady_clock::time_point deadline) {
   futex_waitv words[2] = {};
   words[0].val = value;
-  words[0].uaddr = reinterpret_cast<std::uintptr_t>(watched_process.word);
+  words[0].uaddr = reinterpret_cast<std::uintptr_t>(watch.word);
   words[0].flags = FUTEX_32;
-  words[1].val = watched_process.observed;
-  words[1].uaddr = reinterpret_cast<std::uintptr_t>(&watched_process.local);
+  words[1].val = watch.observed;
+  words[1].uaddr = reinterpret_cast<std::uintptr_t>(&watch.local);
   words[1].flags = FUTEX_32 | FUTEX_PRIVATE_FLAG;
   const timespec limit = to_timespec(deadline.time_since_epoch());
   return syscall(SYS_futex_waitv, words, 2, 0, &limit, CLOCK_MONOTONIC) < 0 ? errno : 0;
 }
 
 /// Emulates sleep_on_pair() by short sleeps on one word, and checks the other word between them.
-int sleep_on_one(const watched& watched_process, std::uint32_t value, steady_clock::time_point deadline) {
+int sleep_on_one(const watched& watch, std::uint32_t value, steady_clock::time_point deadline) {
   for (auto current_time = steady_clock::now(); current_time < deadline; current_time = steady_clock::now()) {
     const timespec limit =
         to_timespec(std::min<std::chrono::nanoseconds>(deadline - current_time, blind_sleep));
-    const bool woken = syscall(SYS_futex, watched_process.word, FUTEX_WAIT, value, &limit, nullptr, 0) == 0;
+    const bool woken = syscall(SYS_futex, watch.word, FUTEX_WAIT, value, &limit, nullptr, 0) == 0;
     if (woken || errno != ETIMEDOUT)
       return woken ? 0 : errno;
-    if (watched_process.local.load(std::memory_order_acquire) != watched_process.observed)
+    if (watch.local.load(std::memory_order_acquire) != watch.observed)
       return 0;
   }
   return ETIMEDOUT;
@@ -82,7 +82,7 @@ futex_wait futex_wait::decide(unsigned local_members) {
   // Neighbours use different numbers, so that they do not move at the same time.
   const auto meetings =
       yield_policy::least_meetings + static_cast<std::uint32_t>(getpid()) % yield_policy::least_meetings;
-  return {to_spare ? look::spinning : look::giving_way, wake_up_time,
+  return {to_spare ? polling::spinning : polling::yielding, wake_up_time,
           yield_policy(cores >= local_members, meetings)};
 }
 
@@ -94,30 +94,29 @@ void futex_wait::relax() {
 #endif
 }
 
-wait_end futex_wait::sleep(const watched& watched_process, std::uint32_t value) const {
+wait_end futex_wait::sleep(const watched& watch, std::uint32_t value) const {
   // A thread that changes the local word may check for sleepers before it wakes them, so this load takes part
   // in the same exclusion (Dekker's, see lock_free.hpp) as the load of the shared word.
-  if (watched_process.local.load(std::memory_order_seq_cst) != watched_process.observed)
+  if (watch.local.load(std::memory_order_seq_cst) != watch.observed)
     return wait_end::noticed;
   const auto current_time = steady_clock::now();
-  if (current_time >= watched_process.deadline)
+  if (current_time >= watch.deadline)
     return wait_end::expired;
-  const auto deadline = watched_process.interruptible
-                            ? std::min(watched_process.deadline, current_time + interruptible_sleep)
-                            : watched_process.deadline;
+  const auto deadline =
+      watch.interruptible ? std::min(watch.deadline, current_time + interruptible_sleep) : watch.deadline;
   int problem = ENOSYS;
   if (pairs_ && !pairs_known_missing.load(std::memory_order_relaxed)) {
-    problem = sleep_on_pair(watched_process, value, deadline);
+    problem = sleep_on_pair(watch, value, deadline);
     if (problem == ENOSYS || problem == EPERM)
       pairs_known_missing.store(true, std::memory_order_relaxed);
   }
   if (problem == ENOSYS || problem == EPERM)
-    problem = sleep_on_one(watched_process, value, deadline);
-  if (watched_process.local.load(std::memory_order_acquire) != watched_process.observed)
+    problem = sleep_on_one(watch, value, deadline);
+  if (watch.local.load(std::memory_order_acquire) != watch.observed)
     return wait_end::noticed;
   if (problem == ETIMEDOUT)
-    return deadline == watched_process.deadline ? wait_end::expired : wait_end::interrupted;
-  if (problem == EINTR && watched_process.interruptible)
+    return deadline == watch.deadline ? wait_end::expired : wait_end::interrupted;
+  if (problem == EINTR && watch.interruptible)
     return wait_end::interrupted;
   return wait_end::reached; // woken, or the word had changed: look again
 }

@@ -67,28 +67,27 @@ public:
   /// Chooses a policy from the affinity and the cgroup quota, for this number of members on the host.
   static futex_wait decide(unsigned local_members);
   /// How a thread polls before it sleeps: with a pause instruction, or by sched_yield().
-  enum class look : std::uint8_t { spinning, giving_way };
+  enum class polling : std::uint8_t { spinning, yielding };
   /// `patience`: how long a thread polls. `policy`: the statistics on whether yielding pays.
   /// `pairs`: whether to use futex_waitv; if the kernel lacks it, this is detected in any case.
-  constexpr futex_wait(look inspection, std::chrono::nanoseconds patience, const yield_policy& policy,
+  constexpr futex_wait(polling how_to_poll, std::chrono::nanoseconds patience, const yield_policy& policy,
                        bool pairs = true)
-      : inspection_(inspection), patience_(patience), pairs_(pairs), yield_policy_(policy) {}
+      : polling_(how_to_poll), patience_(patience), pairs_(pairs), yield_policy_(policy) {}
 
-  bool spins() const { return inspection_ == look::spinning; }
+  bool spins() const { return polling_ == polling::spinning; }
 
   /// Waits until `ready()` returns true. `ready()` must be a cheap test of shared memory that becomes true
   /// only together with a change of the watched word. If several ends apply, `reached` takes precedence.
   /// `patience`: minimum time to poll before sleeping, if longer than the policy's. Use it while peers move
   /// so many bytes that a time slice lost to one of them costs nothing.
   template <class Ready>
-  wait_end until(const watched& watched_process, const Ready& ready,
-                 std::chrono::nanoseconds patience = {}) const {
-    if (ready() || found(watched_process, ready, std::max(patience, patience_)))
+  wait_end until(const watched& watch, const Ready& ready, std::chrono::nanoseconds patience = {}) const {
+    if (ready() || found(watch, ready, std::max(patience, patience_)))
       return wait_end::reached;
     for (;;) {
       const auto end = announced_sleep<machine_atomics>(
-          watched_process.word, watched_process.waiters, ready,
-          [&](std::uint32_t value) { return sleep(watched_process, value); }, wait_end::reached);
+          watch.word, watch.waiters, ready, [&](std::uint32_t value) { return sleep(watch, value); },
+          wait_end::reached);
       if (ready())
         return wait_end::reached;
       if (end != wait_end::reached)
@@ -106,12 +105,12 @@ public:
 
 private:
   /// Sleeps once while `word` holds `value`. Returns `reached` if the caller must test `ready()` again.
-  wait_end sleep(const watched& watched_process, std::uint32_t value) const;
+  wait_end sleep(const watched& watch, std::uint32_t value) const;
   static void relax();
 
   /// Polls before a sleep. Returns early when the local word changes.
   template <class Ready>
-  bool found(const watched& watched_process, const Ready& ready, std::chrono::nanoseconds patience) const {
+  bool found(const watched& watch, const Ready& ready, std::chrono::nanoseconds patience) const {
     using clock = std::chrono::steady_clock;
     const bool learns = !spins() && patience == patience_;
     if (patience.count() == 0 || (learns && !yield_policy_.pays()))
@@ -119,7 +118,7 @@ private:
     const auto start = clock::now();
     yield_policy::report report;
     while (!report.found && report.all < patience &&
-           watched_process.local.load(std::memory_order_acquire) == watched_process.observed) {
+           watch.local.load(std::memory_order_acquire) == watch.observed) {
       if (spins())
         report.found = relax_until(ready);
       else {
@@ -145,7 +144,7 @@ private:
     return false;
   }
 
-  look inspection_;
+  polling polling_;
   std::chrono::nanoseconds patience_;
   bool pairs_;
   mutable yield_policy yield_policy_;

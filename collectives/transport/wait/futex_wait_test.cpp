@@ -17,9 +17,9 @@ namespace {
 
 /// All ways to wait: yielding, spinning, and a kernel that cannot watch two words.
 const futex_wait policies[] = {
-    {futex_wait::look::giving_way, std::chrono::microseconds(20), yield_policy(true)},
-    {futex_wait::look::spinning, std::chrono::microseconds(50), yield_policy(true)},
-    {futex_wait::look::giving_way, std::chrono::microseconds(0), yield_policy(false), false}};
+    {futex_wait::polling::yielding, std::chrono::microseconds(20), yield_policy(true)},
+    {futex_wait::polling::spinning, std::chrono::microseconds(50), yield_policy(true)},
+    {futex_wait::polling::yielding, std::chrono::microseconds(0), yield_policy(false), false}};
 
 } // namespace
 

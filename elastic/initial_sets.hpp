@@ -34,7 +34,7 @@ struct set_wishes {
   std::vector<set_rule> rules;
 };
 
-struct set_founding {
+struct initial_sets {
   set_change change; ///< the request
   /// The sets once all members have requested them, with ranks of this generation. A set by rule may be empty.
   std::vector<kept_set> sets;
@@ -42,6 +42,6 @@ struct set_founding {
 
 /// Lists of ranks are not checked here, because all members must learn of an error in them. Fails if a rule
 /// fails, or if a set by rule continues and its rule is missing.
-expected<set_founding> found_sets(const welcome& told, const set_wishes& wishes);
+expected<initial_sets> create_initial_sets(const welcome& greeting, const set_wishes& wishes);
 
 } // namespace farandole

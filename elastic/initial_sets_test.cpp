@@ -1,4 +1,4 @@
-#include "elastic/set_founding.hpp"
+#include "elastic/initial_sets.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -29,7 +29,7 @@ const set_rule every_member = [](const member_facts& facts) { return facts.size 
 } // namespace
 
 TEST_CASE("the first generation founds the sets of init(), with the sets by rule last") {
-  const auto begun = found_sets(of_size(4), {{{0, 2}, {1}}, {first_on_host, on_b}});
+  const auto begun = create_initial_sets(of_size(4), {{{0, 2}, {1}}, {first_on_host, on_b}});
   REQUIRE(begun);
   CHECK(begun->change.kind == set_change_kind::found);
   CHECK(begun->change.sets == std::vector<numbers>{{0, 2}, {1}, {0, 1}, {1, 3}});
@@ -38,7 +38,7 @@ TEST_CASE("the first generation founds the sets of init(), with the sets by rule
 }
 
 TEST_CASE("equal lists are one set and a list of all ranks is the global set, but each rule is a set") {
-  const auto begun = found_sets(of_size(2), {{{0}, {0}, {0, 1}, {1}}, {every_member, every_member}});
+  const auto begun = create_initial_sets(of_size(2), {{{0}, {0}, {0, 1}, {1}}, {every_member, every_member}});
   REQUIRE(begun);
   CHECK(begun->change.ids == ids{1, 1, 0, 2, 3, 4});
   CHECK(begun->sets.size() == 4);
@@ -46,14 +46,14 @@ TEST_CASE("equal lists are one set and a list of all ranks is the global set, bu
 }
 
 TEST_CASE("invalid lists are passed on, so that all ranks get the error") {
-  const auto begun = found_sets(of_size(2), {{{}, {5}}, {}});
+  const auto begun = create_initial_sets(of_size(2), {{{}, {5}}, {}});
   REQUIRE(begun);
   CHECK(begun->change.sets == std::vector<numbers>{{}, {5}});
 }
 
 TEST_CASE("a set by rule without members waits for a generation in which it has some") {
   auto told = of_size(2);
-  const auto begun = found_sets(told, {{}, {no_member, on_b}});
+  const auto begun = create_initial_sets(told, {{}, {no_member, on_b}});
   REQUIRE(begun);
   CHECK(begun->change.sets == std::vector<numbers>{{1}});
   CHECK(begun->change.ids == ids{2});
@@ -64,7 +64,7 @@ TEST_CASE("later generations found the sets that were kept, and ignore a new mem
   auto told = of_size(3);
   told.sets_kept = true;
   told.sets = {{{0, false, 0}, 1, {1, 2}}, {{0, true, 0}, 2, {}}, {{2, false, 1}, 5, {1, 2}}};
-  const auto next = found_sets(told, {{{0, 1}, {2}}, {on_b}});
+  const auto next = create_initial_sets(told, {{{0, 1}, {2}}, {on_b}});
   REQUIRE(next);
   CHECK(next->change.sets == std::vector<numbers>{{1, 2}, {1}, {1, 2}});
   CHECK(next->change.ids == ids{1, 2, 5});
@@ -75,14 +75,14 @@ TEST_CASE("a new member that lacks a rule gets an error that names the set") {
   auto told = of_size(1);
   told.sets_kept = true;
   told.sets = {{{0, true, 1}, 4, {}}};
-  const auto next = found_sets(told, {{}, {every_member}});
+  const auto next = create_initial_sets(told, {{}, {every_member}});
   REQUIRE_FALSE(next);
   CHECK_THAT(next.error().text, Catch::Contains("process set 4") && Catch::Contains("gives 1"));
 }
 
 TEST_CASE("the error of a rule is returned") {
   const set_rule fails = [](const member_facts&) { return error{error_kind::aborted, "no"}; };
-  const auto begun = found_sets(of_size(2), {{}, {fails}});
+  const auto begun = create_initial_sets(of_size(2), {{}, {fails}});
   REQUIRE_FALSE(begun);
   CHECK(begun.error().text == "no");
 }
