@@ -58,7 +58,7 @@ def main():
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
-    callbacks = [  # (distributed) all begin alike, and metrics are everybody's mean
+    callbacks = [  # (distributed) all start from the same weights, and metrics are averaged over all workers
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
         hvd.callbacks.LearningRateWarmupCallback(rate, warmup_epochs=2, momentum_correction=False),

@@ -7,7 +7,7 @@ from types import ModuleType
 import drivers
 import numpy
 import pytest
-from everybody import reduced, sample, samples
+from expected_values import reduced, sample, samples
 from farandole.common import signatures
 
 DRIVER = drivers.current()

@@ -8,7 +8,7 @@ from typing import Any, List
 import drivers
 import numpy
 import pytest
-from everybody import sample
+from expected_values import sample
 
 DRIVER = drivers.current()
 DYNAMIC = [mode for mode in DRIVER.modes if DRIVER.has_dynamic_shapes(mode)]

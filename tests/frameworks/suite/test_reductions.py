@@ -8,7 +8,7 @@ from typing import Any, List
 import drivers
 import numpy
 import pytest
-from everybody import EXACT, reduced, sample, samples, shares
+from expected_values import EXACT, reduced, sample, samples, shares
 
 DRIVER = drivers.current()
 OPS = [*EXACT, "Average"]
