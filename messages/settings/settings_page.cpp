@@ -14,19 +14,18 @@ constexpr std::string_view page_header =
 
 Made by `farandole settings --markdown` from the table in `messages/settings/rows/`; do not edit.
 
-A flag of `farandole run` beats the config file (`--config-file`, YAML), the file beats the environment, and the
-environment beats the default. `farandole check` shows every value and where it came from. Settings marked *job* are
-taken from the launcher by all members of a job.
+A flag of `farandole run` takes precedence over the config file (`--config-file`, YAML), the file over the environment,
+and the environment over the default. `farandole check` shows every value with its source. All members of a job take the
+settings marked *job* from the launcher.
 
-A value that is out of range is refused at start. An environment variable that does not parse counts as unset, with a
-warning. Switches take numbers (on when above 0) and the words true, yes, on, false, no and off. Named values are taken
-in any case.
+A value that is out of range is an error at the start. An environment variable that cannot be parsed is ignored, with a
+warning. Switches take numbers (on if above 0) and the words true, yes, on, false, no and off. Named values may be written
+in upper or lower case.
 
-*Needs* names a part without which the setting has no effect: it is accepted all the same. A setting marked *no effect in
-this build* is read by nothing yet. It is accepted too, and one warning at the start of a job names all of these that were
-given.
+*Needs* names a component without which the setting has no effect; the setting is accepted all the same. A setting marked
+*no effect in this build* is accepted too, and one warning at the start of a job lists all of these that were given.
 
-A variable called `FARANDOLE_*` or `HOROVOD_*` that is not known is named in a warning, too, with the nearest known name.
+An unknown variable `FARANDOLE_*` or `HOROVOD_*` causes a warning that names the most similar known one.
 
 )";
 
@@ -36,11 +35,11 @@ struct section {
 };
 
 constexpr std::array sections = {
-    section{setting::rank, "How members find each other"},
+    section{setting::rank, "Finding the other members"},
     section{setting::fusion_threshold, "Settings of the whole job"},
     section{setting::start_timeout, "Deadlines"},
-    section{setting::stall_check_disable, "Watching"},
-    section{setting::controller, "How a job is launched and which libraries it may use"},
+    section{setting::stall_check_disable, "Monitoring"},
+    section{setting::controller, "Launching and optional libraries"},
     section{setting::autotune_log, "The tuner"},
     section{setting::spark_start_timeout, "Spark"},
 };
