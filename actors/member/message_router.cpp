@@ -304,8 +304,8 @@ std::string message_router_state::objection(std::int32_t neighbour, const envelo
   const bool above = neighbour == tree_->parent(rank_);
   if (above ? message.source() != 0 : !tree_->below(neighbour, message.source()))
     return brought_for(message.source(), neighbour);
-  if (above ? kind == body::SCHEDULE || kind == body::INTRODUCTIONS
-            : kind == body::REQUESTS || kind == body::GATHERED || kind == body::INTRODUCTION)
+  if (above ? kind == body::SCHEDULE || kind == body::MEMBER_PATH_ADDRESSES
+            : kind == body::REQUESTS || kind == body::GATHERED || kind == body::PATH_ADDRESSES)
     return {};
   return "a message of kind " + std::to_string(static_cast<int>(kind)) + " from rank " +
          std::to_string(message.source()) + " has no place between members";
@@ -354,7 +354,7 @@ void message_router_state::route(const envelope& message) {
   case wire::Envelope::Body::REQUESTS:
   case wire::Envelope::Body::GATHERED:
     return hand(leads() ? set.negotiator : set.relay);
-  case wire::Envelope::Body::INTRODUCTION:
+  case wire::Envelope::Body::PATH_ADDRESSES:
     return leads() ? hand(set.address_exchange) : send_up(message);
   case wire::Envelope::Body::SCHEDULE:
     if (from_leader && present)
@@ -363,7 +363,7 @@ void message_router_state::route(const envelope& message) {
     if (from_leader && message.target() < 0)
       hand(set.relay);
     return from_leader ? send_down(message) : void();
-  case wire::Envelope::Body::INTRODUCTIONS:
+  case wire::Envelope::Body::MEMBER_PATH_ADDRESSES:
     if (from_leader && present)
       hand(set.connector);
     return from_leader ? send_down(message) : void();

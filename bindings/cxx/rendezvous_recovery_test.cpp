@@ -28,7 +28,7 @@ namespace {
 class folder {
 public:
   folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "reunion-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "recovery-XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()));
     path_ = name;
   }

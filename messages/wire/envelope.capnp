@@ -55,8 +55,8 @@ struct Envelope {
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;
-    introduction @10 :Membership.Introduction;
-    introductions @11 :Membership.Introductions;
+    pathAddresses @10 :Membership.PathAddresses;
+    memberPathAddresses @11 :Membership.MemberPathAddresses;
     requests @12 :Negotiation.Requests;
     schedule @13 :Negotiation.Schedule;
     gathered @14 :Negotiation.Gathered;

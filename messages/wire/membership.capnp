@@ -6,8 +6,8 @@
 #                     or  Refused        the sender of the hello cannot be part of the job, with the reason
 #   rendezvous → member   Awaited        while a member waits for its Welcome: members that have not said hello yet
 #   member → leader       Greeting       first message on a link to a leader: the rank of the sender
-#   member → leader       Introduction   the path addresses of the sender (for example ADDRESS:PORT of tcp)
-#   leader → members      Introductions  the path addresses of all members, once all have sent theirs
+#   member → leader       PathAddresses  the path addresses of the sender (for example ADDRESS:PORT of tcp)
+#   leader → members      MemberPathAddresses  the path addresses of all members, once all have sent theirs
 #   rendezvous → member   Lost           a member is lost; the generation ends for all
 #   rendezvous → member   Changed        elastic jobs: members wait to join, or some are to leave; the generation
 #                                        continues until all members leave it together, at a commit
@@ -167,7 +167,7 @@ struct Greeting {
   rank @1 :Int32;
 }
 
-struct Introduction {
+struct PathAddresses {
   rank @0 :Int32;
   paths @1 :List(PathAddress);
   # The paths that this member has opened and that have an address.
@@ -185,7 +185,7 @@ struct PathAddress {
   # - hierarchical: the address of local, a line break, and ADDRESS:PORT for the members of its cross-host group
 }
 
-struct Introductions {
-  members @0 :List(Introduction);
+struct MemberPathAddresses {
+  members @0 :List(PathAddresses);
   # In rank order.
 }

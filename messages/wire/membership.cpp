@@ -32,7 +32,7 @@ std::string read_address(capnp::Data::Reader bytes, validation& so_far) {
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
 }
 
-void read_path_addresses(wire::Introduction::Reader from, path_addresses& value, validation& so_far) {
+void read_path_addresses(wire::PathAddresses::Reader from, path_addresses& value, validation& so_far) {
   value.rank = from.getRank();
   so_far.require(is_rank(value.rank), rank_rule);
   if (!so_far.require(from.getPaths().size() <= path_limit, "path addresses names too many data paths"))
@@ -46,7 +46,7 @@ void read_path_addresses(wire::Introduction::Reader from, path_addresses& value,
   }
 }
 
-void write_path_addresses(wire::Introduction::Builder to, const path_addresses& value) {
+void write_path_addresses(wire::PathAddresses::Builder to, const path_addresses& value) {
   to.setRank(value.rank);
   auto list = to.initPaths(static_cast<kj::uint>(value.paths.size()));
   for (kj::uint i = 0; i < list.size(); ++i) {
@@ -148,13 +148,13 @@ envelope encode(const address& from, const greeting& value) {
 }
 
 envelope encode(const address& from, const path_addresses& value) {
-  return write(from, [&](auto body) { write_path_addresses(body.initIntroduction(), value); });
+  return write(from, [&](auto body) { write_path_addresses(body.initPathAddresses(), value); });
 }
 
 envelope encode(const address& from, const member_path_addresses& value) {
   assert(value.members.size() <= static_cast<std::size_t>(member_limit));
   return write(from, [&](auto body) {
-    auto list = body.initIntroductions().initMembers(static_cast<kj::uint>(value.members.size()));
+    auto list = body.initMemberPathAddresses().initMembers(static_cast<kj::uint>(value.members.size()));
     for (kj::uint i = 0; i < list.size(); ++i)
       write_path_addresses(list[i], value.members[i]);
   });
@@ -263,17 +263,17 @@ expected<greeting> decode_greeting(const envelope& message) {
 }
 
 expected<path_addresses> decode_path_addresses(const envelope& message) {
-  return decode<path_addresses>(message, body_kind::INTRODUCTION, "introduction",
+  return decode<path_addresses>(message, body_kind::PATH_ADDRESSES, "path addresses",
                                 [](body_reader body, path_addresses& value, validation& so_far) {
-                                  read_path_addresses(body.getIntroduction(), value, so_far);
+                                  read_path_addresses(body.getPathAddresses(), value, so_far);
                                 });
 }
 
 expected<member_path_addresses> decode_member_path_addresses(const envelope& message) {
   return decode<member_path_addresses>(
-      message, body_kind::INTRODUCTIONS, "introductions",
+      message, body_kind::MEMBER_PATH_ADDRESSES, "path addresses of the members",
       [](body_reader body, member_path_addresses& value, validation& so_far) {
-        auto list = body.getIntroductions().getMembers();
+        auto list = body.getMemberPathAddresses().getMembers();
         if (!so_far.require(list.size() <= static_cast<kj::uint>(member_limit),
                             "the number of members is out of range"))
           return;

@@ -84,7 +84,7 @@ ccl_end::~ccl_end() {
   new std::shared_ptr<meeting>(meeting_);
 }
 
-std::string ccl_end::introduction() const {
+std::string ccl_end::address() const {
   if (!meeting_->place)
     return {};
   const auto address = meeting_->place->get_address();

@@ -37,8 +37,8 @@ public:
   const std::string& unusable() const { return unusable_; }
 
   /// On rank 0, the address of the key-value store at which the members meet; on other ranks empty.
-  std::string introduction() const;
-  /// Creates the communicator with the other members. `place` is the introduction of rank 0.
+  std::string address() const;
+  /// Creates the communicator with the other members. `place` is the address of rank 0.
   ccl_outcome meet(const std::string& place, const farandole_path_limits& deadline);
 
   /// Returns memory for the next operation, aligned for every type and never null. It is valid until the

@@ -291,14 +291,14 @@ farandole_path_status open_end(const farandole_path_set* set, void** path, faran
 }
 
 std::size_t introduce_end(void* path, void* bytes, std::size_t capacity) {
-  const std::string text = static_cast<ccl_end*>(path)->introduction();
+  const std::string text = static_cast<ccl_end*>(path)->address();
   return text.copy(static_cast<char*>(bytes), capacity);
 }
 
-farandole_path_status connect_end(void* path, const void* const* introductions, const std::size_t* sizes,
+farandole_path_status connect_end(void* path, const void* const* addresses, const std::size_t* sizes,
                                   const farandole_path_limits* deadline, farandole_path_why* reason) {
   return guarded(reason, [&] {
-    const std::string place(static_cast<const char*>(introductions[0]), sizes[0]);
+    const std::string place(static_cast<const char*>(addresses[0]), sizes[0]);
     return static_cast<ccl_end*>(path)->meet(place, *deadline);
   });
 }
