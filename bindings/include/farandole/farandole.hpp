@@ -222,7 +222,7 @@ inline std::int64_t milliseconds_until(std::chrono::steady_clock::time_point dea
   return std::max<std::int64_t>(0, ceil<milliseconds>(deadline - steady_clock::now()).count());
 }
 
-/// The rows of C's struct point into `wanted`.
+/// The struct points into `wanted` and `name`.
 inline farandole_submission row_of(const submission& wanted, const std::string& name) {
   farandole_submission row = FARANDOLE_SUBMISSION_INIT;
   row.name = name.c_str();
@@ -374,10 +374,14 @@ public:
 
   /// Submits one tensor; does not wait. For errors see farandole_submit().
   expected<handle> submit(const submission& request) {
-    auto handles = submit_group({&request, 1});
-    if (!handles)
-      return handles.error();
-    return std::move(handles->front());
+    const std::string name(request.name);
+    const auto row = detail::row_of(request, name);
+    farandole_handle* submitted = nullptr;
+    auto problem = detail::call(
+        [&](farandole_error* reason) { return farandole_submit(member_.get(), &row, &submitted, reason); });
+    if (problem)
+      return problem;
+    return handle(submitted);
   }
 
   /// Submits tensors that become ready together, all or none, in one process set.
