@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ namespace farandole {
 struct discovered_hosts {
   std::vector<host_slots> hosts;  ///< in the order of the lines; none twice
   std::vector<std::string> notes; ///< valid, but suspicious: hosts that were printed twice
+  std::set<std::string> remote =
+      {}; ///< those of the hosts that are other machines; not set by parse_discovery()
 };
 
 inline constexpr std::size_t most_discovery_lines = 10000;

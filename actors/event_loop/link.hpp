@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/event_loop/link_id.hpp"
 #include "actors/event_loop/log.hpp"
@@ -59,6 +60,11 @@ struct link_settings {
 /// ids of accepted links have the highest bit set. Stops listening when the owner ends.
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings);
+
+/// The same on several addresses of this host, all with one port, which is that of the first element.
+expected<std::vector<listening>> listen(caf::actor_system& system, const std::vector<std::string>& bind_ips,
+                                        std::uint16_t port, const caf::actor& owner,
+                                        const link_settings& settings);
 
 /// Connects to a listener; never blocks. If the peer closes the connection before the link is open, as an overloaded
 /// listener does, the link dials again until connect_timeout has passed. The owner first receives either

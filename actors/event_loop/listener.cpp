@@ -237,4 +237,30 @@ expected<listening> listen(caf::actor_system& system, const std::string& bind_ip
   return listening{chosen, std::move(handle)};
 }
 
+expected<std::vector<listening>> listen(caf::actor_system& system, const std::vector<std::string>& bind_ips,
+                                        std::uint16_t port, const caf::actor& owner,
+                                        const link_settings& settings) {
+  assert(!bind_ips.empty());
+  // A free port of the first address may be in use on another one; then the next free port is tried.
+  constexpr int most_tries = 16;
+  for (int number = 1;; ++number) {
+    std::vector<listening> opened;
+    error problem;
+    for (const auto& ip : bind_ips) {
+      auto made = listen(system, ip, opened.empty() ? port : opened.front().port, owner, settings);
+      if (!made) {
+        problem = made.error();
+        break;
+      }
+      opened.push_back(std::move(*made));
+    }
+    if (!problem)
+      return opened;
+    for (const auto& listener : opened)
+      caf::anon_send(listener.handle, close_atom::value);
+    if (port != 0 || opened.empty() || number == most_tries)
+      return problem;
+  }
+}
+
 } // namespace farandole

@@ -14,12 +14,12 @@ std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
 }
 
-/// Checks the hosts one after the other. The first host that cannot be used turns the result into a problem.
+/// Adds the hosts that are other machines, out of `names`, to the result.
 discovery_result looked_at(discovery_result result, const std::vector<std::string>& names,
-                           const std::function<std::string(const std::string&)>& objection) {
+                           const std::function<bool(const std::string&)>& is_remote) {
   for (const auto& host : names)
-    if (result.problem.empty())
-      result.problem = objection(host);
+    if (is_remote(host))
+      result.found.remote.insert(host);
   return result;
 }
 
@@ -140,9 +140,9 @@ void discoverer_state::fail(const std::string& manner) {
 
 void discoverer_state::check(discovery_result result) {
   std::vector<std::string> names;
-  if (spec_.objection)
+  if (spec_.is_remote)
     for (const auto& host : result.found.hosts)
-      if (std::find(checked_.begin(), checked_.end(), host.name) == checked_.end())
+      if (!remote_.contains(host.name))
         names.push_back(host.name);
   if (names.empty()) {
     deliver(std::move(result));
@@ -151,16 +151,15 @@ void discoverer_state::check(discovery_result result) {
   if (checker_.joinable())
     checker_.join(); // does not block for long: the next run starts only after the thread has sent its result
   checker_ = std::thread([me = caf::actor_cast<discoverer_actor>(self_), result = std::move(result), names,
-                          objection = spec_.objection]() mutable {
-    caf::anon_send(me, checked_atom::value, looked_at(std::move(result), names, objection));
+                          is_remote = spec_.is_remote]() mutable {
+    caf::anon_send(me, checked_atom::value, looked_at(std::move(result), names, is_remote));
   });
 }
 
 void discoverer_state::deliver(discovery_result result) {
-  if (result.problem.empty())
-    for (const auto& host : result.found.hosts)
-      if (std::find(checked_.begin(), checked_.end(), host.name) == checked_.end())
-        checked_.push_back(host.name);
+  for (const auto& host : result.found.hosts)
+    if (remote_.try_emplace(host.name, result.found.remote.contains(host.name)).first->second)
+      result.found.remote.insert(host.name);
   self_->send(owner_, std::move(result));
   self_->delayed_send(self_, spec_.interval, run_atom::value);
 }

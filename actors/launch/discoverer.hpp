@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -53,9 +54,9 @@ struct discoverer_spec {
   std::optional<std::int32_t> slots_per_host;
   std::chrono::nanoseconds interval = std::chrono::seconds{1}; ///< from a result to the next run
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
-  /// Returns why this host cannot be used, or an empty string. It runs on a thread of its own, so it may block. A
-  /// host that was found usable is not checked again.
-  std::function<std::string(const std::string& host)> objection;
+  /// Whether this host is another machine. It runs on a thread of its own, so it may block. May be empty: then all
+  /// hosts are this machine. A host is not checked again.
+  std::function<bool(const std::string& host)> is_remote;
 };
 
 class discoverer_state {
@@ -91,7 +92,7 @@ private:
   std::uint64_t run_ = 0; ///< number of the current run; messages about earlier runs are ignored
   descriptor_watch watched_;
   stream streams_[2];
-  std::vector<std::string> checked_; ///< hosts that were found usable
+  std::map<std::string, bool> remote_; ///< hosts that were checked: whether they are other machines
   std::thread checker_;
 };
 

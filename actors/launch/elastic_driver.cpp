@@ -1,7 +1,6 @@
 #include "actors/launch/elastic_driver.hpp"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <cassert>
 #include <utility>
@@ -12,19 +11,17 @@ namespace farandole {
 
 elastic_driver_actor::behavior_type
 elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self,
-               const elastic_driver_spec& spec, output_writer* writer) {
-  return self->state.begin(spec, writer);
+               const elastic_driver_spec& spec) {
+  return self->state.begin(spec);
 }
 
-elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_driver_spec& spec,
-                                                                output_writer* writer) {
-  assert(spec.script || !spec.hosts.empty());
+elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_driver_spec& spec) {
   spec_ = spec;
-  writer_ = writer;
   chance_.seed(spec.seed);
-  spec_.scheduler.hosts_may_come = spec_.script.has_value();
+  spec_.scheduler.hosts_may_come = spec_.script || spec_.hands->agents;
   scheduler_ = std::make_unique<worker_scheduler>(spec_.scheduler);
   ending_ = std::make_unique<job_ending>(0, spec_.times);
+  hosts_ = usable_hosts(spec_.first_agents);
   return {
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { interrupted(signal); },
@@ -33,6 +30,9 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
       [this](const drain_asked& event) { drain(event); },
       [this](const slot_fate& slot_fate) { cause_.learn(slot_fate); },
       [this](const discovery_result& result) { discovered(result); },
+      [this](const host_connected& event) { connected(event); },
+      [this](const host_unusable& event) { failed(event); },
+      [this](const host_leaves& event) { leaves(event); },
       [this](const slot_ended& event) { ended(event); },
       [this](const slot_finished& event) { finished(event); },
       [this](due_atom) { due(); },
@@ -40,14 +40,16 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
 }
 
 void elastic_driver_state::start() {
-  follow(scheduler_->take_over(spec_.failed, now(self_), wall()));
+  follow(scheduler_->take_over(spec_.failed, now(self_), spec_.hands->wall()));
+  const auto me = caf::actor_cast<elastic_driver_actor>(self_);
+  if (spec_.hands->agents)
+    self_->send(spec_.hands->agents, watch_hosts{me});
   if (!spec_.script) {
-    follow(scheduler_->hosts_found(spec_.hosts, now(self_)));
+    hosts_.found(spec_.hosts);
+    use_hosts();
     return;
   }
-  const discovery_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
-  discoverer_ =
-      spec_.simulated ? spec_.simulated->discoverer(me) : self_->spawn(discoverer, *spec_.script, me);
+  discoverer_ = spec_.hands->discoverer(*spec_.script, me);
   self_->send(discoverer_, run_atom::value);
 }
 
@@ -70,7 +72,46 @@ void elastic_driver_state::discovered(const discovery_result& result) {
     for (const auto& note : result.found.notes)
       say("farandole: " + note);
   last_discovery_lines_ = result.found.notes;
-  follow(scheduler_->hosts_found(result.found.hosts, now(self_)));
+  hosts_.found(result.found);
+  use_hosts();
+}
+
+void elastic_driver_state::use_hosts() {
+  if (auto names = hosts_.wanted_agents(); names && spec_.hands->agents)
+    self_->send(spec_.hands->agents, hosts_wanted{std::move(*names)});
+  if (auto hosts = hosts_.usable())
+    follow(scheduler_->hosts_found(*hosts, now(self_)));
+}
+
+void elastic_driver_state::connected(const host_connected& event) {
+  if (scheduler_->over())
+    return;
+  agents_[event.host] = event.facts;
+  if (hosts_.connected(event.host, event.facts.slots > 0 ? event.facts.slots : event.facts.cores))
+    say("farandole: host " + event.host + " can be used again");
+  use_hosts();
+}
+
+/// A host that was lost is reported by its slots as well, which have ended. A host that cannot be reached is reported
+/// once, although it is tried again.
+void elastic_driver_state::failed(const host_unusable& event) {
+  if (scheduler_->over())
+    return;
+  agents_.erase(event.host);
+  const bool is_news = hosts_.failed(event.host);
+  if (event.was_connected)
+    say("farandole: host " + event.host + " was lost: " + event.cause);
+  else if (is_news) {
+    say("farandole: host " + event.host + " cannot be used, and is tried again: " + event.cause);
+    for (const auto& line : event.printed)
+      say("farandole:   " + line);
+  }
+  use_hosts();
+}
+
+void elastic_driver_state::leaves(const host_leaves& event) {
+  hosts_.leaves(event.host);
+  use_hosts();
 }
 
 /// A script that has never succeeded is assumed to be broken, and the job ends. If it has succeeded before, the
@@ -147,7 +188,7 @@ void elastic_driver_state::due() {
 
 void elastic_driver_state::follow(const worker_scheduler::step& step) {
   if (step.blacklisted && spec_.hosts_failed)
-    spec_.hosts_failed(scheduler_->failed_hosts(now(self_), wall()));
+    spec_.hosts_failed(scheduler_->failed_hosts(now(self_), spec_.hands->wall()));
   for (const auto& line : step.lines)
     say(line);
   for (const auto slot : step.retire)
@@ -165,7 +206,8 @@ void elastic_driver_state::follow(const worker_scheduler::step& step) {
 void elastic_driver_state::start_worker(const worker_scheduler::start& start) {
   if (scheduler_->over())
     return;
-  auto slot_spec_result = spec_.slot_for(start);
+  const auto agent = agents_.find(start.host);
+  auto slot_spec_result = spec_.slot_for(start, agent == agents_.end() ? nullptr : &agent->second);
   if (!slot_spec_result) {
     say("farandole: " + slot_spec_result.error().text);
     give_up(1);
@@ -173,8 +215,7 @@ void elastic_driver_state::start_worker(const worker_scheduler::start& start) {
   }
   assert(slot_spec_result->slot == start.slot);
   const slot_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
-  const auto worker = spec_.simulated ? spec_.simulated->slot(*slot_spec_result, me)
-                                      : self_->spawn(slot, *slot_spec_result, writer_, me);
+  const auto worker = spec_.hands->slot(*slot_spec_result, caf::actor_cast<elastic_driver_actor>(self_));
   slots_[start.slot] = worker;
   reports_[start.slot] = {start.host + "[" + std::to_string(start.local) + "]",
                           0,
@@ -241,18 +282,8 @@ int elastic_driver_state::summarise() {
   return ending_->code() == first->code ? report.code : ending_->code();
 }
 
-// In the simulation the wall clock equals the actors' clock.
-wall_time elastic_driver_state::wall() const {
-  const auto time =
-      spec_.simulated ? now(self_).time_since_epoch() : std::chrono::system_clock::now().time_since_epoch();
-  return wall_time{std::chrono::duration_cast<std::chrono::milliseconds>(time)};
-}
-
 void elastic_driver_state::say(const std::string& line) {
-  if (spec_.simulated)
-    spec_.simulated->say(line);
-  else
-    writer_->write(STDERR_FILENO, line + "\n");
+  spec_.hands->say(line);
 }
 
 } // namespace farandole

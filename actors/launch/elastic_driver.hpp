@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "actors/interfaces/slots.hpp"
-#include "actors/launch/discoverer.hpp"
+#include "actors/launch/hands.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"
 #include "elastic/drain.hpp"
+#include "elastic/usable_hosts.hpp"
 #include "elastic/worker_scheduler.hpp"
 
 namespace farandole {
@@ -35,27 +36,24 @@ using elastic_driver_actor = caf::typed_actor<
     caf::reacts_to<slot_fate>,
     /// From the discoverer.
     caf::reacts_to<discovery_result>,
+    /// From the agents.
+    caf::reacts_to<host_connected>, caf::reacts_to<host_unusable>, caf::reacts_to<host_leaves>,
     /// From a slot.
     caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
     /// INTERNAL: a time that worker_scheduler or job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
-/// Replacements for the processes, the script and the terminal in the simulation.
-struct simulated_hands {
-  std::function<slot_actor(const slot_spec& slot_spec, const slot_owner_actor& driver)> slot;
-  std::function<discoverer_actor(const discovery_owner_actor& driver)> discoverer;
-  std::function<void(const std::string& line)> say;
-};
-
 struct elastic_driver_spec {
+  std::shared_ptr<const farandole::hands> hands; ///< not null
   worker_scheduler_options scheduler;
-  std::vector<host_slots> hosts;         ///< the hosts of a job without a script
+  discovered_hosts hosts; ///< the hosts of a job without a script; none if users start agents on them
   std::optional<discoverer_spec> script; ///< if set, finds the hosts
   job_ending::times times;
   std::uint64_t seed = 0;          ///< for the random part of the blacklist cooldown
   std::vector<failed_host> failed; ///< hosts that failed before this launcher was restarted
-  /// Returns the process to start for a worker. An error ends the job.
-  std::function<expected<slot_spec>(const worker_scheduler::start& start)> slot_for;
+  std::size_t first_agents = 0; ///< not 0: users start the agents, and the first workers wait for this number
+  /// Returns the process to start for a worker. `agent` is null on this machine. An error ends the job.
+  std::function<expected<slot_spec>(const worker_scheduler::start& start, const agent_hello* agent)> slot_for;
   /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
   /// Called on the loop: this worker is to leave in order at the next commit. A worker that is not a member also
@@ -71,7 +69,6 @@ struct elastic_driver_spec {
   /// Called on the loop, once, after the last process has ended, with the launcher's exit code. The actor ends after
   /// it.
   std::function<void(int code)> finished;
-  std::shared_ptr<const simulated_hands> simulated; ///< null: real processes; otherwise there is no writer
 };
 
 class elastic_driver_state {
@@ -80,7 +77,7 @@ public:
 
   explicit elastic_driver_state(elastic_driver_actor::pointer self) : self_(self) {}
 
-  elastic_driver_actor::behavior_type begin(const elastic_driver_spec& spec, output_writer* writer);
+  elastic_driver_actor::behavior_type begin(const elastic_driver_spec& spec);
 
 private:
   void start();
@@ -93,7 +90,13 @@ private:
   void finished(const slot_finished& event);
   void due();
 
+  void connected(const host_connected& event);
+  void failed(const host_unusable& event);
+  void leaves(const host_leaves& event);
+
   void discovery_failed(const discovery_result& result);
+  /// Passes the hosts that can be used to the scheduler.
+  void use_hosts();
   void follow(const worker_scheduler::step& step);
   void start_worker(const worker_scheduler::start& start);
   void retire(std::int32_t slot);
@@ -105,11 +108,9 @@ private:
   /// Prints which process caused the failure of the job, if it failed. Returns the launcher's exit code.
   int summarise();
   void say(const std::string& line);
-  wall_time wall() const;
 
   elastic_driver_actor::pointer self_;
   elastic_driver_spec spec_;
-  output_writer* writer_ = nullptr;
   std::unique_ptr<worker_scheduler> scheduler_;
   std::unique_ptr<job_ending> ending_;
   std::map<std::int32_t, slot_actor> slots_; ///< slots whose output has not ended
@@ -117,6 +118,8 @@ private:
   drain_watch drains_;
   root_cause cause_;
   std::map<std::int32_t, failure_report> reports_; ///< for workers that run, or ended in this generation
+  usable_hosts hosts_;
+  std::map<std::string, agent_hello> agents_; ///< what connected agents have reported, by host
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
   std::string start_failure_; ///< the last start failure that was printed; not printed again
@@ -127,6 +130,6 @@ private:
 
 elastic_driver_actor::behavior_type
 elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self,
-               const elastic_driver_spec& spec, output_writer* writer);
+               const elastic_driver_spec& spec);
 
 } // namespace farandole

@@ -50,7 +50,8 @@ elastic_job job_of(const folder& place, const std::string& worker, std::int32_t 
   job.scheduler.processes = processes;
   job.scheduler.fewest = fewest;
   job.scheduler.limit = limit;
-  job.slot_for = [&place, worker](const worker_scheduler::start& start) -> expected<slot_spec> {
+  job.slot_for = [&place, worker](const worker_scheduler::start& start,
+                                  const agent_hello*) -> expected<slot_spec> {
     slot_spec slot;
     slot.slot = start.slot;
     slot.label = std::to_string(start.slot);
@@ -105,7 +106,7 @@ using Catch::Contains;
 TEST_CASE("an elastic job on fixed hosts starts a worker in each slot and ends with 0", "[elastic]") {
   const folder place;
   auto job = job_of(place, "echo $HOST $LOCAL > $SLOT", 1, 3, 3);
-  job.hosts = {{"localhost", 2}, {"127.0.0.1", 1}};
+  job.hosts.hosts = {{"localhost", 2}, {"127.0.0.1", 1}};
   CHECK(run(job).code == 0);
   const char* wanted[] = {"localhost 0", "localhost 1", "127.0.0.1 0"};
   for (int slot = 0; slot < 3; ++slot) {
@@ -119,7 +120,7 @@ TEST_CASE("an elastic job on fixed hosts starts a worker in each slot and ends w
 TEST_CASE("a worker that fails does not end an elastic job, and a spare host takes its place", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "touch $SLOT; case $SLOT in 1) exit 5;; *) await 2;; esac", 1, 2, 2);
-  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
   const auto got = run(job);
   CHECK_THAT(got.err, Contains("Process 127.0.0.1[0] exit with status code 5.") &&
                           Contains("host 127.0.0.1 gets no new workers any more"));
@@ -177,16 +178,6 @@ TEST_CASE("a malformed line in later output of a script is reported once, and th
   CHECK_THAT(got.err, Contains("goes on with the hosts that it knows"));
 }
 
-TEST_CASE("a discovered host that cannot be used is refused with the reason", "[elastic]") {
-  const folder place;
-  auto job = job_of(place, "true", 1, 1, 1);
-  job.script = place.script("echo elsewhere:1");
-  job.objection = [](const std::string& host) { return "host '" + host + "' is not this machine"; };
-  const auto got = run(job);
-  CHECK(got.code == 1);
-  CHECK_THAT(got.err, Contains("host 'elsewhere' is not this machine"));
-}
-
 TEST_CASE("a script that prints too much ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, "true", 1, 1, 1);
@@ -207,9 +198,9 @@ TEST_CASE("SIGTERM to the launcher of an elastic job that waits for hosts ends t
 TEST_CASE("a command that cannot be found ends an elastic job with 127 and its name", "[elastic]") {
   const folder place;
   auto job = job_of(place, "", 1, 1, 1);
-  job.hosts = {{"localhost", 1}};
-  job.slot_for = [inner = job.slot_for](const worker_scheduler::start& start) {
-    auto slot = inner(start);
+  job.hosts.hosts = {{"localhost", 1}};
+  job.slot_for = [inner = job.slot_for](const worker_scheduler::start& start, const agent_hello* agent) {
+    auto slot = inner(start, agent);
     slot->process.arguments = {"no-such-program-anywhere"};
     return slot;
   };
@@ -232,6 +223,7 @@ struct driven {
 
   explicit driven(const elastic_job& job) {
     elastic_driver_spec spec;
+    spec.hands = std::make_shared<hands>(real_hands(system.get(), writer, nullptr, 1));
     spec.scheduler = job.scheduler;
     spec.hosts = job.hosts;
     if (!job.script.empty()) {
@@ -253,7 +245,7 @@ struct driven {
       (answer.value.all_out ? output : planned).set_value(answer.link == 7 ? answer.value : draining{});
     };
     spec.finished = [this](int result) { code.set_value(result); };
-    actor = system.get().spawn(elastic_driver, spec, &writer);
+    actor = system.get().spawn(elastic_driver, spec);
     caf::anon_send(actor, start_atom::value);
   }
 
@@ -286,7 +278,7 @@ TEST_CASE("the driver answers a drain at once with the leaving ranks, and again 
           "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
-  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
   driven driver(job);
   caf::anon_send(driver.actor, generation_formed{1, {1, 0}});
   caf::anon_send(driver.actor, drain_asked{7, {wire_version, {}, {"127.0.0.1"}}});
@@ -302,7 +294,7 @@ TEST_CASE("the driver answers a drain at once with the leaving ranks, and again 
 TEST_CASE("a worker that was told to leave is retired, and its exit code is ignored", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
-  job.hosts = {{"localhost", 2}};
+  job.hosts.hosts = {{"localhost", 2}};
   driven driver(job);
   caf::anon_send(driver.actor, generation_formed{1, {0, 1}});
   caf::anon_send(driver.actor, slot_leaving{1});
@@ -316,7 +308,7 @@ TEST_CASE("a worker that was told to leave is retired, and its exit code is igno
 TEST_CASE("once a worker has succeeded, the rendezvous learns that no new members come", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) await go;; *) await done;; esac", 1, 2, 2);
-  job.hosts = {{"localhost", 2}};
+  job.hosts.hosts = {{"localhost", 2}};
   driven driver(job);
   caf::anon_send(driver.actor, generation_formed{1, {0, 1}});
   auto told = driver.complete.get_future();
@@ -330,7 +322,7 @@ TEST_CASE("once a worker has succeeded, the rendezvous learns that no new member
 TEST_CASE("each generation counts as a reset, and the reset limit ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "await never", 1, 2, 2);
-  job.hosts = {{"localhost", 2}};
+  job.hosts.hosts = {{"localhost", 2}};
   job.scheduler.reset_limit = 1;
   driven driver(job);
   for (std::uint64_t generation : {1, 2, 3})
@@ -341,7 +333,7 @@ TEST_CASE("each generation counts as a reset, and the reset limit ends the job",
 TEST_CASE("a failure that a later generation has survived does not fail the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, await_file + "case $SLOT in 1) exit 3;; *) await done;; esac", 1, 2, 2);
-  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
   driven driver(job);
   CHECK(driven::soon(driver.exited) == 1);
   caf::anon_send(driver.actor, generation_formed{1, {0}});
@@ -359,7 +351,7 @@ TEST_CASE("a failed host is in the journal while the job runs, and no longer onc
                         "until grep -q 127.0.0.1 journal; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; " +
                         "sleep 0.01; done; cp journal kept; touch 0.end;; esac",
                     1, 2, 2);
-  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
   const auto got = run(job, "30", journal);
   CHECK_THAT(got.err, Contains("host 127.0.0.1 gets no new workers any more"));
   CHECK(opened(place.path + "/kept")->failed() == std::vector<failed_host>{{"127.0.0.1", 1, {}, true}});
@@ -375,7 +367,7 @@ TEST_CASE("a launcher with the journal of a killed launcher leaves out the faile
     REQUIRE_FALSE(book->remember(std::vector<failed_host>{{"127.0.0.1", 1, {}, true}}));
   }
   auto job = job_of(place, "echo $HOST > $SLOT", 1, 1, 2);
-  job.hosts = {{"127.0.0.1", 1}, {"localhost", 1}};
+  job.hosts.hosts = {{"127.0.0.1", 1}, {"localhost", 1}};
   const auto got = run(job, "30", path);
   CHECK(got.code == 0);
   CHECK_THAT(got.err, Contains("host 127.0.0.1 gets no new workers at all") && Contains("the journal"));

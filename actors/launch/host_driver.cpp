@@ -1,23 +1,20 @@
 #include "actors/launch/host_driver.hpp"
 
-#include <unistd.h>
-
 #include <cassert>
 
 #include "actors/event_loop/clock.hpp"
+#include "actors/launch/hands.hpp"
 
 namespace farandole {
 
 host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
-                                             const host_driver_spec& spec, output_writer* writer) {
-  return self->state.begin(spec, writer);
+                                             const host_driver_spec& spec) {
+  return self->state.begin(spec);
 }
 
-host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec& spec,
-                                                          output_writer* writer) {
+host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec& spec) {
   assert(!spec.slots.empty());
   spec_ = spec;
-  writer_ = writer;
   rules_ = std::make_unique<job_ending>(static_cast<std::int32_t>(spec_.slots.size()), spec_.times);
   return {
       [this](start_atom) { start(); },
@@ -33,7 +30,7 @@ void host_driver_state::start() {
   assert(slots_.empty());
   const slot_owner_actor me = caf::actor_cast<host_driver_actor>(self_);
   for (const auto& spec : spec_.slots)
-    slots_.push_back(self_->spawn(slot, spec, writer_, me));
+    slots_.push_back(spec_.hands->slot(spec, me));
   for (const auto& slot_handle : slots_)
     self_->send(slot_handle, start_atom::value);
 }
@@ -82,7 +79,7 @@ void host_driver_state::summarise(const root_cause::conclusion& cause) {
 }
 
 void host_driver_state::say(const std::string& line) {
-  writer_->write(STDERR_FILENO, line + "\n");
+  spec_.hands->say(line);
 }
 
 } // namespace farandole

@@ -34,8 +34,11 @@ using host_driver_actor = caf::typed_actor<
     /// INTERNAL: a time that job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
+struct hands;
+
 struct host_driver_spec {
-  std::vector<slot_spec> slots; ///< the position of each equals its slot number
+  std::shared_ptr<const farandole::hands> hands; ///< not null
+  std::vector<slot_spec> slots;                  ///< the position of each equals its slot number
   job_ending::times times;
   /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
@@ -50,7 +53,7 @@ public:
 
   explicit host_driver_state(host_driver_actor::pointer self) : self_(self) {}
 
-  host_driver_actor::behavior_type begin(const host_driver_spec& spec, output_writer* writer);
+  host_driver_actor::behavior_type begin(const host_driver_spec& spec);
 
 private:
   void start();
@@ -62,7 +65,6 @@ private:
 
   host_driver_actor::pointer self_;
   host_driver_spec spec_;
-  output_writer* writer_ = nullptr;
   std::unique_ptr<job_ending> rules_;
   root_cause cause_;
   std::vector<slot_actor> slots_;
@@ -70,6 +72,6 @@ private:
 };
 
 host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
-                                             const host_driver_spec& spec, output_writer* writer);
+                                             const host_driver_spec& spec);
 
 } // namespace farandole

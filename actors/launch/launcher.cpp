@@ -1,25 +1,23 @@
 #include "actors/launch/launcher.hpp"
 
-#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cassert>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "actors/event_loop/loop.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/launch/elastic_driver.hpp"
+#include "actors/launch/hands.hpp"
 #include "actors/launch/host_driver.hpp"
+#include "actors/launch/host_gatherer.hpp"
+#include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
@@ -27,14 +25,6 @@
 namespace farandole {
 
 namespace {
-
-sigset_t ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&set, number);
-  return set;
-}
 
 std::vector<std::string> own_environment() {
   std::vector<std::string> entries;
@@ -68,78 +58,6 @@ private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Waits for a driver to finish. Forwards the two events that end a job: signals, and the message that another
-/// rendezvous has replaced the job's own.
-class job_watch {
-public:
-  job_watch()
-      : done_{::eventfd(0, EFD_CLOEXEC)}, superseded_{::eventfd(0, EFD_CLOEXEC)},
-        interrupts_{[set = ending_signals()] { return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); }()} {
-    assert(done_ && superseded_ && interrupts_);
-  }
-
-  /// The callback for a driver that has finished; called on the loop.
-  std::function<void(int)> finished() {
-    return [this](int result) {
-      code_ = result;
-      ring(done_);
-    };
-  }
-  /// The callback for a rendezvous that was replaced and has logged the reason; called on the loop.
-  std::function<void()> stepped_down() {
-    return [this] { ring(superseded_); };
-  }
-
-  /// For a launcher without a driver: waits until a signal arrives.
-  int wait() {
-    return wait([](int) { return true; });
-  }
-  template <class Driver>
-  int wait_for(const Driver& driver) {
-    return wait([&](int signal) {
-      caf::anon_send(driver, interrupt_atom::value, signal);
-      return false;
-    });
-  }
-
-private:
-  static void ring(const descriptor& bell) {
-    const std::uint64_t number = 1;
-    [[maybe_unused]] const auto count = ::write(bell.get(), &number, sizeof number);
-  }
-
-  /// `interrupt(signal)` returns true if the wait is to end.
-  template <class Interrupt>
-  int wait(Interrupt&& interrupt) {
-    pollfd watched[3] = {
-        {done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}, {superseded_.get(), POLLIN, 0}};
-    bool replaced = false;
-    for (;;) {
-      // No deadline: the duration of a job is not limited, and the descriptors end the wait.
-      if (::poll(watched, 3, -1) < 0) {
-        assert(errno == EINTR);
-        continue;
-      }
-      // Checked first, because workers may end as a consequence, and the exit code must tell that.
-      if (watched[2].revents != 0) {
-        watched[2] = {-1, 0, 0}; // handle it only once
-        replaced = true;
-        if (interrupt(SIGTERM))
-          return 1;
-      }
-      if (watched[0].revents != 0)
-        return replaced ? 1 : code_.load();
-      signalfd_siginfo info;
-      while (::read(interrupts_.get(), &info, sizeof info) == sizeof info)
-        if (interrupt(static_cast<int>(info.ssi_signo)))
-          return 0;
-    }
-  }
-
-  descriptor done_, superseded_, interrupts_;
-  std::atomic<int> code_{0};
-};
-
 } // namespace
 
 /// Destroyed in reverse order: the writer writes all output before the actor system ends, and the keeper ends last.
@@ -153,6 +71,10 @@ struct launcher::parts {
   job_watch watch;
   loop_system system;
   output_writer writer;
+  agent_registry_actor agents; ///< null: there are no other hosts
+  std::uint16_t agent_port = 0;
+  std::string placer_name;
+  std::size_t workers = 1;
   caf::actor rendezvous; ///< the rendezvous, or the remote_rendezvous actor if it runs in another process
   std::uint16_t port = 0;
   std::vector<failed_host> failed; ///< hosts that failed, from the journal of an earlier launcher
@@ -161,6 +83,8 @@ struct launcher::parts {
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 
 launcher::~launcher() {
+  if (parts_->agents)
+    caf::anon_send(parts_->agents, close_atom::value);
   if (parts_->rendezvous)
     caf::anon_send(parts_->rendezvous, close_atom::value);
   // The writer may block for as long as the reader of the output does not read. Unblock the signals, so that the
@@ -178,9 +102,15 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   made->port = options.port;
-  if (options.remote_ip.empty())
-    if (auto problem = start_own(*made, options))
+  if (!options.agents.bind_ips.empty())
+    if (auto problem = start_agents(*made, options))
       return problem;
+  if (options.remote_ip.empty())
+    if (auto problem = start_own(*made, options)) {
+      if (made->agents)
+        caf::anon_send(made->agents, close_atom::value);
+      return problem;
+    }
   std::unique_ptr<launcher> started(new launcher(std::move(made)));
   if (!options.remote_ip.empty())
     started->start_remote(options);
@@ -194,12 +124,11 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   settings.links = link_settings::of(options.values);
   settings.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   settings.links.log = &made.log;
-  settings.bind_ip = options.bind_ip;
+  settings.bind_ips = options.bind_ips;
   settings.port = options.port;
   settings.log = &made.log;
   settings.apart = options.apart;
   settings.draw = static_cast<std::uint32_t>(std::random_device{}());
-  settings.hosts = options.hosts;
   settings.stepped_down = made.watch.stepped_down();
   if (!options.journal.empty()) {
     const auto rule =
@@ -218,6 +147,36 @@ error launcher::start_own(parts& made, const launcher_options& options) {
     return service.error();
   made.rendezvous = caf::actor_cast<caf::actor>(service->actor);
   made.port = service->port;
+  return {};
+}
+
+error launcher::start_agents(parts& made, const launcher_options& options) {
+  auto links = link_settings::of(options.values);
+  links.credentials = std::make_shared<const tls_credentials>(options.secret);
+  links.log = &made.log;
+  agent_registry_spec spec;
+  spec.rules.start_timeout = options.values.duration(setting::start_timeout);
+  spec.rules.start_timeout_setting = options.values.cited(setting::start_timeout);
+  spec.rules.retries = options.members.elastic;
+  spec.rules.most_others = options.agents.most_others;
+  spec.rules.version = options.agents.version;
+  spec.secret = options.secret;
+  spec.environment = own_environment();
+  spec.keeper = &made.keeper;
+  spec.log = &made.log;
+  spec.place = options.agents.place;
+  made.agents = made.system.get().spawn(agent_registry, spec);
+  auto opened = listen(made.system.get(), options.agents.bind_ips, options.agents.port,
+                       caf::actor_cast<caf::actor>(made.agents), links);
+  if (!opened) {
+    caf::anon_send(made.agents, close_atom::value);
+    return opened.error();
+  }
+  for (const auto& listener : *opened)
+    caf::anon_send(made.agents, listener);
+  made.agent_port = opened->front().port;
+  made.workers = options.agents.workers;
+  made.placer_name = options.agents.place.name;
   return {};
 }
 
@@ -242,6 +201,37 @@ std::uint16_t launcher::port() const {
   return parts_->port;
 }
 
+std::uint16_t launcher::agent_port() const {
+  return parts_->agent_port;
+}
+
+std::optional<agent_facts> launcher::gather_agents(const std::vector<std::string>& hosts, std::size_t count,
+                                                   int& exit_code) {
+  assert(parts_->agents);
+  agent_facts facts; // written only on the loop before `finished`
+  host_gatherer_spec spec;
+  spec.hosts = hosts;
+  spec.count = hosts.empty() ? count : hosts.size();
+  spec.placer = parts_->placer_name;
+  spec.agents = parts_->agents;
+  spec.say = [this](const std::string& line) { parts_->writer.write(STDERR_FILENO, line + "\n"); };
+  spec.timeout = parts_->values.duration(setting::start_timeout);
+  spec.timeout_setting = parts_->values.cited(setting::start_timeout);
+  spec.finished = [&facts, done = parts_->watch.finished()](int code, agent_facts found) {
+    facts = std::move(found);
+    done(code);
+  };
+  const auto gatherer = parts_->system.get().spawn(host_gatherer, spec);
+  caf::anon_send(gatherer, start_atom::value);
+  exit_code = parts_->watch.wait_for(gatherer);
+  return exit_code == 0 ? std::optional(std::move(facts)) : std::nullopt;
+}
+
+void launcher::expect_slots(const std::map<std::int32_t, std::string>& hosts) {
+  for (const auto& [slot, host] : hosts)
+    caf::anon_send(parts_->rendezvous, slot_started{slot, host});
+}
+
 logger& launcher::log() {
   return parts_->log;
 }
@@ -262,12 +252,27 @@ int launcher::serve() {
   return parts_->watch.wait();
 }
 
+std::shared_ptr<const hands> launcher::hands_of() {
+  return std::make_shared<hands>(
+      real_hands(parts_->system.get(), parts_->writer, parts_->agents, parts_->workers));
+}
+
+/// Prints each text once.
+std::function<void(const std::string&)> launcher::warner() {
+  return [this, told = std::make_shared<std::set<std::string>>()](const std::string& text) {
+    if (told->insert(text).second)
+      parts_->writer.write(STDERR_FILENO, "farandole: WARNING: " + text + "\n");
+  };
+}
+
 int launcher::run(std::vector<slot_spec> slots) {
   const job_duration duration(parts_->log);
+  const auto warn = warner();
   const auto size = slots.size();
   std::size_t started = 0; // accessed only on the loop; this function returns after the last access
   for (auto& slot : slots) {
     slot.process.keeper = &parts_->keeper;
+    slot.warn = warn;
     slot.started = [&, rank = slot.slot](pid_t process) {
       parts_->log.debug("rank " + std::to_string(rank) + " started as process " + std::to_string(process));
       if (++started == size)
@@ -275,11 +280,12 @@ int launcher::run(std::vector<slot_spec> slots) {
     };
   }
   host_driver_spec spec;
+  spec.hands = hands_of();
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = parts_->watch.finished();
-  const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
+  const auto driver = parts_->system.get().spawn(host_driver, spec);
   caf::anon_send(parts_->rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);
   return duration.ended(parts_->watch.wait_for(driver));
@@ -288,6 +294,7 @@ int launcher::run(std::vector<slot_spec> slots) {
 int launcher::run(const elastic_job& job) {
   const job_duration duration(parts_->log);
   elastic_driver_spec spec;
+  spec.hands = hands_of();
   spec.scheduler = job.scheduler;
   spec.hosts = job.hosts;
   if (!job.script.empty()) {
@@ -298,16 +305,19 @@ int launcher::run(const elastic_job& job) {
     spec.script->script.keeper = &parts_->keeper;
     spec.script->slots_per_host = job.slots_per_host;
     spec.script->timeout = parts_->values.duration(setting::discovery_timeout);
-    spec.script->objection = job.objection;
+    spec.script->is_remote = job.is_remote;
   }
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.seed = std::random_device{}();
   const auto rendezvous = parts_->rendezvous;
-  spec.slot_for = [&, rendezvous](const worker_scheduler::start& start) {
+  spec.first_agents = job.first_agents;
+  spec.slot_for = [&, rendezvous, warn = warner()](const worker_scheduler::start& start,
+                                                   const agent_hello* agent) {
     caf::anon_send(rendezvous, slot_started{start.slot, start.host});
-    auto slot = job.slot_for(start);
+    auto slot = job.slot_for(start, agent);
     if (slot) {
       slot->process.keeper = &parts_->keeper;
+      slot->warn = warn;
       slot->started = [this, start](pid_t process) {
         parts_->log.info("worker " + std::to_string(start.slot) + " started on " + start.host +
                          " as process " + std::to_string(process));
@@ -324,7 +334,7 @@ int launcher::run(const elastic_job& job) {
   spec.hosts_failed = [rendezvous](std::vector<failed_host> hosts) {
     caf::anon_send(rendezvous, hosts_failed{std::move(hosts)});
   };
-  const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
+  const auto driver = parts_->system.get().spawn(elastic_driver, spec);
   caf::anon_send(rendezvous, watch_generations{driver});
   caf::anon_send(rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);

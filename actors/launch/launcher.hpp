@@ -11,41 +11,57 @@
 #include <vector>
 
 #include "actors/event_loop/log.hpp"
+#include "actors/launch/placer.hpp"
 #include "actors/launch/slot_spec.hpp"
+#include "elastic/discovery.hpp"
 #include "elastic/membership.hpp"
 #include "elastic/worker_scheduler.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/error.hpp"
+#include "messages/wire/placement.hpp"
 
 namespace farandole {
+
+struct hands;
 
 struct launcher_options {
   membership_rules members;
   settings values = settings::built_in();
   std::string secret;
-  std::string bind_ip = "127.0.0.1";
-  std::uint16_t port = 0;             ///< of the rendezvous; 0: any free port
+  std::vector<std::string> bind_ips = {"127.0.0.1"}; ///< of the rendezvous, all with one port
+  std::uint16_t port = 0;                            ///< of the rendezvous; 0: any free port
   std::string journal;                ///< path of the rendezvous' journal; empty: it keeps no journal
   bool ignore_journal_damage = false; ///< use the records before the damage instead of refusing to start
   bool apart = false;                 ///< run only a rendezvous (serve()), for a launcher in another process
   /// Elastic jobs: the address of a rendezvous in another process, which listens on `port`. Empty: this launcher runs
   /// the rendezvous itself.
   std::string remote_ip;
-  /// Names of the hosts of these slots, for messages about missing members.
-  std::map<std::int32_t, std::string> hosts = {};
+  /// The agents of other hosts.
+  struct agents {
+    std::vector<std::string>
+        bind_ips;           ///< of the listener for agents, all with one port; empty: there are no agents
+    std::uint16_t port = 0; ///< 0: any free port
+    placer place;           ///< without a command if users start the agents
+    std::size_t most_others = 0; ///< greatest number of agents that users start
+    std::string version;         ///< of this program, for messages
+    std::size_t workers = 1;     ///< greatest number of workers that run at once
+  } agents = {};
 };
+
+/// What the agents of a job's hosts have reported, by name of the host.
+using agent_facts = std::map<std::string, agent_hello>;
 
 /// A job whose processes may change while it runs.
 struct elastic_job {
   worker_scheduler_options scheduler;
-  std::vector<host_slots> hosts;              ///< the hosts of a job without a script
+  discovered_hosts hosts;                     ///< the hosts of a job without a script
   std::string script;                         ///< path of a program that prints hosts
   std::optional<std::int32_t> slots_per_host; ///< for hosts that the script prints without a number of slots
-  /// Returns why a host that the script printed cannot be used, or an empty string. May block: it is not called on
-  /// the loop.
-  std::function<std::string(const std::string& host)> objection;
-  /// Returns the process to start for a worker. Called on the loop.
-  std::function<expected<slot_spec>(const worker_scheduler::start& start)> slot_for;
+  /// Whether a host that the script printed is another machine. May block: it is not called on the loop.
+  std::function<bool(const std::string& host)> is_remote;
+  std::size_t first_agents = 0; ///< not 0: users start the agents, and the first workers wait for this number
+  /// Returns the process to start for a worker. `agent` is null on this machine. Called on the loop.
+  std::function<expected<slot_spec>(const worker_scheduler::start& start, const agent_hello* agent)> slot_for;
 };
 
 class launcher {
@@ -62,6 +78,15 @@ public:
   /// Copies the output of a slot to `folder`/stdout and `folder`/stderr. Call it before the slot's process starts;
   /// while the job runs, call it only on the loop.
   error copy_output(slot_spec& slot, const std::string& folder);
+  /// The port of the listener for agents; 0 without agents.
+  std::uint16_t agent_port() const;
+  /// Starts the agents of these hosts and waits until all are connected; without hosts, waits for `count` agents that
+  /// users start. If one fails, prints why and returns nothing; `exit_code` is then the launcher's exit code. Signals
+  /// end the wait.
+  std::optional<agent_facts> gather_agents(const std::vector<std::string>& hosts, std::size_t count,
+                                           int& exit_code);
+  /// Names of the hosts of these slots, for messages about missing members. Call it before run().
+  void expect_slots(const std::map<std::int32_t, std::string>& hosts);
   /// Starts the processes and waits for the end of the job. SIGINT, SIGTERM and SIGHUP end the job in order. Returns
   /// the launcher's exit code. Call it once.
   int run(std::vector<slot_spec> slots);
@@ -74,6 +99,9 @@ public:
 private:
   struct parts;
   static error start_own(parts& made, const launcher_options& options);
+  static error start_agents(parts& made, const launcher_options& options);
+  std::shared_ptr<const hands> hands_of();
+  std::function<void(const std::string&)> warner();
   void start_remote(const launcher_options& options);
   explicit launcher(std::unique_ptr<parts> made);
 

@@ -46,6 +46,8 @@ struct launch {
   std::vector<char*> shell_arguments; ///< for a script without a #! line
   std::vector<char*> environment;
   std::vector<int> inherited;
+  const char* directory; ///< null: that of the launcher
+  bool own_session;
   pid_t launcher;
   int keeper;
   int input, output, errors, failure;
@@ -66,7 +68,10 @@ void reset_signals() {
 }
 
 [[noreturn]] void run_child(const launch& launch) {
-  ::setpgid(0, 0);
+  if (launch.own_session)
+    ::setsid();
+  else
+    ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launch.launcher)
     ::_exit(127); // the launcher died before PR_SET_PDEATHSIG took effect
@@ -74,6 +79,8 @@ void reset_signals() {
     give_up(launch.failure);
   reset_signals();
   if (::dup2(launch.input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.errors, 2) < 0)
+    give_up(launch.failure);
+  if (launch.directory && ::chdir(launch.directory) != 0)
     give_up(launch.failure);
   for (const int fd : launch.inherited)
     if (::fcntl(fd, F_SETFD, 0) < 0)
@@ -102,7 +109,15 @@ expected<process> start_process(const process_spec& spec) {
   for (const auto* made : {&output, &errors, &failure})
     if (!*made)
       return made->error();
-  descriptor input{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  std::pair<descriptor, descriptor> input;
+  if (spec.keeps_input) {
+    auto made = make_pipe();
+    if (!made)
+      return made.error();
+    input = std::move(*made);
+  } else {
+    input.first = descriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  }
 
   auto arguments = pointers(spec.arguments);
   auto shell_arguments = arguments;
@@ -114,9 +129,11 @@ expected<process> start_process(const process_spec& spec) {
                       std::move(shell_arguments),
                       pointers(spec.environment),
                       spec.inherited,
+                      spec.directory.empty() ? nullptr : spec.directory.c_str(),
+                      spec.own_session,
                       ::getpid(),
                       spec.keeper ? spec.keeper->write_end() : -1,
-                      input.get(),
+                      input.first.get(),
                       output->second.get(),
                       errors->second.get(),
                       failure->second.get()};
@@ -133,7 +150,7 @@ expected<process> start_process(const process_spec& spec) {
     count = ::read(failure->first.get(), &number, sizeof number);
   } while (count < 0 && errno == EINTR);
   process started{child, descriptor{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))},
-                  std::move(output->first), std::move(errors->first)};
+                  std::move(input.second), std::move(output->first), std::move(errors->first)};
   if (count == 0 && started.watched)
     return started;
   const auto cause = count == 0 ? error{error_kind::unknown, "pidfd_open: " + reason(errno)}
@@ -166,6 +183,8 @@ void process::reap(const process_keeper* keeper) {
 }
 
 std::string process_end::text() const {
+  if (!loss.empty())
+    return loss;
   if (signal != 0)
     return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
   return "exited with code " + std::to_string(code);

@@ -19,6 +19,9 @@ struct process_spec {
       arguments; ///< the program first; looked up in PATH of `environment` if it has no slash
   std::vector<std::string> environment; ///< the complete environment, as "NAME=value"
   std::vector<int> inherited;           ///< descriptors that the program inherits, under the same numbers
+  std::string directory = {};           ///< working directory; empty: that of this process
+  bool keeps_input = false;             ///< the standard input is the pipe `process::input`, not /dev/null
+  bool own_session = false; ///< has no controlling terminal, so that it cannot ask for a password there
   const process_keeper* keeper = nullptr;
 };
 
@@ -26,6 +29,7 @@ struct process_spec {
 struct process_end {
   int code = 0;
   int signal = 0;
+  std::string loss = {}; ///< if not empty: the process was lost, and this text tells why
 
   bool failed() const { return code != 0; }
   /// "exited with code 3", "was killed by signal 9 (Killed)"
@@ -36,6 +40,7 @@ struct process_end {
 struct process {
   pid_t id = -1;      ///< process id, which is also the id of its process group
   descriptor watched; ///< readable when the process has ended
+  descriptor input;   ///< empty without `keeps_input`
   descriptor output;
   descriptor errors;
 
@@ -47,8 +52,8 @@ struct process {
   void reap(const process_keeper* keeper);
 };
 
-/// Starts a process. Its standard input is /dev/null, because a background process must not read from the terminal.
-/// Waits until the program runs (about a millisecond). The error tells why it could not be started, with the kinds of
+/// Starts a process. Unless it keeps its input, its standard input is /dev/null, because a background process must not
+/// read from the terminal. Waits until the program runs (about a millisecond). The error tells why it could not be started, with the kinds of
 /// find_program().
 expected<process> start_process(const process_spec& spec);
 

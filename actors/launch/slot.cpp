@@ -1,29 +1,34 @@
 #include "actors/launch/slot.hpp"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cassert>
+#include <algorithm>
 #include <cerrno>
-#include <ctime>
+#include <utility>
 
 #include "actors/launch/program.hpp"
 
 namespace farandole {
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
-                               output_writer* writer, const slot_owner_actor& driver) {
-  return self->state.begin(spec, writer, driver);
+                               const std::shared_ptr<output_sink>& sink, const slot_owner_actor& owner) {
+  return self->state.begin(spec, sink, owner);
 }
 
-slot_actor::behavior_type slot_state::begin(slot_spec spec, output_writer* writer, slot_owner_actor driver) {
+slot_actor::behavior_type slot_state::begin(slot_spec spec, std::shared_ptr<output_sink> sink,
+                                            slot_owner_actor owner) {
   spec_ = std::move(spec);
-  writer_ = writer;
-  driver_ = std::move(driver);
+  sink_ = std::move(sink);
+  owner_ = std::move(owner);
   return {
-      [this](start_atom) { start(); }, [this](signal_atom, int number) { send_signal(number); },
-      [this](ended_atom) { ended(); }, [this](output_atom, int number) { read(number); },
-      [this](room_atom) { resume(); }, [this](overdue_atom) { finish(); },
+      [this](start_atom) { start(); },
+      [this](signal_atom, int number) { send_signal(number); },
+      [this](ended_atom) { ended(); },
+      [this](output_atom, int number) { read(number); },
+      [this](room_atom, int number) { resume(number); },
+      [this](overdue_atom) { overdue(); },
   };
 }
 
@@ -38,13 +43,16 @@ slot_state::~slot_state() {
 void slot_state::start() {
   auto started = start_process(spec_.process);
   if (!started) {
-    self_->send(driver_,
+    self_->send(owner_,
                 slot_ended{spec_.slot, {start_failure_code(started.error()), 0}, started.error().text});
-    self_->send(driver_, slot_finished{spec_.slot, {}});
+    self_->send(owner_, slot_finished{spec_.slot, {}});
     self_->quit();
     return;
   }
   process_ = std::move(*started);
+  // The pipe is empty and holds at least 4 KiB, so this does not block.
+  if (process_.input && ::write(process_.input.get(), spec_.input.data(), spec_.input.size()) < 0)
+    process_.input.close();
   if (spec_.started)
     spec_.started(process_.id);
   const auto me = caf::actor_cast<slot_actor>(self_);
@@ -56,12 +64,8 @@ void slot_state::start() {
 }
 
 void slot_state::open(int number, descriptor pipe) {
-  auto& stream = streams_[number];
-  stream.prefix = output_prefix("[" + spec_.label + (number == 0 ? "]<stdout>:" : "]<stderr>:"));
-  stream.target = number == 0 ? STDOUT_FILENO : STDERR_FILENO;
-  stream.file = spec_.files[number];
   const auto me = caf::actor_cast<slot_actor>(self_);
-  stream.watch = loop_of(self_->system()).watch(std::move(pipe), [me, number](watch_event) {
+  streams_[number].watch = loop_of(self_->system()).watch(std::move(pipe), [me, number](watch_event) {
     caf::anon_send(me, output_atom::value, number);
   });
 }
@@ -76,95 +80,88 @@ void slot_state::ended() {
     return;
   has_ended_ = true;
   watched_.stop();
-  self_->send(driver_, slot_ended{spec_.slot, process_.ending(), {}});
+  self_->send(owner_, slot_ended{spec_.slot, process_.ending(), {}});
   self_->delayed_send(self_, spec_.linger, overdue_atom::value);
   finish_if_silent();
 }
 
 void slot_state::read(int number) {
   auto& stream = streams_[number];
-  if (!stream.watch || paused_)
+  if (!stream.watch || stream.paused)
     return;
   // The number of reads is bounded, so that a worker with much output does not occupy the loop.
   constexpr int most_reads = 4;
   char buffer[1 << 15];
-  for (int turn = 0; turn < most_reads; ++turn) {
-    const auto count = ::read(stream.watch.get(), buffer, sizeof buffer);
+  for (int turn = 0; turn < most_reads && !sink_->full(number); ++turn) {
+    const auto size = stream.rest_bytes ? std::min(sizeof buffer, *stream.rest_bytes) : sizeof buffer;
+    const auto count = size == 0 ? 0 : ::read(stream.watch.get(), buffer, size);
     if (count > 0) {
-      if (number == 1)
-        last_errors_.take({buffer, static_cast<std::size_t>(count)});
-      pass_on(stream, stream.prefix.take({buffer, static_cast<std::size_t>(count)}, stamp()));
+      sink_->write(number, {buffer, static_cast<std::size_t>(count)});
+      if (stream.rest_bytes)
+        *stream.rest_bytes -= static_cast<std::size_t>(count);
       continue;
     }
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+    if (count < 0 && (errno == EINTR || (errno == EAGAIN && !stream.rest_bytes)))
       break;
     close(number);
     finish_if_silent();
     return;
   }
-  if (writer_->full())
-    pause();
-}
-
-void slot_state::pass_on(stream& from, std::string text) {
-  if (from.file >= 0)
-    writer_->write(from.file, text);
-  writer_->write(from.target, std::move(text));
+  if (sink_->full(number))
+    pause(number);
+  else if (stream.rest_bytes)
+    caf::anon_send(caf::actor_cast<slot_actor>(self_), output_atom::value, number);
 }
 
 void slot_state::close(int number) {
   auto& stream = streams_[number];
   if (!stream.watch)
     return;
-  pass_on(stream, stream.prefix.end(stamp()));
+  sink_->end(number);
   stream.watch.stop();
 }
 
-void slot_state::pause() {
-  paused_ = true;
-  for (auto& stream : streams_)
-    stream.watch.want(false, false);
+void slot_state::pause(int number) {
+  streams_[number].paused = true;
+  streams_[number].watch.want(false, false);
   const auto me = caf::actor_cast<slot_actor>(self_);
-  writer_->when_there_is_room([me] { caf::anon_send(me, room_atom::value); });
+  sink_->when_there_is_room(number, [me, number] { caf::anon_send(me, room_atom::value, number); });
 }
 
-void slot_state::resume() {
-  paused_ = false;
+void slot_state::resume(int number) {
+  auto& stream = streams_[number];
+  stream.paused = false;
+  if (!stream.watch)
+    return;
+  stream.watch.want(true, false);
+  read(number);
+}
+
+// Processes that the worker has started may hold the pipes. Those of its group are killed; others may go on writing,
+// so only the bytes that are in the pipes now are still forwarded.
+void slot_state::overdue() {
+  if (process_.id < 0)
+    return;
+  process_.signal(SIGKILL);
   for (int number : {0, 1}) {
-    streams_[number].watch.want(true, false);
+    auto& stream = streams_[number];
+    if (!stream.watch)
+      continue;
+    int bytes = 0;
+    stream.rest_bytes =
+        ::ioctl(stream.watch.get(), FIONREAD, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
     read(number);
   }
 }
 
 void slot_state::finish_if_silent() {
-  if (has_ended_ && !streams_[0].watch && !streams_[1].watch)
-    finish();
-}
-
-void slot_state::finish() {
-  if (process_.id < 0)
+  if (process_.id < 0 || !has_ended_ || streams_[0].watch || streams_[1].watch)
     return;
-  assert(has_ended_);
   // The process is still a zombie, so the id of its process group cannot have been reused.
   process_.signal(SIGKILL);
   process_.reap(spec_.process.keeper);
-  for (int number : {0, 1}) {
-    paused_ = false;
-    read(number);
-    close(number);
-  }
-  self_->send(driver_, slot_finished{spec_.slot, last_errors_.lines()});
+  self_->send(owner_, slot_finished{spec_.slot, sink_->last_lines()});
   self_->quit();
-}
-
-std::string slot_state::stamp() const {
-  if (!spec_.timestamp)
-    return {};
-  const std::time_t current_time = std::time(nullptr);
-  std::tm parts{};
-  ::localtime_r(&current_time, &parts);
-  char text[64];
-  return {text, std::strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y", &parts)};
 }
 
 } // namespace farandole

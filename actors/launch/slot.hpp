@@ -1,6 +1,6 @@
-// The actor of one slot. It starts the worker process of the slot, forwards its output with the slot's label as
-// prefix, and tells the host driver when the process has ended. Afterwards it kills the remaining processes of the
-// process group.
+// The actor of one slot. It starts the worker process of the slot, forwards its output to a sink, and tells its owner
+// when the process has ended. Afterwards it kills the remaining processes of the process group. The owner is a host
+// driver on the launcher's host and an agent on other hosts.
 #pragma once
 
 #include <caf/all.hpp>
@@ -9,12 +9,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/event_loop/loop.hpp"
-#include "actors/launch/last_lines.hpp"
-#include "actors/launch/output_prefix.hpp"
-#include "actors/launch/output_writer.hpp"
+#include "actors/launch/output_sink.hpp"
 #include "actors/launch/slot_spec.hpp"
 
 namespace farandole {
@@ -51,8 +50,8 @@ using slot_actor = caf::typed_actor<
     caf::reacts_to<ended_atom>,
     /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
     caf::reacts_to<output_atom, int>,
-    /// INTERNAL: the writer has room again.
-    caf::reacts_to<room_atom>,
+    /// INTERNAL: the sink has room for this stream again.
+    caf::reacts_to<room_atom, int>,
     /// INTERNAL: the linger time for output that is still open after the end of the process is over.
     caf::reacts_to<overdue_atom>>;
 
@@ -63,14 +62,14 @@ public:
   explicit slot_state(slot_actor::pointer self) : self_(self) {}
   ~slot_state();
 
-  slot_actor::behavior_type begin(slot_spec spec, output_writer* writer, slot_owner_actor driver);
+  slot_actor::behavior_type begin(slot_spec spec, std::shared_ptr<output_sink> sink, slot_owner_actor owner);
 
 private:
   struct stream {
     descriptor_watch watch;
-    output_prefix prefix{""};
-    int target = -1;
-    int file = -1;
+    bool paused = false; ///< the sink has no room
+    /// Set after the linger time: number of bytes that are still forwarded.
+    std::optional<std::size_t> rest_bytes = {};
   };
 
   void start();
@@ -79,27 +78,23 @@ private:
   void ended();
   void read(int number);
   void close(int number);
-  void pass_on(stream& from, std::string text);
-  void pause();
-  void resume();
+  void pause(int number);
+  void resume(int number);
+  void overdue();
   void finish_if_silent();
-  void finish();
-  std::string stamp() const;
 
   slot_actor::pointer self_;
   slot_spec spec_;
-  output_writer* writer_ = nullptr;
-  slot_owner_actor driver_;
+  std::shared_ptr<output_sink> sink_;
+  slot_owner_actor owner_;
   farandole::process process_;
   descriptor_watch watched_;
   stream streams_[2];
-  last_lines last_errors_;
   bool has_ended_ = false;
-  bool paused_ = false;
 };
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
-                               output_writer* writer, const slot_owner_actor& driver);
+                               const std::shared_ptr<output_sink>& sink, const slot_owner_actor& owner);
 
 } // namespace farandole
 

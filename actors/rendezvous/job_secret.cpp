@@ -1,6 +1,7 @@
 #include "actors/rendezvous/job_secret.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -133,6 +134,16 @@ expected<std::string> make_secret() {
     text += "0123456789abcdef"[byte & 15];
   }
   return text;
+}
+
+expected<descriptor> shared_secret(const std::string& secret) {
+  descriptor file{::memfd_create("farandole-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    return error{error_kind::unknown,
+                 std::string("the job's secret cannot be kept: ") + std::strerror(errno)};
+  return file;
 }
 
 } // namespace farandole

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "messages/settings/settings.hpp"
+#include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
 
 namespace farandole {
@@ -30,5 +31,9 @@ expected<std::string> job_secret(const settings& values);
 
 /// Makes a new random secret.
 expected<std::string> make_secret();
+
+/// Puts the secret into a sealed memory file, which every worker inherits and no process can change. The workers share
+/// its file offset, so they must read it with pread.
+expected<descriptor> shared_secret(const std::string& secret);
 
 } // namespace farandole

@@ -58,8 +58,6 @@ void rendezvous_state::begin(rendezvous_options options, membership members) {
   if (options_.apart && options_.journal && options_.journal->found())
     launcher_ = options_.journal->found()->launcher;
   running_ = members_.running();
-  for (const auto& [slot, host] : options_.hosts)
-    members_.expect(slot, host);
   gathering_since_ = now(self);
   if (members_.generation() > 0)
     limit_wait();
@@ -280,8 +278,8 @@ void rendezvous_state::stayed_down(const link_stayed_down& event) {
 
 void rendezvous_state::close() {
   closing_ = true;
-  if (listener_)
-    caf::anon_send(listener_, close_atom::value);
+  for (const auto& listener : listeners_)
+    caf::anon_send(listener, close_atom::value);
   for (auto& [id, link] : links_)
     caf::anon_send(link.handle, close_atom::value);
   if (links_.empty())
@@ -360,8 +358,8 @@ void rendezvous_state::admit(const membership_decision& decision) {
     if (const auto found = links_.find(admission.to); found != links_.end())
       again.peers.push_back(found->second.peer);
   }
-  if (listener_)
-    caf::anon_send(listener_, std::move(again));
+  for (const auto& listener : listeners_)
+    caf::anon_send(listener, again);
 }
 
 void rendezvous_state::send(link_id link, const envelope& message) {
@@ -412,13 +410,14 @@ expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const r
   keep_first(options, *members);
   auto actor = system.spawn(rendezvous, options, std::move(*members));
   auto listening =
-      listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
+      listen(system, options.bind_ips, options.port, caf::actor_cast<caf::actor>(actor), options.links);
   if (!listening) {
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return listening.error();
   }
-  caf::anon_send(actor, listener_started{listening->handle});
-  return rendezvous_service{actor, listening->port};
+  for (const auto& opened : *listening)
+    caf::anon_send(actor, listener_started{opened.handle});
+  return rendezvous_service{actor, listening->front().port};
 }
 
 } // namespace farandole

@@ -16,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "actors/event_loop/link.hpp"
 #include "actors/event_loop/log.hpp"
@@ -33,14 +34,12 @@ struct rendezvous_options {
   membership_rules members;
   farandole::settings settings = farandole::settings::built_in(); ///< members receive the job-wide values
   link_settings links;
-  std::string bind_ip = "127.0.0.1";
-  std::uint16_t port = 0; ///< 0: any free port
+  std::vector<std::string> bind_ips = {"127.0.0.1"}; ///< all with one port
+  std::uint16_t port = 0;                            ///< 0: any free port
   logger* log = nullptr;
   std::shared_ptr<farandole::journal> journal; ///< may be null: then the state is not persistent
   bool apart = false;                          ///< the launcher is another process and connects by a link
   std::uint32_t draw = 0;                      ///< random part of the epoch
-  /// Names of the hosts of these slots, for messages. The hosts of other slots are unknown.
-  std::map<std::int32_t, std::string> hosts = {};
   /// Called on the loop when the members obey another rendezvous. This one has logged the reason and ends.
   std::function<void()> stepped_down;
 };
@@ -60,7 +59,7 @@ struct rendezvous_state {
   explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_({}, 1) {}
   void begin(rendezvous_options options, membership members);
 
-  void listen_by(caf::actor listener) { listener_ = std::move(listener); }
+  void listen_by(const caf::actor& listener) { listeners_.push_back(listener); }
   void exited(const slot_exited& event);
   void started(const slot_started& event);
   void retired(const slot_retired& event);
@@ -114,7 +113,7 @@ private:
   membership members_;
   missing_reports reports_;
   std::unordered_map<link_id, caller> links_;
-  caf::actor listener_;
+  std::vector<caf::actor> listeners_;
   caf::actor watcher_;                           ///< a generation_watcher_actor; may be null
   caf::actor fate_watcher_;                      ///< a fate_watcher_actor; may be null
   std::uint64_t launcher_ = 0;                   ///< id of the job of a launcher that connects by a link

@@ -34,7 +34,7 @@ expected<std::unique_ptr<served_rendezvous>> served_rendezvous::start(const sett
   options.links = link_settings::of(values);
   options.links.credentials = std::make_shared<const tls_credentials>(*key);
   options.links.log = &served->parts_->log;
-  options.bind_ip = ip;
+  options.bind_ips = {ip};
   options.log = &served->parts_->log;
   auto service = start_rendezvous(served->parts_->system.get(), options);
   if (!service)

@@ -1,5 +1,6 @@
 #include "actors/rendezvous/this_host.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -85,6 +86,18 @@ expected<std::string> resolve(const std::string& host) {
   auto text = address_text(found->ai_addr);
   freeaddrinfo(found);
   return text;
+}
+
+expected<std::vector<host_address>> addresses_for_others(const std::vector<std::string>& interfaces) {
+  const auto addresses = list_interface_addresses();
+  if (!addresses)
+    return addresses.error();
+  std::vector<host_address> found;
+  for (const auto& entry : *addresses)
+    if (entry.is_ipv4 && entry.is_up && !entry.is_loopback && !entry.address.starts_with("169.254.") &&
+        (interfaces.empty() || std::ranges::find(interfaces, entry.interface) != interfaces.end()))
+      found.push_back({entry.interface, entry.address});
+  return found;
 }
 
 expected<std::string> address_for_others(const settings& values) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "messages/settings/settings.hpp"
 #include "messages/values/error.hpp"
+#include "messages/wire/placement.hpp"
 
 namespace farandole {
 
@@ -19,6 +21,10 @@ std::string host_name();
 /// Returns the address of this host that a peer at `remote_ip` would see, or that of the interface setting. The error
 /// names the missing route, address or interface.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
+
+/// All addresses of this host at which processes on other hosts may reach it: of interfaces that are up, without
+/// loopback and link-local addresses, in the system's order. With a list of interfaces, only those of these.
+expected<std::vector<host_address>> addresses_for_others(const std::vector<std::string>& interfaces);
 
 /// Returns an address of this host at which processes on other hosts can reach it: that of the interface setting, or
 /// of the first interface that is up.

@@ -72,6 +72,8 @@ enum class setting : std::uint16_t {
   // How a job is launched and which libraries it may use.
   controller,
   cpu_operations,
+  remote_shell,
+  remote_program,
   omp_threads,
   elastic,
   elastic_timeout,

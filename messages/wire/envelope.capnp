@@ -22,6 +22,7 @@ using Heartbeat = import "heartbeat.capnp";
 using Membership = import "membership.capnp";
 using Recovery = import "rendezvous_recovery.capnp";
 using Negotiation = import "negotiation.capnp";
+using Placement = import "placement.capnp";
 
 struct Envelope {
   generation @0 :UInt64;
@@ -60,6 +61,19 @@ struct Envelope {
     requests @12 :Negotiation.Requests;
     schedule @13 :Negotiation.Schedule;
     gathered @14 :Negotiation.Gathered;
+
+    # Between the launcher and the agent of a host.
+    agentHello @27 :Placement.AgentHello;
+    agentAccepted @28 :Void;
+    startProcess @29 :Placement.StartProcess;
+    signalProcess @30 :Placement.SignalProcess;
+    outputConsumed @31 :Placement.OutputConsumed;
+    leaveHost @32 :Void;
+    processStarted @33 :Placement.ProcessStarted;
+    processOutput @34 :Placement.ProcessOutput;
+    processEnded @35 :Placement.ProcessEnded;
+    processFinished @36 :Placement.ProcessFinished;
+    hostLeaving @37 :Void;
 
     # Between the two members at the ends of a link.
     heartbeat @26 :Heartbeat.Heartbeat;

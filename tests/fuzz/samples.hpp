@@ -8,6 +8,7 @@
 #include "messages/wire/heartbeat.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/negotiation.hpp"
+#include "messages/wire/placement.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
@@ -80,6 +81,23 @@ inline std::vector<envelope> samples() {
       encode(from, farewell{3, {1, {departure_kind::shutdown_called, "", 9}}, true}),
       encode(from, leaving{3}),
       encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
+      encode(agent_hello{wire_version,
+                         "1",
+                         "/bin/farandole",
+                         "b",
+                         "id",
+                         {{"eth0", "10.0.0.2"}},
+                         "10.0.0.1",
+                         "10.0.0.2",
+                         4,
+                         2}),
+      encode(start_request{3, {"sh", "-c", "true"}, {"A=b"}, "/tmp", 4096, true, 2000}),
+      encode(process_signal{3, 15}),
+      encode(output_consumed{3, 1, 4096}),
+      encode(process_started{3, 4711, "no such folder"}),
+      encode(process_output{3, 0, "hello\n", true}),
+      encode(process_ended{3, 137, 9, ""}),
+      encode(process_finished{3}),
       encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
       encode(from, greeting{wire_version, 1}),
       encode(from, heartbeat{{{1, std::chrono::milliseconds(1500)}}}),

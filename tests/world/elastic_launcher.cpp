@@ -22,7 +22,7 @@ elastic_launcher::elastic_launcher(elastic_stage& stage)
 
 void elastic_launcher::start(const caf::actor& rendezvous) {
   const running_process scope(stage_.world.all_processes(), launcher_process);
-  driver_ = stage_.system.spawn(elastic_driver, spec(rendezvous), nullptr);
+  driver_ = stage_.system.spawn(elastic_driver, spec(rendezvous));
   caf::anon_send(rendezvous, watch_generations{driver_});
   caf::anon_send(rendezvous, watch_fates{driver_});
   caf::anon_send(driver_, start_atom::value);
@@ -59,12 +59,13 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
   spec.scheduler.timeout = stage_.values.duration(setting::elastic_timeout);
   if (options.cooldown)
     spec.scheduler.cooldown = blacklist::cooldown{seconds(1), seconds(8)};
-  spec.hosts = hosts_;
+  spec.hosts = {hosts_, {}, {}};
   if (options.hosts.size() > 1)
     spec.script.emplace();
   spec.times.grace = seconds(2);
   spec.seed = options.seed;
-  spec.slot_for = [this, rendezvous](const worker_scheduler::start& start) -> expected<slot_spec> {
+  spec.slot_for = [this, rendezvous](const worker_scheduler::start& start,
+                                     const agent_hello*) -> expected<slot_spec> {
     caf::anon_send(rendezvous, slot_started{start.slot});
     places_[start.slot] = start.host;
     slot_spec slot;
@@ -80,16 +81,22 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
     ended_ = true;
     code_ = code;
   };
-  auto hands = std::make_shared<simulated_hands>();
+  auto hands = std::make_shared<farandole::hands>();
   hands->slot = [this](const slot_spec& value, const slot_owner_actor& driver) {
     return slot(value.slot, driver);
   };
-  hands->discoverer = [this](const discovery_owner_actor& driver) { return discoverer(driver); };
+  hands->discoverer = [this](const discoverer_spec&, const discovery_owner_actor& driver) {
+    return discoverer(driver);
+  };
   hands->say = [this](const std::string& line) {
     said_.push_back(line);
     stage_.log.note([&] { return "launcher: " + line; });
   };
-  spec.simulated = hands;
+  // In the simulation the wall clock equals the actors' clock.
+  hands->wall = [this] {
+    return wall_time{std::chrono::duration_cast<milliseconds>(now().time_since_epoch())};
+  };
+  spec.hands = hands;
   return spec;
 }
 

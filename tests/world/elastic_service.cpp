@@ -70,7 +70,7 @@ void elastic_service::begin(const std::string& journal_path) {
   options.members = {stage_.options.processes, true, stage_.options.fewest, stage_.options.limit};
   options.settings = stage_.values;
   options.links.simulated = stage_.net.links_of(rank);
-  options.bind_ip = stage_.rendezvous_ip;
+  options.bind_ips = {stage_.rendezvous_ip};
   options.port = stage_.rendezvous_port;
   options.apart = apart();
   options.draw = static_cast<std::uint32_t>(draw_.next());

@@ -32,7 +32,8 @@ struct given {
   bool gloo = false, mpi = false, jsrun = false;
   bool disable_cache = false; ///< accepted without effect: on one host nothing is cached
   std::int32_t processes = 0;
-  std::string hosts, hostfile, config_file;
+  std::int32_t ssh_port = 0;
+  std::string hosts, hostfile, config_file, agents;
   std::vector<std::string> interface_lists, interfaces;
   elastic_options elastic;
   std::map<std::string, std::string> flags; ///< of settings
@@ -111,7 +112,7 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_flag("--tcp", request.tcp_only, "Keeps NCCL off InfiniBand (NCCL_IB_DISABLE=1).");
 
   auto* hosts =
-      app.add_option("-H,--hosts", into.hosts, "Hosts and their slots; only this host is supported yet.")
+      app.add_option("-H,--hosts", into.hosts, "Hosts and their slots. Other hosts are reached by ssh.")
           ->type_name("NAME:SLOTS,...");
   auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
                    ->type_name("FILE");
@@ -119,8 +120,18 @@ void add_launch_options(CLI::App& app, given& into) {
                                 "Program that prints the available hosts, a line 'name:slots' each; run "
                                 "every second. Makes the job elastic.")
                      ->type_name("FILE");
+  auto* agents =
+      app.add_option("--agents", into.agents,
+                     "Waits for N agents that you start on the hosts (farandole agent); MIN:MAX in an "
+                     "elastic job, whose hosts are those that come and go.")
+          ->type_name("N|MIN:MAX");
+  app.add_option("-p,--ssh-port", into.ssh_port, "Port of ssh on other hosts.")
+      ->type_name("INT")
+      ->check(CLI::Range(1, 65535).description(""));
+  app.add_option("-i,--ssh-identity-file", request.ssh_identity_file, "Key for ssh.")->type_name("FILE");
   hosts->excludes(file)->excludes(script);
   file->excludes(script);
+  agents->excludes(hosts)->excludes(file)->excludes(script);
   auto* gloo = app.add_flag("--gloo", into.gloo, "Launches without MPI, which is the default.");
   auto* mpi = app.add_flag("--mpi", into.mpi, "Launches by mpirun; not offered yet.");
   auto* jsrun = app.add_flag("--jsrun", into.jsrun, "Launches by jsrun; not offered yet.");
@@ -267,8 +278,28 @@ error find_interfaces(given& options) {
   return {};
 }
 
+/// Parses "N" or "MIN:MAX".
+error find_agents(const std::string& text, run_request& request) {
+  const auto colon = text.find(':');
+  const auto low = parse_slots(text.substr(0, colon));
+  const auto high = colon == std::string::npos ? low : parse_slots(text.substr(colon + 1));
+  if (!low || !high || *low < 1 || *high < *low || *high > most_slots)
+    return wrong("--agents " + text + " is neither a number of agents nor MIN:MAX, as in --agents 2:8");
+  if (*high != *low && !request.elastic)
+    return wrong("--agents " + text + ": only an elastic job (--min-np) can have a range of hosts");
+  request.fewest_agents = *low;
+  request.most_agents = *high;
+  if (request.values.text(setting::secret_file).empty())
+    return wrong(
+        "--agents needs a secret that the agents have, too: set FARANDOLE_SECRET_FILE to a file with it "
+        "(umask 077; openssl rand -hex 16 > secret)");
+  return {};
+}
+
 error find_hosts(const CLI::App& app, given& options) {
   auto& request = options.request;
+  if (!options.agents.empty())
+    return find_agents(options.agents, request);
   for (const char* name : {"--hosts", "--hostfile", "--host-discovery-script"})
     if (app.count(name) > 0 && app.get_option(name)->results().back().empty())
       return wrong(std::string("the value of ") + name +
@@ -277,8 +308,9 @@ error find_hosts(const CLI::App& app, given& options) {
   if (!request.discovery_script.empty())
     return find_script(request.discovery_script);
   if (request.elastic && options.hosts.empty() && options.hostfile.empty())
-    return wrong("an elastic job needs to know its hosts: -H localhost:" +
-                 std::to_string(request.scheduler.limit) + ", --hostfile, or --host-discovery-script");
+    return wrong(
+        "an elastic job needs to know its hosts: -H localhost:" + std::to_string(request.scheduler.limit) +
+        ", --hostfile, --host-discovery-script, or --agents");
   if (options.hosts.empty() && options.hostfile.empty()) {
     request.hosts = {{"localhost", request.processes}};
     return {};
@@ -318,7 +350,12 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
   }
   if (auto problem = refuse_other_modes(options, around))
     return problem;
-  if (app.count("--num-proc") == 0)
+  if (app.count("--ssh-port") > 0)
+    request.ssh_port = options.ssh_port;
+  const bool agents_decide = !options.agents.empty() && app.count("--min-num-proc") > 0;
+  if (app.count("--num-proc") == 0 && agents_decide)
+    options.processes = options.elastic.fewest;
+  else if (app.count("--num-proc") == 0)
     return wrong("the following arguments are required: -np/--num-proc");
   if (options.processes < 1 || options.processes > most_slots)
     return wrong("-np " + std::to_string(options.processes) + " is out of range: 1 to " +

@@ -31,6 +31,10 @@ struct run_request {
   std::string rendezvous_ip;           ///< address of a separate rendezvous; empty: the launcher runs its own
   std::uint16_t rendezvous_port = 0;   ///< port of a separate rendezvous
   std::vector<std::string> interfaces; ///< empty: the user has named none
+  std::optional<std::int32_t> ssh_port;
+  std::string ssh_identity_file;
+  std::int32_t fewest_agents = 0; ///< not 0: users start the agents, and the job waits for this number
+  std::int32_t most_agents = 0;
   std::string output_folder;
   bool prefix_timestamp = false;
   bool verbose = false;

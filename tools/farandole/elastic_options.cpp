@@ -92,7 +92,10 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
   auto& scheduler = request.scheduler;
   scheduler.processes = request.processes;
   scheduler.fewest = was_given("--min-num-proc") ? options.fewest : request.processes;
-  scheduler.limit = was_given("--max-num-proc") ? options.limit : request.processes;
+  // Without -np the number of workers follows from the hosts (--agents).
+  scheduler.limit = was_given("--max-num-proc") ? options.limit
+                    : was_given("--num-proc")   ? request.processes
+                                                : most_slots;
   if (scheduler.fewest < 1 || scheduler.fewest > scheduler.processes)
     return wrong("--min-np " + std::to_string(scheduler.fewest) + " is out of range: 1 to the " +
                  std::to_string(scheduler.processes) + " of -np");

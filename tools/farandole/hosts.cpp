@@ -136,8 +136,30 @@ bool is_this_host(const std::string& name) {
   return false;
 }
 
-std::string machine_of_host(const std::string& name) {
-  return is_this_host(name) ? "" : name;
+std::vector<std::string> machines_with_two_names(std::span<const host_slots> hosts,
+                                                 const std::map<std::string, agent_hello>& agents) {
+  std::map<std::string, std::string> first; // name of the first host of each machine
+  std::vector<std::string> notices;
+  for (const auto& host : hosts) {
+    const auto agent = agents.find(host.name);
+    const auto [entry, is_new] =
+        first.try_emplace(agent == agents.end() ? "" : agent->second.machine, host.name);
+    if (!is_new)
+      notices.push_back("hosts " + printable_name(entry->second) + " and " + printable_name(host.name) +
+                        " are one machine; its workers count as those of one host");
+  }
+  return notices;
+}
+
+std::vector<std::string> interfaces_of(const agent_hello& agent, std::span<const std::string> wanted) {
+  std::vector<std::string> found;
+  for (const auto& address : agent.addresses) {
+    const bool fits = wanted.empty() ? address.address == agent.own
+                                     : std::ranges::find(wanted, address.interface) != wanted.end();
+    if (fits && std::ranges::find(found, address.interface) == found.end())
+      found.push_back(address.interface);
+  }
+  return found;
 }
 
 } // namespace farandole

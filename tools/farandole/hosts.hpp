@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "elastic/host_slots.hpp"
 #include "messages/values/error.hpp"
+#include "messages/wire/placement.hpp"
 
 namespace farandole {
 
@@ -42,8 +44,12 @@ expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::i
 /// Whether a name or an address refers to this machine. Calls the resolver, so it may block.
 bool is_this_host(const std::string& name);
 
-/// A machine_lookup: the same text for all names of this machine; all other names are their own identifiers. May
-/// block.
-std::string machine_of_host(const std::string& name);
+/// A notice for each machine that the job's hosts name twice. `agents` has the facts about hosts that are other machines.
+std::vector<std::string> machines_with_two_names(std::span<const host_slots> hosts,
+                                                 const std::map<std::string, agent_hello>& agents);
+
+/// The interfaces of a host for its workers: those that the user has named, or the one of the agent's connection to the
+/// launcher.
+std::vector<std::string> interfaces_of(const agent_hello& agent, std::span<const std::string> wanted);
 
 } // namespace farandole

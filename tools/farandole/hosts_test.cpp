@@ -81,8 +81,25 @@ TEST_CASE("two names of one machine are one host for local and cross ranks", "[h
                                           {2, "b", 0, 1, 1, 2},
                                           {3, "a2", 2, 4, 0, 1},
                                           {4, "a2", 3, 4, 0, 1}});
-  CHECK(machine_of_host("localhost") == machine_of_host("127.0.0.1"));
-  CHECK(machine_of_host("192.0.2.1") == "192.0.2.1");
+}
+
+TEST_CASE("a machine that has two names among the hosts is noticed", "[hosts]") {
+  agent_hello b;
+  b.machine = "machine of b";
+  const std::map<std::string, agent_hello> agents{{"b", b}, {"b2", b}};
+  const std::vector<host_slots> hosts{{"localhost", 1}, {"b", 1}, {"b2", 1}};
+  CHECK(machines_with_two_names(hosts, agents) ==
+        std::vector<std::string>{"hosts b and b2 are one machine; its workers count as those of one host"});
+}
+
+TEST_CASE("workers use the interfaces that the user names, or that of the connection to the launcher",
+          "[hosts]") {
+  agent_hello agent;
+  agent.addresses = {{"eth0", "10.0.0.2"}, {"eth1", "10.1.0.2"}, {"eth1", "10.1.0.3"}};
+  agent.own = "10.1.0.2";
+  CHECK(interfaces_of(agent, {}) == std::vector<std::string>{"eth1"});
+  const std::vector<std::string> wanted{"eth0", "ib0"};
+  CHECK(interfaces_of(agent, wanted) == std::vector<std::string>{"eth0"});
 }
 
 TEST_CASE("fewer slots than processes are refused with both numbers", "[hosts]") {

@@ -13,10 +13,8 @@ struct ignored_option {
   const char* type;
 };
 
-// These options configure launches by ssh and by mpirun, which are not supported yet.
+// These options configure launches by mpirun, which are not supported yet.
 constexpr ignored_option ignored_options[] = {
-    {"--ssh-port", "-p", "Port of ssh on other hosts.", "INT"},
-    {"--ssh-identity-file", "-i", "Key for ssh.", "TEXT"},
     {"--mpi-args", "", "Arguments for mpirun; write --mpi-args=\"...\".", "TEXT"},
     {"--binding-args", "", "Arguments that bind processes to cores, for mpirun.", "TEXT"},
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "messages/settings/settings_page.hpp"
 #include "messages/values/nearest_name.hpp"
 #include "messages/values/printable.hpp"
+#include "tools/farandole/agent.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
@@ -35,6 +37,7 @@ constexpr std::string_view overview =
 usage: farandole <command> ...
 
   run         starts a job: farandole run -np 4 python train.py
+  agent       serves a launcher on another host: starts its workers there
   rendezvous  serves a job whose processes another launcher starts, on this host or on others
   drain       removes workers from an elastic job without losing a step: farandole drain 3
   chaos       trains while it injects faults from a seed, and reports the recovery from each
@@ -47,8 +50,9 @@ usage: farandole <command> ...
 horovodrun is the same as farandole run.
 )";
 
-constexpr std::string_view command_names[] = {"run",   "rendezvous", "drain",      "chaos", "build-xla",
-                                              "check", "settings",   "operations", "help",  "version"};
+constexpr std::string_view command_names[] = {"run",        "agent",     "rendezvous", "drain",
+                                              "chaos",      "build-xla", "check",      "settings",
+                                              "operations", "help",      "version"};
 
 bool is_on_path(const std::string& name) {
   const char* variable = std::getenv("PATH");
@@ -72,6 +76,13 @@ int show_check(const std::string& called_as, const run_request& request) {
   return 0;
 }
 
+/// The path of the program `farandole`, which horovodrun runs.
+std::string path_of_this_program(const std::string& called_as) {
+  std::error_code problem;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", problem);
+  return problem ? called_as : path.string();
+}
+
 int run(const std::string& called_as, const std::string& program, std::vector<std::string> words) {
   const auto request =
       parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
@@ -91,7 +102,7 @@ int run(const std::string& called_as, const std::string& program, std::vector<st
   case run_request::kind::check:
     return show_check(called_as, *request);
   case run_request::kind::run:
-    return run_job(*request);
+    return run_job(*request, path_of_this_program(called_as));
   }
   return bad_usage;
 }
@@ -150,6 +161,8 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     words.insert(words.begin(), "--check-build");
     return run(called_as, "farandole check", std::move(words));
   }
+  if (command == "agent")
+    return run_agent_command(path_of_this_program(called_as), words);
   if (command == "rendezvous")
     return run_rendezvous(words);
   if (command == "chaos")

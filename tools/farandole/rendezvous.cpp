@@ -53,7 +53,7 @@ expected<int> serve(const wishes& wanted) {
   options.members = wanted.members;
   options.values = *values;
   options.secret = *secret;
-  options.bind_ip = wanted.bind;
+  options.bind_ips = {wanted.bind};
   options.port = wanted.port;
   options.journal = wanted.journal;
   options.ignore_journal_damage = wanted.ignore_journal_damage;

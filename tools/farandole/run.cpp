@@ -1,16 +1,15 @@
 #include "tools/farandole/run.hpp"
 
-#include <fcntl.h>
 #include <net/if.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "actors/launch/launcher.hpp"
 #include "actors/launch/program.hpp"
@@ -19,6 +18,7 @@
 #include "collectives/transport/connections/interface_addresses.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/cli/job_record.hpp"
+#include "tools/farandole/placers/ssh.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
 
@@ -26,22 +26,8 @@ namespace farandole {
 
 namespace {
 
-constexpr const char* rendezvous_ip = "127.0.0.1";
-
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
-}
-
-/// Puts the secret into a sealed memory file, which every worker inherits and no process can change. The workers
-/// share its file offset, so they must read it with pread.
-expected<descriptor> keep_secret(const std::string& secret) {
-  descriptor file{::memfd_create("farandole-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()) ||
-      ::lseek(file.get(), 0, SEEK_SET) != 0 ||
-      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
-    return error{error_kind::unknown,
-                 std::string("the job's secret cannot be kept: ") + std::strerror(errno)};
-  return file;
 }
 
 /// Names of the interfaces that have the address 127.0.0.1.
@@ -54,27 +40,18 @@ std::vector<std::string> loopback_interfaces() {
   return names;
 }
 
-/// The reason why a host cannot be used; empty if it can. Calls the resolver, so it may block.
-std::string objection_to(const std::string& host) {
-  if (is_this_host(host))
-    return {};
-  return "host '" + printable_name(host) +
-         "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
-         "offered yet; use -H localhost:N";
-}
-
-error check_hosts(const run_request& request) {
+/// The hosts that are other machines. Calls the resolver, so it may block.
+std::set<std::string> remote_hosts(const run_request& request) {
   if (request.verbose)
     std::cout << "Filtering local host names." << std::endl;
-  for (const auto& host : request.hosts) {
-    const auto problem = objection_to(host.name);
-    if (problem.empty())
-      continue;
-    if (request.verbose)
-      std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
-    return wrong(problem);
-  }
-  return {};
+  std::set<std::string> names;
+  for (const auto& host : request.hosts)
+    if (!is_this_host(host.name)) {
+      names.insert(host.name);
+      if (request.verbose)
+        std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
+    }
+  return names;
 }
 
 expected<std::vector<std::string>> interfaces_for(const run_request& request) {
@@ -106,6 +83,12 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
+std::string working_directory() {
+  std::error_code problem;
+  const auto path = std::filesystem::current_path(problem);
+  return problem ? std::string() : path.string();
+}
+
 /// The folder of a rank's output: "rank.007" if the largest rank has three digits.
 std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32_t size) {
   std::string number = std::to_string(rank);
@@ -115,48 +98,135 @@ std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32
   return folder + "/rank." + number;
 }
 
-expected<slot_spec> slot_for(const placement& place, const run_request& request, const job_facts& job,
-                             std::span<const std::string> inherited, std::int32_t limit, launcher& by) {
+/// The facts about the job as the workers of one host need them. `agent` is null on this machine.
+job_facts facts_on(const agent_hello* agent, const job_facts& here) {
+  if (!agent)
+    return here;
+  auto facts = here;
+  facts.rendezvous_address = agent->reached;
+  facts.secret_descriptor = -1;
+  facts.cores = agent->cores;
+  facts.interfaces = interfaces_of(*agent, here.wanted_interfaces);
+  return facts;
+}
+
+/// The error for a host that has none of the interfaces for its workers.
+error no_interface(const std::string& host, const agent_hello& agent,
+                   const std::vector<std::string>& wanted) {
+  std::string names, present;
+  for (const auto& name : wanted)
+    names += (names.empty() ? "" : ", ") + name;
+  for (const auto& address : agent.addresses)
+    present += (present.empty() ? "" : ", ") + address.interface + " (" + address.address + ")";
+  return wrong("host " + printable_name(host) + " has none of the interfaces " + names +
+               " (--network-interfaces); it has " + (present.empty() ? "none" : present));
+}
+
+expected<slot_spec> slot_for(const placement& place, const run_request& request, const job_facts& here,
+                             const agent_hello* agent, std::int32_t limit, launcher& by) {
   slot_spec slot;
   slot.slot = place.rank;
   slot.label = std::to_string(place.rank);
   slot.host = place.host;
   slot.timestamp = request.prefix_timestamp;
   slot.process.arguments = request.command;
-  slot.process.environment = worker_environment(inherited, place, job, request.values);
-  slot.process.inherited = {job.secret_descriptor};
+  const auto facts = facts_on(agent, here);
+  if (facts.interfaces.empty())
+    return no_interface(place.host, *agent, request.interfaces);
+  const auto own = own_environment();
+  slot.process.environment =
+      worker_environment(agent ? forwarded_variables(own) : own, place, facts, request.values);
+  if (agent) {
+    slot.agent = place.host;
+    slot.process.directory = working_directory();
+  } else {
+    slot.process.inherited = {here.secret_descriptor};
+  }
   if (!request.output_folder.empty())
     if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, limit)))
       return problem;
   return slot;
 }
 
-expected<int> run_fixed(const run_request& request, const std::vector<placement>& places,
-                        const job_facts& job, launcher& by) {
-  const auto inherited = own_environment();
+/// The agents of the job's hosts, of which `remote` are other machines. Prints why if there are none and returns the
+/// exit code of the launcher.
+std::optional<agent_facts> gather(const run_request& request, const std::set<std::string>& remote,
+                                  launcher& by, int& exit_code) {
+  if (request.verbose)
+    std::cout << "Launched horovod server.\nChecking ssh on all remote hosts.\nWaiting for the hosts to "
+                 "acknowledge."
+              << std::endl;
+  auto agents = by.gather_agents({remote.begin(), remote.end()},
+                                 static_cast<std::size_t>(request.fewest_agents), exit_code);
+  if (agents && request.verbose)
+    std::cout << "SSH was successful into all the remote hosts.\n"
+                 "Notified all the hosts that the registration is complete."
+              << std::endl;
+  return agents;
+}
+
+/// The hosts of a job whose users start the agents, by name.
+std::vector<host_slots> hosts_of(const agent_facts& agents) {
+  std::vector<host_slots> hosts;
+  for (const auto& [name, facts] : agents)
+    hosts.push_back({name, facts.slots > 0 ? facts.slots : facts.cores});
+  return hosts;
+}
+
+expected<int> run_fixed(const run_request& request, const std::set<std::string>& remote, job_facts here,
+                        launcher& by) {
+  agent_facts agents;
+  auto hosts = request.hosts;
+  if (!remote.empty() || request.fewest_agents > 0) {
+    int code = 0;
+    auto found = gather(request, remote, by, code);
+    if (!found)
+      return code;
+    agents = std::move(*found);
+    if (request.fewest_agents > 0)
+      hosts = hosts_of(agents);
+    // Workers of this host dial the rendezvous as those of other hosts do, so that they know the address at which the
+    // others reach them.
+    here.rendezvous_address = agents.begin()->second.reached;
+  }
+  const auto own_machine = host_identity(request.values);
+  auto places = place(hosts, request.processes, [&](const std::string& host) {
+    const auto found = agents.find(host);
+    return found == agents.end() ? own_machine : found->second.machine;
+  });
+  if (!places)
+    return places.error();
+  for (const auto& text : machines_with_two_names(hosts, agents))
+    std::cerr << "farandole: NOTICE: " << text << std::endl;
+  std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;
-  for (const auto& place : places) {
-    auto slot = slot_for(place, request, job, inherited, job.size, by);
+  for (const auto& place : *places) {
+    names.emplace(place.rank, place.host);
+    const auto agent = agents.find(place.host);
+    auto slot =
+        slot_for(place, request, here, agent == agents.end() ? nullptr : &agent->second, here.size, by);
     if (!slot)
       return slot.error();
     slots.push_back(std::move(*slot));
   }
+  by.expect_slots(names);
   return by.run(std::move(slots));
 }
 
 /// A worker of an elastic job learns its rank and the sizes in each generation. It starts with only its slot
 /// number, its host and its position on the host.
-expected<int> run_elastic(const run_request& request, const job_facts& job, launcher& by) {
-  const auto inherited = own_environment();
+expected<int> run_elastic(const run_request& request, const std::set<std::string>& remote,
+                          const job_facts& here, launcher& by) {
   elastic_job elastic_job;
   elastic_job.scheduler = request.scheduler;
-  elastic_job.hosts = request.hosts;
+  elastic_job.hosts = {request.hosts, {}, remote};
   elastic_job.script = request.discovery_script;
   elastic_job.slots_per_host = request.slots_per_host;
-  elastic_job.objection = objection_to;
-  elastic_job.slot_for = [&](const worker_scheduler::start& start) {
+  elastic_job.is_remote = [](const std::string& host) { return !is_this_host(host); };
+  elastic_job.first_agents = static_cast<std::size_t>(request.fewest_agents);
+  elastic_job.slot_for = [&](const worker_scheduler::start& start, const agent_hello* agent) {
     const placement place{start.slot, start.host, start.local, start.local + 1, 0, 1};
-    return slot_for(place, request, job, inherited, request.scheduler.limit, by);
+    return slot_for(place, request, here, agent, request.scheduler.limit, by);
   };
   return by.run(elastic_job);
 }
@@ -193,35 +263,83 @@ std::optional<job_file> tell_of(const run_request& request, const job_facts& job
   return {};
 }
 
-expected<int> try_run(const run_request& request) {
-  if (auto problem = check_hosts(request))
-    return problem;
-  auto interfaces = interfaces_for(request);
-  if (!interfaces)
-    return interfaces.error();
+/// The placer that reaches other hosts by ssh, or by the remote shell of the settings.
+placer remote_placer(const run_request& request, const std::string& program,
+                     const std::vector<std::string>& addresses) {
+  ssh_options options;
+  options.remote_shell = request.values.text(setting::remote_shell);
+  if (const char* variable = std::getenv("OMPI_MCA_plm_rsh_agent"); variable && options.remote_shell.empty())
+    options.remote_shell = variable;
+  options.port = request.ssh_port;
+  options.identity_file = request.ssh_identity_file;
+  options.remote_program = request.values.text(setting::remote_program);
+  options.own_program = program;
+  options.launcher = addresses;
+  return ssh_placer(options);
+}
+
+/// Tells the user how to start the agents that the job waits for.
+void ask_for_agents(const run_request& request, const std::vector<std::string>& addresses,
+                    std::uint16_t port) {
+  std::string launcher;
+  for (const auto& ip : addresses)
+    launcher += (launcher.empty() ? "" : ",") + ip + ":" + std::to_string(port);
+  std::cerr << "farandole: waiting for " << request.fewest_agents
+            << (request.fewest_agents == 1 ? " agent" : " agents") << ": farandole agent --launcher "
+            << launcher << " --secret-file FILE" << std::endl;
+}
+
+expected<int> try_run(const run_request& request, const std::string& program) {
+  const auto remote = remote_hosts(request);
+  const bool by_users = request.fewest_agents > 0;
+  // Hosts that a script prints may be other machines.
+  const bool may_leave_host = !remote.empty() || by_users || !request.discovery_script.empty();
+  std::vector<std::string> addresses;
+  std::vector<std::string> interfaces;
+  if (may_leave_host) {
+    const auto found = addresses_for_others(request.interfaces);
+    if (!found)
+      return found.error();
+    for (const auto& address : *found) {
+      addresses.push_back(address.address);
+      if (std::ranges::find(interfaces, address.interface) == interfaces.end())
+        interfaces.push_back(address.interface);
+    }
+    if (addresses.empty() && (by_users || !remote.empty()))
+      return wrong("this host has no IPv4 address at which other hosts could reach it" +
+                   std::string(request.interfaces.empty() ? "; bring a network interface up"
+                                                          : " on the interfaces of --network-interfaces"));
+  }
+  const bool leaves_host = !addresses.empty();
+  if (!leaves_host) {
+    auto local = interfaces_for(request);
+    if (!local)
+      return local.error();
+    interfaces = std::move(*local);
+  }
   const bool apart = !request.rendezvous_ip.empty();
-  const auto secret = apart ? job_secret(request.values) : make_secret();
+  const auto secret = apart || by_users ? job_secret(request.values) : make_secret();
   if (!secret)
     return secret.error();
-  const auto kept = keep_secret(*secret);
+  const auto kept = shared_secret(*secret);
   if (!kept)
     return kept.error();
   launcher_options options;
   options.members = {request.processes};
-  std::vector<placement> places; // empty for an elastic job, whose workers are placed while it runs
-  if (!request.elastic) {
-    auto found = place(request.hosts, request.processes, machine_of_host);
-    if (!found)
-      return found.error();
-    places = std::move(*found);
-    for (const auto& placement : places)
-      options.hosts.emplace(placement.rank, placement.host);
-  }
   if (request.elastic)
     options.members = {request.processes, true, request.scheduler.fewest, request.scheduler.limit};
   options.values = request.values;
   options.secret = *secret;
-  options.bind_ip = rendezvous_ip;
+  if (leaves_host) {
+    options.bind_ips = addresses;
+    options.agents.bind_ips = addresses;
+    options.agents.most_others = static_cast<std::size_t>(request.most_agents);
+    if (!by_users)
+      options.agents.place = remote_placer(request, program, addresses);
+    options.agents.version = FARANDOLE_VERSION;
+    options.agents.workers =
+        static_cast<std::size_t>(request.elastic ? request.scheduler.limit : request.processes);
+  }
   options.journal = request.journal;
   if (apart) {
     auto ip = resolve(request.rendezvous_ip);
@@ -235,10 +353,11 @@ expected<int> try_run(const run_request& request) {
     return started.error();
   job_facts job;
   job.size = request.processes;
-  job.rendezvous_address = apart ? options.remote_ip : rendezvous_ip;
+  job.rendezvous_address = apart ? options.remote_ip : options.bind_ips.front();
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
-  job.interfaces = std::move(*interfaces);
+  job.interfaces = std::move(interfaces);
+  job.wanted_interfaces = request.interfaces;
   job.limit = request.elastic ? request.scheduler.limit : 0;
   if (request.elastic)
     job.reset_limit = request.scheduler.reset_limit;
@@ -253,12 +372,15 @@ expected<int> try_run(const run_request& request) {
                          "; the rendezvous is at " + job.rendezvous_address + ":" +
                          std::to_string(job.rendezvous_port));
   const auto told = tell_of(request, job, *secret);
-  return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, places, job, **started);
+  if (by_users)
+    ask_for_agents(request, addresses, (*started)->agent_port());
+  return request.elastic ? run_elastic(request, remote, job, **started)
+                         : run_fixed(request, remote, job, **started);
 }
 
 } // namespace
 
-int run_job(const run_request& request) {
+int run_job(const run_request& request, const std::string& program) {
   // Checked here so that the error is reported once, not once for every rank.
   const char* path = std::getenv("PATH");
   if (const auto program = find_program(request.command.front(), path ? path : ""); !program) {
@@ -269,7 +391,7 @@ int run_job(const run_request& request) {
   if (const auto text = crowding_notice(whole_usable_cores(), request.processes, limits_threads);
       !text.empty())
     std::cerr << "farandole: NOTICE: " << text << std::endl;
-  const auto code = try_run(request);
+  const auto code = try_run(request, program);
   if (code)
     return *code;
   std::cerr << "farandole: " << printable(code.error().text) << std::endl;

@@ -56,7 +56,8 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
   put(setting::rendezvous_port, std::to_string(job.rendezvous_port));
   put(setting::controller, "gloo");
   put(setting::interface, job.interfaces.front());
-  put(setting::secret_descriptor, std::to_string(job.secret_descriptor));
+  if (job.secret_descriptor >= 0)
+    put(setting::secret_descriptor, std::to_string(job.secret_descriptor));
   std::string all;
   for (const auto& interface : job.interfaces)
     all += (all.empty() ? "" : ",") + interface;
@@ -83,6 +84,20 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
 bool sets_threads(std::span<const std::string> environment) {
   return std::any_of(environment.begin(), environment.end(),
                      [](const std::string& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
+}
+
+std::vector<std::string> forwarded_variables(std::span<const std::string> own) {
+  const std::string_view secrets[] = {row_of(setting::secret_file).environment,
+                                      row_of(setting::secret_descriptor).environment, "_HOROVOD_SECRET_KEY"};
+  std::vector<std::string> result;
+  for (const auto& entry : own) {
+    const auto name = std::string_view(entry).substr(0, entry.find('='));
+    if (name.starts_with("BASH_FUNC_") || name == "OLDPWD" || name.ends_with("CUDA_VISIBLE_DEVICES") ||
+        std::ranges::find(secrets, name) != std::end(secrets))
+      continue;
+    result.push_back(entry);
+  }
+  return result;
 }
 
 std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,

@@ -18,8 +18,9 @@ struct job_facts {
   std::int32_t size = 1;
   std::string rendezvous_address;
   std::uint16_t rendezvous_port = 0;
-  int secret_descriptor = -1;
+  int secret_descriptor = -1; ///< -1: the agent of the worker's host adds it
   std::vector<std::string> interfaces = {"lo"};
+  std::vector<std::string> wanted_interfaces = {}; ///< those that the user has named
   std::int32_t limit = 0;                  ///< maximum number of members of an elastic job; 0: not elastic
   std::optional<std::int32_t> reset_limit; ///< for an elastic job
   bool tcp_only = false;                   ///< --tcp: NCCL must not use InfiniBand
@@ -29,6 +30,10 @@ struct job_facts {
 
 /// Whether these entries ("NAME=value") limit the threads of a worker (OMP_NUM_THREADS).
 bool sets_threads(std::span<const std::string> environment);
+
+/// The variables of the launcher that workers on other hosts get: all but functions of the shell, the previous working
+/// directory, the choice of GPUs and a secret.
+std::vector<std::string> forwarded_variables(std::span<const std::string> own);
 
 /// The environment of one worker. `inherited` is the launcher's own environment ("NAME=value"); the variables
 /// that are set here override those in it.

@@ -24,6 +24,21 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_CPU_OPERATIONS",
      .job_wide = true,
      .doc = "gloo or unset: the best of the built-in paths; mpi, ccl: that library."},
+    {.id = setting::remote_shell,
+     .name = "remote shell",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_RSH",
+     .doc =
+         "Command that runs a program on another host, in place of ssh: it is called with the host and the "
+         "command line. OMPI_MCA_plm_rsh_agent is used if this is not set."},
+    {.id = setting::remote_program,
+     .name = "remote program",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_REMOTE_PROGRAM",
+     .doc = "Path of the program farandole on other hosts. If it is not set: the path of the launcher's own "
+            "program, or else farandole on the PATH of the remote login."},
     {.id = setting::omp_threads,
      .name = "set OMP threads",
      .type = flag,

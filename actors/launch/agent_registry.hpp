@@ -1,0 +1,151 @@
+// The agents of a job's hosts, as the launcher sees them: starts them by the placer's commands, accepts their links,
+// forwards messages between slots and agents, and reports which hosts can be used. elastic/agent_table.hpp decides.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/event_loop/clock.hpp"
+#include "actors/event_loop/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
+#include "actors/event_loop/log.hpp"
+#include "actors/launch/far_slot.hpp"
+#include "actors/launch/host_driver.hpp"
+#include "actors/launch/last_lines.hpp"
+#include "actors/launch/placer.hpp"
+#include "elastic/agent_table.hpp"
+
+namespace farandole {
+
+/// The agent of a host is connected: processes can be started there.
+struct host_connected {
+  std::string host;
+  agent_hello facts;
+};
+
+/// A host cannot be used: its agent could not be started, or was lost.
+struct host_unusable {
+  std::string host;
+  std::string cause;
+  int code = 1;
+  bool was_connected = false;
+  std::vector<std::string> printed; ///< the last lines of the command that was to start the agent
+};
+
+/// The agent of this host received SIGTERM: its workers are to leave.
+struct host_leaves {
+  std::string host;
+};
+
+using host_watcher_actor = caf::typed_actor<caf::reacts_to<host_connected>, caf::reacts_to<host_unusable>,
+                                            caf::reacts_to<host_leaves>>;
+
+/// Exactly these hosts are to have agents.
+struct hosts_wanted {
+  std::vector<std::string> hosts;
+};
+
+/// From now on report the state of hosts to this actor.
+struct watch_hosts {
+  host_watcher_actor watcher;
+};
+
+/// Starts and watches the agents of hosts. The simulation has an implementation of its own.
+using placement_actor = caf::typed_actor<caf::reacts_to<hosts_wanted>, caf::reacts_to<watch_hosts>>;
+
+using agent_registry_actor = agent_request_actor::extend<
+    caf::reacts_to<hosts_wanted>, caf::reacts_to<watch_hosts>,
+    /// The job has ended: dismiss all agents, then end.
+    caf::reacts_to<close_atom>,
+    /// From the slots in which the placer's commands run.
+    caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
+    /// From links.
+    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>,
+    /// This listener accepts the links of agents; all listeners have the same port.
+    caf::reacts_to<listening>,
+    /// INTERNAL: a time that the table asked for has come.
+    caf::reacts_to<due_atom>,
+    /// INTERNAL: the agents had time to leave.
+    caf::reacts_to<overdue_atom>>;
+
+struct agent_registry_spec {
+  agent_rules rules;
+  placer place; ///< without a command if users start the agents
+  std::string secret;
+  std::vector<std::string> environment; ///< of the placer's commands
+  const process_keeper* keeper = nullptr;
+  std::chrono::nanoseconds leave_timeout = std::chrono::seconds{10}; ///< for agents to leave at the end
+  logger* log = nullptr;
+};
+
+class agent_registry_state {
+public:
+  static inline const char* name = "agent registry";
+
+  explicit agent_registry_state(agent_registry_actor::pointer self) : self_(self), table_({}) {}
+
+  agent_registry_actor::behavior_type begin(const agent_registry_spec& spec);
+
+private:
+  /// A command of the placer that runs.
+  struct command {
+    std::string host;
+    slot_actor slot;
+    std::shared_ptr<last_lines> printed;
+  };
+
+  void take(const agent_request& request);
+  void over(const agent_request_over& event);
+  void opened(const link_opened& event);
+  void received(const link_received& event);
+  void closed(const link_closed& event);
+  void command_ended(const slot_ended& event);
+  void command_finished(const slot_finished& event);
+  void close();
+  void follow(const agent_table::step& step);
+  void start_agent(const std::string& host);
+  void stop_command(const std::string& host);
+  void report(const agent_table::failure& failure);
+  void count(const std::string& host);
+  void send(link_id link, const envelope& message);
+  std::vector<std::string> printed_by(const std::string& host) const;
+  void end_if_empty();
+
+  agent_registry_actor::pointer self_;
+  agent_registry_spec spec_;
+  agent_table table_;
+  host_watcher_actor watcher_;
+  std::vector<caf::actor> listeners_;
+  std::uint16_t port_ = 0; ///< that agents dial
+  std::map<link_id, caf::actor> links_;
+  std::map<std::string, std::map<process_number, far_slot_actor>>
+      slots_;                                          ///< by host; processes that are not over
+  std::map<std::int32_t, command> commands_;           ///< by number
+  std::map<std::int32_t, process_end> ended_commands_; ///< commands whose output is not complete
+  std::map<std::string, std::deque<std::string>>
+      last_words_; ///< by host: last lines of a command that has ended
+  std::int32_t next_command_ = 0;
+  std::optional<instant> timer_;
+  bool closing_ = false;
+};
+
+agent_registry_actor::behavior_type
+agent_registry(agent_registry_actor::stateful_pointer<agent_registry_state> self,
+               const agent_registry_spec& spec);
+
+} // namespace farandole
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::listening)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_connected)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_unusable)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_leaves)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::hosts_wanted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_hosts)

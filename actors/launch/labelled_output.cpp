@@ -1,0 +1,52 @@
+#include "actors/launch/labelled_output.hpp"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <utility>
+
+namespace farandole {
+
+labelled_output::labelled_output(const slot_spec& spec, output_writer* writer)
+    : writer_(writer), timestamp_(spec.timestamp), targets_{{output_prefix("[" + spec.label + "]<stdout>:"),
+                                                             STDOUT_FILENO, spec.files[0]},
+                                                            {output_prefix("[" + spec.label + "]<stderr>:"),
+                                                             STDERR_FILENO, spec.files[1]}} {}
+
+void labelled_output::write(int stream, std::string_view bytes) {
+  if (stream == 1)
+    last_errors_.take(bytes);
+  pass_on(targets_[stream], targets_[stream].prefix.take(bytes, stamp()));
+}
+
+void labelled_output::end(int stream) {
+  pass_on(targets_[stream], targets_[stream].prefix.end(stamp()));
+}
+
+bool labelled_output::full(int) const {
+  return writer_->full();
+}
+
+void labelled_output::when_there_is_room(int, std::function<void()> action) {
+  writer_->when_there_is_room(std::move(action));
+}
+
+void labelled_output::pass_on(const target& to, std::string text) {
+  if (text.empty())
+    return;
+  if (to.file >= 0)
+    writer_->write(to.file, text);
+  writer_->write(to.descriptor, std::move(text));
+}
+
+std::string labelled_output::stamp() const {
+  if (!timestamp_)
+    return {};
+  const std::time_t current_time = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&current_time, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y", &parts)};
+}
+
+} // namespace farandole

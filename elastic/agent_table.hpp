@@ -1,0 +1,123 @@
+// The agents of a job's hosts: on which hosts an agent is to be started now, which agents are accepted, which hosts
+// count as lost, and when a host that cannot be reached is tried again. Pure decisions: the launcher feeds in events
+// and carries out the returned steps (actors/launch/agent_registry.hpp).
+//
+// The states of a host:
+//
+//   queued ─▶ starting ─▶ connected ─▶ leaving ─▶ removed
+//     ▲          ▼            ▼
+//     └────── waiting ◀───────┘
+//
+//   queued:  its agent is started once fewer hosts than the limit are starting
+//   leaving: its agent was told to leave
+//   waiting: it failed, and is tried again with exponential backoff, or never
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "messages/values/backoff.hpp"
+#include "messages/wire/placement.hpp"
+
+namespace farandole {
+
+struct agent_rules {
+  std::size_t starts_at_once = 32; ///< greatest number of hosts that are starting
+  std::chrono::nanoseconds start_timeout =
+      std::chrono::seconds{30};                        ///< from the start to the hello of an agent
+  std::string start_timeout_setting = "start timeout"; ///< named in the error when it expires
+  bool retries = false;                                ///< elastic jobs: a host that failed is tried again
+  std::size_t most_others = 0; ///< greatest number of agents that users start, on hosts of any name
+  std::string version;         ///< of this launcher, for messages
+};
+
+class agent_table {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using link = std::uint64_t;
+
+  /// A host on which no process runs any more, or none can be started now.
+  struct failure {
+    std::string host;
+    std::string cause; ///< "the connection ended"
+    int code = 1;      ///< exit code for a job that ends by it
+    bool was_connected = false;
+
+    friend bool operator==(const failure&, const failure&) = default;
+  };
+
+  /// The actions to take after an event.
+  struct step {
+    std::vector<std::string> starts;                     ///< start the agents of these hosts
+    std::vector<std::string> stops;                      ///< end the commands that start these hosts' agents
+    std::vector<std::pair<link, std::string>> refusals;  ///< refuse these agents, with the reason
+    std::vector<std::pair<link, std::string>> connected; ///< accept these agents; their hosts can be used
+    std::vector<link> dismissals;                        ///< tell these agents to leave
+    std::vector<failure> failures;
+    std::optional<time_point> call_next; ///< call due() then
+  };
+
+  explicit agent_table(agent_rules rules) : rules_(std::move(rules)) {}
+
+  /// These hosts, and no others, are to have agents. Agents of other hosts are dismissed once none of their processes
+  /// runs. Hosts whose users start the agents need not be named.
+  step want(const std::vector<std::string>& hosts, time_point current_time);
+  /// The command that starts the agent of this host has ended, although its agent had not connected, or could not be
+  /// run. `code` is its exit code.
+  step command_failed(const std::string& host, std::string cause, int code, time_point current_time);
+  /// The first message of an agent.
+  step hello(link from, const agent_hello& hello, time_point current_time);
+  /// An agent's host is to leave: it is not wanted any more. Its agent is dismissed once no process runs; in a job of
+  /// fixed size at once, because there the processes cannot leave before the end of the job.
+  step leaving(link from, time_point current_time);
+  /// The link of an agent has ended. `reason` may be empty.
+  step closed(link from, const std::string& reason, time_point current_time);
+  /// The number of processes on a host has changed.
+  step running(const std::string& host, std::size_t processes, time_point current_time);
+  /// The job has ended: dismisses all agents and starts no more.
+  step end(time_point current_time);
+  step due(time_point current_time);
+
+  /// The link of the host's agent, if it is connected.
+  std::optional<link> link_of(const std::string& host) const;
+  std::optional<std::string> host_of(link from) const;
+  /// What the agents of connected hosts have reported, by name of the host.
+  const std::map<std::string, agent_hello>& facts() const { return facts_; }
+  /// Hosts that are wanted and not connected, in the order of their names.
+  std::vector<std::string> missing() const;
+  bool empty() const { return hosts_.empty(); }
+
+private:
+  enum class state : std::uint8_t { queued, starting, connected, leaving, waiting };
+  struct entry {
+    state at = state::queued;
+    bool wanted = true;
+    std::size_t processes = 0;
+    int failures = 0;      ///< in a row
+    time_point deadline{}; ///< of starting or waiting
+    link agent = 0;
+  };
+
+  static constexpr backoff waits_{std::chrono::seconds{1}, std::chrono::seconds{60}};
+
+  std::string objection(const agent_hello& hello) const;
+  void dismiss(entry& entry, step& decision);
+  void fail(const std::string& host, entry& entry, std::string cause, int code, time_point current_time,
+            step& decision);
+  void dismiss_idle(step& decision);
+  step& finish(step& decision, time_point current_time);
+
+  agent_rules rules_;
+  std::map<std::string, entry> hosts_;
+  std::map<link, std::string> names_; ///< of the hosts whose agents are connected or leaving
+  std::map<std::string, agent_hello> facts_;
+  bool ended_ = false;
+};
+
+} // namespace farandole

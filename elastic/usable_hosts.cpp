@@ -1,0 +1,48 @@
+#include "elastic/usable_hosts.hpp"
+
+#include <algorithm>
+
+namespace farandole {
+
+void usable_hosts::found(const discovered_hosts& result) {
+  found_ = result.hosts;
+  remote_ = result.remote;
+  std::erase_if(failed_, [this](const auto& host) { return !remote_.contains(host); });
+}
+
+bool usable_hosts::connected(const std::string& host, std::int32_t slots) {
+  connected_[host] = slots;
+  return failed_.erase(host) > 0;
+}
+
+bool usable_hosts::failed(const std::string& host) {
+  connected_.erase(host);
+  return failed_.insert(host).second;
+}
+
+std::optional<std::vector<std::string>> usable_hosts::wanted_agents() {
+  std::vector<std::string> names(remote_.begin(), remote_.end());
+  if (wanted_ == names || (!wanted_ && names.empty()))
+    return {};
+  wanted_ = names;
+  return names;
+}
+
+std::optional<std::vector<host_slots>> usable_hosts::usable() {
+  settled_ = settled_ || (connected_.size() >= first_agents_ &&
+                          std::all_of(remote_.begin(), remote_.end(), [this](const auto& host) {
+                            return connected_.contains(host) || failed_.contains(host);
+                          }));
+  if (!settled_)
+    return {};
+  std::vector<host_slots> hosts;
+  for (const auto& host : found_)
+    if (!remote_.contains(host.name) || connected_.contains(host.name))
+      hosts.push_back(host);
+  if (users_start_agents())
+    for (const auto& [name, slots] : connected_)
+      hosts.push_back({name, slots});
+  return hosts;
+}
+
+} // namespace farandole
