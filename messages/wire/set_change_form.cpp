@@ -89,7 +89,7 @@ set_change read(wire::SetChange::Reader from, validation& so_far) {
   }
   const auto ids = from.getIds();
   if (!so_far.require(ids.size() == 0 ||
-                          (value.kind == set_change_kind::found && ids.size() == from.getSets().size()),
+                          (value.kind == set_change_kind::create && ids.size() == from.getSets().size()),
                       "there are not as many ids as process sets"))
     return value;
   for (auto id : ids) {

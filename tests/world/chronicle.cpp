@@ -20,8 +20,8 @@ void chronicle::problem(std::string text) {
     problems_.push_back(std::move(text));
 }
 
-void chronicle::ran(std::int32_t rank, const lane_job& job, bool may_stand_in) {
-  const auto& bundle = job.bundle;
+void chronicle::ran(std::int32_t rank, const lane_task& task, bool may_stand_in) {
+  const auto& bundle = task.bundle;
   auto& next = next_[static_cast<std::size_t>(rank)];
   const auto name = "rank " + std::to_string(rank) + ", bundle " + std::to_string(bundle.sequence) + ": ";
   if (bundle.sequence != next)
@@ -35,7 +35,7 @@ void chronicle::ran(std::int32_t rank, const lane_job& job, bool may_stand_in) {
   auto& told = bundles_[bundle.sequence];
   if (!same_kind(told, bundle))
     return problem(name + "another kind or number of tensors than elsewhere");
-  compare(told, rank, job, may_stand_in);
+  compare(told, rank, task, may_stand_in);
 }
 
 bool chronicle::same_kind(const record& told, const work& bundle) {
@@ -44,11 +44,11 @@ bool chronicle::same_kind(const record& told, const work& bundle) {
          told.gathered == bundle.gathered;
 }
 
-void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bool may_stand_in) {
+void chronicle::compare(record& told, std::int32_t rank, const lane_task& task, bool may_stand_in) {
   const auto name =
-      "rank " + std::to_string(rank) + ", bundle " + std::to_string(job.bundle.sequence) + ", tensor ";
+      "rank " + std::to_string(rank) + ", bundle " + std::to_string(task.bundle.sequence) + ", tensor ";
   for (std::size_t i = 0; i < told.entries.size(); ++i) {
-    const auto& operation = job.operations[i];
+    const auto& operation = task.operations[i];
     auto& entry = told.entries[i];
     if (!operation) {
       if (!may_stand_in)
@@ -58,8 +58,8 @@ void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bo
     } else if (entry.name != operation->name) {
       problem(name + operation->name + " moves with " + entry.name + " of others");
     }
-    const auto bytes = job.bundle.parts[i].input_bytes;
-    if (const auto& sent = job.bundle.sent; !sent.empty()) {
+    const auto bytes = task.bundle.parts[i].input_bytes;
+    if (const auto& sent = task.bundle.sent; !sent.empty()) {
       const auto members = static_cast<std::ptrdiff_t>(next_.size());
       const auto own = sent.begin() + static_cast<std::ptrdiff_t>(i) * members;
       if (std::accumulate(own, own + members, std::size_t{0}) != bytes)
@@ -67,7 +67,7 @@ void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bo
     }
     // If the first extent is free, sizes may differ. The bundle of an allgather holds all sizes, which
     // same_kind() has compared.
-    if (row_of(job.bundle.operation).first_dim_free())
+    if (row_of(task.bundle.operation).first_dim_free())
       continue;
     if (entry.bytes != 0 && entry.bytes != bytes)
       problem(name + entry.name + ": " + std::to_string(bytes) + " bytes move with " +

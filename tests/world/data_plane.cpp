@@ -21,7 +21,7 @@ constexpr std::chrono::seconds patience{10};
 
 set_key key_of(const set_setup& setup) {
   auto key = global_set_of(setup.generation, setup.shared->members);
-  key.number = setup.place->number;
+  key.number = setup.set_state->number;
   return key;
 }
 
@@ -78,15 +78,15 @@ public:
     }
     connected_ = true;
     if (auto fast = plane_->fast_path_of(key_, setup_, place_))
-      setup_.place->fast_path.set(std::move(fast));
+      setup_.set_state->fast_path.set(std::move(fast));
     if (key_.number == 0)
       setup_.shared->heartbeats.set(plane_->words_of(key_, setup_, place_));
     setup_.ready();
     run_next();
   }
 
-  void run(const lane_job_ptr& job) {
-    queue_.push_back(std::move(*job));
+  void run(const lane_task_ptr& task) {
+    queue_.push_back(std::move(*task));
     if (queue_.size() == 1)
       run_next();
   }
@@ -193,7 +193,7 @@ private:
   bool draining_ = false;
   error aborted_;
   error waiting_;
-  std::deque<std::unique_ptr<lane_job>> queue_; ///< the first is running
+  std::deque<std::unique_ptr<lane_task>> queue_; ///< the first is running
 };
 
 data_plane::data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher)
@@ -208,7 +208,7 @@ void data_plane::simulate(set_setup& pattern, process_id process) {
       return caf::behavior{
           [&state](const envelope& message) { state.addresses_exchanged(message); },
           [&state](ready_atom) { state.connected(); },
-          [&state](const lane_job_ptr& job) { state.run(job); },
+          [&state](const lane_task_ptr& task) { state.run(task); },
           [&state](const bundle_moved& bundle_moved) { state.moved(bundle_moved); },
           [&state](const bundle_overdue& bundle_overdue) { state.overdue(bundle_overdue); },
           [&state](retry_atom) { state.lose_patience(); },
@@ -269,34 +269,34 @@ std::chrono::microseconds data_plane::takes(process_id process, std::uint64_t mo
   return std::chrono::microseconds((5 + draw_.below(most_us)) * (slow == slow_.end() ? 1 : slow->second));
 }
 
-void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
+void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_task& task,
                         const caf::actor& lane) {
   auto& entry = paths_[set];
-  auto& item = entry.bundles[job.bundle.sequence];
+  auto& item = entry.bundles[task.bundle.sequence];
   const auto at = static_cast<std::size_t>(place);
   if (item.lanes.empty()) {
-    item.operation = job.bundle.operation;
-    item.op = job.bundle.reduce_op;
-    item.root = static_cast<std::size_t>(std::max(job.bundle.root, 0));
+    item.operation = task.bundle.operation;
+    item.op = task.bundle.reduce_op;
+    item.root = static_cast<std::size_t>(std::max(task.bundle.root, 0));
     item.brought.resize(members);
     item.lanes.resize(members);
     item.told.resize(members);
   }
   item.lanes[at] = lane;
-  for (const auto& part : job.bundle.parts) {
+  for (const auto& part : task.bundle.parts) {
     auto& brought = item.brought[at].emplace_back(part.input_bytes / sizeof(std::int64_t));
     if (part.input)
       std::memcpy(brought.data(), part.input, part.input_bytes);
   }
   ++item.arrived;
   if (!entry.gone.empty() || item.broken)
-    return break_bundle(job.bundle.sequence, item);
+    return break_bundle(task.bundle.sequence, item);
   if (item.arrived < members)
     return;
   combine(item);
   for (std::size_t i = 0; i < members; ++i)
     caf::delayed_anon_send(item.lanes[i], std::chrono::microseconds(draw_.below(ends_after_us)),
-                           bundle_moved{job.bundle.sequence, true});
+                           bundle_moved{task.bundle.sequence, true});
 }
 
 void data_plane::combine(bundle& bundle) {

@@ -51,8 +51,8 @@ public:
                         : elastic_log::clock_text{}),
         net_(world_, net_of(options), watcher()),
         plane_(options.seed, options.heartbeats,
-               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
-                  log_.ran(set, place, members, job);
+               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task) {
+                  log_.ran(set, place, members, task);
                 },
                 [this](const std::string& text) { log_.problem(text); }}),
         silences_(stuck_rules::of(settings_of(options))), stage_{world_,    world_.system(),

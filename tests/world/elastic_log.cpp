@@ -103,10 +103,10 @@ bool elastic_log::somebody_stayed(const generation& which) const {
   });
 }
 
-void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
+void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task) {
   auto& log = sets_.try_emplace(set, members).first->second;
   const auto size_type = log.problems().size();
-  log.ran(place, job, false);
+  log.ran(place, task, false);
   for (auto i = size_type; i < log.problems().size(); ++i)
     problem(of(set.generation) + "set " + std::to_string(set.number) + ": " + log.problems()[i]);
 }

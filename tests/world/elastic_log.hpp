@@ -54,7 +54,7 @@ public:
   void rendezvous_doubled() { doubled_ = true; }
   bool is_doubled() const { return doubled_; }
 
-  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job);
+  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task);
   /// The `count`th operation of this name in this set succeeded with this result on a member.
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);

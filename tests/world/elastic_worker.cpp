@@ -221,7 +221,7 @@ void elastic_worker::check_settled() {
 // are connected. With sets_every there is one set of all ranks but 0.
 void elastic_worker::create_initial_sets() {
   set_change change;
-  change.kind = set_change_kind::found;
+  change.kind = set_change_kind::create;
   if (stage_.options.sets_every > 0 && shared_->members.size() >= 3) {
     change.sets.emplace_back();
     for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
@@ -229,7 +229,7 @@ void elastic_worker::create_initial_sets() {
   }
   auto operation = shared_->global->queue->submit(change);
   if (!operation)
-    return founded(operation.error());
+    return sets_created(operation.error());
   auto* raw = &**operation;
   raw->on_settled([this, kept = *operation, number = incarnation_] {
     if (number != incarnation_ || gone_)
@@ -239,20 +239,20 @@ void elastic_worker::create_initial_sets() {
       set_ = shared_->sets.find(kept->outcome.sets.at(0));
     after(microseconds(1 + draw_.below(20)), [this, number, problem = kept->problem] {
       if (number == incarnation_)
-        founded(problem);
+        sets_created(problem);
     });
   });
   const auto current_time = stage_.system.clock().now();
   after(starts_->founding_until(current_time, stage_.values.duration(setting::start_timeout)) - current_time,
         [this, number = incarnation_] {
           if (number == incarnation_ && founding_)
-            founded({error_kind::timed_out, "process sets were not founded in time"});
+            sets_created({error_kind::timed_out, "the initial process sets were not created in time"});
         });
   founding_ = true;
 }
 
 // A job that the other members have already left counts as joined, unless a set was requested.
-void elastic_worker::founded(const error& problem) {
+void elastic_worker::sets_created(const error& problem) {
   founding_ = false;
   const bool may_do_without = problem.kind != error_kind::disconnected &&
                               problem.kind != error_kind::invalid_argument &&

@@ -114,7 +114,7 @@ private:
 
   // Process sets.
   void create_initial_sets();
-  void founded(const error& problem);
+  void sets_created(const error& problem);
 
   // The loop.
   void enter();

@@ -99,10 +99,10 @@ private:
     rules.cache_capacity = options.cache_capacity;
     rules.branches = branches_of(0);
     rules.buckets = options.buckets;
-    const leader_setup place{1, 0, 0};
+    const leader_setup setup{1, 0, 0};
     stage_.scheduler =
-        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(router_));
-    negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
+        world_.system().spawn(fusion_scheduler, setup, bundling, caf::actor_cast<envelope_actor>(router_));
+    negotiator_ = world_.system().spawn(negotiator, setup, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
     if (options.measured) {
       world_.watch(caf::actor_cast<caf::actor>(stage_.scheduler));

@@ -56,8 +56,8 @@ void player::stop() {
 
 caf::behavior player::lane(caf::event_based_actor* self) {
   return {
-      [=, this](const lane_job_ptr& job) {
-        queue_.push_back({std::move(*job), joined_});
+      [=, this](const lane_task_ptr& task) {
+        queue_.push_back({std::move(*task), joined_});
         if (queue_.size() == 1)
           run_next(self);
       },
@@ -68,12 +68,12 @@ caf::behavior player::lane(caf::event_based_actor* self) {
 
 void player::run_next(caf::event_based_actor* self) {
   auto& first = queue_.front();
-  stage_.log.ran(rank_, *first.job, first.may_stand_in);
+  stage_.log.ran(rank_, *first.task, first.may_stand_in);
   self->delayed_send(self, std::chrono::microseconds(5 + draw_.below(100)), tick_atom::value);
 }
 
 void player::finish(caf::event_based_actor* self) {
-  auto done = std::move(queue_.front().job);
+  auto done = std::move(queue_.front().task);
   queue_.pop_front();
   done->settle({});
   if (rank_ == 0)

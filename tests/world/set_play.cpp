@@ -54,7 +54,7 @@ set_play::set_play(const set_options& options) : options_(options) {
     begin_set(std::move(chosen_ranks), live);
     return true;
   };
-  set_action first{set_action::what::found};
+  set_action first{set_action::what::create};
   for (auto number = draw.below(3); number > 0; --number)
     if (begin(2))
       first.sets.push_back(live.back());
@@ -81,7 +81,7 @@ void set_play::begin_set(std::vector<std::int32_t> ranks, std::vector<std::size_
   ranks_.push_back(std::move(ranks));
 }
 
-std::int32_t set_play::place(std::size_t set, std::int32_t rank) const {
+std::int32_t set_play::position(std::size_t set, std::int32_t rank) const {
   const auto& all = ranks_[set];
   const auto found = std::lower_bound(all.begin(), all.end(), rank);
   return found == all.end() || *found != rank ? -1 : static_cast<std::int32_t>(found - all.begin());
@@ -98,7 +98,7 @@ signature set_play::what(std::size_t step, std::size_t set, std::int32_t tensor,
     result.root = members[static_cast<std::size_t>(tensor) % members.size()];
   } else if (tensor % 5 == 4) {
     result.operation = operation::allgather;
-    result.shape[0] = (place(set, rank) + version) % 4;
+    result.shape[0] = (position(set, rank) + version) % 4;
   } else {
     result.operation = operation::allreduce;
     result.reduce_op = reduce_op::average;

@@ -36,7 +36,7 @@ struct set_options {
 /// One step of the program.
 struct set_action {
   enum class what : std::uint8_t {
-    found,  ///< request `sets` as the sets of the start
+    create, ///< request `sets` as the sets of the start
     add,    ///< request sets[0]
     remove, ///< request the end of sets[0]
     differ, ///< every member requests a different set: no set changes
@@ -56,8 +56,8 @@ public:
   const std::vector<set_action>& program() const { return program_; }
   /// The ranks of the members, ascending.
   const std::vector<std::int32_t>& ranks(std::size_t set) const { return ranks_[set]; }
-  /// Place of the rank in the set; -1 if it is no member.
-  std::int32_t place(std::size_t set, std::int32_t rank) const;
+  /// Position of the rank in the set; -1 if it is no member.
+  std::int32_t position(std::size_t set, std::int32_t rank) const;
 
   static std::string name(std::int32_t tensor) { return "tensor." + std::to_string(tensor); }
   /// All sets use the same names for different tensors.

@@ -75,7 +75,7 @@ void set_player::start(std::function<void()> link) {
   };
   const auto sets = system_.spawn(process_set_manager, setup);
   sets_ = caf::actor_cast<caf::actor>(sets);
-  setup.place = shared_->global;
+  setup.set_state = shared_->global;
   setup.sets = sets;
   setup.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
   setup.drained = [] {};
@@ -138,8 +138,8 @@ void set_player::begin_action() {
   switch (action.kind) {
   case set_action::what::play:
     return begin_play();
-  case set_action::what::found:
-    change.kind = set_change_kind::found;
+  case set_action::what::create:
+    change.kind = set_change_kind::create;
     break;
   case set_action::what::remove:
     change.kind = set_change_kind::remove;
@@ -197,7 +197,7 @@ void set_player::next_action() {
 void set_player::begin_play() {
   const auto& action = stage_.play.program()[step_];
   for (auto set : action.sets) {
-    if (stage_.play.place(set, rank_) < 0)
+    if (stage_.play.position(set, rank_) < 0)
       continue;
     for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
       if (!stage_.play.leaves_out(step_, set, tensor, rank_))
