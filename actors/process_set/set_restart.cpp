@@ -16,9 +16,9 @@ constexpr std::chrono::milliseconds suspicion{600};
 
 constexpr std::chrono::microseconds retry_interval{50};
 
-error started_anew(std::uint32_t id, const std::string& reason) {
+error restart_error(std::uint32_t id, const std::string& reason) {
   return {error_kind::disconnected,
-          "process set " + std::to_string(id) + " was started anew, because a part of it failed " + reason +
+          "process set " + std::to_string(id) + " was restarted, because a part of it failed " + reason +
               "; its pending operations have failed on all its ranks, and the set goes on: this operation "
               "may be submitted again",
           id};
@@ -76,12 +76,12 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
       return;
     auto reason = found->second.reason;
     abandon(set_to_restart.ended,
-            reason ? reason : started_anew(found->second.set_state->id, set_to_restart.reason));
+            reason ? reason : restart_error(found->second.set_state->id, set_to_restart.reason));
     awaited_.erase(set_to_restart.ended);
     return settle_if_done();
   }
   auto epoch = found == running_.end() ? set_epoch{} : found->second.set_state->epoch;
-  const auto reason = started_anew(set_to_restart.begins->id, set_to_restart.reason);
+  const auto reason = restart_error(set_to_restart.begins->id, set_to_restart.reason);
   pattern_.shared->sets.suspend(set_to_restart.begins->id);
   if (epoch.epochs) {
     epoch.epochs->restarted(reason);

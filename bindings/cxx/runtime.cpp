@@ -340,7 +340,7 @@ error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
     return in_child();
   if (member_->acknowledge_restart(set, epoch))
     return {};
-  return refuse("process set " + std::to_string(set) + " has not been started anew " + std::to_string(epoch) +
+  return refuse("process set " + std::to_string(set) + " has not been restarted " + std::to_string(epoch) +
                 " times on this rank");
 }
 
