@@ -42,8 +42,8 @@ private:
     std::vector<entry> entries;
     std::vector<std::size_t> gathered;
   };
-  static bool same_kind(const record& told, const work& bundle);
-  void compare(record& told, std::int32_t rank, const lane_task& task, bool may_stand_in);
+  static bool same_kind(const record& recorded, const work& bundle);
+  void compare(record& recorded, std::int32_t rank, const lane_task& task, bool may_stand_in);
 
   std::vector<record> bundles_;
   std::vector<std::uint64_t> next_; ///< next sequence number of each member

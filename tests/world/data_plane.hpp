@@ -85,7 +85,7 @@ private:
     std::size_t root = 0;
     std::vector<std::vector<numbers>> brought; ///< by place and part
     std::vector<caf::actor> lanes;             ///< by place; null: the member has not arrived
-    std::vector<bool> told;                    ///< by place: whether the member knows the end
+    std::vector<bool> notified;                ///< by place: whether the member knows the end
     std::size_t arrived = 0;
     bool broken = false;
     std::vector<numbers> result; ///< by part, once all members have arrived

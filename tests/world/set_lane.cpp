@@ -44,7 +44,8 @@ path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& s
       const auto& task = *self->state.queue.front();
       stage.log(number, ranks.size()).ran(place, task, false);
       if (!root_fits(task, ranks.size()))
-        stage.problem("rank " + std::to_string(rank) + ": a broadcast has another root than was asked for");
+        stage.problem("rank " + std::to_string(rank) +
+                      ": a broadcast has another root than the requested one");
       self->delayed_send(self, takes(200), tick_atom::value);
     };
     path_addresses addresses;
@@ -54,7 +55,8 @@ path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& s
         [=, &stage](const envelope& message) {
           auto all = decode_member_path_addresses(message);
           if (!all || all->members.size() != ranks.size())
-            return stage.problem("rank " + std::to_string(rank) + ": path addresses of another set");
+            return stage.problem("rank " + std::to_string(rank) +
+                                 ": the path addresses of another process set arrived");
           self->delayed_send(self, takes(2000), ready_atom::value);
         },
         [setup](ready_atom) { setup.ready(); },
