@@ -35,7 +35,7 @@ void ask_for(const kept_set& set, initial_sets& result) {
 
 expected<initial_sets> again(const welcome& greeting, const set_wishes& wishes) {
   initial_sets result;
-  result.change.kind = set_change_kind::found;
+  result.change.kind = set_change_kind::create;
   result.sets = greeting.sets;
   for (auto& set : result.sets) {
     if (set.origin.by_rule) {
@@ -58,7 +58,7 @@ expected<initial_sets> again(const welcome& greeting, const set_wishes& wishes) 
 // As in jobs whose sets do not outlive generations, equal lists of ranks stand for the same set.
 expected<initial_sets> anew(const welcome& greeting, const set_wishes& wishes) {
   initial_sets result;
-  result.change.kind = set_change_kind::found;
+  result.change.kind = set_change_kind::create;
   std::uint32_t next = 1;
   for (std::size_t index = 0; index < wishes.ranks.size(); ++index) {
     auto& ranks = wishes.ranks[index];

@@ -31,7 +31,7 @@ const set_rule every_member = [](const member_facts& facts) { return facts.size 
 TEST_CASE("the first generation founds the sets of init(), with the sets by rule last") {
   const auto begun = create_initial_sets(of_size(4), {{{0, 2}, {1}}, {first_on_host, on_b}});
   REQUIRE(begun);
-  CHECK(begun->change.kind == set_change_kind::found);
+  CHECK(begun->change.kind == set_change_kind::create);
   CHECK(begun->change.sets == std::vector<numbers>{{0, 2}, {1}, {0, 1}, {1, 3}});
   CHECK(begun->change.ids == ids{1, 2, 3, 4});
   CHECK(begun->sets[2] == kept_set{{0, true, 0}, 3, {0, 1}});

@@ -175,7 +175,7 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
         "messages/wire",
     ],
-    "bindings/kernels": [],
+    "bindings/kernels": ["messages/values"],
     "bindings/kernels/jax": ["bindings/kernels"],
     "bindings/kernels/mxnet": ["bindings/kernels"],
     "bindings/kernels/tensorflow": ["bindings/kernels"],

@@ -77,10 +77,10 @@ void to_standard_streams(log_level level, std::string_view line) {
 
 void write_to(spdlog::logger& sink, log_level level, std::string_view text, std::string_view file,
               std::uint32_t line) {
-  const spdlog::source_loc place{file.data(), static_cast<int>(line), ""};
+  const spdlog::source_loc source{file.data(), static_cast<int>(line), ""};
   const auto shown = printable(text);
   // The text is passed as a string view, not as a format string, so braces in it are printed literally.
-  sink.log(place, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
+  sink.log(source, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
 }
 
 } // namespace
@@ -149,7 +149,7 @@ void logger::write(log_level level, std::string_view text, std::source_location 
     write_to(*sink_, level, text, site.file, site.line);
 }
 
-void logger::fatal(std::string_view text, place from) {
+void logger::fatal(std::string_view text, std::source_location from) {
   write(log_level::fatal, text, from);
   std::abort();
 }

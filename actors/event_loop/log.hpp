@@ -54,16 +54,23 @@ public:
   void write(log_level level, std::string_view text,
              std::source_location from = std::source_location::current());
 
-  using place = std::source_location;
-  void trace(std::string_view text, place from = place::current()) { write(log_level::trace, text, from); }
-  void debug(std::string_view text, place from = place::current()) { write(log_level::debug, text, from); }
-  void info(std::string_view text, place from = place::current()) { write(log_level::info, text, from); }
-  void warning(std::string_view text, place from = place::current()) {
+  void trace(std::string_view text, std::source_location from = std::source_location::current()) {
+    write(log_level::trace, text, from);
+  }
+  void debug(std::string_view text, std::source_location from = std::source_location::current()) {
+    write(log_level::debug, text, from);
+  }
+  void info(std::string_view text, std::source_location from = std::source_location::current()) {
+    write(log_level::info, text, from);
+  }
+  void warning(std::string_view text, std::source_location from = std::source_location::current()) {
     write(log_level::warning, text, from);
   }
-  void error(std::string_view text, place from = place::current()) { write(log_level::error, text, from); }
+  void error(std::string_view text, std::source_location from = std::source_location::current()) {
+    write(log_level::error, text, from);
+  }
   /// Logs the text, then aborts the process.
-  [[noreturn]] void fatal(std::string_view text, place from = place::current());
+  [[noreturn]] void fatal(std::string_view text, std::source_location from = std::source_location::current());
 
 private:
   struct repetitions;

@@ -18,16 +18,16 @@ struct generation_over {
   error reason;
 };
 
-struct lane_job;
+struct lane_task;
 /// A bundle for the lane. It is a shared pointer only because CAF must be able to copy messages. The path connector
-/// moves the job out of it and becomes its owner.
-using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
+/// moves the task out of it and becomes its owner.
+using lane_task_ptr = std::shared_ptr<std::unique_ptr<lane_task>>;
 
 using path_connector_actor = caf::typed_actor<
     /// The path addresses of all members of the set.
     caf::reacts_to<envelope>,
     /// Run this bundle.
-    caf::reacts_to<lane_job_ptr>,
+    caf::reacts_to<lane_task_ptr>,
     /// Abort the lane.
     caf::reacts_to<generation_over>,
     /// Call the drained callback once the lane has run all bundles that it was given.
@@ -40,5 +40,5 @@ using path_connector_actor = caf::typed_actor<
 } // namespace farandole
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_task_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::path_addresses)

@@ -153,7 +153,7 @@ void member_state::start_generation() {
   sets_ = self->spawn(process_set_manager, setup);
   self->monitor(sets_);
   start_heartbeats();
-  setup.place = setup_.shared->global;
+  setup.set_state = setup_.shared->global;
   setup.sets = sets_;
   setup.ready = [me] { caf::anon_send(me, ready_atom::value); };
   setup.drained = [me] { caf::anon_send(me, drained_atom::value); };

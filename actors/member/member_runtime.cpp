@@ -131,14 +131,14 @@ error member_runtime::join(const member_start& start) {
 error member_runtime::did_not_come_together() const {
   const auto patience = join_timeout(values_);
   const auto missing = shared_state_->missing.get();
-  const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
-                     std::to_string(values_.integer(setting::size)) + " on " + host_name();
+  const auto this_rank = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
+                         std::to_string(values_.integer(setting::size)) + " on " + host_name();
   if (const auto unconnected = shared_state_->unconnected.get(); !unconnected.empty())
     return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
-                                       place + " could not connect its data paths (" + unconnected +
+                                       this_rank + " could not connect its data paths (" + unconnected +
                                        "); check that workers reach each other's ports and call init()"};
   return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
-                                     place + " waited for the others" +
+                                     this_rank + " waited for the others" +
                                      (missing.empty() ? "" : " (" + missing + ")") +
                                      "; check that all of them were started and call init()"};
 }

@@ -164,13 +164,13 @@ error mpi_start::serve(const settings& values, const std::string& given_secret) 
 }
 
 error mpi_start::share(settings& values, std::string& secret, clock::time_point deadline) {
-  meeting_point place;
+  meeting_point rendezvous;
   if (rendezvous_) {
-    write(place.ip, rendezvous_->ip());
-    write(place.secret, secret.empty() ? rendezvous_->secret() : std::string());
-    place.port = rendezvous_->port();
+    write(rendezvous.ip, rendezvous_->ip());
+    write(rendezvous.secret, secret.empty() ? rendezvous_->secret() : std::string());
+    rendezvous.port = rendezvous_->port();
   }
-  auto bytes = std::as_writable_bytes(std::span(&place, 1));
+  auto bytes = std::as_writable_bytes(std::span(&rendezvous, 1));
   const auto& group = job_->group;
   mpi_messenger messages(mpi_set{job_->engine, group, meeting_set, everybody(group.size), group.rank,
                                  futex_wait::decide(static_cast<unsigned>(group.size))});
@@ -183,10 +183,10 @@ error mpi_start::share(settings& values, std::string& secret, clock::time_point 
   const abort_token never;
   if (auto problem = messages.wait(ticket, {never, deadline, values.cited(setting::start_timeout)}))
     return problem;
-  if (place.secret.front() != 0)
-    secret = place.secret.data();
-  values.assign(setting::rendezvous_address, place.ip.data(), setting_source::rendezvous);
-  values.assign(setting::rendezvous_port, std::to_string(place.port), setting_source::rendezvous);
+  if (rendezvous.secret.front() != 0)
+    secret = rendezvous.secret.data();
+  values.assign(setting::rendezvous_address, rendezvous.ip.data(), setting_source::rendezvous);
+  values.assign(setting::rendezvous_port, std::to_string(rendezvous.port), setting_source::rendezvous);
   return {};
 }
 

@@ -49,28 +49,28 @@ std::string complaint(const bundle& bundle, const bundle_entry& entry, const ope
 
 } // namespace
 
-expected<std::unique_ptr<lane_job>>
+expected<std::unique_ptr<lane_task>>
 bundle_builder::build(const bundle& bundle, std::vector<operation_state_ptr> operations, bool joined) const {
   assert(operations.size() == bundle.entries.size());
   const auto broken = [&](const std::string& text) {
     return error{error_kind::unknown, "bundle " + std::to_string(bundle.sequence) + text};
   };
-  auto job = std::make_unique<lane_job>();
-  job->bundle = work_of(bundle, ranks_);
-  job->operations = std::move(operations);
+  auto task = std::make_unique<lane_task>();
+  task->bundle = work_of(bundle, ranks_);
+  task->operations = std::move(operations);
   if (row_of(bundle.operation).rows == row_use::dealt && bundle.entries.size() != 1)
     return broken(" holds " + std::to_string(bundle.entries.size()) + " tensors; an alltoall goes alone");
   for (std::size_t i = 0; i < bundle.entries.size(); ++i) {
-    if (auto text = complaint(bundle, bundle.entries[i], job->operations[i], joined); !text.empty())
+    if (auto text = complaint(bundle, bundle.entries[i], task->operations[i], joined); !text.empty())
       return broken(" names tensor " + called(bundle.entries[i]) + ", " + text);
-    add_part(bundle.entries[i], i, *job);
+    add_part(bundle.entries[i], i, *task);
   }
-  return job;
+  return task;
 }
 
-void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const {
-  auto& bundle_work = job.bundle;
-  auto& operation = job.operations[index];
+void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane_task& task) const {
+  auto& bundle_work = task.bundle;
+  auto& operation = task.operations[index];
   part part;
   part.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(bundle_work.dtype);
   if (operation) {

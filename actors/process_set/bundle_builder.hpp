@@ -1,4 +1,4 @@
-// Builds a job for the lane from a bundle of the leader's schedule. The schedule gives the kind of work; the
+// Builds a task for the lane from a bundle of the leader's schedule. The schedule gives the kind of work; the
 // operations that this member has submitted give the memory and the sizes. A schedule that does not fit these
 // operations is refused, because lanes do not check their numbers.
 #pragma once
@@ -21,13 +21,13 @@ public:
       : rank_(static_cast<std::size_t>(rank)), members_(static_cast<std::size_t>(members)), ranks_(ranks) {}
 
   /// `operations[i]` is the operation that this member submitted for `bundle.entries[i]`. It may be null only if
-  /// this member has `joined` and zeros can stand in. The job takes over the operations; if the bundle is refused,
+  /// this member has `joined` and zeros can stand in. The task takes over the operations; if the bundle is refused,
   /// they are settled with an error.
-  expected<std::unique_ptr<lane_job>> build(const bundle& bundle, std::vector<operation_state_ptr> operations,
-                                            bool joined) const;
+  expected<std::unique_ptr<lane_task>> build(const bundle& bundle,
+                                             std::vector<operation_state_ptr> operations, bool joined) const;
 
 private:
-  void add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const;
+  void add_part(const bundle_entry& entry, std::size_t index, lane_task& task) const;
   void add_segments(operation_state& operation, work& bundle_work) const;
 
   std::size_t rank_;

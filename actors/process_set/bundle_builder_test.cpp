@@ -27,15 +27,15 @@ bundle scheduled(operation op, std::vector<bundle_entry> entries) {
 }
 
 work built(const bundle_builder& builder, const bundle& bundle, std::vector<operation_state_ptr> operations) {
-  auto job = builder.build(bundle, std::move(operations), false);
-  REQUIRE(job);
-  return (*job)->bundle;
+  auto task = builder.build(bundle, std::move(operations), false);
+  REQUIRE(task);
+  return (*task)->bundle;
 }
 
 std::string refusal_of(const bundle& bundle, std::vector<operation_state_ptr> operations,
                        bool joined = false) {
-  auto job = bundle_builder(0, 2).build(bundle, std::move(operations), joined);
-  return job ? "" : job.error().text;
+  auto task = bundle_builder(0, 2).build(bundle, std::move(operations), joined);
+  return task ? "" : task.error().text;
 }
 
 } // namespace
@@ -77,9 +77,9 @@ TEST_CASE("an allgather takes its sizes from the schedule") {
 
 TEST_CASE("a joined member takes part with null tensors, but only in operations that zeros do not change") {
   const auto sum = scheduled(operation::allreduce, {{1, "", 3, {}, 0}});
-  auto job = bundle_builder(0, 2).build(sum, {operation_state_ptr()}, true);
-  REQUIRE(job);
-  CHECK((*job)->bundle.parts[0].input_bytes == 12);
+  auto task = bundle_builder(0, 2).build(sum, {operation_state_ptr()}, true);
+  REQUIRE(task);
+  CHECK((*task)->bundle.parts[0].input_bytes == 12);
   CHECK_THAT(refusal_of(sum, {operation_state_ptr()}),
              Catch::Contains("bundle 5") && Catch::Contains("not submitted"));
   const auto dealt = scheduled(operation::alltoall, {{0, "deal", 3, {}, 0}});

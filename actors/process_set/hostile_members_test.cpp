@@ -99,7 +99,7 @@ std::vector<hostile> false_requests_to_the_leader() {
        [] { return encode(from(2), with([](auto& r) {
                             r.faults = {{0, "x"}};
                           })); },
-       "the global set does not start anew"},
+       "the global set does not restart"},
       {"gathered by a rank that is no relay", 2,
        [] { return encode(from(2), gathering([](auto& g) {
                             g.ids = {{{1}, {}}};

@@ -20,16 +20,16 @@ std::string lateness_notice(bool late, const std::string& silent) {
 }
 
 // Allocates the outputs whose size is known only now. Each operation owns its output.
-error allocate_outputs(lane_job& job, result_memory& memory) {
-  if (!row_of(job.bundle.operation).has_rows())
+error allocate_outputs(lane_task& task, result_memory& memory) {
+  if (!row_of(task.bundle.operation).has_rows())
     return {};
-  for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
-    if (job.bundle.parts[i].output)
+  for (std::size_t i = 0; i < task.bundle.parts.size(); ++i) {
+    if (task.bundle.parts[i].output)
       continue;
-    auto& operation = *job.operations[i];
+    auto& operation = *task.operations[i];
     if (auto problem = operation.own_output(memory, std::move(operation.outcome.first_dims)))
       return problem;
-    job.bundle.parts[i].output = operation.owned.get();
+    task.bundle.parts[i].output = operation.owned.get();
   }
   return {};
 }
@@ -37,7 +37,7 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
 } // namespace
 
 // The lane may be gone already. If the set was restarted, the restart is the reason.
-lane_job::~lane_job() {
+lane_task::~lane_task() {
   std::erase_if(operations, [](const operation_state_ptr& operation) { return !operation; });
   if (auto runs = operations.empty() ? nullptr : target_lane.lock())
     runs->adopt(std::exchange(operations, {}));
@@ -46,7 +46,7 @@ lane_job::~lane_job() {
                 : error{error_kind::disconnected, "the generation ended before this operation was run"});
 }
 
-void lane_job::settle(const error& reason) {
+void lane_task::settle(const error& reason) {
   for (auto& operation : operations)
     if (auto unsettled = std::exchange(operation, {}); unsettled && !unsettled->settled())
       unsettled->settle(reason);
@@ -74,20 +74,20 @@ void lane_thread::finish() {
   push([this] { stop_ = true; });
 }
 
-void lane_thread::run(std::unique_ptr<lane_job> job) {
-  // std::function must be copyable; the job is not.
-  auto shared = std::make_shared<std::unique_ptr<lane_job>>(std::move(job));
+void lane_thread::run(std::unique_ptr<lane_task> task) {
+  // std::function must be copyable; the task is not.
+  auto shared = std::make_shared<std::unique_ptr<lane_task>>(std::move(task));
   push([this, shared] { execute(**shared); });
 }
 
-void lane_thread::call(std::function<void()> task) {
-  push(std::move(task));
+void lane_thread::call(std::function<void()> function) {
+  push(std::move(function));
 }
 
-void lane_thread::push(std::function<void()> task) {
+void lane_thread::push(std::function<void()> function) {
   {
     std::lock_guard guard(mutex_);
-    queue_.push_back(std::move(task));
+    queue_.push_back(std::move(function));
   }
   queued_.fetch_add(1, std::memory_order_seq_cst);
   queued_.notify_one();
@@ -133,32 +133,32 @@ void lane_thread::use(std::unique_ptr<data_paths> paths) {
 void lane_thread::loop() {
   while (!stop_) {
     auto queued_count = queued_.load(std::memory_order_seq_cst);
-    std::vector<std::function<void()>> tasks;
+    std::vector<std::function<void()>> functions;
     {
       std::lock_guard guard(mutex_);
-      tasks.swap(queue_);
+      functions.swap(queue_);
     }
-    for (auto& task : tasks)
-      task();
-    if (tasks.empty())
+    for (auto& function : functions)
+      function();
+    if (functions.empty())
       queued_.wait(queued_count);
   }
   // The paths belong to this thread, so this thread destroys them.
   paths_.reset();
 }
 
-void lane_thread::execute(lane_job& job) {
+void lane_thread::execute(lane_task& task) {
   // Saved because run_work() overwrites it with the lane's own number.
-  const auto sequence = job.bundle.sequence;
+  const auto sequence = task.bundle.sequence;
   std::uint64_t bytes = 0;
-  for (auto& part : job.bundle.parts)
+  for (auto& part : task.bundle.parts)
     bytes += part.input_bytes;
   auto cause = reason();
   if (!cause && !paths_)
     cause = {error_kind::unknown, "the data paths are not connected"};
   if (!cause)
-    cause = cause_of(explained(move(job)));
-  job.settle(cause);
+    cause = cause_of(explained(move(task)));
+  task.settle(cause);
   wiring_.finished(sequence, bytes, cause);
 }
 
@@ -184,24 +184,24 @@ error lane_thread::cause_of(error failure) {
   return aborted_ ? aborted_ : failure;
 }
 
-error lane_thread::move(lane_job& job) {
+error lane_thread::move(lane_task& task) {
   const deadline_and_abort deadline{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
                                     wiring_.timeout_citation};
-  if (row_of(job.bundle.operation).rows == row_use::dealt)
-    if (auto problem = exchange_splits(job, deadline))
+  if (row_of(task.bundle.operation).rows == row_use::dealt)
+    if (auto problem = exchange_splits(task, deadline))
       return problem;
-  if (auto problem = allocate_outputs(job, *results_))
+  if (auto problem = allocate_outputs(task, *results_))
     return problem;
-  return run_work(job.bundle, deadline);
+  return run_work(task.bundle, deadline);
 }
 
-error lane_thread::exchange_splits(lane_job& job, const deadline_and_abort& deadline) {
-  auto& operation = *job.operations.at(0);
+error lane_thread::exchange_splits(lane_task& task, const deadline_and_abort& deadline) {
+  auto& operation = *task.operations.at(0);
   split_exchange exchange(operation.splits);
   auto question = exchange.question();
   if (auto problem = run_work(question, deadline))
     return problem;
-  if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), job.bundle))
+  if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), task.bundle))
     return problem;
   operation.outcome.first_dims = exchange.received();
   return {};
@@ -210,9 +210,9 @@ error lane_thread::exchange_splits(lane_job& job, const deadline_and_abort& dead
 // Paths identify works by their sequence number. All members run equal bundles in equal order, and the additional
 // works of a bundle follow from its operation alone, so counting gives equal numbers on all members. A member that
 // gives up in between has ended the generation.
-error lane_thread::run_work(work& task, const deadline_and_abort& deadline) {
-  task.sequence = works_++;
-  auto cause = paths_->choose(task).run(task, deadline).error;
+error lane_thread::run_work(work& bundle, const deadline_and_abort& deadline) {
+  bundle.sequence = works_++;
+  auto cause = paths_->choose(bundle).run(bundle, deadline).error;
   // The path only knows that it was aborted; the caller of abort() has given the reason.
   if (cause.kind == error_kind::disconnected)
     if (auto told = reason())

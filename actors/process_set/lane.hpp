@@ -25,18 +25,18 @@ class lane;
 
 /// One bundle and the operations that it settles. operations[i] belongs to bundle.parts[i]; it is null where this
 /// member has joined, so that neutral elements stand in.
-struct lane_job {
+struct lane_task {
   work bundle;
   std::vector<operation_state_ptr> operations;
   std::weak_ptr<lane> target_lane; ///< the lane that is to run it
 
-  lane_job() = default;
-  lane_job(const lane_job&) = delete;
-  lane_job& operator=(const lane_job&) = delete;
-  /// A job that is dropped before it ran hands its operations to its lane, which settles them when it ends. If the
+  lane_task() = default;
+  lane_task(const lane_task&) = delete;
+  lane_task& operator=(const lane_task&) = delete;
+  /// A task that is dropped before it ran hands its operations to its lane, which settles them when it ends. If the
   /// lane is gone, the operations fail at once. So no caller waits forever.
-  ~lane_job();
-  /// Settles every operation of the job with `reason`. The path must have released the buffers.
+  ~lane_task();
+  /// Settles every operation of the task with `reason`. The path must have released the buffers.
   void settle(const error& reason);
 };
 
@@ -44,10 +44,10 @@ class lane {
 public:
   virtual ~lane() = default;
   /// Queues a bundle. Never blocks.
-  virtual void run(std::unique_ptr<lane_job> job) = 0;
+  virtual void run(std::unique_ptr<lane_task> task) = 0;
   /// Makes the running path give up; fails all queued and all later bundles with `reason`. Never blocks.
   virtual void abort(error reason) = 0;
-  /// Takes over the operations of a job that will never run. They are settled with the reason of abort().
+  /// Takes over the operations of a task that will never run. They are settled with the reason of abort().
   virtual void adopt(std::vector<operation_state_ptr> orphans) = 0;
 };
 
@@ -78,13 +78,13 @@ public:
   /// Lets the thread end after the work that is queued so far; stop() then returns soon. For the event loop.
   void finish();
 
-  void run(std::unique_ptr<lane_job> job) override;
+  void run(std::unique_ptr<lane_task> task) override;
   void abort(error reason) override;
   void adopt(std::vector<operation_state_ptr> orphans) override;
 
-  /// Runs `task` on the lane's thread, in order with the bundles. Used to set up the paths, which belong to that
+  /// Runs `function` on the lane's thread, in order with the bundles. Used to set up the paths, which belong to that
   /// thread.
-  void call(std::function<void()> task);
+  void call(std::function<void()> function);
 
   /// Sets the paths that bundles take from now on. On the lane's thread only.
   void use(std::unique_ptr<data_paths> paths);
@@ -95,14 +95,14 @@ public:
 
 private:
   void loop();
-  void execute(lane_job& job);
-  error move(lane_job& job);
-  error exchange_splits(lane_job& job, const deadline_and_abort& deadline);
-  error run_work(work& task, const deadline_and_abort& deadline);
+  void execute(lane_task& task);
+  error move(lane_task& task);
+  error exchange_splits(lane_task& task, const deadline_and_abort& deadline);
+  error run_work(work& bundle, const deadline_and_abort& deadline);
   error reason() const;
   error explained(error reason) const;
   error cause_of(error failure);
-  void push(std::function<void()> task);
+  void push(std::function<void()> function);
 
   wiring wiring_;
   abort_token token_;

@@ -61,16 +61,16 @@ void path_connector_state::connect(std::vector<path_addresses> all) {
     caf::anon_send(me, ready_atom::value);
   });
   connecting_ = true;
-  for (auto& job : std::exchange(early_, {}))
-    run(job);
+  for (auto& task : std::exchange(early_, {}))
+    run(task);
 }
 
 // Bundles may arrive before the path addresses, because other members may be faster.
-void path_connector_state::run(const lane_job_ptr& job) {
+void path_connector_state::run(const lane_task_ptr& task) {
   if (!connecting_)
-    early_.push_back(job);
-  else if (*job)
-    setup_.lane->run(std::move(*job));
+    early_.push_back(task);
+  else if (*task)
+    setup_.lane->run(std::move(*task));
 }
 
 void path_connector_state::end(const error& reason) {
@@ -88,7 +88,7 @@ path_connector(path_connector_actor::stateful_pointer<path_connector_state> self
   state.begin(std::move(setup));
   return {
       [&state](const envelope& message) { state.receive_addresses(message); },
-      [&state](const lane_job_ptr& job) { state.run(job); },
+      [&state](const lane_task_ptr& task) { state.run(task); },
       [&state](const generation_over& event) { state.end(event.reason); },
       [&state](drained_atom) { state.drain(); },
       [&state](const path_addresses& addresses) { state.introduce(addresses); },

@@ -40,7 +40,7 @@ struct path_connector_state {
   void begin(path_connector_setup setup);
 
   void receive_addresses(const envelope& message);
-  void run(const lane_job_ptr& job);
+  void run(const lane_task_ptr& task);
   void end(const error& reason);
   void drain();
   void introduce(const path_addresses& addresses);
@@ -51,8 +51,8 @@ private:
 
   path_connector_actor::pointer self;
   path_connector_setup setup_;
-  bool connecting_ = false;         ///< the paths are connected, or the lane is connecting them
-  std::vector<lane_job_ptr> early_; ///< bundles that came before that
+  bool connecting_ = false;          ///< the paths are connected, or the lane is connecting them
+  std::vector<lane_task_ptr> early_; ///< bundles that came before that
 };
 
 path_connector_actor::behavior_type

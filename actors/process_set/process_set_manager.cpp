@@ -76,11 +76,11 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
                                         std::to_string(event.id) + " by number " +
                                         std::to_string(event.number) + ", which has been used"});
   auto setup = pattern_;
-  setup.place = std::make_shared<shared_set_state>();
-  setup.place->number = event.number;
-  setup.place->id = event.id;
-  setup.place->ranks = event.ranks;
-  setup.place->epoch = std::move(epoch);
+  setup.set_state = std::make_shared<shared_set_state>();
+  setup.set_state->number = event.number;
+  setup.set_state->id = event.id;
+  setup.set_state->ranks = event.ranks;
+  setup.set_state->epoch = std::move(epoch);
   auto reached = [me = setup.sets, number = event.number](set_progressed::stage stage_reached) {
     return [me, number, stage_reached] { caf::anon_send(me, set_progressed{number, stage_reached}); };
   };
@@ -92,21 +92,21 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
     caf::anon_send(me, set_broken{number, problem});
   };
   if (!setup.takes_part())
-    pattern_.shared->sets.open(setup.place);
+    pattern_.shared->sets.open(setup.set_state);
   if (!setup.takes_part() && !setup.leads() && !setup.relays())
     return;
   auto& entry = running_[event.number];
-  entry.place = setup.place;
+  entry.set_state = setup.set_state;
   entry.actors = std::make_shared<set_actors>();
   entry.again = again;
   entry.ready = !setup.takes_part();
-  auto started = [system = &self->home_system(), shared = setup.shared, place = setup.place,
+  auto started = [system = &self->home_system(), shared = setup.shared, set_state = setup.set_state,
                   router = setup.router, known = entry.actors,
                   built = reached(set_progressed::stage::built)](const set_actors& actors) {
     *known = actors;
-    shared->sets.built(place);
-    auto routes = actors.entered(place->number, place->ranks);
-    inject(shared->faults, *system, place->id, shared->rank, actors.scheduler.address(), routes);
+    shared->sets.built(set_state);
+    auto routes = actors.entered(set_state->number, set_state->ranks);
+    inject(shared->faults, *system, set_state->id, shared->rank, actors.scheduler.address(), routes);
     caf::anon_send(router, std::move(routes));
     built();
   };
@@ -137,7 +137,7 @@ void process_set_manager_state::notified(const set_progressed& progress) {
   switch (progress.reached) {
   case set_progressed::stage::built:
     if (running_set.again && !running_set.reason && !end_reason_)
-      pattern_.shared->sets.open(running_set.place);
+      pattern_.shared->sets.open(running_set.set_state);
     return;
   case set_progressed::stage::ready:
     running_set.ready = true;
@@ -146,7 +146,7 @@ void process_set_manager_state::notified(const set_progressed& progress) {
     // The set was told to end while the other members were still connecting to it.
     if (running_set.reason)
       return stop(running_set, running_set.reason);
-    pattern_.shared->sets.open(running_set.place);
+    pattern_.shared->sets.open(running_set.set_state);
     awaited_.erase(progress.number);
     return settle_if_done();
   case set_progressed::stage::ended:
@@ -168,7 +168,7 @@ void process_set_manager_state::stop(running_set& set, const error& reason) {
     return;
   if (set.actors->negotiator)
     self->send(set.actors->negotiator, leave_atom::value);
-  fail_if_over(set.place->number);
+  fail_if_over(set.set_state->number);
 }
 
 // The set's last schedule may arrive before the global schedule that ends the set, because the two may take
@@ -188,7 +188,7 @@ void process_set_manager_state::gone(std::uint32_t number) {
   auto& entry = ended.mapped();
   caf::anon_send(pattern_.router, set_left{number});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
-  pattern_.shared->sets.retire(entry.place);
+  pattern_.shared->sets.retire(entry.set_state);
   awaited_.erase(number);
   settle_if_done();
   leave_if_done();
@@ -226,7 +226,7 @@ void process_set_manager_state::end(const error& reason) {
   pattern_.shared->sets.resume();
   std::vector<std::uint32_t> failed;
   for (auto& [number, running_set] : running_) {
-    running_set.place->epoch.epochs->over(reason);
+    running_set.set_state->epoch.epochs->over(reason);
     if (running_set.stopped)
       failed.push_back(number);
   }

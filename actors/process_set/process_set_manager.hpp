@@ -49,7 +49,7 @@ struct process_set_manager_state {
 
 private:
   struct running_set {
-    std::shared_ptr<shared_set_state> place;
+    std::shared_ptr<shared_set_state> set_state;
     std::shared_ptr<set_actors> actors;
     caf::actor tree;
     error reason; ///< set once it was told to end: the error for its pending operations
@@ -62,7 +62,7 @@ private:
   };
   /// A set that failed, while its submission queue still has to fail the pending operations.
   struct abandoned_set {
-    std::shared_ptr<shared_set_state> place;
+    std::shared_ptr<shared_set_state> set_state;
     caf::actor_addr tree;
     bool stopped = false; ///< its tree has died
     error reason;

@@ -326,13 +326,13 @@ void set_client_state::run_bundles(const schedule& plan) {
     operations.reserve(bundle.entries.size());
     for (auto& entry : bundle.entries)
       operations.push_back(operations_.claim(entry.id, entry.name));
-    auto job = builder.build(bundle, std::move(operations), joined_);
-    if (!job) {
-      self->send(setup_.member, generation_broken{job.error().text});
+    auto task = builder.build(bundle, std::move(operations), joined_);
+    if (!task) {
+      self->send(setup_.member, generation_broken{task.error().text});
       return;
     }
-    (*job)->target_lane = setup_.lane;
-    self->send(setup_.connector, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
+    (*task)->target_lane = setup_.lane;
+    self->send(setup_.connector, std::make_shared<std::unique_ptr<lane_task>>(std::move(*task)));
   }
 }
 

@@ -38,7 +38,7 @@ struct set_client_setup {
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   envelope_actor router;
   path_connector_actor connector;
-  /// Takes over the operations of dropped jobs; null for the global set.
+  /// Takes over the operations of dropped tasks; null for the global set.
   std::shared_ptr<farandole::lane> lane;
   /// Is told of errors, of an orderly end of the global set, and of members that hold up operations. May be null
   /// in tests.

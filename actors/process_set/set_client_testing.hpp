@@ -17,7 +17,7 @@
 
 namespace farandole::testing {
 
-/// A member of a set of two. Its lane settles every job at once.
+/// A member of a set of two. Its lane settles every task at once.
 class set_client_bench {
 public:
   /// `setup` has the particular parts of a test; the other actors and the submission queue are made here.
@@ -31,7 +31,7 @@ public:
       }};
     });
     lane_ = system.spawn([](caf::event_based_actor*) -> caf::behavior {
-      return {[](const lane_job_ptr& job) { (*job)->settle({}); }};
+      return {[](const lane_task_ptr& task) { (*task)->settle({}); }};
     });
     member_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const operations_held_up& late) { held_up_by.push_back(late.by.rank); },

@@ -16,9 +16,9 @@ constexpr std::chrono::milliseconds suspicion{600};
 
 constexpr std::chrono::microseconds retry_interval{50};
 
-error started_anew(std::uint32_t id, const std::string& reason) {
+error restart_error(std::uint32_t id, const std::string& reason) {
   return {error_kind::disconnected,
-          "process set " + std::to_string(id) + " was started anew, because a part of it failed " + reason +
+          "process set " + std::to_string(id) + " was restarted, because a part of it failed " + reason +
               "; its pending operations have failed on all its ranks, and the set goes on: this operation "
               "may be submitted again",
           id};
@@ -33,12 +33,13 @@ void process_set_manager_state::report_fault(running_set& set, const std::string
   if (end_reason_ || std::exchange(set.failed, true))
     return;
   if (pattern_.log)
-    pattern_.log->error("process set " + std::to_string(set.place->id) + " failed on this rank: " + reason);
+    pattern_.log->error("process set " + std::to_string(set.set_state->id) +
+                        " failed on this rank: " + reason);
   // The global set has ended, so no answer will come.
   if (leaving_)
-    return abandon(set.place->number, shut_down());
+    return abandon(set.set_state->number, shut_down());
   requests batch;
-  batch.faults.push_back({set.place->number, reason});
+  batch.faults.push_back({set.set_state->number, reason});
   self->send(pattern_.router, encode(address{pattern_.generation, 0, pattern_.shared->rank}, batch));
 }
 
@@ -75,12 +76,12 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
       return;
     auto reason = found->second.reason;
     abandon(set_to_restart.ended,
-            reason ? reason : started_anew(found->second.place->id, set_to_restart.reason));
+            reason ? reason : restart_error(found->second.set_state->id, set_to_restart.reason));
     awaited_.erase(set_to_restart.ended);
     return settle_if_done();
   }
-  auto epoch = found == running_.end() ? set_epoch{} : found->second.place->epoch;
-  const auto reason = started_anew(set_to_restart.begins->id, set_to_restart.reason);
+  auto epoch = found == running_.end() ? set_epoch{} : found->second.set_state->epoch;
+  const auto reason = restart_error(set_to_restart.begins->id, set_to_restart.reason);
   pattern_.shared->sets.suspend(set_to_restart.begins->id);
   if (epoch.epochs) {
     epoch.epochs->restarted(reason);
@@ -101,10 +102,10 @@ void process_set_manager_state::abandon(std::uint32_t number, const error& reaso
     send_last_schedule(number);
   auto ended = running_.extract(number);
   auto& entry = ended.mapped();
-  if (entry.place->lane)
-    entry.place->lane->abort(reason);
+  if (entry.set_state->lane)
+    entry.set_state->lane->abort(reason);
   caf::anon_send(pattern_.router, set_left{number});
-  abandoned_.push_back({entry.place, entry.tree.address(), entry.stopped, reason});
+  abandoned_.push_back({entry.set_state, entry.tree.address(), entry.stopped, reason});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
   fail_queues();
 }
@@ -130,14 +131,15 @@ void process_set_manager_state::fail_queues() {
   std::erase_if(abandoned_, [&](const abandoned_set& abandoned_set) {
     if (!abandoned_set.stopped)
       return false;
-    if (abandoned_set.place->lane)
-      abandoned_set.place->lane->abort(abandoned_set.reason); // the lane may have been made after abandon()
-    if (abandoned_set.place->queue &&
-        abandoned_set.place->queue->fail(abandoned_set.reason) == submission_queue::attempt::busy) {
+    // The lane may have been made after abandon().
+    if (abandoned_set.set_state->lane)
+      abandoned_set.set_state->lane->abort(abandoned_set.reason);
+    if (abandoned_set.set_state->queue &&
+        abandoned_set.set_state->queue->fail(abandoned_set.reason) == submission_queue::attempt::busy) {
       busy = true;
       return false;
     }
-    sets.retire(abandoned_set.place);
+    sets.retire(abandoned_set.set_state);
     return true;
   });
   if (busy && !std::exchange(retrying_, true))

@@ -41,7 +41,7 @@ std::vector<member> members_of(const set_setup& setup) {
 }
 
 set_view view_of(const set_setup& setup) {
-  return {setup.generation, setup.place->number, rank_in_set(setup.shared->rank, setup.place->ranks),
+  return {setup.generation, setup.set_state->number, rank_in_set(setup.shared->rank, setup.set_state->ranks),
           members_of(setup)};
 }
 
@@ -68,8 +68,8 @@ fast_path_options fast_path_of(const set_setup& setup) {
 // The members of the set in the subtree below, and including, `top`.
 std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) {
   auto ranks = setup.shared->tree->subtree(top);
-  if (!setup.place->ranks.empty())
-    std::erase_if(ranks, [&](auto rank) { return rank_in_set(rank, setup.place->ranks) < 0; });
+  if (!setup.set_state->ranks.empty())
+    std::erase_if(ranks, [&](auto rank) { return rank_in_set(rank, setup.set_state->ranks) < 0; });
   return ranks;
 }
 
@@ -108,7 +108,7 @@ negotiation_options negotiation_of(const set_setup& setup) {
   options.members = setup.ranks();
   options.cache_capacity = static_cast<std::size_t>(setup.settings.integer(setting::cache_capacity));
   options.fast_path = fast_path_of(setup);
-  options.keeps_sets = setup.place->number == 0;
+  options.keeps_sets = setup.set_state->number == 0;
   options.branches = branches_of(setup);
   options.buckets = static_cast<std::size_t>(setup.settings.integer(setting::relay_buckets));
   options.inline_bytes = inline_of(setup).limit_bytes;
@@ -156,8 +156,8 @@ stall_rules stalls_of(const set_setup& setup) {
   rules.shutdown = setup.settings.duration(setting::stall_shutdown_time);
   rules.warning_setting = setup.settings.cited(setting::stall_warning_time);
   rules.shutdown_setting = setup.settings.cited(setting::stall_shutdown_time);
-  if (setup.place->number != 0)
-    rules.set = " of process set " + std::to_string(setup.place->id);
+  if (setup.set_state->number != 0)
+    rules.set = " of process set " + std::to_string(setup.set_state->id);
   return rules;
 }
 
@@ -168,7 +168,7 @@ struct growing_tree {
   std::shared_ptr<set_client_actor> bell = std::make_shared<set_client_actor>(); ///< set client, once it runs
 
   farandole::address self() const {
-    return {settings.generation, settings.place->number, settings.shared->rank};
+    return {settings.generation, settings.set_state->number, settings.shared->rank};
   }
 
   // The ranks whose processes every operation of this set needs: the members, and the relays between them and the
@@ -188,10 +188,10 @@ struct growing_tree {
   }
 
   leader_setup location() const {
-    leader_setup place{settings.generation, settings.place->number, leader, {}, reporter()};
+    leader_setup setup{settings.generation, settings.set_state->number, leader, {}, reporter()};
     if (!settings.takes_part())
-      place.ended = settings.ended;
-    return place;
+      setup.ended = settings.ended;
+    return setup;
   }
 
   caf::actor start_scheduler(caf::event_based_actor* parent) {
@@ -233,7 +233,7 @@ struct growing_tree {
     // A failure in the global set is reported after its operations are settled: no other component can give a better
     // reason for it.
     return [shared = std::weak_ptr(settings.shared), scheduler = actors.scheduler, reports,
-            broke = settings.place->number == 0 ? settings.broke : nullptr](
+            broke = settings.set_state->number == 0 ? settings.broke : nullptr](
                std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
       if (auto counters = shared.lock()) {
         counters->bundles.fetch_add(1, std::memory_order_relaxed);
@@ -253,7 +253,7 @@ struct growing_tree {
     wiring.name = "farandole-lane";
     wiring.operation_timeout = settings.settings.duration(setting::operation_timeout);
     wiring.timeout_citation = settings.settings.cited(setting::operation_timeout);
-    if (settings.place->number != 0) {
+    if (settings.set_state->number != 0) {
       wiring.broke = settings.broke;
       wiring.patience = patience;
     }
@@ -270,11 +270,11 @@ struct growing_tree {
       actors.connector = settings.simulated_connector(parent, settings, bundle_news());
       return caf::actor_cast<caf::actor>(actors.connector);
     }
-    settings.place->lane = make_lane();
+    settings.set_state->lane = make_lane();
     path_connector_setup setup;
     setup.set = view_of(settings);
     setup.paths = paths_of(settings);
-    if (settings.place->number == 0)
+    if (settings.set_state->number == 0)
       setup.paths.meeting_news = [shared = std::weak_ptr(settings.shared)](const std::string& missing) {
         if (auto shared_state = shared.lock())
           shared_state->unconnected.set(missing);
@@ -285,15 +285,16 @@ struct growing_tree {
     setup.broke = settings.broke;
     setup.ready = settings.ready;
     setup.drained = settings.drained;
-    setup.lane = settings.place->lane;
+    setup.lane = settings.set_state->lane;
     setup.connect_timeout = settings.settings.duration(setting::start_timeout);
     setup.connect_citation = settings.settings.cited(setting::start_timeout);
-    setup.connected = [place = std::weak_ptr(settings.place), shared = std::weak_ptr(settings.shared)](
-                          std::shared_ptr<shm_fast_path> connected, std::shared_ptr<heartbeat_words> words) {
-      if (auto shared_state = place.lock())
+    setup.connected = [set_state = std::weak_ptr(settings.set_state),
+                       shared = std::weak_ptr(settings.shared)](std::shared_ptr<shm_fast_path> connected,
+                                                                std::shared_ptr<heartbeat_words> words) {
+      if (auto shared_state = set_state.lock())
         shared_state->fast_path.set(std::move(connected));
       // Only those of the global set, which contains all members of this host.
-      if (auto all = shared.lock(); all && place.lock() == all->global)
+      if (auto all = shared.lock(); all && set_state.lock() == all->global)
         all->heartbeats.set(std::move(words));
     };
     setup.log = settings.log;
@@ -304,7 +305,7 @@ struct growing_tree {
   caf::actor start_stall_watch(caf::event_based_actor* parent) {
     stall_watch_setup setup;
     setup.rules = stalls_of(settings);
-    if (setup.rules.ignores_shutdown() && settings.leads() && settings.place->number == 0 && settings.log)
+    if (setup.rules.ignores_shutdown() && settings.leads() && settings.set_state->number == 0 && settings.log)
       settings.log->warning(setup.rules.shutdown_setting + " is ignored: it is not longer than " +
                             setup.rules.warning_setting);
     setup.negotiator = actors.negotiator;
@@ -316,22 +317,23 @@ struct growing_tree {
 
   caf::actor start_client(caf::event_based_actor* parent) {
     auto size = static_cast<std::int32_t>(settings.ranks().size());
-    settings.place->queue = std::make_shared<submission_queue>(
-        settings.place->id, size, queue_capacity,
-        [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); }, settings.place->ranks,
-        settings.place->epoch, static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit)));
+    settings.set_state->queue = std::make_shared<submission_queue>(
+        settings.set_state->id, size, queue_capacity,
+        [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); }, settings.set_state->ranks,
+        settings.set_state->epoch,
+        static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit)));
     set_client_setup setup;
-    setup.queue = settings.place->queue;
+    setup.queue = settings.set_state->queue;
     setup.self = self();
     setup.leader = leader;
     setup.rank = view_of(settings).rank;
     setup.members = size;
-    setup.ranks = settings.place->ranks;
+    setup.ranks = settings.set_state->ranks;
     setup.router = settings.router;
     setup.connector = actors.connector;
     // Jobs that the path connector of the global set drops end with the generation, so they need no lane.
-    if (settings.place->number != 0)
-      setup.lane = settings.place->lane;
+    if (settings.set_state->number != 0)
+      setup.lane = settings.set_state->lane;
     setup.member = settings.member;
     setup.sets = settings.sets;
     setup.stuck = stuck_rules::of(settings.settings);
@@ -345,11 +347,11 @@ struct growing_tree {
     };
     setup.fast_path_limit_bytes =
         static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit));
-    setup.fast_path = [place = std::weak_ptr(settings.place)]() -> std::shared_ptr<shm_fast_path> {
-      auto shared_state = place.lock();
+    setup.fast_path = [set_state = std::weak_ptr(settings.set_state)]() -> std::shared_ptr<shm_fast_path> {
+      auto shared_state = set_state.lock();
       return shared_state ? shared_state->fast_path.get() : nullptr;
     };
-    if (const auto& lane = settings.place->lane) {
+    if (const auto& lane = settings.set_state->lane) {
       setup.results = lane->results();
       setup.move = [lane = std::weak_ptr(lane)](operation_state_ptr operation) {
         if (auto running = lane.lock())
@@ -369,8 +371,8 @@ struct growing_tree {
 } // namespace
 
 std::vector<std::int32_t> set_setup::ranks() const {
-  if (!place->ranks.empty())
-    return place->ranks;
+  if (!set_state->ranks.empty())
+    return set_state->ranks;
   std::vector<std::int32_t> all;
   for (auto& member : shared->members)
     all.push_back(member.rank);
@@ -378,7 +380,7 @@ std::vector<std::int32_t> set_setup::ranks() const {
 }
 
 bool set_setup::takes_part() const {
-  return rank_in_set(shared->rank, place->ranks) >= 0;
+  return rank_in_set(shared->rank, set_state->ranks) >= 0;
 }
 
 bool set_setup::leads() const {
@@ -405,8 +407,8 @@ supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_ac
   auto tree = std::make_shared<growing_tree>();
   tree->settings = setup;
   supervisor_spec spec;
-  spec.name = setup.place->number == 0 ? "generation " + std::to_string(setup.generation)
-                                       : "process set " + std::to_string(setup.place->id);
+  spec.name = setup.set_state->number == 0 ? "generation " + std::to_string(setup.generation)
+                                           : "process set " + std::to_string(setup.set_state->id);
   spec.strategy = restart_strategy::all_for_one;
   // Operations in flight cannot survive a restart, and the other members must restart as well. So one death ends the
   // tree, and its parent handles the rest.

@@ -26,7 +26,7 @@ struct set_actors;
 
 struct set_setup {
   std::shared_ptr<shared_member_state> shared; ///< with rank and members of the job
-  std::shared_ptr<shared_set_state> place;     ///< with number, id and ranks; gets its queue and lane here
+  std::shared_ptr<shared_set_state> set_state; ///< with number, id and ranks; gets its queue and lane here
   std::uint64_t generation = 0;
   farandole::settings settings = farandole::settings::built_in(); ///< the job's values
   std::string secret;

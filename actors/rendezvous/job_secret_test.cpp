@@ -70,8 +70,8 @@ TEST_CASE("a secret that cannot hold 16 random bytes is refused, and the error s
 }
 
 TEST_CASE("a secret file must be a plain file that only its user can read or write", "[secret]") {
-  const folder place;
-  const auto file = place.path + "/secret";
+  const folder directory;
+  const auto file = directory.path + "/secret";
   CHECK(*read_secret_file(write(file, good + "\n"), "S") == good);
   for (const mode_t mode : {0640, 0604, 0620, 0644, 0666})
     CHECK_THAT(refusal(read_secret_file(write(file, good, mode), "S")),
@@ -79,12 +79,13 @@ TEST_CASE("a secret file must be a plain file that only its user can read or wri
   CHECK_THAT(refusal(read_secret_file(write(file, "guess"), "S")),
              Contains("the secret of S can be guessed"));
   CHECK_THAT(refusal(read_secret_file(write(file, " \n"), "S")), Contains("S cannot be read or is empty"));
-  CHECK_THAT(refusal(read_secret_file(place.path + "/none", "S")), Contains("S cannot be read or is empty"));
-  CHECK_THAT(refusal(read_secret_file(place.path, "S")), Contains("S is no plain file"));
-  const auto pipe = place.path + "/pipe";
+  CHECK_THAT(refusal(read_secret_file(directory.path + "/none", "S")),
+             Contains("S cannot be read or is empty"));
+  CHECK_THAT(refusal(read_secret_file(directory.path, "S")), Contains("S is no plain file"));
+  const auto pipe = directory.path + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0); // must not wait for a writer
   CHECK_THAT(refusal(read_secret_file(pipe, "S")), Contains("S is no plain file"));
-  const auto link = place.path + "/link"; // as in a mounted Kubernetes secret
+  const auto link = directory.path + "/link"; // as in a mounted Kubernetes secret
   std::filesystem::create_symlink(write(file, good), link);
   CHECK(*read_secret_file(link, "S") == good);
 }

@@ -151,10 +151,10 @@ TEST_CASE("results lie where the other members wrote them, in the same memory in
     both.play();
     REQUIRE(both.operations[0]->settled());
     CHECK(both.result(0) == both.wanted(0));
-    const auto* place = both.operations[0]->owned.get();
-    CHECK(both.heaps[0]->own->offset_of(place) < heap_bytes);
-    CHECK(place == (first ? first : place));
-    first = place;
+    const auto* block = both.operations[0]->owned.get();
+    CHECK(both.heaps[0]->own->offset_of(block) < heap_bytes);
+    CHECK(block == (first ? first : block));
+    first = block;
     both.operations[0]->drop_handle();
     both.operations[1]->drop_handle();
   }
@@ -175,7 +175,7 @@ TEST_CASE("if one member has no room in its result heap, all rows go through the
   }
 }
 
-TEST_CASE("a result larger than its place lies outside the result heap, and the next place is large enough",
+TEST_CASE("a result larger than its block lies outside the result heap, and the next block is large enough",
           "[operation_state]") {
   auto both = writers();
   const std::byte* places[2];
@@ -198,7 +198,7 @@ TEST_CASE("a result larger than its place lies outside the result heap, and the 
   CHECK(both.heaps[0]->own->offset_of(places[1]) < heap_bytes);
 }
 
-TEST_CASE("a place that another member may still write to is not reused", "[operation_state]") {
+TEST_CASE("a block that another member may still write to is not reused", "[operation_state]") {
   auto both = writers();
   const bool looked = GENERATE(false, true);
   both.publish(0);
@@ -216,13 +216,13 @@ TEST_CASE("a place that another member may still write to is not reused", "[oper
   CHECK(both.operations[1]->problem.text == over.text);
 }
 
-TEST_CASE("an invalid place fails the member that would write there, and the round for all members",
+TEST_CASE("an invalid block fails the member that would write there, and the round for all members",
           "[operation_state]") {
   auto both = writers();
   both.publish(0);
   both.publish(1);
   const auto& cell = both.slots[1]->cell();
-  both.slots[1]->fast_path().retract(cell, 0); // published again, with another place
+  both.slots[1]->fast_path().retract(cell, 0); // published again, with another block
   const std::vector<std::int64_t> rows = {1, 1};
   auto& forged = both.slots[1]->fast_path();
   forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));

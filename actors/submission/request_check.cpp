@@ -94,8 +94,8 @@ error wrong_splits(const submission& request, std::int32_t members) {
 error wrong_root(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
   if (!row_of(request.signature.operation).has_root)
     return {};
-  const auto place = rank_in_set(request.signature.root, ranks);
-  if (place >= 0 && place < members)
+  const auto root = rank_in_set(request.signature.root, ranks);
+  if (root >= 0 && root < members)
     return {};
   return refuse(request, "root rank " + std::to_string(request.signature.root) +
                              " is not in the process set of ranks " +

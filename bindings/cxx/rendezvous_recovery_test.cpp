@@ -185,20 +185,45 @@ void await_return(const std::vector<member_ptr>& members, std::uint64_t later_th
     wait_until([&] { return member->epoch() > later_than; });
 }
 
+/// A job of two members whose rendezvous has a journal; it can end, and run again at the same port.
+class two_member_job {
+public:
+  two_member_job() {
+    run_rendezvous(first_draw);
+    port = serving->port();
+  }
+
+protected:
+  static constexpr std::uint32_t first_draw = 5;
+
+  /// `draw` is the random part of the epoch of this run.
+  void run_rendezvous(std::uint32_t draw, const char* journal = "journal") {
+    serving.emplace(directory.file(journal), port, draw);
+  }
+  void end_rendezvous() { serving.reset(); }
+
+  /// Tells the rendezvous or the launcher that both slots have started, and returns the members once they have joined.
+  template <class Receiver>
+  std::vector<member_ptr> start_members(const Receiver& receiver) const {
+    for (std::int32_t slot : {0, 1})
+      receiver.tell(slot_started{slot});
+    return both(port);
+  }
+
+  const folder directory;
+  std::optional<rendezvous_run> serving;
+  std::uint16_t port = 0;
+};
+
 } // namespace
 
-TEST_CASE("members train on without a rendezvous, and return to it when it is started again") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
-  for (std::int32_t slot : {0, 1})
-    serving->tell(slot_started{slot});
-  auto members = both(port);
+TEST_CASE_METHOD(two_member_job,
+                 "members train on without a rendezvous, and return to it when it is started again") {
+  auto members = start_members(*serving);
   const auto before = members[0]->epoch();
-  serving.reset();
+  end_rendezvous();
   CHECK(counted(members) == 2.0F);
-  serving.emplace(place.file("journal"), port, 2);
+  run_rendezvous(2);
   await_return(members, before);
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->generation() == 1);
@@ -216,19 +241,13 @@ TEST_CASE("members train on without a rendezvous, and return to it when it is st
   CHECK(members[0]->generation() == 2);
 }
 
-TEST_CASE("the survivors of a loss wait for a rendezvous that is down") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
-  for (std::int32_t slot : {0, 1})
-    serving->tell(slot_started{slot});
-  auto members = both(port);
+TEST_CASE_METHOD(two_member_job, "the survivors of a loss wait for a rendezvous that is down") {
+  auto members = start_members(*serving);
   const auto epoch = members[0]->epoch();
-  serving.reset();
+  end_rendezvous();
   members.clear(); // both members leave, and one of them starts again
   auto survivor = start(0, port, epoch);
-  serving.emplace(place.file("journal"), port, 2);
+  run_rendezvous(2);
   serving->tell(slot_exited{1, "was killed by signal 9"});
   auto alone = joined(survivor);
   CHECK(alone->size() == 1);
@@ -236,17 +255,12 @@ TEST_CASE("the survivors of a loss wait for a rendezvous that is down") {
   CHECK(alone->must_sync());
 }
 
-TEST_CASE("a stranger at the port of a rendezvous that is down ends neither launcher nor members") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
+TEST_CASE_METHOD(two_member_job,
+                 "a stranger at the port of a rendezvous that is down ends neither launcher nor members") {
   const launcher_connection launcher(port, 7);
-  launcher.tell(slot_started{0});
-  launcher.tell(slot_started{1});
-  auto members = both(port);
+  auto members = start_members(launcher);
   const auto before = members[0]->epoch();
-  serving.reset();
+  end_rendezvous();
   SECTION("while training goes on") {
     impersonate(port, 9);
     CHECK(counted(members) == 2.0F);
@@ -255,13 +269,13 @@ TEST_CASE("a stranger at the port of a rendezvous that is down ends neither laun
     members.clear();
     auto first = start(0, port, before), second = start(1, port, before);
     impersonate(port, 9);
-    serving.emplace(place.file("journal"), port, 2);
+    run_rendezvous(2);
     members.push_back(joined(first));
     members.push_back(joined(second));
     CHECK(counted(members) == 2.0F);
   }
   if (!serving)
-    serving.emplace(place.file("journal"), port, 2);
+    run_rendezvous(2);
   await_return(members, before);
   CHECK_FALSE(launcher.ended());
 }
@@ -279,67 +293,50 @@ TEST_CASE("a member whose first contact does not know the job's secret fails at 
              Catch::Contains("127.0.0.1:" + std::to_string(port)) && Catch::Contains("secret"));
 }
 
-TEST_CASE("of two rendezvous with copies of one journal, the one with the lower epoch steps down") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
-  for (std::int32_t slot : {0, 1})
-    serving->tell(slot_started{slot});
-  auto members = both(port);
+TEST_CASE_METHOD(two_member_job,
+                 "of two rendezvous with copies of one journal, the one with the lower epoch steps down") {
+  auto members = start_members(*serving);
   const auto first = members[0]->epoch();
-  serving.reset();
-  std::filesystem::copy_file(place.file("journal"), place.file("copy"));
+  end_rendezvous();
+  std::filesystem::copy_file(directory.file("journal"), directory.file("copy"));
 
-  serving.emplace(place.file("journal"), port, 20);
+  run_rendezvous(20);
   await_return(members, first);
   const auto second = members[0]->epoch();
   CHECK(members[1]->epoch() == second);
-  serving.reset();
-  serving.emplace(place.file("copy"), port, 10); // as many runs, but a lower random part of the epoch
+  end_rendezvous();
+  run_rendezvous(10, "copy"); // as many runs, but a lower random part of the epoch
   wait_until([&] { return serving->stepped_down(); });
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->epoch() == second);
-  serving.reset();
-  serving.emplace(place.file("journal"), port, 1);
+  end_rendezvous();
+  run_rendezvous(1);
   await_return(members, second);
   CHECK(members[0]->generation() == 1);
 }
 
-TEST_CASE("a rendezvous that is started again without its journal steps down") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 5);
-  const auto port = serving->port();
-  for (std::int32_t slot : {0, 1})
-    serving->tell(slot_started{slot});
-  auto members = both(port);
-  serving.reset();
-  serving.emplace(place.file("other"), port, 4);
+TEST_CASE_METHOD(two_member_job, "a rendezvous that is started again without its journal steps down") {
+  auto members = start_members(*serving);
+  end_rendezvous();
+  run_rendezvous(first_draw - 1, "other");
   wait_until([&] { return serving->stepped_down(); });
   CHECK(counted(members) == 2.0F);
 }
 
-TEST_CASE("a launcher reports missed slot events to a rendezvous that was down") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
+TEST_CASE_METHOD(two_member_job, "a launcher reports missed slot events to a rendezvous that was down") {
   const launcher_connection launcher(port, 7);
-  launcher.tell(slot_started{0});
-  launcher.tell(slot_started{1});
-  auto members = both(port);
+  auto members = start_members(launcher);
   const auto epoch = members[0]->epoch();
   wait_until([&] { return launcher.formed() == 1; });
 
-  serving.reset();
+  end_rendezvous();
   auto third = start(2, port); // its hello may arrive before the launcher's report
   launcher.tell(slot_started{2});
   launcher.tell(slot_exited{1, "was killed by signal 9"});
   members.pop_back();
   members.clear();
   auto survivor = start(0, port, epoch);
-  serving.emplace(place.file("journal"), port, 2);
+  run_rendezvous(2);
   members.push_back(joined(survivor));
   wait_until([&] { return launcher.formed() >= 2; });
   // The third member is in this generation already, or joins at the next change of members.
@@ -355,30 +352,21 @@ TEST_CASE("a launcher reports missed slot events to a rendezvous that was down")
   CHECK(members[0]->rank() == 0);
 }
 
-TEST_CASE("a rendezvous that was started again refuses the launcher of another job") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
+TEST_CASE_METHOD(two_member_job, "a rendezvous that was started again refuses the launcher of another job") {
   {
     const launcher_connection first(port, 7);
-    first.tell(slot_started{0});
-    first.tell(slot_started{1});
-    both(port);
+    start_members(first);
     wait_until([&] { return first.formed() == 1; });
     CHECK_FALSE(first.ended());
   }
-  serving.reset();
-  serving.emplace(place.file("journal"), port, 2);
+  end_rendezvous();
+  run_rendezvous(2);
   const launcher_connection other(port, 8);
   wait_until([&] { return other.ended(); });
 }
 
-TEST_CASE("a drain lets members leave if the rendezvous runs apart from the launcher") {
-  const folder place;
-  std::optional<rendezvous_run> serving;
-  serving.emplace(place.file("journal"), 0, 1);
-  const auto port = serving->port();
+TEST_CASE_METHOD(two_member_job,
+                 "a drain lets members leave if the rendezvous runs apart from the launcher") {
   const drain_call::target target{"127.0.0.1", port, secret};
   {
     drain_call early(target, {wire_version, {1}, {}});
@@ -387,9 +375,7 @@ TEST_CASE("a drain lets members leave if the rendezvous runs apart from the laun
     CHECK_THAT(refused->problem, Catch::Contains("launcher is not connected"));
   }
   const launcher_connection launcher(port, 7);
-  launcher.tell(slot_started{0});
-  launcher.tell(slot_started{1});
-  auto members = both(port);
+  auto members = start_members(launcher);
   wait_until([&] { return launcher.formed() == 1; });
 
   drain_call call(target, {wire_version, {1}, {}});

@@ -115,20 +115,20 @@ expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const s
 // the sets that it wants, even if there are none, so that members that differ are detected.
 error create_initial_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
                           const std::vector<set_rule>& rules, clock::time_point deadline) {
-  auto& place = member.shared_state();
+  auto& shared_state = member.shared_state();
   welcome greeting;
-  greeting.members = place.members;
-  greeting.sets_kept = place.sets_kept;
-  greeting.sets = place.kept;
+  greeting.members = shared_state.members;
+  greeting.sets_kept = shared_state.sets_kept;
+  greeting.sets = shared_state.kept;
   auto wanted = farandole::create_initial_sets(greeting, {lists, rules});
   if (!wanted)
     return wanted.error();
   // If every member gave only lists, the leader may assign the ids, which come out the same.
-  if (!place.elastic && !place.sets_kept && rules.empty())
-    wanted->change = {set_change_kind::found, 0, std::move(lists)};
-  const auto founded = change_sets(member, wanted->change, deadline);
-  if (!founded && !may_do_without(wanted->change, founded.error(), place.elastic))
-    return founded.error();
+  if (!shared_state.elastic && !shared_state.sets_kept && rules.empty())
+    wanted->change = {set_change_kind::create, 0, std::move(lists)};
+  const auto created = change_sets(member, wanted->change, deadline);
+  if (!created && !may_do_without(wanted->change, created.error(), shared_state.elastic))
+    return created.error();
   member.known_sets().begin(std::move(wanted->sets));
   return {};
 }
@@ -340,7 +340,7 @@ error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
     return in_child();
   if (member_->acknowledge_restart(set, epoch))
     return {};
-  return refuse("process set " + std::to_string(set) + " has not been started anew " + std::to_string(epoch) +
+  return refuse("process set " + std::to_string(set) + " has not been restarted " + std::to_string(epoch) +
                 " times on this rank");
 }
 
@@ -366,9 +366,9 @@ std::vector<std::int32_t> runtime::slots() const {
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {
   if (!member_->is_local())
     return {};
-  auto& place = member_->shared_state();
-  auto all = place.sets.ranks();
-  for (auto& member : place.members)
+  auto& shared_state = member_->shared_state();
+  auto all = shared_state.sets.ranks();
+  for (auto& member : shared_state.members)
     all[0].push_back(member.rank);
   return all;
 }

@@ -34,13 +34,13 @@ public:
 
 private:
   void connect() {
-    auto& place = sockets_[connected_ % sockets_.size()];
+    auto& replaced = sockets_[connected_ % sockets_.size()];
     auto socket = start_connecting("127.0.0.1", port_);
     if (!socket)
       return;
     pollfd descriptor{socket->get(), POLLOUT, 0};
     ::poll(&descriptor, 1, 1000);
-    place = std::move(*socket);
+    replaced = std::move(*socket);
     ++connected_;
   }
 

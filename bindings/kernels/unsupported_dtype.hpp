@@ -1,9 +1,11 @@
 // The message about a tensor whose element type an operation does not support, the same in all kernels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "messages/values/dtype_names.hpp"
 #include <farandole/farandole.h>
 
 namespace farandole::kernels {
@@ -26,12 +28,23 @@ inline const char* name_of(std::int32_t operation) {
   }
 }
 
+/// "uint8, int8, …": the element types that an operation supports.
+inline std::string supported_dtypes(bool reduces) {
+  std::string names;
+  for (std::size_t i = 0; i < dtype_count; ++i) {
+    if (reduces && static_cast<dtype>(i) == dtype::boolean)
+      continue;
+    names += names.empty() ? "" : ", ";
+    names += dtype_names[i];
+  }
+  return names;
+}
+
 /// `dtype` names the type as the framework does.
 inline std::string unsupported_dtype_refusal(std::int32_t operation, const std::string& dtype) {
   const bool reduces = operation == FARANDOLE_ALLREDUCE || operation == FARANDOLE_REDUCESCATTER;
   return std::string(name_of(operation)) + " does not support " + dtype +
-         " (supported: uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32, float64" +
-         std::string(reduces ? "" : ", bool") + ")";
+         " (supported: " + supported_dtypes(reduces) + ")";
 }
 
 } // namespace farandole::kernels

@@ -18,7 +18,7 @@ kept_calls::table::iterator kept_calls::find(nb::handle number) {
 }
 
 // If the number is taken, because another job has assigned it again, the newer call replaces the older one.
-kept_calls::call& kept_calls::place(std::uint32_t number) {
+kept_calls::call& kept_calls::insert(std::uint32_t number) {
   if (spare_.empty())
     return calls_[number];
   auto node = std::move(spare_.back());
@@ -37,12 +37,12 @@ void kept_calls::drop(table::iterator location) {
 
 void kept_calls::add(operation_handle started) {
   const std::uint32_t number = started.number();
-  place(number).operation.emplace(std::move(started));
+  insert(number).operation.emplace(std::move(started));
 }
 
 nb::object kept_calls::add_call(nb::object call) {
   nb::object number = nb::getattr(call, "number");
-  place(nb::cast<std::uint32_t>(number)).object = std::move(call);
+  insert(nb::cast<std::uint32_t>(number)).object = std::move(call);
   return number;
 }
 

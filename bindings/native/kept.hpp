@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bindings/native/job.hpp"
+#include "bindings/native/process_runtime.hpp"
 
 namespace farandole::native {
 
@@ -40,7 +40,7 @@ private:
   using table = std::unordered_map<std::uint32_t, call>;
 
   table::iterator find(nanobind::handle number);
-  call& place(std::uint32_t number);
+  call& insert(std::uint32_t number);
   void drop(table::iterator location);
 
   table calls_;

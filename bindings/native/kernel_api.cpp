@@ -16,19 +16,19 @@ namespace farandole::native {
 namespace {
 
 // Leaked on purpose: kernels may call while the process ends.
-struct lent_job {
+struct lent_runtime {
   std::shared_mutex guard;
-  const job* owner = nullptr;
+  const process_runtime* owner = nullptr;
   farandole_runtime runtime;
   pid_t process = 0;
 };
 
-lent_job& lent() {
-  static auto* only = new lent_job;
+lent_runtime& lent() {
+  static auto* only = new lent_runtime;
   return *only;
 }
 
-/// Runs `call` with the job's runtime, if there is one.
+/// Runs `call` with the lent runtime, if there is one.
 template <class Call>
 farandole_status with_runtime(farandole_error* reason, Call call) {
   auto& api = lent();
@@ -124,16 +124,16 @@ const farandole_kernel_api& kernel_api() {
   return api;
 }
 
-void open_to_kernels(const std::shared_ptr<job>& running) {
+void open_to_kernels(const std::shared_ptr<process_runtime>& running) {
   auto& api = lent();
   std::unique_lock lock(api.guard);
   api.owner = running.get();
-  // Not an owner: close_to_kernels() is called before the job ends.
+  // Not an owner: close_to_kernels() is called before the runtime is destroyed.
   api.runtime.member = {std::shared_ptr<void>(), &running->core()};
   api.process = getpid();
 }
 
-void close_to_kernels(const job& ending) {
+void close_to_kernels(const process_runtime& ending) {
   auto& api = lent();
   std::unique_lock lock(api.guard);
   if (api.owner != &ending)

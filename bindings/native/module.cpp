@@ -19,9 +19,9 @@
 
 #include "bindings/native/capsule.hpp"
 #include "bindings/native/foreign_job.hpp"
-#include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
 #include "bindings/native/kernel_api.hpp"
+#include "bindings/native/process_runtime.hpp"
 #include "bindings/native/raise.hpp"
 #include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
@@ -34,9 +34,9 @@ using namespace nb::literals;
 namespace farandole::native {
 namespace {
 
-/// The job is shared with the handles, which may outlive this object.
+/// The runtime is shared with the handles, which may outlive this object.
 struct python_runtime {
-  std::shared_ptr<job> running;
+  std::shared_ptr<process_runtime> running;
 };
 
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
@@ -56,7 +56,7 @@ python_runtime start(const std::map<std::string, std::string>& settings, bool re
   run_interruptibly([outcome, how = std::move(options)] { outcome->emplace(runtime::start(how)); });
   if (!**outcome)
     raise((*outcome)->error());
-  return {std::make_shared<job>(std::move(***outcome))};
+  return {std::make_shared<process_runtime>(std::move(***outcome))};
 }
 
 // Both calls are collective and wait for other ranks, so they run on a thread of their own, as starting does.

@@ -46,7 +46,7 @@ bool is_counted(const request& request, nb::handle name) {
 }
 
 /// The full name, in a buffer that the next call on this thread reuses.
-std::string& full_name(job& running, const request& request, nb::handle name, std::uint32_t set) {
+std::string& full_name(process_runtime& running, const request& request, nb::handle name, std::uint32_t set) {
   thread_local std::string built;
   if (is_counted(request, name))
     built = running.unnamed(set, request.prefix);
@@ -108,8 +108,8 @@ std::vector<std::int64_t> splits_of(nb::handle splits) {
   return rows;
 }
 
-operation_handle keep(const std::shared_ptr<job>& running, farandole::handle operation, std::uint32_t number,
-                      nb::handle input, nb::handle output, signature& asked) {
+operation_handle keep(const std::shared_ptr<process_runtime>& running, farandole::handle operation,
+                      std::uint32_t number, nb::handle input, nb::handle output, signature& asked) {
   operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output));
   if (row_of(asked.operation).has_rows())
     kept.describe_rows(asked.dtype, std::move(asked.shape));
@@ -118,8 +118,9 @@ operation_handle keep(const std::shared_ptr<job>& running, farandole::handle ope
 
 } // namespace
 
-operation_handle submit(const std::shared_ptr<job>& running, const request& request, nb::handle name,
-                        nb::handle input, nb::handle output, nb::handle set, nb::handle splits) {
+operation_handle submit(const std::shared_ptr<process_runtime>& running, const request& request,
+                        nb::handle name, nb::handle input, nb::handle output, nb::handle set,
+                        nb::handle splits) {
   running->sweep();
   submission described = describe(request, input, output, set_number(set));
   const std::vector<std::int64_t> rows = splits_of(splits);
@@ -134,8 +135,8 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& requ
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
-nb::list submit_group(const std::shared_ptr<job>& running, const request& request, nb::handle name,
-                      nb::list inputs, nb::handle outputs, nb::handle set) {
+nb::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
+                      nb::handle name, nb::list inputs, nb::handle outputs, nb::handle set) {
   running->sweep();
   const std::uint32_t set_id = set_number(set);
   const std::size_t count = nb::len(inputs);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "bindings/native/job.hpp"
+#include "bindings/native/process_runtime.hpp"
 
 namespace farandole::native {
 
@@ -26,12 +26,12 @@ struct request {
 /// `output` is None if the core allocates it (allgather, alltoall, and reducescatter unless the caller does) or there
 /// is none. `set` is the process set's number; any other object raises ValueError. `splits`: the rows of an alltoall
 /// that go to each member, as a sequence of numbers; None or empty: equal parts.
-operation_handle submit(const std::shared_ptr<job>& running, const request& request, nanobind::handle name,
-                        nanobind::handle input, nanobind::handle output, nanobind::handle set,
-                        nanobind::handle splits);
+operation_handle submit(const std::shared_ptr<process_runtime>& running, const request& request,
+                        nanobind::handle name, nanobind::handle input, nanobind::handle output,
+                        nanobind::handle set, nanobind::handle splits);
 
 /// Submits all or none. The tensors are named "<base>_<i>of<n>", counted from 1, and share one handle number.
-nanobind::list submit_group(const std::shared_ptr<job>& running, const request& request,
+nanobind::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
                             nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
                             nanobind::handle set);
 

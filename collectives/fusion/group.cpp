@@ -37,13 +37,13 @@ void group_gate::gone(std::span<const group_claim> claims, std::vector<ready_ten
 }
 
 void group_gate::count(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& ready) {
-  auto place = groups_.try_emplace(group).first;
-  if (++place->second.decided < size)
+  auto found = groups_.try_emplace(group).first;
+  if (++found->second.decided < size)
     return;
-  auto& held = place->second.held;
+  auto& held = found->second.held;
   held_ -= held.size();
   std::move(held.begin(), held.end(), std::back_inserter(ready));
-  groups_.erase(place);
+  groups_.erase(found);
 }
 
 } // namespace farandole

@@ -123,7 +123,7 @@ const std::vector<attack> attacks{
      }},
     {"ids of sets that do not exist", outcome::alone,
      [](requests& r) {
-       r.change = set_change{set_change_kind::found, 0, {{0, 1}}, {1, 2, 3, 4}};
+       r.change = set_change{set_change_kind::create, 0, {{0, 1}}, {1, 2, 3, 4}};
      }},
     {"an unknown change", outcome::alone,
      [](requests& r) {

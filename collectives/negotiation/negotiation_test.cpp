@@ -130,7 +130,7 @@ TEST_CASE("a member's set fault restarts the set for all, and is accepted only b
   options.keeps_sets = true;
   negotiation leader(options);
   requests change, fault;
-  change.change = set_change{set_change_kind::found, 0, {{1}}};
+  change.change = set_change{set_change_kind::create, 0, {{1}}};
   fault.faults = {{1, "it broke"}};
   REQUIRE(leader.receive(0, change, 0ns).empty());
   REQUIRE(leader.receive(1, change, 0ns).sets.size() == 1);

@@ -101,8 +101,8 @@ set_registry::answer set_registry::decide() {
   if (refused.problem)
     return refused;
   switch (change.kind) {
-  case set_change_kind::found:
-    return found(change);
+  case set_change_kind::create:
+    return create(change);
   case set_change_kind::add:
     return add(change);
   case set_change_kind::remove:
@@ -147,14 +147,14 @@ const set_event* set_registry::equal_to(const std::vector<std::int32_t>& ranks) 
 }
 
 // Equal lists stand for the same set: the first one is used.
-set_registry::answer set_registry::found(const set_change& change) {
+set_registry::answer set_registry::create(const set_change& change) {
   answer result;
   if (sets_.size() + change.sets.size() > set_limit) {
     result.problem = refuse("there can be at most " + std::to_string(set_limit) + " process sets");
     return result;
   }
   if (!change.ids.empty())
-    return found_as_named(change);
+    return create_as_named(change);
   for (auto& ranks : change.sets)
     if (!is_global(ranks, asked_.size()) && !equal_to(ranks))
       result.events.push_back(begin(ranks));
@@ -162,7 +162,7 @@ set_registry::answer set_registry::found(const set_change& change) {
 }
 
 // Sets of an earlier generation: sets of equal ranks are distinct if their ids are.
-set_registry::answer set_registry::found_as_named(const set_change& change) {
+set_registry::answer set_registry::create_as_named(const set_change& change) {
   answer result;
   for (std::size_t i = 0; i < change.sets.size(); ++i)
     if (const auto id = change.ids[i]; id != 0 && !sets_.count(id))

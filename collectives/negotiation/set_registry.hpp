@@ -48,8 +48,8 @@ private:
   error difference() const;
   error wrong(const std::vector<std::int32_t>& ranks) const;
   const set_event* equal_to(const std::vector<std::int32_t>& ranks) const;
-  answer found(const set_change& change);
-  answer found_as_named(const set_change& change);
+  answer create(const set_change& change);
+  answer create_as_named(const set_change& change);
   answer add(const set_change& change);
   answer remove(std::uint32_t id);
   set_event begin(const std::vector<std::int32_t>& ranks);

@@ -14,8 +14,8 @@ set_change add(ranks ranks) {
   return {set_change_kind::add, 0, {std::move(ranks)}};
 }
 
-set_change found(std::vector<ranks> ranks_list) {
-  return {set_change_kind::found, 0, std::move(ranks_list)};
+set_change create(std::vector<ranks> ranks_list) {
+  return {set_change_kind::create, 0, std::move(ranks_list)};
 }
 
 set_change removal(std::uint32_t id) {
@@ -100,20 +100,20 @@ TEST_CASE("invalid sets are refused for all ranks") {
   CHECK(registry.sets().size() == 1);
 }
 
-TEST_CASE("equal sets at the start become one, and a set equal to the global set is not founded") {
+TEST_CASE("equal sets at the start become one, and a set equal to the global set is not created") {
   set_registry registry(3);
-  auto begun = agreed(registry, 3, found({{0}, {0, 1, 2}, {1, 2}, {0}}));
+  auto begun = agreed(registry, 3, create({{0}, {0, 1, 2}, {1, 2}, {0}}));
   CHECK(!begun.problem);
   CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0}}, {2, 2, false, {1, 2}}});
 }
 
 TEST_CASE("an invalid set at the start makes the whole start fail") {
   set_registry registry(2);
-  CHECK(refused(registry, 2, found({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
+  CHECK(refused(registry, 2, create({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
   CHECK(registry.sets().empty());
-  registry.ask(0, found({}));
+  registry.ask(0, create({}));
   CHECK(
-      registry.ask(1, found({{0}, {1}})).problem.text ==
+      registry.ask(1, create({{0}, {1}})).problem.text ==
       "ranks must change process sets alike, but rank 0 starts without process sets and rank 1 starts with 2 "
       "process sets: [0], [1]");
 }
@@ -134,9 +134,9 @@ TEST_CASE("the number of process sets is limited") {
   std::vector<ranks> all;
   for (std::int32_t rank = 0; rank < size; ++rank)
     all.push_back({rank});
-  CHECK(refused(registry, size, found(all)) == "there can be at most 1024 process sets");
+  CHECK(refused(registry, size, create(all)) == "there can be at most 1024 process sets");
   all.pop_back();
-  CHECK(agreed(registry, size, found(all)).events.size() == set_limit);
+  CHECK(agreed(registry, size, create(all)).events.size() == set_limit);
   CHECK(refused(registry, size, add({size - 1})) ==
         "there are 1024 process sets already; remove one before adding another");
 }
@@ -144,7 +144,7 @@ TEST_CASE("the number of process sets is limited") {
 TEST_CASE("a set that fails restarts under its id with the next number") {
   using namespace std::chrono_literals;
   set_registry registry(3);
-  CHECK(agreed(registry, 3, found({{0, 1}, {1, 2}})).events.size() == 2);
+  CHECK(agreed(registry, 3, create({{0, 1}, {1, 2}})).events.size() == 2);
   auto first = registry.failed(1, {1, "it broke"}, 0s).restart;
   CHECK(first == set_restart{1, set_event{3, 1, false, {0, 1}}, "on rank 1: it broke"});
   CHECK(registry.failed(0, {3, "again"}, 0s).restart.begins->number == 4);
@@ -154,7 +154,7 @@ TEST_CASE("a set that fails restarts under its id with the next number") {
 TEST_CASE("a late fault of a set that was restarted or removed restarts nothing") {
   using namespace std::chrono_literals;
   set_registry registry(3);
-  CHECK(agreed(registry, 3, found({{0, 1}})).events.size() == 1);
+  CHECK(agreed(registry, 3, create({{0, 1}})).events.size() == 1);
   CHECK(registry.failed(1, {1, "it broke"}, 0s).restart.begins);
   CHECK(registry.failed(0, {1, "here too"}, 0s).restart == set_restart{1, {}, "on rank 0: here too"});
   CHECK(agreed(registry, 3, removal(1)).events == std::vector<set_event>{{2, 1, true, {0, 1}}});
@@ -164,7 +164,7 @@ TEST_CASE("a late fault of a set that was restarted or removed restarts nothing"
 TEST_CASE("a fault in a set that never existed breaks the protocol") {
   using namespace std::chrono_literals;
   set_registry registry(2);
-  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  CHECK(agreed(registry, 2, create({{0}})).events.size() == 1);
   CHECK(registry.failed(1, {2, ""}, 0s).breach.text ==
         "rank 1 reports a fault in a process set of number 2, which has not started");
   CHECK(registry.failed(1, {0, ""}, 0s).breach);
@@ -173,7 +173,7 @@ TEST_CASE("a fault in a set that never existed breaks the protocol") {
 TEST_CASE("a set that fails too often in too short a time is given up") {
   using namespace std::chrono_literals;
   set_registry registry(2);
-  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  CHECK(agreed(registry, 2, create({{0}})).events.size() == 1);
   std::uint32_t number = 1;
   for (auto current_time : {0s, 4s, 8s, 11s})
     number = registry.failed(0, {number, "broken"}, current_time).restart.begins.value().number;
@@ -199,7 +199,7 @@ TEST_CASE("a set with the id of a removed one starts without failures") {
 
 TEST_CASE("sets from an earlier generation keep their ids, even with equal ranks") {
   set_registry registry(2);
-  auto again = found({{0}, {0, 1}, {0}});
+  auto again = create({{0}, {0, 1}, {0}});
   again.ids = {2, 4, 5};
   auto begun = agreed(registry, 2, again);
   CHECK(!begun.problem);
@@ -213,16 +213,16 @@ TEST_CASE("sets from an earlier generation keep their ids, even with equal ranks
   CHECK(agreed(registry, 2, add({0})).events.at(0).id == 3);
 }
 
-TEST_CASE("an entry that stands for an earlier set or the global set founds no set") {
+TEST_CASE("an entry that stands for an earlier set or the global set creates no set") {
   set_registry registry(2);
-  auto given = found({{0}, {0}, {0, 1}});
+  auto given = create({{0}, {0}, {0, 1}});
   given.ids = {1, 1, 0};
   CHECK(agreed(registry, 2, given).events == std::vector<set_event>{{1, 1, false, {0}}});
 }
 
 TEST_CASE("ranks that disagree on a set by name are told which set, and both answers") {
   auto named_sets = [](std::vector<ranks> sets, std::vector<std::uint32_t> ids) {
-    auto change = found(std::move(sets));
+    auto change = create(std::move(sets));
     change.ids = std::move(ids);
     return change;
   };
@@ -249,8 +249,8 @@ TEST_CASE("of more than 16 ranks the first and the last eight are listed") {
 TEST_CASE("of many process sets the first eight are listed") {
   const auto told = [](std::size_t count) {
     set_registry registry(2);
-    registry.ask(0, found(std::vector<ranks>(count, {0})));
-    return registry.ask(1, found({})).problem.text;
+    registry.ask(0, create(std::vector<ranks>(count, {0})));
+    return registry.ask(1, create({})).problem.text;
   };
   CHECK_THAT(told(1), Catch::Contains("starts with 1 process set: [0] and"));
   CHECK_THAT(told(8), Catch::Contains("8 process sets: [0], [0], [0], [0], [0], [0], [0], [0] and"));
@@ -258,12 +258,12 @@ TEST_CASE("of many process sets the first eight are listed") {
 }
 
 TEST_CASE("a rank that names its sets by id and a rank that does not disagree") {
-  auto named = found({{0}});
+  auto named = create({{0}});
   named.ids = {1};
   for (const bool first_names : {true, false}) {
     set_registry registry(2);
-    registry.ask(0, first_names ? named : found({{0}}));
-    CHECK_THAT(registry.ask(1, first_names ? found({{0}}) : named).problem.text,
+    registry.ask(0, first_names ? named : create({{0}}));
+    CHECK_THAT(registry.ask(1, first_names ? create({{0}}) : named).problem.text,
                Catch::Contains("ranks must change process sets alike"));
   }
 }

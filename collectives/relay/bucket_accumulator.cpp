@@ -16,7 +16,7 @@ bucket_accumulator::ids bucket_accumulator::add(const bucket& planned) {
   if (filling_.size() == bucket_limit)
     return off;
   for (std::size_t i = 0; i < planned.ids.size(); ++i)
-    place_of_.insert_or_assign(planned.ids[i], place{planned.id, i});
+    position_of_.insert_or_assign(planned.ids[i], bucket_position{planned.id, i});
   filling_.insert_or_assign(
       planned.id, filling{planned.ids, std::vector<bool>(planned.ids.size()), 0, {}, planned.patience});
   return off;
@@ -27,33 +27,33 @@ bucket_accumulator::ids bucket_accumulator::dissolve(std::uint32_t bucket) {
 }
 
 const bucket_accumulator::ids* bucket_accumulator::find(std::uint32_t bucket) const {
-  const auto place = filling_.find(bucket);
-  return place == filling_.end() ? memory_.find(bucket) : &place->second.all;
+  const auto found = filling_.find(bucket);
+  return found == filling_.end() ? memory_.find(bucket) : &found->second.all;
 }
 
 bool bucket_accumulator::holds(std::uint32_t id) const {
-  const auto place = place_of_.find(id);
-  return place != place_of_.end() && filling_.at(place->second.bucket).ready[place->second.position];
+  const auto found = position_of_.find(id);
+  return found != position_of_.end() && filling_.at(found->second.bucket).ready[found->second.position];
 }
 
 std::optional<std::uint32_t> bucket_accumulator::put(std::uint32_t id,
                                                      std::chrono::nanoseconds current_time) {
-  const auto place = place_of_.at(id);
-  auto& entry = filling_.at(place.bucket);
-  assert(!entry.ready[place.position]);
+  const auto found = position_of_.at(id);
+  auto& entry = filling_.at(found.bucket);
+  assert(!entry.ready[found.position]);
   if (entry.count == 0)
     entry.since = current_time;
-  entry.ready[place.position] = true;
+  entry.ready[found.position] = true;
   if (++entry.count < entry.all.size())
     return std::nullopt;
   entry.ready.assign(entry.all.size(), false);
   entry.count = 0;
-  return place.bucket;
+  return found.bucket;
 }
 
 bucket_accumulator::ids bucket_accumulator::flush_bucket(std::uint32_t id) {
-  const auto place = place_of_.find(id);
-  return place == place_of_.end() ? ids{} : take_down(place->second.bucket);
+  const auto found = position_of_.find(id);
+  return found == position_of_.end() ? ids{} : take_down(found->second.bucket);
 }
 
 bucket_accumulator::ids bucket_accumulator::flush_all() {
@@ -83,14 +83,14 @@ std::optional<std::chrono::nanoseconds> bucket_accumulator::wake_at() const {
 }
 
 bucket_accumulator::ids bucket_accumulator::take_down(std::uint32_t bucket) {
-  const auto place = filling_.find(bucket);
-  if (place == filling_.end())
+  const auto found = filling_.find(bucket);
+  if (found == filling_.end())
     return {};
-  auto entry = std::move(place->second);
-  filling_.erase(place);
+  auto entry = std::move(found->second);
+  filling_.erase(found);
   ids ready;
   for (std::size_t i = 0; i < entry.all.size(); ++i) {
-    place_of_.erase(entry.all[i]);
+    position_of_.erase(entry.all[i]);
     if (entry.ready[i])
       ready.push_back(entry.all[i]);
   }

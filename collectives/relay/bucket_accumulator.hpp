@@ -31,7 +31,7 @@ public:
   /// The ids of a bucket that is in use, ended or was dissolved recently. Null if it is unknown.
   const ids* find(std::uint32_t bucket) const;
   /// Whether the id is in a bucket, so that it waits for the others when it is ready.
-  bool takes(std::uint32_t id) const { return place_of_.contains(id); }
+  bool takes(std::uint32_t id) const { return position_of_.contains(id); }
   /// Whether the id is ready and waits now.
   bool holds(std::uint32_t id) const;
   /// The id is ready. Requires takes() and not holds(). Returns the bucket if this completes one; its ids then no
@@ -55,15 +55,15 @@ private:
     std::chrono::nanoseconds since{0};
     std::chrono::nanoseconds patience{0};
   };
-  struct place {
+  struct bucket_position {
     std::uint32_t bucket = 0;
     std::size_t position = 0;
   };
   /// Ends the bucket and returns its ready ids.
   ids take_down(std::uint32_t bucket);
 
-  std::unordered_map<std::uint32_t, filling> filling_; ///< by bucket
-  std::unordered_map<std::uint32_t, place> place_of_;  ///< by id
+  std::unordered_map<std::uint32_t, filling> filling_;             ///< by bucket
+  std::unordered_map<std::uint32_t, bucket_position> position_of_; ///< by id
   dissolved_buckets memory_;
 };
 

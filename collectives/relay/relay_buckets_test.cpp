@@ -72,7 +72,7 @@ TEST_CASE("ids that wait in a bucket are sent before a message that must not ove
   join.join = true;
   left.left = {{7, 2}};
   end.leaves = departure{};
-  change.change = set_change{set_change_kind::found, 0, {{1}}};
+  change.change = set_change{set_change_kind::create, 0, {{1}}};
   fault.faults = {{3, "it broke"}};
   for (const auto& batch : {back, join, left, end, change, fault}) {
     auto relay_node = with_bucket();

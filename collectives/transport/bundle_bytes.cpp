@@ -13,8 +13,8 @@ namespace farandole {
 
 error why_not_on_cpu(const work& bundle, std::size_t members) {
   for (const auto& part : bundle.parts)
-    if (part.place.device >= 0)
-      return {error_kind::unimplemented, "a tensor on GPU " + std::to_string(part.place.device) +
+    if (part.location.device >= 0)
+      return {error_kind::unimplemented, "a tensor on GPU " + std::to_string(part.location.device) +
                                              " cannot be moved by a path of the CPU"};
   if (row_of(bundle.operation).reduces && bundle.dtype == dtype::boolean)
     return {error_kind::unimplemented, std::string(to_string(bundle.reduce_op)) + " of bool is not defined"};

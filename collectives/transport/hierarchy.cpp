@@ -18,7 +18,7 @@ hierarchy hierarchy::of(std::span<const std::string> identities, std::int32_t ra
     }
     if (member == static_cast<std::size_t>(rank)) {
       made.host = at;
-      made.place = made.hosts[at].size();
+      made.position = made.hosts[at].size();
     }
     made.hosts[at].push_back(static_cast<std::int32_t>(member));
   }
@@ -40,7 +40,7 @@ std::vector<std::int32_t> hierarchy::cross_host_group() const {
   assert(in_cross_host_group());
   std::vector<std::int32_t> ranks;
   for (const auto& host : hosts)
-    ranks.push_back(host[place]);
+    ranks.push_back(host[position]);
   return ranks;
 }
 

@@ -17,14 +17,14 @@ namespace farandole {
 struct hierarchy {
   std::vector<std::vector<std::int32_t>> hosts; ///< ranks within the set, in order; hosts by their first rank
   std::size_t host = 0;                         ///< index of this member's host
-  std::size_t place = 0;                        ///< this member's position on its host
+  std::size_t position = 0;                     ///< this member's position on its host
   std::size_t cross_host_groups = 1;
 
   /// `identities` names the members' hosts, by rank within the set.
   static hierarchy of(std::span<const std::string> identities, std::int32_t rank);
 
   const std::vector<std::int32_t>& neighbours() const { return hosts[host]; }
-  bool in_cross_host_group() const { return place < cross_host_groups; }
+  bool in_cross_host_group() const { return position < cross_host_groups; }
   /// Number of members on all hosts.
   std::size_t members() const;
   /// Ranks within the set of this member's cross-host group, by host. Requires in_cross_host_group().

@@ -6,12 +6,13 @@
 
 using namespace farandole;
 
-TEST_CASE("hierarchy::of orders hosts by their first rank and gives a member's place and cross-host group") {
+TEST_CASE(
+    "hierarchy::of orders hosts by their first rank and gives a member's position and cross-host group") {
   const std::vector<std::string> hosts = {"b", "a", "b", "a", "c", "c", "b"};
   const auto made = hierarchy::of(hosts, 3);
   CHECK(made.hosts == std::vector<std::vector<std::int32_t>>{{0, 2, 6}, {1, 3}, {4, 5}});
   CHECK(made.host == 1);
-  CHECK(made.place == 1);
+  CHECK(made.position == 1);
   CHECK(made.cross_host_groups == 2);
   CHECK(made.cross_host_group() == std::vector<std::int32_t>{2, 3, 5});
   CHECK(hierarchy::of(hosts, 0).cross_host_group() == std::vector<std::int32_t>{0, 1, 4});

@@ -36,7 +36,7 @@ private:
 
 /// The location of a tensor, and when it is ready. On a GPU, `ready` is an event recorded on the producer's
 /// stream; the path's own stream waits for it. For a tensor in host memory `ready` is null.
-struct place {
+struct tensor_location {
   std::int32_t device = -1; ///< -1: host memory; else the GPU's index
   void* ready = nullptr;    ///< a cudaEvent_t, owned by the caller until run() returns
 };
@@ -48,7 +48,7 @@ struct part {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t input_bytes = 0; ///< allreduce, broadcast: also the size of `output`
-  farandole::place place;
+  tensor_location location;
 };
 
 /// One bundle, ready to move. Every member of the set runs the same works in the same order, with the same

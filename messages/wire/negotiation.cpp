@@ -245,8 +245,7 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
           read_list(body.getSets(), value.sets, so_far, [&](wire::SetEvent::Reader source, set_event& event) {
             event = wire_form::read(source, members, so_far);
           });
-        if (so_far.require(body.getRestarts().size() <= set_limit,
-                           "too many process sets start anew at once"))
+        if (so_far.require(body.getRestarts().size() <= set_limit, "too many process sets restart at once"))
           read_list(body.getRestarts(), value.restarts, so_far,
                     [&](wire::SetRestart::Reader source, set_restart& restart) {
                       restart = wire_form::read(source, members, so_far);

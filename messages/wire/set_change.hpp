@@ -17,7 +17,7 @@ inline constexpr std::size_t set_limit = 1024;
 inline constexpr std::string_view set_change_name = "farandole.process_sets";
 
 enum class set_change_kind : std::uint8_t {
-  found,  ///< once, when the generation starts: the sets that exist before the first operation
+  create, ///< once, when the generation starts: the sets that exist before the first operation
   add,    ///< adds one set
   remove, ///< removes one set
 };
@@ -27,10 +27,10 @@ inline constexpr std::size_t set_change_kind_count = 3;
 struct set_change {
   set_change_kind kind = set_change_kind::add;
   std::uint32_t id = 0; ///< remove: the set
-  /// found, add: the sets, each with its global ranks in ascending order. The decoder does not check that the
+  /// create, add: the sets, each with its global ranks in ascending order. The decoder does not check that the
   /// ranks exist and are unique, because all members must learn of such an error.
   std::vector<std::vector<std::int32_t>> sets;
-  /// found, if sets may outlive generations: the id of each set, which alone identifies it; 0 for the set of
+  /// create, if sets may outlive generations: the id of each set, which alone identifies it; 0 for the set of
   /// all ranks. Empty: the leader assigns the ids, and equal lists stand for one set.
   std::vector<std::uint32_t> ids = {};
 

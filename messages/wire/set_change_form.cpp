@@ -89,7 +89,7 @@ set_change read(wire::SetChange::Reader from, validation& so_far) {
   }
   const auto ids = from.getIds();
   if (!so_far.require(ids.size() == 0 ||
-                          (value.kind == set_change_kind::found && ids.size() == from.getSets().size()),
+                          (value.kind == set_change_kind::create && ids.size() == from.getSets().size()),
                       "there are not as many ids as process sets"))
     return value;
   for (auto id : ids) {
@@ -120,7 +120,7 @@ set_event read(wire::SetEvent::Reader from, std::int32_t members, validation& so
 
 set_fault read(wire::SetFault::Reader from, validation& so_far) {
   set_fault value{from.getNumber(), read_reason(from.getReason(), so_far)};
-  so_far.require(value.number != 0, "the global set does not start anew");
+  so_far.require(value.number != 0, "the global set does not restart");
   return value;
 }
 
@@ -131,9 +131,9 @@ set_restart read(wire::SetRestart::Reader from, std::int32_t members, validation
     value.begins = read(from.getBegins(), members, so_far);
   value.reason = read_reason(from.getReason(), so_far);
   value.given_up = from.getGivenUp();
-  so_far.require(value.ended != 0, "the global set does not start anew");
+  so_far.require(value.ended != 0, "the global set does not restart");
   so_far.require(!value.begins || (value.ended < value.begins->number && !value.begins->ends),
-                 "a process set starts anew before its time");
+                 "a process set restarts before its time");
   return value;
 }
 

@@ -15,19 +15,19 @@ void require(bool holds, const char* claim) {
 
 atomic_word::atomic_word(std::uint64_t initial) : location_(running->add_location(initial)) {}
 
-std::uint64_t atomic_word::read(std::memory_order order, const place& from) const {
+std::uint64_t atomic_word::read(std::memory_order order, const std::source_location& from) const {
   return running->read(location_, order, from);
 }
-void atomic_word::write(std::uint64_t value, std::memory_order order, const place& from) {
+void atomic_word::write(std::uint64_t value, std::memory_order order, const std::source_location& from) {
   running->write(location_, value, order, from);
 }
 std::uint64_t atomic_word::modify(change change, std::uint64_t value, std::memory_order order,
-                                  const place& from) {
+                                  const std::source_location& from) {
   return running->modify(
       location_, [&](std::uint64_t old) { return change == change::add ? old + value : value; }, order, from);
 }
 bool atomic_word::exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
-                              std::memory_order failure, const place& from) {
+                              std::memory_order failure, const std::source_location& from) {
   return running->exchange_if(location_, expected, desired, success, failure, from);
 }
 
@@ -67,10 +67,10 @@ std::string to_string(std::memory_order order) {
   }
 }
 
-std::string to_string(const site& place) {
+std::string to_string(const site& access_site) {
   static const char* const kinds[] = {"load", "store", "read-modify-write", "failed exchange", "fence"};
-  return place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + " (" +
-         kinds[static_cast<std::size_t>(place.kind)] + ")";
+  return access_site.file + ":" + std::to_string(access_site.line) + ":" +
+         std::to_string(access_site.column) + " (" + kinds[static_cast<std::size_t>(access_site.kind)] + ")";
 }
 
 std::vector<std::memory_order> weaker_orders(access kind, std::memory_order order) {

@@ -35,7 +35,7 @@ struct site {
 
   friend auto operator<=>(const site&, const site&) = default;
 };
-std::string to_string(const site& place);
+std::string to_string(const site& access_site);
 std::string to_string(std::memory_order order);
 
 /// Every order that is weaker than `order` and that this kind of operation may have. Fences: relaxed stands
@@ -53,7 +53,7 @@ struct scenario {
 using program = std::function<scenario()>;
 
 struct weakening {
-  site place;
+  site operation_site;
   std::memory_order order;
 };
 
@@ -84,15 +84,15 @@ public:
   atomic_word& operator=(const atomic_word&) = delete;
 
 protected:
-  using place = std::source_location;
   explicit atomic_word(std::uint64_t initial);
-  std::uint64_t read(std::memory_order order, const place& from) const;
-  void write(std::uint64_t value, std::memory_order order, const place& from);
+  std::uint64_t read(std::memory_order order, const std::source_location& from) const;
+  void write(std::uint64_t value, std::memory_order order, const std::source_location& from);
   /// Adds `value` (modulo 2^64), or stores it. Returns the old value.
   enum class change : std::uint8_t { add, replace };
-  std::uint64_t modify(change change, std::uint64_t value, std::memory_order order, const place& from);
+  std::uint64_t modify(change change, std::uint64_t value, std::memory_order order,
+                       const std::source_location& from);
   bool exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
-                   std::memory_order failure, const place& from);
+                   std::memory_order failure, const std::source_location& from);
 
 private:
   friend void sleep_while(const atomic_word& word, std::uint64_t mask, std::uint64_t value);
@@ -105,23 +105,23 @@ template <class T>
 class atomic : public atomic_word {
 public:
   atomic(T initial = {}) : atomic_word(static_cast<std::uint64_t>(initial)) {}
-  T load(std::memory_order order, place from = place::current()) const {
+  T load(std::memory_order order, std::source_location from = std::source_location::current()) const {
     return static_cast<T>(read(order, from));
   }
-  void store(T value, std::memory_order order, place from = place::current()) {
+  void store(T value, std::memory_order order, std::source_location from = std::source_location::current()) {
     write(static_cast<std::uint64_t>(value), order, from);
   }
-  T fetch_add(T value, std::memory_order order, place from = place::current()) {
+  T fetch_add(T value, std::memory_order order, std::source_location from = std::source_location::current()) {
     return static_cast<T>(modify(change::add, static_cast<std::uint64_t>(value), order, from));
   }
-  T fetch_sub(T value, std::memory_order order, place from = place::current()) {
+  T fetch_sub(T value, std::memory_order order, std::source_location from = std::source_location::current()) {
     return static_cast<T>(modify(change::add, -static_cast<std::uint64_t>(value), order, from));
   }
-  T exchange(T value, std::memory_order order, place from = place::current()) {
+  T exchange(T value, std::memory_order order, std::source_location from = std::source_location::current()) {
     return static_cast<T>(modify(change::replace, static_cast<std::uint64_t>(value), order, from));
   }
   bool compare_exchange_strong(T& expected, T desired, std::memory_order success, std::memory_order failure,
-                               place from = place::current()) {
+                               std::source_location from = std::source_location::current()) {
     auto observed = static_cast<std::uint64_t>(expected);
     const bool done = exchange_if(observed, static_cast<std::uint64_t>(desired), success, failure, from);
     expected = static_cast<T>(observed);
@@ -129,7 +129,7 @@ public:
   }
   /// Never fails spuriously: every caller retries in a loop.
   bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure,
-                             place from = place::current()) {
+                             std::source_location from = std::source_location::current()) {
     return compare_exchange_strong(expected, desired, success, failure, from);
   }
 };

@@ -245,8 +245,8 @@ TEST_CASE("a weakening applies to the operation at the given place in the source
   };
   const auto found = explore(which);
   REQUIRE(found.operations.size() == 2);
-  for (const auto& [place, order] : found.operations) {
-    CHECK(weaker_orders(place.kind, order) == std::vector{relaxed});
-    CHECK_FALSE(explore(which, weakening{place, relaxed}).failure.empty());
+  for (const auto& [operation_site, order] : found.operations) {
+    CHECK(weaker_orders(operation_site.kind, order) == std::vector{relaxed});
+    CHECK_FALSE(explore(which, weakening{operation_site, relaxed}).failure.empty());
   }
 }

@@ -147,7 +147,7 @@ void engine::fail(std::string reason) {
 std::memory_order engine::order_of(access kind, std::memory_order declared,
                                    const std::source_location& from) {
   site site{from.file_name(), from.line(), from.column(), kind};
-  const bool weakened = changed_ && changed_->place == site;
+  const bool weakened = changed_ && changed_->operation_site == site;
   found_.operations.emplace(std::move(site), declared);
   return weakened ? changed_->order : declared;
 }

@@ -230,17 +230,17 @@ scenario beginning_and_retracting_exclude_each_other() {
 scenario a_peer_write_arrives_whole() {
   struct shared {
     counter packed;
-    plain place;
+    plain bytes;
   };
   return threads_on(
       std::make_shared<shared>(),
       [](shared& m) {
-        m.place.write(9);
+        m.bytes.write(9);
         publish(m.packed, 1);
       },
       [](shared& m) {
         if (m.packed.has_reached(1))
-          require(m.place.read() == 9, "the bytes that were written");
+          require(m.bytes.read() == 9, "the bytes that were written");
       });
 }
 
@@ -266,8 +266,8 @@ std::vector<model> all_models() {
   };
 }
 
-bool is_of_product(const site& place) {
-  return std::string_view(place.file).find("collectives/") != std::string_view::npos;
+bool is_of_product(const site& operation_site) {
+  return std::string_view(operation_site.file).find("collectives/") != std::string_view::npos;
 }
 
 } // namespace
@@ -285,19 +285,20 @@ TEST_CASE("every weaker memory order breaks a lock-free protocol") {
   const auto models = all_models();
   std::map<site, std::pair<std::memory_order, std::vector<const model*>>> operations;
   for (const auto& model : models)
-    for (const auto& [place, order] : explore(model.play).operations)
-      if (is_of_product(place)) {
-        operations[place].first = order;
-        operations[place].second.push_back(&model);
+    for (const auto& [operation_site, order] : explore(model.play).operations)
+      if (is_of_product(operation_site)) {
+        operations[operation_site].first = order;
+        operations[operation_site].second.push_back(&model);
       }
   std::size_t tried = 0;
-  for (const auto& [place, used] : operations)
-    for (const auto weaker : weaker_orders(place.kind, used.first)) {
+  for (const auto& [operation_site, used] : operations)
+    for (const auto weaker : weaker_orders(operation_site.kind, used.first)) {
       std::string broken;
       for (const auto* model : used.second)
         if (broken.empty())
-          broken = explore(model->play, weakening{place, weaker}).failure;
-      INFO(to_string(place) << ": " << to_string(used.first) << " weakened to " << to_string(weaker));
+          broken = explore(model->play, weakening{operation_site, weaker}).failure;
+      INFO(to_string(operation_site) << ": " << to_string(used.first) << " weakened to "
+                                     << to_string(weaker));
       CHECK_FALSE(broken.empty());
       ++tried;
     }

@@ -1,4 +1,4 @@
-"""Plays all ranks of a compressed exchange in one process, in double precision and without a job."""
+"""Computes a compressed exchange of all ranks in one process, in double precision and without a job."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ def exchange(
     prescale: float = 1.0,
     postscale: float = 1.0,
 ) -> List[torch.Tensor]:
-    """What each rank ends with: rank r has compressor r and gradient r."""
-    how = Reduction(op, prescale, postscale, len(gradients))
-    steps = [each.exchange(name, gradient, how) for each, gradient in zip(compressors, gradients)]
-    answers: List[Any] = [None] * len(steps)
+    """The reduced gradient on each rank, if rank r has compressor r and gradient r."""
+    reduction = Reduction(op, prescale, postscale, len(gradients))
+    steps = [compressor.exchange(name, gradient, reduction) for compressor, gradient in zip(compressors, gradients)]
+    results: List[Any] = [None] * len(steps)
     while True:
-        said, ended = [], []
-        for step, answer in zip(steps, answers):
+        sent, ended = [], []
+        for step, result in zip(steps, results):
             try:
-                said.append(step.send(answer))
+                sent.append(step.send(result))
             except StopIteration as stop:
                 ended.append(stop.value)
-        assert not said or not ended, "some ranks ended while others went on"
+        assert not sent or not ended, "some ranks have completed the exchange while others still send messages"
         if ended:
             return ended
-        if isinstance(said[0], list):
-            rounds = [_answer(list(messages), how) for messages in zip(*said)]
-            answers = [[each.clone() for each in rounds] for _ in steps]
+        if isinstance(sent[0], list):
+            combined = [_combine(list(messages), reduction) for messages in zip(*sent)]
+            results = [[tensor.clone() for tensor in combined] for _ in steps]
         else:
-            came = _answer(said, how)
-            answers = [came.clone() for _ in steps]
+            tensor = _combine(sent, reduction)
+            results = [tensor.clone() for _ in steps]
 
 
-def _answer(messages: List[Any], how: Reduction) -> torch.Tensor:
+def _combine(messages: List[Any], reduction: Reduction) -> torch.Tensor:
+    """The result of one collective operation, to which rank r contributes message r."""
     first = messages[0]
-    assert all(type(each) is type(first) and each.label == first.label for each in messages)
+    assert all(type(message) is type(first) and message.label == first.label for message in messages)
     if isinstance(first, Allgather):
-        return torch.cat([each.tensor for each in messages])
+        return torch.cat([message.tensor for message in messages])
     assert isinstance(first, Allreduce)
-    total = torch.stack([each.tensor.double() for each in messages]).sum(0)
+    total = torch.stack([message.tensor.double() for message in messages]).sum(0)
     if first.op is None:
-        total = total * how.factor
+        total = total * reduction.factor
     elif first.op == hvd.Average:
         total = total / len(messages)
     return total.to(first.tensor.dtype)

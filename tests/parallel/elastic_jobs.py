@@ -1,4 +1,4 @@
-"""Elastic jobs that tests launch, and what their workers said."""
+"""Scripts of elastic jobs for tests, a discovery script that a test controls, and a parser of the workers' output."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple, Tuple
 
-# Trains until a generation of the wanted size has made fifty steps, and says of each generation how it began.
+# Trains until a generation of `wanted` members has made fifty steps. Each member prints a BEGIN line for each of its
+# generations. The worker of slot `victim`, if there is one, kills itself at step 30.
 TRAINING = """
 import os, signal, sys
 import numpy, farandole.numpy as hvd
 
-wanted, victims = int(sys.argv[1]), [int(slot) for slot in sys.argv[2:]]
+wanted, victim = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None
 slot = int(os.environ["HOROVOD_RANK"])
 hvd.init()
 state = hvd.elastic.NumPyState(weight=numpy.zeros(2), step=0)
@@ -21,7 +22,7 @@ def train(state):
     began = state.step
     print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {began} pid {os.getpid()}", flush=True)
     while hvd.size() != wanted or state.step < began + 50:
-        if victims and victims[0] == slot and state.step == 30:
+        if slot == victim and state.step == 30:
             os.kill(os.getpid(), signal.SIGKILL)
         count = hvd.allreduce(numpy.ones(1), op=hvd.Sum, name="count")
         assert count == hvd.size()
@@ -37,7 +38,7 @@ train(state)
 
 
 class Beginning(NamedTuple):
-    """A generation, as one member saw it begin."""
+    """The BEGIN line that one member printed at the start of a generation."""
 
     slot: int
     rank: int
@@ -47,17 +48,18 @@ class Beginning(NamedTuple):
 
 
 def beginnings(text: str) -> List[Beginning]:
-    found = re.findall(r"BEGIN slot (\d+) rank (\d+) of (\d+) step (\d+) pid (\d+)", text)
-    return [Beginning(*map(int, each)) for each in found]
+    """All BEGIN lines in the output of a job."""
+    lines = re.findall(r"BEGIN slot (\d+) rank (\d+) of (\d+) step (\d+) pid (\d+)", text)
+    return [Beginning(*map(int, numbers)) for numbers in lines]
 
 
 def of_size(text: str, size: int) -> List[Tuple[int, int]]:
-    """Slots and ranks of the generations of this size."""
-    return sorted((each.slot, each.rank) for each in beginnings(text) if each.size == size)
+    """The slot and the rank of every member of a generation of this size, in ascending order."""
+    return sorted((beginning.slot, beginning.rank) for beginning in beginnings(text) if beginning.size == size)
 
 
 class Hosts:
-    """What the discovery script does; changed while the job runs."""
+    """A discovery script whose output the test can change while the job runs."""
 
     def __init__(self, folder: Path) -> None:
         self.answer = folder / "answer.sh"
@@ -65,16 +67,16 @@ class Hosts:
         self.script.write_text(f"#!/bin/sh\n. {self.answer}\n")
         self.script.chmod(0o755)
 
-    def are(self, *lines: str) -> None:
-        """It prints these."""
-        self.come_by("".join(f"echo '{line}'\n" for line in lines))
+    def print_lines(self, *lines: str) -> None:
+        """From now on the script prints these lines."""
+        self.run_commands("".join(f"echo '{line}'\n" for line in lines))
 
-    def come_by(self, commands: str) -> None:
-        """It runs these commands of a shell."""
-        # Never half of them: the script may run at any moment.
-        fresh = self.answer.with_suffix(".new")
-        fresh.write_text(commands)
-        fresh.rename(self.answer)
+    def run_commands(self, commands: str) -> None:
+        """From now on the script runs these shell commands."""
+        # The script may run at any time and must never read a partly written file, so a complete one is renamed.
+        complete = self.answer.with_suffix(".new")
+        complete.write_text(commands)
+        complete.rename(self.answer)
 
 
 _LOSES_A_WORKER = """
@@ -98,5 +100,5 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def losing_a_worker(script: Path, arguments: str, commits: int) -> str:
-    """A script that runs this one, and in which the worker of slot 1 dies after so many commits."""
+    """A script that runs the given script, and in which the worker of slot 1 kills itself after `commits` commits."""
     return _LOSES_A_WORKER.format(command=[str(script), *arguments.split()], commits=commits)

@@ -1,4 +1,4 @@
-"""Jobs that a test launches as a person would, and whose output it reads as it comes."""
+"""Starts jobs with the launcher, as a user does, and reads their output while they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Callable, Dict, List, Optional, Sequence
 import pytest
 
 DEADLINE_S = 90.0
-KEPT = (
+KEPT_VARIABLES = (
     "HOROVOD_FUSION_THRESHOLD",
     "HOROVOD_HIERARCHICAL_ALLREDUCE",
     "HOROVOD_HIERARCHICAL_ALLGATHER",
@@ -28,17 +28,20 @@ LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with
 
 FARANDOLE = str(Path(LAUNCHER).with_name("farandole"))
 
-needs_launcher = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
+needs_launcher = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"the launcher {LAUNCHER} does not exist")
 
 
 def clean_environment() -> Dict[str, str]:
+    """This process's environment without the variables of Horovod and pytest, except KEPT_VARIABLES."""
     return {
-        key: value for key, value in os.environ.items() if key in KEPT or not key.startswith(("HOROVOD_", "PYTEST_"))
+        key: value
+        for key, value in os.environ.items()
+        if key in KEPT_VARIABLES or not key.startswith(("HOROVOD_", "PYTEST_"))
     }
 
 
 class Job:
-    """A launched job whose output is read as it comes."""
+    """A launched job, whose output the test reads while the job runs. `text` is the output that was read so far."""
 
     def __init__(
         self, arguments: List[str], environment: Optional[Dict[str, str]] = None, program: str = LAUNCHER
@@ -52,57 +55,60 @@ class Job:
         )
         self.text = ""
 
-    def read_until(self, enough: Callable[[str], bool], deadline_s: float = DEADLINE_S) -> str:
-        """Reads until the text satisfies, or fails the test."""
+    def read_until(self, is_complete: Callable[[str], bool], deadline_s: float = DEADLINE_S) -> str:
+        """Reads output until `is_complete(text)` is true. Fails the test if the output ends or the deadline passes."""
         assert self.process.stdout is not None
         end = time.monotonic() + deadline_s
-        while not enough(self.text):
+        while not is_complete(self.text):
             descriptor = self.process.stdout.fileno()
             ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"nothing more came within {deadline_s} s:\n{self.text}"
+            assert ready, f"the expected text did not appear within {deadline_s} s; the output so far:\n{self.text}"
             chunk = os.read(descriptor, 65536)
             if not chunk:
-                assert enough(self.text), f"the output ended:\n{self.text}"
+                assert is_complete(self.text), f"the output ended before the expected text; it was:\n{self.text}"
                 break
             self.text += chunk.decode(errors="replace")
         return self.text
 
     def end(self) -> int:
-        """Reads the rest; the exit code."""
+        """Reads the rest of the output and returns the exit code."""
         rest, _ = self.process.communicate(timeout=DEADLINE_S)
         self.text += rest.decode(errors="replace")
         return self.process.returncode
 
     def kill(self) -> None:
-        """Kills the launcher and its group, if they still run. Workers have groups of their own, and one that is
-        stopped keeps the output open, so nothing is read to its end."""
+        """Kills the launcher and its process group if the launcher still runs. Workers have their own process groups,
+        and a stopped worker keeps the output open, so this method does not read the output to its end."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(DEADLINE_S)
 
     def open_for_reader(self, pipe: Path) -> None:
-        """Lets the process go on that opens this named pipe for reading. Fails where none does so in time."""
+        """Opens this named pipe for writing, so that the process that waits to read it continues. Fails the test if
+        no process opens the pipe for reading before the deadline."""
 
         def opened() -> bool:
-            assert self.process.poll() is None, f"the job has ended:\n{self.text}"
+            assert self.process.poll() is None, (
+                f"the job ended before a process opened {pipe.name}; its output so far:\n{self.text}"
+            )
             try:
                 os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError as refused:
-                if refused.errno != errno.ENXIO:  # what is said where there is no reader
+            except OSError as problem:
+                if problem.errno != errno.ENXIO:  # ENXIO: the pipe has no reader yet
                     raise
                 return False
             return True
 
-        wait_until(opened, f"a process reads {pipe.name}")
+        wait_until(opened, f"a process opens {pipe.name} for reading")
 
     def pids(self, count: int) -> List[int]:
-        """Process ids that the ranks have said, "pid N" a line."""
+        """Waits until `count` ranks have printed a line "pid N" (see PRELUDE), and returns the process ids."""
         self.read_until(lambda text: len(re.findall(r"pid \d+\n", text)) >= count)
-        return [int(each) for each in re.findall(r"pid (\d+)\n", self.text)]
+        return [int(number) for number in re.findall(r"pid (\d+)\n", self.text)]
 
 
 def write_script(folder: Path, text: str) -> str:
-    """The path of a script in this folder."""
+    """Writes a script into this folder and returns its path."""
     path = folder / "script.py"
     path.write_text(textwrap.dedent(text))
     return str(path)
@@ -116,13 +122,14 @@ def run_script(
     launcher: Sequence[str] = (LAUNCHER,),
     **settings: str,
 ) -> subprocess.CompletedProcess[str]:
-    """A job to its end, with these settings and none of the surroundings'; what it said is one text."""
-    ours = ("HOROVOD_", "PYTEST_", "FARANDOLE_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    """Runs a job to its end with these settings and without those of this process. stdout of the result also holds
+    stderr."""
+    dropped = ("HOROVOD_", "PYTEST_", "FARANDOLE_")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     return subprocess.run(
         [*launcher, "-np", str(ranks), sys.executable, write_script(tmp_path, script)],
         check=False,
-        env={**kept, **settings},
+        env={**environment, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -133,6 +140,8 @@ def run_script(
 
 @pytest.fixture
 def launch(tmp_path: Path, jobs: List[Job]) -> Callable[..., Job]:
+    """A function that starts a script on this many ranks. The fixture `jobs` kills the job after the test."""
+
     def start(ranks: int, script: str, *arguments: str, flags: Sequence[str] = ()) -> Job:
         jobs.append(Job(["-np", str(ranks), *flags, sys.executable, write_script(tmp_path, script), *arguments]))
         return jobs[-1]
@@ -141,6 +150,7 @@ def launch(tmp_path: Path, jobs: List[Job]) -> Callable[..., Job]:
 
 
 def is_running(pid: int) -> bool:
+    """Whether the process exists and has not ended; a zombie has ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -148,10 +158,11 @@ def is_running(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], description: str) -> None:
+    """Polls the condition until it is true. Fails the test with its description if the deadline passes."""
     end = time.monotonic() + DEADLINE_S
     while not condition():
-        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+        assert time.monotonic() < end, f"this did not happen within {DEADLINE_S} s: {description}"
         select.select([], [], [], 0.02)
 
 
@@ -166,7 +177,7 @@ hvd.init()
 print("pid", os.getpid(), flush=True)
 """
 
-# One rank dies between two operations, and the other says what it is told.
+# Rank 1 kills itself between two operations, and the other ranks print the error that they receive.
 LOSES_A_RANK = """
 import os, signal
 import farandole.numpy as hvd, numpy
@@ -176,6 +187,6 @@ if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
     hvd.allreduce(numpy.ones(4))
-except hvd.HorovodInternalError as lost:
-    print("LOST", lost, flush=True)
+except hvd.HorovodInternalError as error:
+    print("LOST", error, flush=True)
 """

@@ -31,7 +31,7 @@ def test_a_failed_host_gets_a_new_worker_after_its_cooldown(elastic: Callable[..
 def test_a_job_with_too_few_slots_ends_at_the_timeout_and_names_the_remedy(
     elastic: Callable[..., Job], hosts: Hosts
 ) -> None:
-    hosts.are("localhost:1")
+    hosts.print_lines("localhost:1")
     job = elastic(TRAINING, ["-np", "2", "--elastic-timeout", "1", "--host-discovery-script", str(hosts.script)], "2")
     assert job.end() == 1, job.text
     assert "waited 1 s (--elastic-timeout) for more slots" in job.text
@@ -45,7 +45,7 @@ def test_a_job_with_too_few_slots_ends_at_the_timeout_and_names_the_remedy(
 def test_discovery_that_fails_at_the_first_call_ends_the_job_with_its_output(
     elastic: Callable[..., Job], hosts: Hosts
 ) -> None:
-    hosts.come_by("echo halfway:1; echo the inventory is away >&2; exit 3\n")
+    hosts.run_commands("echo halfway:1; echo the inventory is away >&2; exit 3\n")
     job = elastic(TRAINING, ["-np", "1", "--host-discovery-script", str(hosts.script)], "1")
     assert job.end() == 1, job.text
     assert f"the host discovery script {hosts.script} exited with code 3" in job.text
@@ -66,15 +66,15 @@ WRONG = {
 
 
 def test_discovery_that_fails_later_is_reported_and_the_hosts_stay(elastic: Callable[..., Job], hosts: Hosts) -> None:
-    hosts.are("localhost:2")
+    hosts.print_lines("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
     job = elastic(TRAINING, flags, "3", FARANDOLE_DISCOVERY_TIMEOUT="1")
     job.read_until(lambda text: len(beginnings(text)) == 2)
     for commands, told in WRONG.items():
-        hosts.come_by(commands + "\n")
+        hosts.run_commands(commands + "\n")
         job.read_until(lambda text, told=told: told in text)
-        hosts.are("localhost:2")
-    hosts.are("localhost:9")  # more than --max-np
+        hosts.print_lines("localhost:2")
+    hosts.print_lines("localhost:9")  # more than --max-np
     assert job.end() == 0, job.text
     assert of_size(job.text, 3) == [(0, 0), (1, 1), (2, 2)]
     assert len(beginnings(job.text)) == 5  # no member left or joined meanwhile
@@ -108,7 +108,7 @@ train(state)
 def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_others(
     elastic: Callable[..., Job], hosts: Hosts, tmp_path: Path
 ) -> None:
-    hosts.are("localhost:2")
+    hosts.print_lines("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
     job = elastic(BROADCASTS_BEFORE, flags, str(tmp_path / "end"))
     job.read_until(lambda text: len(beginnings(text)) == 2)
@@ -116,7 +116,7 @@ def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_other
     assert (
         len(re.findall(rf"(?m)^\[0\]<stderr>:.*A worker that joins later raises an error here.*{rule}", job.text)) == 1
     )
-    hosts.are("localhost:3")
+    hosts.print_lines("localhost:3")
     job.read_until(
         lambda text: re.search(rf"(?m)^\[2\]<stderr>:.*joined a job that was running.*{rule}", text) is not None
     )

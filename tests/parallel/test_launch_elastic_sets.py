@@ -189,11 +189,11 @@ def begun(text: str, size: int) -> Dict[int, str]:
 
 def test_sets_keep_their_members_and_rules_admit_new_members(elastic: Callable[..., Job], tmp_path: Path) -> None:
     hosts = Hosts(tmp_path)
-    hosts.are("localhost:3", "127.0.0.1:1")
+    hosts.print_lines("localhost:3", "127.0.0.1:1")
     flags = ["-np", "4", "--min-np", "2", "--max-np", "4", "--host-discovery-script", str(hosts.script)]
     job = elastic(BEGINNING + FOLLOW, flags, "4", "3")
     job.read_until(lambda text: len(begun(text, 3)) == 3)
-    hosts.are("localhost:4")
+    hosts.print_lines("localhost:4")
     assert job.end() == 0, job.text
     first = "static [0, 2] odd [1, 3] fourth [3] added [0, 1, 3]"
     assert begun(job.text, 3) == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1] fourth [] added [0, 1]")

@@ -149,7 +149,7 @@ def test_training_goes_on_without_its_rendezvous_and_membership_changes_after_it
     start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
 ) -> None:
     hosts = Hosts(tmp_path)
-    hosts.are("localhost:2", "127.0.0.1:1")
+    hosts.print_lines("localhost:2", "127.0.0.1:1")
     sizes = ("-np", "3", "--min-np", "1", "--max-np", "3")
     rendezvous = start_rendezvous(*sizes)
     job = launch(rendezvous, *sizes, "--host-discovery-script", str(hosts.script))
@@ -167,7 +167,7 @@ def test_training_goes_on_without_its_rendezvous_and_membership_changes_after_it
     os.kill(members[2], signal.SIGKILL)
     assert job.members(2) == {0: members[0], 1: members[1]}
     job.wait_for_steps()
-    hosts.are("localhost:3")
+    hosts.print_lines("localhost:3")
     job.read_until(lambda text: re.search(r"BEGIN slot 3 rank 2 of 3", text) is not None)
     job.end_training()
 

@@ -16,7 +16,7 @@ public:
   explicit chronicle(std::int32_t members) : next_(static_cast<std::size_t>(members)) {}
 
   /// `rank` runs this bundle. `may_stand_in`: the rank has joined.
-  void ran(std::int32_t rank, const lane_job& job, bool may_stand_in);
+  void ran(std::int32_t rank, const lane_task& task, bool may_stand_in);
   /// An operation of (step, tensor) has ended with this result on a member.
   void ended(std::size_t step, std::size_t tensor, error_kind settings, const std::string& location);
   void problem(std::string text);
@@ -42,8 +42,8 @@ private:
     std::vector<entry> entries;
     std::vector<std::size_t> gathered;
   };
-  static bool same_kind(const record& told, const work& bundle);
-  void compare(record& told, std::int32_t rank, const lane_job& job, bool may_stand_in);
+  static bool same_kind(const record& recorded, const work& bundle);
+  void compare(record& recorded, std::int32_t rank, const lane_task& task, bool may_stand_in);
 
   std::vector<record> bundles_;
   std::vector<std::uint64_t> next_; ///< next sequence number of each member

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds patience{10};
 
 set_key key_of(const set_setup& setup) {
   auto key = global_set_of(setup.generation, setup.shared->members);
-  key.number = setup.place->number;
+  key.number = setup.set_state->number;
   return key;
 }
 
@@ -64,7 +64,7 @@ public:
   void addresses_exchanged(const envelope& message) {
     auto all = decode_member_path_addresses(message);
     if (!all || all->members.size() != members_)
-      return plane_->watcher_.problem("path addresses of another set came");
+      return plane_->watcher_.problem("a member received the path addresses of another process set");
     self_->delayed_send(self_, plane_->takes(process_, 2000), ready_atom::value);
   }
 
@@ -74,19 +74,19 @@ public:
       return;
     if (!plane_->paths_[key_].gone.empty()) {
       return setup_.broke(
-          {error_kind::disconnected, "the data paths could not be connected: a member has gone"});
+          {error_kind::disconnected, "the data paths could not be connected, because a member has left"});
     }
     connected_ = true;
     if (auto fast = plane_->fast_path_of(key_, setup_, place_))
-      setup_.place->fast_path.set(std::move(fast));
+      setup_.set_state->fast_path.set(std::move(fast));
     if (key_.number == 0)
       setup_.shared->heartbeats.set(plane_->words_of(key_, setup_, place_));
     setup_.ready();
     run_next();
   }
 
-  void run(const lane_job_ptr& job) {
-    queue_.push_back(std::move(*job));
+  void run(const lane_task_ptr& task) {
+    queue_.push_back(std::move(*task));
     if (queue_.size() == 1)
       run_next();
   }
@@ -114,7 +114,7 @@ public:
       return;
     const auto ranks = setup_.ranks();
     const error problem{error_kind::timed_out,
-                        "the data path waits for others; " +
+                        "the data path waits for other members; " +
                             setup_.settings.cited(setting::operation_timeout) + " has passed" +
                             setup_.shared->silence_notice({ranks.begin(), ranks.end()})};
     plane_->leave(key_, place_, false);
@@ -193,7 +193,7 @@ private:
   bool draining_ = false;
   error aborted_;
   error waiting_;
-  std::deque<std::unique_ptr<lane_job>> queue_; ///< the first is running
+  std::deque<std::unique_ptr<lane_task>> queue_; ///< the first is running
 };
 
 data_plane::data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher)
@@ -208,7 +208,7 @@ void data_plane::simulate(set_setup& pattern, process_id process) {
       return caf::behavior{
           [&state](const envelope& message) { state.addresses_exchanged(message); },
           [&state](ready_atom) { state.connected(); },
-          [&state](const lane_job_ptr& job) { state.run(job); },
+          [&state](const lane_task_ptr& task) { state.run(task); },
           [&state](const bundle_moved& bundle_moved) { state.moved(bundle_moved); },
           [&state](const bundle_overdue& bundle_overdue) { state.overdue(bundle_overdue); },
           [&state](retry_atom) { state.lose_patience(); },
@@ -246,7 +246,7 @@ std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, cons
     layout.staging_bytes = memory.staging_bytes;
     auto made = shm_segment::create(layout);
     if (!made) {
-      watcher_.problem("no memory for a fast path: " + made.error().text);
+      watcher_.problem("the shared segment of a fast path could not be created: " + made.error().text);
       return nullptr;
     }
     shared = std::move(*made);
@@ -269,34 +269,34 @@ std::chrono::microseconds data_plane::takes(process_id process, std::uint64_t mo
   return std::chrono::microseconds((5 + draw_.below(most_us)) * (slow == slow_.end() ? 1 : slow->second));
 }
 
-void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
+void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_task& task,
                         const caf::actor& lane) {
   auto& entry = paths_[set];
-  auto& item = entry.bundles[job.bundle.sequence];
+  auto& item = entry.bundles[task.bundle.sequence];
   const auto at = static_cast<std::size_t>(place);
   if (item.lanes.empty()) {
-    item.operation = job.bundle.operation;
-    item.op = job.bundle.reduce_op;
-    item.root = static_cast<std::size_t>(std::max(job.bundle.root, 0));
+    item.operation = task.bundle.operation;
+    item.op = task.bundle.reduce_op;
+    item.root = static_cast<std::size_t>(std::max(task.bundle.root, 0));
     item.brought.resize(members);
     item.lanes.resize(members);
-    item.told.resize(members);
+    item.notified.resize(members);
   }
   item.lanes[at] = lane;
-  for (const auto& part : job.bundle.parts) {
+  for (const auto& part : task.bundle.parts) {
     auto& brought = item.brought[at].emplace_back(part.input_bytes / sizeof(std::int64_t));
     if (part.input)
       std::memcpy(brought.data(), part.input, part.input_bytes);
   }
   ++item.arrived;
   if (!entry.gone.empty() || item.broken)
-    return break_bundle(job.bundle.sequence, item);
+    return break_bundle(task.bundle.sequence, item);
   if (item.arrived < members)
     return;
   combine(item);
   for (std::size_t i = 0; i < members; ++i)
     caf::delayed_anon_send(item.lanes[i], std::chrono::microseconds(draw_.below(ends_after_us)),
-                           bundle_moved{job.bundle.sequence, true});
+                           bundle_moved{task.bundle.sequence, true});
 }
 
 void data_plane::combine(bundle& bundle) {
@@ -309,7 +309,7 @@ void data_plane::combine(bundle& bundle) {
     for (std::size_t part = 0; part < bundle.result.size(); ++part) {
       const auto& more = bundle.brought[member];
       if (part >= more.size() || more[part].size() != bundle.result[part].size())
-        return watcher_.problem("members bring parts of different sizes to one bundle");
+        return watcher_.problem("members contribute parts of different sizes to the same bundle");
       for (std::size_t i = 0; i < more[part].size(); ++i) {
         auto& sum = bundle.result[part][i];
         sum = bundle.op == reduce_op::max ? std::max(sum, more[part][i]) : sum + more[part][i];
@@ -321,9 +321,10 @@ std::vector<data_plane::numbers> data_plane::take(const set_key& set, std::uint6
                                                   std::int32_t place) {
   auto& bundles = paths_[set].bundles;
   auto& entry = bundles.at(sequence);
-  entry.told[static_cast<std::size_t>(place)] = true;
+  entry.notified[static_cast<std::size_t>(place)] = true;
   auto result = entry.result;
-  if (!entry.broken && std::all_of(entry.told.begin(), entry.told.end(), [](bool told) { return told; }))
+  if (!entry.broken &&
+      std::all_of(entry.notified.begin(), entry.notified.end(), [](bool notified) { return notified; }))
     bundles.erase(sequence);
   return result;
 }
@@ -331,8 +332,8 @@ std::vector<data_plane::numbers> data_plane::take(const set_key& set, std::uint6
 void data_plane::break_bundle(std::uint64_t sequence, bundle& bundle) {
   bundle.broken = true;
   for (std::size_t i = 0; i < bundle.lanes.size(); ++i)
-    if (bundle.lanes[i] && !bundle.told[i]) {
-      bundle.told[i] = true;
+    if (bundle.lanes[i] && !bundle.notified[i]) {
+      bundle.notified[i] = true;
       const auto after = bundle.result.empty() ? breaks_after_us : ends_after_us;
       caf::delayed_anon_send(bundle.lanes[i], std::chrono::microseconds(draw_.below(after)),
                              bundle_moved{sequence, false});

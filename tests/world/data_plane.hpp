@@ -52,7 +52,8 @@ struct bundle_overdue {
 
 struct plane_watcher {
   /// A member's lane begins a bundle.
-  std::function<void(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job)> ran;
+  std::function<void(const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task)>
+      ran;
   std::function<void(std::string text)> problem;
 };
 
@@ -84,7 +85,7 @@ private:
     std::size_t root = 0;
     std::vector<std::vector<numbers>> brought; ///< by place and part
     std::vector<caf::actor> lanes;             ///< by place; null: the member has not arrived
-    std::vector<bool> told;                    ///< by place: whether the member knows the end
+    std::vector<bool> notified;                ///< by place: whether the member knows the end
     std::size_t arrived = 0;
     bool broken = false;
     std::vector<numbers> result; ///< by part, once all members have arrived
@@ -94,7 +95,7 @@ private:
     std::map<std::uint64_t, bundle> bundles;
   };
 
-  void arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
+  void arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_task& task,
               const caf::actor& lane);
   void leave(const set_key& set, std::int32_t place, bool in_order);
   void combine(bundle& bundle);

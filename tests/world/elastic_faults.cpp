@@ -113,7 +113,7 @@ void elastic_faults::apply(const fault& injected, process_id from, process_id to
     if (injected.pick % 2 == 0)
       return end_rendezvous(injected);
     return service_.at_disk_call(1 + injected.pick / 2 % 6, [this, injected] {
-      disturb("the rendezvous was in the midst of a write");
+      disturb("the rendezvous ends while it writes to its disk");
       end_rendezvous(injected);
     });
   case fault_kind::disk_full:
@@ -176,7 +176,7 @@ void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
   auto* worker = launcher_.worker(slot);
   worker->stop();
   after(lasts, [this, worker, slot] {
-    note("slot " + std::to_string(slot) + " goes on");
+    note("slot " + std::to_string(slot) + " continues");
     worker->proceed();
   });
 }

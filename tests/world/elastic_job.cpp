@@ -51,8 +51,8 @@ public:
                         : elastic_log::clock_text{}),
         net_(world_, net_of(options), watcher()),
         plane_(options.seed, options.heartbeats,
-               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
-                  log_.ran(set, place, members, job);
+               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task) {
+                  log_.ran(set, place, members, task);
                 },
                 [this](const std::string& text) { log_.problem(text); }}),
         silences_(stuck_rules::of(settings_of(options))), stage_{world_,    world_.system(),
@@ -70,11 +70,11 @@ public:
   elastic_report run() {
     while (!launcher_.ended() && world_.now() < deadline()) {
       if (!world_.run_for(seconds(1))) {
-        log_.problem("the job does not come to rest within " + std::to_string(steps_allowed) + " messages");
+        log_.problem("the job has not become idle after " + std::to_string(steps_allowed) + " messages");
         break;
       }
       if (options_.heartbeats)
-        check_who_waits();
+        check_waits();
     }
     elastic_report report;
     report.trace = world_.trace_hash();
@@ -84,7 +84,7 @@ public:
       worker->check_settled();
     report.problems = log_.problems();
     report.transcript = log_.transcript();
-    report.said = launcher_.said();
+    report.user_messages = launcher_.user_messages();
     report.last_slots = log_.slots();
     report.code = launcher_.code();
     report.sequence = log_.hash();
@@ -101,7 +101,7 @@ public:
   std::vector<std::int32_t> slots() const override { return log_.slots(); }
   void kill(std::int32_t slot) override { faults_.kill(slot); }
   void block_rendezvous(std::int32_t slot, bool present, bool back, bool blocked) override {
-    faults_.disturb("the way between slot " + std::to_string(slot) + " and the rendezvous is " +
+    faults_.disturb("the route between slot " + std::to_string(slot) + " and the rendezvous is " +
                     (blocked ? "blocked" : "free"));
     if (present)
       net_.block(elastic_worker::id_of(slot), service_.latest(), blocked);
@@ -117,7 +117,7 @@ public:
     launcher_.find(std::move(hosts));
   }
   void crowd_rendezvous(std::size_t strangers, stranger_kind kind, std::chrono::nanoseconds lasts) override {
-    faults_.disturb("strangers come to the rendezvous");
+    faults_.disturb("strangers connect to the rendezvous");
     net_.crowd(service_.latest(), strangers, kind, world_.now() + lasts, options_.seed);
   }
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts) override { faults_.stop(slot, lasts); }
@@ -161,7 +161,7 @@ private:
       faults_.arriving(from, to);
     };
     process.broken = [this](process_id a, process_id b) {
-      log_.note([&] { return "a link breaks between " + name_of(a) + " and " + name_of(b); });
+      log_.note([&] { return "the link breaks between " + name_of(a) + " and " + name_of(b); });
       if (service_.is_rendezvous(a) || service_.is_rendezvous(b))
         log_.cut_off(std::max(a, b) - 1);
     };
@@ -196,7 +196,7 @@ private:
     return std::chrono::microseconds(calls * options_.think_us * (slow ? elastic_worker::slowness : 1));
   }
 
-  void check_who_waits() {
+  void check_waits() {
     for (const auto& [slot, worker] : launcher_.workers())
       if (const auto standing = worker->waiting_now())
         for (const auto other : worker->slots_with_it())
@@ -235,7 +235,7 @@ private:
         lost_at_ = world_.now();
         log_.note([&] {
           return "rank " + std::to_string(loss->rank) + " is lost in generation " +
-                 std::to_string(loss->generation) + ": " + loss->reason;
+                 std::to_string(loss->generation) + ": it " + loss->reason;
         });
       }
     }
@@ -252,31 +252,33 @@ private:
     for (const auto& [slot, worker] : launcher_.workers())
       report.finished += worker->finished();
     for (const auto& [slot, worker] : launcher_.workers())
-      if (worker->failure() && !excused(*worker))
-        log_.problem("slot " + std::to_string(slot) + " failed by itself: " + worker->failure().text);
+      if (worker->failure() && !is_explained(*worker))
+        log_.problem("slot " + std::to_string(slot) +
+                     " failed although no fault explains it: " + worker->failure().text);
     if (!launcher_.ended()) {
-      std::string text = "the job does not end within " + std::to_string(patience.count()) +
-                         " s after the last fault, and the time that training takes; generation " +
+      std::string text = "the job has not ended " + std::to_string(patience.count()) +
+                         " s after the last fault and the time that training takes; it is in generation " +
                          std::to_string(log_.generations());
       for (const auto& [slot, worker] : launcher_.workers())
         if (worker->runs())
-          text += ", slot " + std::to_string(slot) + " runs";
+          text += ", slot " + std::to_string(slot) + " still runs";
       return log_.problem(text);
     }
     if (launcher_.code() == 0 && report.finished == 0)
-      log_.problem("the job ended well, and nobody came to the end of training");
-    if (launcher_.code() != 0 && launcher_.said().empty() && service_.said().empty())
-      log_.problem("the job failed, and no reason was told");
+      log_.problem("the job succeeded, although no member has completed training");
+    if (launcher_.code() != 0 && launcher_.user_messages().empty() && service_.user_messages().empty())
+      log_.problem("the job failed, but neither the launcher nor the rendezvous logged a reason");
   }
 
   // A process may fail by itself if it has waited in vain, because there are too few members or the others
   // have finished training.
-  bool excused(const elastic_worker& worker) const {
+  bool is_explained(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
     const auto finished = std::any_of(workers.begin(), workers.end(),
                                       [](const auto& entry) { return entry.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
-      return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
+      return launcher_.has_message("for more slots") || launcher_.has_message("no other hosts can come") ||
+             finished;
     // A process that an impostor answers on its first contact cannot know that this is not the rendezvous of
     // the job.
     if (worker.failure().kind == error_kind::unknown &&
@@ -334,8 +336,9 @@ std::string story_of(const elastic_options& options) {
       break;
   }
   fewer.faults.assign(options.faults.begin(), options.faults.begin() + static_cast<std::ptrdiff_t>(count));
-  std::string text = "seed " + std::to_string(options.seed) + ", with " + std::to_string(count) + " of its " +
-                     std::to_string(options.faults.size()) + " faults:\n";
+  std::string text = "seed " + std::to_string(options.seed) + " fails with the first " +
+                     std::to_string(count) + " of its " + std::to_string(options.faults.size()) +
+                     " faults:\n";
   for (const auto& fault : fewer.faults)
     text += "  " + to_string(fault) + "\n";
   for (const auto& line : run_elastic(fewer, true).transcript)

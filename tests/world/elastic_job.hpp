@@ -20,11 +20,11 @@ namespace farandole::testing {
 struct elastic_report {
   std::vector<std::string> problems; ///< empty if the job was correct
   std::vector<std::string> transcript;
-  std::vector<std::string> said;        ///< exit code of the launcher messages for users
-  std::vector<std::int32_t> last_slots; ///< slots of the last generation, by rank
-  int code = -1;                        ///< exit code of the launcher
-  std::uint64_t trace = 0;              ///< hash of the order of all steps
-  std::uint64_t sequence = 0;           ///< hash of the bundles of all generations
+  std::vector<std::string> user_messages; ///< the launcher's messages for users
+  std::vector<std::int32_t> last_slots;   ///< slots of the last generation, by rank
+  int code = -1;                          ///< exit code of the launcher
+  std::uint64_t trace = 0;                ///< hash of the order of all steps
+  std::uint64_t sequence = 0;             ///< hash of the bundles of all generations
   std::uint64_t generations = 0;
   std::uint64_t messages = 0;
   std::uint64_t on_fast_path = 0; ///< operations that succeeded on the fast path

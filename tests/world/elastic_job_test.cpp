@@ -11,7 +11,7 @@ using namespace farandole::testing;
 namespace {
 
 /// The problems of this seed; empty if there are none.
-std::string wrong_with(std::uint64_t seed) {
+std::string problems_of(std::uint64_t seed) {
   const auto options = elastic_options::drawn(seed);
   const auto first = run_elastic(options);
   std::string all;
@@ -21,14 +21,14 @@ std::string wrong_with(std::uint64_t seed) {
     return all + story_of(options);
   const auto again = run_elastic(options);
   if (first.trace != again.trace || first.sequence != again.sequence || first.messages != again.messages)
-    return "the same seed is another job the second time\n";
+    return "the same seed gave two different jobs\n";
   return {};
 }
 
 } // namespace
 
 TEST_CASE("elastic jobs keep all rules and end under random faults, and a seed always plays the same job") {
-  const auto wrong = play_all(seeds(500), wrong_with);
+  const auto wrong = play_all(seeds(500), problems_of);
   for (const auto& [seed, text] : wrong)
     FAIL_CHECK("seed " << seed << ": " << text);
   CHECK(wrong.empty());
@@ -40,7 +40,7 @@ TEST_CASE("elastic jobs with seeds that failed before keep all rules") {
   const std::uint64_t seed =
       GENERATE(700018979, 810035424, 1000123186, 1000161600, 1000207741, 1000311894, 1000552632, 1000997534);
   INFO("seed " << seed);
-  CHECK(wrong_with(seed).empty());
+  CHECK(problems_of(seed).empty());
 }
 
 TEST_CASE("different seeds play different elastic jobs") {

@@ -38,8 +38,8 @@ void elastic_launcher::take_down() {
   caf::anon_send_exit(std::exchange(discovery_, nullptr), caf::exit_reason::kill);
 }
 
-bool elastic_launcher::said(const char* part) const {
-  return std::any_of(said_.begin(), said_.end(),
+bool elastic_launcher::has_message(const char* part) const {
+  return std::any_of(user_messages_.begin(), user_messages_.end(),
                      [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
@@ -89,7 +89,7 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
     return discoverer(driver);
   };
   hands->say = [this](const std::string& line) {
-    said_.push_back(line);
+    user_messages_.push_back(line);
     stage_.log.note([&] { return "launcher: " + line; });
   };
   // In the simulation the wall clock equals the actors' clock.
@@ -159,7 +159,7 @@ discovery_result elastic_launcher::discovered() {
   if (now() >= lies_until_)
     return result;
   if (lie_ % 3 == 0)
-    result.problem = "the script failed";
+    result.problem = "the discovery script failed";
   else if (lie_ % 3 == 1)
     hosts.clear();
   else

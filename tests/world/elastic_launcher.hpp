@@ -30,8 +30,8 @@ public:
   bool ended() const { return ended_; }
   int code() const { return code_; }
   /// The launcher's messages for users.
-  const std::vector<std::string>& said() const { return said_; }
-  bool said(const char* part) const;
+  const std::vector<std::string>& user_messages() const { return user_messages_; }
+  bool has_message(const char* part) const;
 
   /// All workers that were ever started, by slot.
   const std::map<std::int32_t, std::unique_ptr<elastic_worker>>& workers() const { return workers_; }
@@ -69,7 +69,7 @@ private:
   time_point flaps_until_{};
   std::map<std::int32_t, std::string> places_; ///< hosts, by slot
   std::map<std::int32_t, std::unique_ptr<elastic_worker>> workers_;
-  std::vector<std::string> said_;
+  std::vector<std::string> user_messages_;
   bool ended_ = false;
   int code_ = -1;
 };

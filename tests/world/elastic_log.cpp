@@ -36,17 +36,19 @@ void elastic_log::welcomed(const welcome& greeting) {
   const bool present = generations_.contains(key);
   if (!present && !doubled_) {
     if (greeting.generation < last_.generation)
-      return problem(of(greeting.generation) + "it goes back from " + std::to_string(last_.generation));
+      return problem(of(greeting.generation) + "it was announced after the later generation " +
+                     std::to_string(last_.generation));
     if (greeting.generation == last_.generation)
       return problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
-                     " is told of other members");
-    if (greeting.generation > last_.generation + 1 + untold_)
-      problem(of(greeting.generation) + "it follows " + std::to_string(last_.generation));
+                     " received another list of members than an earlier rank");
+    if (greeting.generation > last_.generation + 1 + unannounced_)
+      problem(of(greeting.generation) + "it follows generation " + std::to_string(last_.generation) +
+              ", so numbers were skipped");
   }
   auto& current = generations_[key];
   if (!present) {
     before_ = std::exchange(last_, key);
-    untold_ = 0;
+    unannounced_ = 0;
     current.first = greeting;
     current.late.resize(greeting.members.size());
     note([&] {
@@ -58,10 +60,10 @@ void elastic_log::welcomed(const welcome& greeting) {
   }
   if (greeting.members != current.first.members || greeting.epoch != current.first.epoch)
     return problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
-                   " is told of other members");
+                   " received another list of members or another epoch than an earlier rank");
   if (greeting.must_sync != current.first.must_sync)
     problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
-            " is told otherwise whether to sync");
+            " received another answer than an earlier rank on whether to sync");
   current.late[static_cast<std::size_t>(greeting.rank)] = greeting.joined_late;
   if (!doubled_)
     check_order(current);
@@ -80,33 +82,34 @@ void elastic_log::check_order(const generation& current) {
     const auto rank = before == generations_.end() ? -1 : rank_of(member.slot, before->second.first.members);
     const auto name = of(generation) + "slot " + std::to_string(member.slot);
     if (*late && rank >= 0 && !cut_off_.contains(member.slot))
-      problem(name + " was in, was not cut off, and is told that it came late");
+      problem(name + " was in the previous generation and was not cut off, but is told that it joined late");
     if (!*late && before != generations_.end() && rank < 0)
-      problem(name + " was not in, and is not told that it came late");
+      problem(name + " was not in the previous generation, but is not told that it joined late");
     if (!*late && late_seen)
-      problem(name + " was in, and ranks behind one that came late");
+      problem(name + " was in the previous generation, but ranks after a member that joined late");
     // A generation in between that was not announced to any member may have had another order.
     if (!*late && generation == before_.generation + 1 && rank < last)
-      problem(name + " ranks behind one that it ranked before");
+      problem(name + " ranks after a member that it preceded in the previous generation");
     if (*late && !current.first.must_sync)
-      problem(name + " came late, and nobody need sync");
+      problem(name + " joined late, but the members need not sync");
     late_seen = late_seen || *late;
     last = *late ? last : rank;
   }
 }
 
 // A member that joined but never received the state cannot provide it.
-bool elastic_log::somebody_stayed(const generation& which) const {
-  return std::any_of(which.first.members.begin(), which.first.members.end(), [&](const member& member_info) {
-    const auto late = which.late[static_cast<std::size_t>(member_info.rank)];
-    return late && !*late && trained_.contains(member_info.slot);
-  });
+bool elastic_log::has_continuing_member(const generation& formed) const {
+  return std::any_of(formed.first.members.begin(), formed.first.members.end(),
+                     [&](const member& member_info) {
+                       const auto late = formed.late[static_cast<std::size_t>(member_info.rank)];
+                       return late && !*late && trained_.contains(member_info.slot);
+                     });
 }
 
-void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
+void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task) {
   auto& log = sets_.try_emplace(set, members).first->second;
   const auto size_type = log.problems().size();
-  log.ran(place, job, false);
+  log.ran(place, task, false);
   for (auto i = size_type; i < log.problems().size(); ++i)
     problem(of(set.generation) + "set " + std::to_string(set.number) + ": " + log.problems()[i]);
 }
@@ -115,8 +118,8 @@ void elastic_log::brought(const set_key& set, const std::string& name, std::uint
                           const std::vector<std::int64_t>& result) {
   const auto [first, is_new] = results_[set].try_emplace({name, count}, result);
   if (!is_new && first->second != result)
-    problem(of(set.generation) + name + " brings " + std::to_string(result.at(0)) + " to one member and " +
-            std::to_string(first->second.at(0)) + " to another");
+    problem(of(set.generation) + name + " has the result " + std::to_string(result.at(0)) +
+            " on one member and " + std::to_string(first->second.at(0)) + " on another");
 }
 
 void elastic_log::ended_on_fast_path(const set_key& set, const std::string& name, std::uint64_t count,
@@ -125,14 +128,14 @@ void elastic_log::ended_on_fast_path(const set_key& set, const std::string& name
   const auto [first, is_new] = rounds_[set].try_emplace({name, count}, well);
   if (!is_new && first->second != well)
     problem(of(set.generation) + name +
-            " has ended well on the fast path for one member, and not for another");
+            " has succeeded on the fast path for one member, but not for another");
 }
 
 // Without a farewell the rendezvous would treat the member as lost.
 void elastic_log::left(std::int32_t slot) {
   const bool planned = leaving_.erase(slot) != 0;
-  if (told_so_.erase(slot) == 0 && planned && !disturbed_)
-    problem("slot " + std::to_string(slot) + " has left by plan, and has not said so");
+  if (farewells_.erase(slot) == 0 && planned && !disturbed_)
+    problem("slot " + std::to_string(slot) + " has left as planned, but has not announced it");
 }
 
 void elastic_log::trains(const set_key& global, std::int32_t slot, const training_state& from) {
@@ -144,15 +147,15 @@ void elastic_log::trains(const set_key& global, std::int32_t slot, const trainin
   if (!current.begins) {
     current.begins = from;
     if (from.round < safe_.round && !trained_.contains(current.first.members.front().slot) && !doubled_)
-      problem(of(global.generation) + "training begins anew with " + text_of(from) +
+      problem(of(global.generation) + "training starts again from " + text_of(from) +
               ", although all had committed " + text_of(safe_));
-    else if (from.round < safe_.round && somebody_stayed(current) && !doubled_)
-      problem(of(global.generation) + "training goes back to " + text_of(from) +
+    else if (from.round < safe_.round && has_continuing_member(current) && !doubled_)
+      problem(of(global.generation) + "training returns to " + text_of(from) +
               ", although all had committed " + text_of(safe_));
     safe_ = from;
   } else if (*current.begins != from) {
-    problem(of(global.generation) + "slot " + std::to_string(slot) + " begins from " + text_of(from) +
-            ", another one from " + text_of(*current.begins));
+    problem(of(global.generation) + "slot " + std::to_string(slot) + " starts from " + text_of(from) +
+            ", but another slot from " + text_of(*current.begins));
   }
   trained_.insert(slot);
 }

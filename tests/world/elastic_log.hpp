@@ -48,13 +48,13 @@ public:
   void cut_off(std::int32_t slot) { cut_off_.insert(slot); }
   /// The last generation in its journal may not have been announced, so one more generation may be missing
   /// here.
-  void rendezvous_ended() { ++untold_; }
+  void rendezvous_ended() { ++unannounced_; }
   /// From now on two generations may have the same number. The invariants between generations are no longer
   /// checked; those within a generation are.
   void rendezvous_doubled() { doubled_ = true; }
   bool is_doubled() const { return doubled_; }
 
-  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job);
+  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_task& task);
   /// The `count`th operation of this name in this set succeeded with this result on a member.
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);
@@ -64,7 +64,7 @@ public:
   std::uint64_t on_fast_path() const { return on_fast_path_; }
   /// A member leaves its generation as planned, sends its farewell to the rendezvous, and has left.
   void leaves(std::int32_t slot) { leaving_.insert(slot); }
-  void farewell(std::int32_t slot) { told_so_.insert(slot); }
+  void farewell(std::int32_t slot) { farewells_.insert(slot); }
   void left(std::int32_t slot);
   /// A fault happens: a member that leaves may fail to send its farewell.
   void disturbed() { disturbed_ = true; }
@@ -87,7 +87,7 @@ private:
     std::optional<training_state> begins;
   };
   void check_order(const generation& current);
-  bool somebody_stayed(const generation& which) const;
+  bool has_continuing_member(const generation& formed) const;
 
   clock_text current_time_;
   set_key last_;                              ///< generation
@@ -97,11 +97,11 @@ private:
   std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, std::vector<std::int64_t>>> results_;
   std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, bool>> rounds_; ///< whether it succeeded
   std::uint64_t on_fast_path_ = 0;
-  std::uint64_t untold_ = 0; ///< possible unannounced generations since the last one
+  std::uint64_t unannounced_ = 0; ///< possible unannounced generations since the last one
   bool doubled_ = false;
   std::set<std::int32_t> cut_off_;
   std::set<std::int32_t> leaving_;
-  std::set<std::int32_t> told_so_; ///< slots that sent their farewell to the rendezvous
+  std::set<std::int32_t> farewells_; ///< slots that sent their farewell to the rendezvous
   bool disturbed_ = false;
   std::set<std::int32_t> trained_; ///< slots that have received the state
   training_state safe_;            ///< the last state that all members had committed

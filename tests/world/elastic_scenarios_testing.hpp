@@ -49,7 +49,7 @@ inline elastic_report played(const elastic_options& options, const elastic_scena
   return report;
 }
 
-inline bool told(const elastic_report& report, const std::string& part) {
+inline bool has_line(const elastic_report& report, const std::string& part) {
   for (const auto& line : report.transcript)
     if (line.find(part) != std::string::npos)
       return true;

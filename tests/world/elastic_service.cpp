@@ -40,7 +40,7 @@ void elastic_service::take_down() {
   for (auto& [number, life] : lives_)
     caf::anon_send_exit(std::exchange(life.actor, nullptr), caf::exit_reason::kill);
   if (disk_.refused() && !warned_at_all_)
-    stage_.log.problem("the journal could not be written, and nobody was warned");
+    stage_.log.problem("the journal could not be written, but no rendezvous logged a warning");
 }
 
 void elastic_service::call_from_launcher() {
@@ -54,7 +54,7 @@ void elastic_service::call_from_launcher() {
   logs_.push_back(std::make_unique<logger>(
       log_options{log_level::warning, true}, [this](log_level level, std::string_view line) {
         if (level >= log_level::error)
-          said_.emplace_back(line);
+          user_messages_.emplace_back(line);
         stage_.log.note([&] { return "launcher: " + std::string(line); });
       }));
   spec.log = logs_.back().get();
@@ -76,7 +76,7 @@ void elastic_service::begin(const std::string& journal_path) {
   options.draw = static_cast<std::uint32_t>(draw_.next());
   logs_.push_back(std::make_unique<logger>(
       log_options{log_level::warning, true},
-      [this, rank](log_level, std::string_view line) { hear(rank, std::string(line)); }));
+      [this, rank](log_level, std::string_view line) { record_line(rank, std::string(line)); }));
   options.log = logs_.back().get();
   options.stepped_down = [this, rank] { stepped_down(rank); };
   auto& entry = lives_[rank];
@@ -89,11 +89,11 @@ void elastic_service::begin(const std::string& journal_path) {
     options.journal = std::move(*book);
     found = options.journal->found();
     if (const auto& repaired = options.journal->repaired(); !repaired.empty())
-      hear(rank, repaired);
+      record_line(rank, repaired);
   }
   entry.epoch = next_epoch(found ? found->epoch : 0, options.draw);
   const running_process scope(stage_.world.all_processes(), rank);
-  stage_.log.note([&] { return "a rendezvous starts, of epoch " + epoch_text(entry.epoch); });
+  stage_.log.note([&] { return "a rendezvous starts with epoch " + epoch_text(entry.epoch); });
   const auto service = start_rendezvous(stage_.system, options);
   if (!service)
     return stage_.log.problem("a rendezvous cannot start: " + service.error().text);
@@ -110,7 +110,7 @@ void elastic_service::begin(const std::string& journal_path) {
 // Its last messages are still sent.
 void elastic_service::stepped_down(process_id process) {
   if (!had_two_)
-    stage_.log.problem("the only rendezvous there is steps down");
+    stage_.log.problem("a rendezvous steps down, although no other one has run");
   stage_.system.spawn([this, process](caf::event_based_actor* self) {
     self->delayed_send(self, time_to_close, tick_atom::value);
     return caf::behavior{[=, this](tick_atom) {
@@ -120,13 +120,13 @@ void elastic_service::stepped_down(process_id process) {
   });
 }
 
-void elastic_service::hear(process_id process, const std::string& line) {
+void elastic_service::record_line(process_id process, const std::string& line) {
   stage_.log.note([&] { return "rendezvous: " + line; });
   if (line.find("the journal cannot be written") == std::string::npos)
     return;
   warned_at_all_ = true;
   if (!warned_.insert(process).second)
-    stage_.log.problem("a rendezvous warns again of a journal that cannot be written");
+    stage_.log.problem("a rendezvous logs more than one warning that the journal cannot be written");
 }
 
 std::size_t elastic_service::running() const {
@@ -138,7 +138,7 @@ void elastic_service::end(process_id process) {
   auto& life = lives_.at(process);
   if (!std::exchange(life.runs, false))
     return;
-  stage_.log.note([&] { return "the rendezvous of epoch " + epoch_text(life.epoch) + " is gone"; });
+  stage_.log.note([&] { return "the rendezvous of epoch " + epoch_text(life.epoch) + " has ended"; });
   stage_.log.rendezvous_ended();
   stage_.net.end_process(process);
   disk_.end_process(process);
@@ -185,18 +185,18 @@ void elastic_service::fill_disk(bool full) {
 void elastic_service::sends(process_id process, const welcome& greeting) {
   if (!apart() || disk_.behind())
     return;
-  const auto sure = replay(disk_.sure(lives_.at(process).journal_path));
-  if (sure && sure->damage)
-    return stage_.log.problem("a journal that nobody has damaged is taken for damaged: " +
-                              sure->damage->reason);
-  if (!sure || !sure->job)
-    return stage_.log.problem(
-        "generation " + std::to_string(greeting.generation) +
-        " is told, and there is no journal: " + (sure ? std::string("it is empty") : sure.error().text));
-  if (sure->job->generation < greeting.generation || sure->job->epoch != greeting.epoch)
+  const auto saved = replay(disk_.synced_bytes(lives_.at(process).journal_path));
+  if (saved && saved->damage)
+    return stage_.log.problem("an intact journal is reported as damaged: " + saved->damage->reason);
+  if (!saved || !saved->job)
+    return stage_.log.problem("generation " + std::to_string(greeting.generation) +
+                              " was announced, but the disk holds no journal: " +
+                              (saved ? std::string("it is empty") : saved.error().text));
+  if (saved->job->generation < greeting.generation || saved->job->epoch != greeting.epoch)
     stage_.log.problem("generation " + std::to_string(greeting.generation) + " of epoch " +
-                       epoch_text(greeting.epoch) + " is told, and the journal's last is " +
-                       std::to_string(sure->job->generation) + " of epoch " + epoch_text(sure->job->epoch));
+                       epoch_text(greeting.epoch) +
+                       " was announced, but the last generation in the journal is " +
+                       std::to_string(saved->job->generation) + " of epoch " + epoch_text(saved->job->epoch));
 }
 
 } // namespace farandole::testing

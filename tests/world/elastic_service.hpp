@@ -35,7 +35,7 @@ public:
   /// it.
   const caf::actor& for_launcher() const { return for_launcher_; }
   /// The reasons for which the launcher's end gave up, for users.
-  const std::vector<std::string>& said() const { return said_; }
+  const std::vector<std::string>& user_messages() const { return user_messages_; }
 
   bool is_rendezvous(process_id process) const { return lives_.contains(process); }
   /// The rendezvous that was started last.
@@ -76,7 +76,7 @@ private:
   void begin(const std::string& journal_path);
   void stepped_down(process_id process);
   void end(process_id process);
-  void hear(process_id process, const std::string& line);
+  void record_line(process_id process, const std::string& line);
   std::size_t running() const;
   time_point now() const { return stage_.system.clock().now(); }
 
@@ -92,7 +92,7 @@ private:
   bool warned_at_all_ = false;
   bool had_two_ = false;
   bool stopped_ = false;
-  std::vector<std::string> said_;
+  std::vector<std::string> user_messages_;
 };
 
 } // namespace farandole::testing

@@ -124,7 +124,8 @@ void elastic_worker::init() {
   setup.links.simulated = stage_.net.links_of(me);
   setup.heartbeats = stage_.options.heartbeats;
   setup.simulate = [&plane = stage_.plane, me](set_setup& settings) { plane.simulate(settings, me); };
-  stage_.log.note([&] { return description() + " says hello, progress " + std::to_string(progress_); });
+  stage_.log.note(
+      [&] { return description() + " sends a hello with progress " + std::to_string(progress_); });
   member_ = caf::actor_cast<caf::actor>(stage_.system.spawn(member_root, std::move(setup)));
   await_start(first_look);
 }
@@ -145,7 +146,8 @@ void elastic_worker::started(const error& problem) {
     return could_not_start(problem);
   const bool obeys_another = stage_.log.is_doubled() && *obeyed_ > last_epoch_;
   if (shared_->generation <= last_generation_ && !obeys_another)
-    stage_.log.problem(location() + " is in generation " + std::to_string(shared_->generation) + " now");
+    stage_.log.problem(location() + " has entered generation " + std::to_string(shared_->generation) +
+                       " after generation " + std::to_string(last_generation_));
   last_generation_ = shared_->generation;
   in_since_ = stage_.world.now();
   last_epoch_ = *obeyed_;
@@ -156,17 +158,17 @@ void elastic_worker::started(const error& problem) {
 void elastic_worker::could_not_start(const error& problem) {
   stage_.log.note([&] { return description() + " could not join: " + problem.text; });
   leave([this, problem] {
-    const auto told = starts_->after(problem, stage_.system.clock().now());
-    if (!told)
+    const auto reported = starts_->after(problem, stage_.system.clock().now());
+    if (!reported)
       return init();
     // The handling of the loop in Python; the first init() is called outside the loop.
-    const bool lost_another = told.kind == error_kind::disconnected || told.kind == error_kind::unknown ||
-                              told.kind == error_kind::shut_down;
+    const bool lost_another = reported.kind == error_kind::disconnected ||
+                              reported.kind == error_kind::unknown || reported.kind == error_kind::shut_down;
     if (goes_on_ && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_)
       return start_runtime();
-    const bool dismissed = told.kind == error_kind::dismissed;
+    const bool dismissed = reported.kind == error_kind::dismissed;
     if (!dismissed)
-      failure_ = told;
+      failure_ = reported;
     exit(dismissed && coming_.reset ? 0 : 1, 0);
   });
 }
@@ -212,7 +214,7 @@ void elastic_worker::check_settled() {
   for (const auto& asked : asked_)
     if (asked->settled != 1)
       stage_.log.problem(description() + ": " + asked->name + " was settled " +
-                         std::to_string(asked->settled) + " times");
+                         std::to_string(asked->settled) + " times instead of once");
 }
 
 // ---- process sets (bindings/cxx/runtime.cpp) -----------------------------------------------------
@@ -221,7 +223,7 @@ void elastic_worker::check_settled() {
 // are connected. With sets_every there is one set of all ranks but 0.
 void elastic_worker::create_initial_sets() {
   set_change change;
-  change.kind = set_change_kind::found;
+  change.kind = set_change_kind::create;
   if (stage_.options.sets_every > 0 && shared_->members.size() >= 3) {
     change.sets.emplace_back();
     for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
@@ -229,7 +231,7 @@ void elastic_worker::create_initial_sets() {
   }
   auto operation = shared_->global->queue->submit(change);
   if (!operation)
-    return founded(operation.error());
+    return sets_created(operation.error());
   auto* raw = &**operation;
   raw->on_settled([this, kept = *operation, number = incarnation_] {
     if (number != incarnation_ || gone_)
@@ -239,20 +241,20 @@ void elastic_worker::create_initial_sets() {
       set_ = shared_->sets.find(kept->outcome.sets.at(0));
     after(microseconds(1 + draw_.below(20)), [this, number, problem = kept->problem] {
       if (number == incarnation_)
-        founded(problem);
+        sets_created(problem);
     });
   });
   const auto current_time = stage_.system.clock().now();
   after(starts_->founding_until(current_time, stage_.values.duration(setting::start_timeout)) - current_time,
         [this, number = incarnation_] {
           if (number == incarnation_ && founding_)
-            founded({error_kind::timed_out, "process sets were not founded in time"});
+            sets_created({error_kind::timed_out, "the initial process sets were not created in time"});
         });
   founding_ = true;
 }
 
 // A job that the other members have already left counts as joined, unless a set was requested.
-void elastic_worker::founded(const error& problem) {
+void elastic_worker::sets_created(const error& problem) {
   founding_ = false;
   const bool may_do_without = problem.kind != error_kind::disconnected &&
                               problem.kind != error_kind::invalid_argument &&
@@ -313,13 +315,13 @@ void elastic_worker::submit_next() {
   const auto tensor = order_.back();
   order_.pop_back();
   const auto sets = tensor == static_cast<std::size_t>(stage_.options.tensors);
-  auto told = [this, tensor, sets](const asked& asked, const error& problem) {
+  auto check = [this, tensor, sets](const asked& asked, const error& problem) {
     if (problem)
       return failed(problem);
     const auto expected = sum(state_.round, tensor, sets);
     if (asked.output[0] != expected)
-      stage_.log.problem(location() + ": " + asked.name + " brings " + std::to_string(asked.output[0]) +
-                         " and not " + std::to_string(expected));
+      stage_.log.problem(location() + ": " + asked.name + " has the result " +
+                         std::to_string(asked.output[0]) + " instead of " + std::to_string(expected));
     if (!sets)
       digest_ += mix(static_cast<std::int64_t>(tensor), asked.output[0]);
     if (--in_flight_ == 0)
@@ -328,7 +330,7 @@ void elastic_worker::submit_next() {
   auto& queue = sets ? *set_->queue : *shared_->global->queue;
   const auto number = incarnation_;
   ask(queue, sets ? set_->number : 0, "tensor." + std::to_string(tensor), operation::allreduce,
-      reduce_op::sum, {part_of(slot_, state_.round, tensor)}, told);
+      reduce_op::sum, {part_of(slot_, state_.round, tensor)}, check);
   if (number == incarnation_ && !order_.empty())
     think([this] { submit_next(); });
 }
@@ -346,9 +348,9 @@ void elastic_worker::commit() {
   saved_ = state_;
   progress_ += 2;
   const auto [changes, removals_only] = shared_->changes.waiting();
-  const std::int64_t somebody_comes = changes > 0 && !removals_only ? 1 : 0;
+  const std::int64_t has_newcomers = changes > 0 && !removals_only ? 1 : 0;
   ask(*shared_->global->queue, 0, "elastic.changes", operation::allreduce, reduce_op::max,
-      {static_cast<std::int64_t>(changes), somebody_comes}, [this](const asked& asked, const error& problem) {
+      {static_cast<std::int64_t>(changes), has_newcomers}, [this](const asked& asked, const error& problem) {
         if (problem)
           return failed(problem);
         stage_.log.committed(set(0), state_);
@@ -369,7 +371,7 @@ void elastic_worker::interrupted(bool removals_only) {
 }
 
 void elastic_worker::failed(const error& problem) {
-  stage_.log.note([&] { return description() + " goes back: " + problem.text; });
+  stage_.log.note([&] { return description() + " returns to its last commit: " + problem.text; });
   state_ = saved_;
   progress_ |= 1;
   coming_ = {true, true};

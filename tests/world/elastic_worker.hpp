@@ -114,7 +114,7 @@ private:
 
   // Process sets.
   void create_initial_sets();
-  void founded(const error& problem);
+  void sets_created(const error& problem);
 
   // The loop.
   void enter();
@@ -132,7 +132,7 @@ private:
   /// A set of the current generation of this process.
   set_key set(std::uint32_t number) const;
   void ask(submission_queue& queue, std::uint32_t set_number, const std::string& name, operation op,
-           reduce_op reduction, std::vector<std::int64_t> in, answer told);
+           reduce_op reduction, std::vector<std::int64_t> in, answer callback);
   void wait_on_fast_path(const std::shared_ptr<asked>& request, std::uint64_t incarnation,
                          std::chrono::microseconds longest);
   static std::int64_t mix(std::int64_t a, std::int64_t b);

@@ -18,7 +18,7 @@ set_key elastic_worker::set(std::uint32_t number) const {
 }
 
 void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, const std::string& name,
-                         operation op, reduce_op reduction, std::vector<std::int64_t> in, answer told) {
+                         operation op, reduce_op reduction, std::vector<std::int64_t> in, answer callback) {
   auto request = std::make_shared<asked>();
   request->name = name;
   request->in = std::move(in);
@@ -43,20 +43,20 @@ void elastic_worker::ask(submission_queue& queue, std::uint32_t set_number, cons
     return failed(operation.error());
   asked_.push_back(request);
   request->operation = std::move(*operation);
-  request->operation->on_settled([this, request, told = std::move(told), number = incarnation_] {
+  request->operation->on_settled([this, request, callback = std::move(callback), number = incarnation_] {
     ++request->settled;
     const auto problem = request->operation->problem;
     const bool on_fast_path = request->operation->taken_slot != nullptr;
     // The calling thread wakes some time later.
     after(std::chrono::microseconds(1 + draw_.below(20)),
-          [this, request, told, number, problem, on_fast_path] {
+          [this, request, callback, number, problem, on_fast_path] {
             request->operation = {};
             if (!problem)
               stage_.log.brought(request->set, request->name, request->count, request->output);
             if (on_fast_path)
               stage_.log.ended_on_fast_path(request->set, request->name, request->count, !problem);
             if (number == incarnation_)
-              told(*request, problem);
+              callback(*request, problem);
           });
   });
   if (is_on_fast_path(request->operation->now())) {

@@ -68,7 +68,7 @@ public:
     for (auto& player : players_)
       player->start();
     if (!world_.run_until_idle())
-      log_.problem("the job does not come to rest");
+      log_.problem("the job does not become idle");
     finish();
     job_report report;
     report.problems = log_.problems();
@@ -99,10 +99,10 @@ private:
     rules.cache_capacity = options.cache_capacity;
     rules.branches = branches_of(0);
     rules.buckets = options.buckets;
-    const leader_setup place{1, 0, 0};
+    const leader_setup setup{1, 0, 0};
     stage_.scheduler =
-        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(router_));
-    negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
+        world_.system().spawn(fusion_scheduler, setup, bundling, caf::actor_cast<envelope_actor>(router_));
+    negotiator_ = world_.system().spawn(negotiator, setup, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
     if (options.measured) {
       world_.watch(caf::actor_cast<caf::actor>(stage_.scheduler));
@@ -150,8 +150,12 @@ private:
 
   caf::behavior watch(caf::event_based_actor* self) {
     return {
-        [this](const member_fault& fault) { log_.problem("the leader blames: " + fault.reason); },
-        [this](const generation_broken& broken) { log_.problem("a worker gave up: " + broken.reason); },
+        [this](const member_fault& fault) {
+          log_.problem("the leader reports a faulty member: " + fault.reason);
+        },
+        [this](const generation_broken& broken) {
+          log_.problem("a member declared its generation broken: " + broken.reason);
+        },
         [this](const generation_ended& event) { ended_by(event); },
     };
   }
@@ -165,7 +169,7 @@ private:
     const bool left = rank == 0 || rank == play_.options().members - 1;
     if (!left || event.departed.manner != last_words_of(rank) || event.departed != *departed_)
       log_.problem("a member was told that rank " + std::to_string(rank) + " " +
-                   event.departed.manner.text() + ", another one that rank " +
+                   event.departed.manner.text() + ", and another member that rank " +
                    std::to_string(departed_->rank) + " " + departed_->manner.text());
   }
 
@@ -178,18 +182,19 @@ private:
   void finish() {
     const auto members = play_.options().members;
     if (stage_.finished != members) {
-      log_.problem(std::to_string(members - stage_.finished) + " members did not come to the end");
-      tell_stalls();
+      log_.problem(std::to_string(members - stage_.finished) + " members did not complete the script");
+      report_stalls();
     }
     if (!log_.complete())
-      log_.problem("not every member ran all bundles");
+      log_.problem("some members did not run all bundles");
     for (const auto rank : {members - 1, 0})
       caf::anon_send(players_[static_cast<std::size_t>(rank)]->worker(), leave_request{last_words_of(rank)});
     if (!world_.run_until_idle() || over_ != members)
-      log_.problem("the end reached " + std::to_string(over_) + " members");
+      log_.problem(std::to_string(over_) + " of " + std::to_string(members) +
+                   " members learned that the generation ended");
   }
 
-  void tell_stalls() {
+  void report_stalls() {
     caf::scoped_actor asking(world_.system());
     asking->send(negotiator_, stalled_atom::value, std::chrono::nanoseconds(-1));
     world_.run_until_idle();

@@ -51,12 +51,13 @@ int main(int argc, char** argv) {
   Catch::Session session;
   using namespace Catch::clara;
   session.cli(session.cli() |
-              Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
-              Opt(wanted_seed, "S")["--seed"]("play this seed alone") |
-              Opt(wanted_base, "B")["--base"]("the seeds begin behind this one") |
-              Opt(wants_all)["--keep-going"]("play on after a seed of elastic jobs has failed") |
-              Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md") |
-              Opt(regroup_scale)["--regroup-scale"]("likewise, its part about regroups alone"));
+              Opt(wanted_count, "N")["--seeds"]("number of seeds with which each simulated job runs") |
+              Opt(wanted_seed, "S")["--seed"]("play only this seed") |
+              Opt(wanted_base, "B")["--base"]("the first seed is this number plus 1") |
+              Opt(wants_all)["--keep-going"]("continue after a seed of elastic jobs has failed") |
+              Opt(scale)["--scale"]("run no tests; measure large jobs and print docs/scale.md") |
+              Opt(regroup_scale)["--regroup-scale"](
+                  "run no tests; measure and print only the part of docs/scale.md about regroups"));
   if (const auto bad = session.applyCommandLine(argc, argv))
     return bad;
   if (scale) {

@@ -92,7 +92,7 @@ void network::deliver(caf::event_based_actor* self, std::size_t link) {
   const auto took = thread_time() - begin;
   line.in_flight.pop_front();
   if (!arrived)
-    return log_.problem("a message was not understood: " + arrived.error().text);
+    return log_.problem("a message could not be parsed: " + arrived.error().text);
   ++counted_.messages;
   counted_.bytes += arrived->bytes().size();
   const auto members = at(options_.members);
@@ -132,9 +132,9 @@ void network::count(const envelope& message) {
 }
 
 void network::count_plans(const envelope& message) {
-  if (const auto told = decode_schedule(message, options_.members)) {
-    counted_.planned += told->buckets.size();
-    counted_.dissolved += told->dissolved.size();
+  if (const auto planned = decode_schedule(message, options_.members)) {
+    counted_.planned += planned->buckets.size();
+    counted_.dissolved += planned->dissolved.size();
   }
 }
 

@@ -56,8 +56,8 @@ void player::stop() {
 
 caf::behavior player::lane(caf::event_based_actor* self) {
   return {
-      [=, this](const lane_job_ptr& job) {
-        queue_.push_back({std::move(*job), joined_});
+      [=, this](const lane_task_ptr& task) {
+        queue_.push_back({std::move(*task), joined_});
         if (queue_.size() == 1)
           run_next(self);
       },
@@ -68,12 +68,12 @@ caf::behavior player::lane(caf::event_based_actor* self) {
 
 void player::run_next(caf::event_based_actor* self) {
   auto& first = queue_.front();
-  stage_.log.ran(rank_, *first.job, first.may_stand_in);
+  stage_.log.ran(rank_, *first.task, first.may_stand_in);
   self->delayed_send(self, std::chrono::microseconds(5 + draw_.below(100)), tick_atom::value);
 }
 
 void player::finish(caf::event_based_actor* self) {
-  auto done = std::move(queue_.front().job);
+  auto done = std::move(queue_.front().task);
   queue_.pop_front();
   done->settle({});
   if (rank_ == 0)
@@ -127,7 +127,7 @@ void player::submit_some(caf::event_based_actor* self) {
 std::string player::name_of(std::int32_t tensor) {
   if (!stage_.play.options().unnamed)
     return stage_.play.name(tensor);
-  const auto kind = row_of(stage_.play.what(step_, tensor, rank_).operation).name;
+  const auto kind = row_of(stage_.play.signature_of(step_, tensor, rank_).operation).name;
   auto name = unnamed_.next_name(0, kind, {0, submissions_->joins()});
   unnamed_.accepted(0, kind);
   return name;
@@ -136,8 +136,8 @@ std::string player::name_of(std::int32_t tensor) {
 void player::submit(std::int32_t tensor) {
   const auto name = name_of(tensor);
   const auto splits = stage_.play.splits(step_, tensor, rank_);
-  auto operation =
-      submissions_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, 0, splits});
+  auto operation = submissions_->submit(
+      {name, stage_.play.signature_of(step_, tensor, rank_), nullptr, nullptr, 0, splits});
   if (operation)
     watch(tensor, std::move(*operation));
   else
@@ -151,7 +151,7 @@ void player::submit_group(std::int32_t first) {
   std::vector<submission> submissions;
   for (auto tensor = first; tensor < first + 4; ++tensor)
     submissions.push_back({names[static_cast<std::size_t>(tensor - first)],
-                           stage_.play.what(step_, tensor, rank_),
+                           stage_.play.signature_of(step_, tensor, rank_),
                            nullptr,
                            nullptr,
                            0,
@@ -194,8 +194,9 @@ void player::join() {
   raw->on_settled([this, raw] {
     const auto last = raw->outcome.last_rank;
     if (stage_.last_to_join >= 0 && stage_.last_to_join != last)
-      stage_.log.problem("rank " + std::to_string(rank_) + " hears that " + std::to_string(last) +
-                         " joined last, others that " + std::to_string(stage_.last_to_join) + " did");
+      stage_.log.problem("rank " + std::to_string(rank_) + " is told that rank " + std::to_string(last) +
+                         " joined last, but other ranks are told that rank " +
+                         std::to_string(stage_.last_to_join) + " did");
     stage_.last_to_join = last;
     // The message arrives after the bundles in which this member has joined.
     caf::anon_send(lane_, left_join_atom::value);

@@ -45,7 +45,7 @@ public:
 
 private:
   struct queued {
-    std::unique_ptr<lane_job> job;
+    std::unique_ptr<lane_task> task;
     bool may_stand_in = false;
   };
 

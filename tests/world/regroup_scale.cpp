@@ -70,27 +70,27 @@ public:
   }
 
   regroup_cost run() {
-    come(members_);
+    join_members(members_);
     caf::anon_send(rendezvous_, slot_exited{members_ - 1, "was killed by signal 9"});
     world_.run_until_quiet();
     world_.watch(caf::actor_cast<caf::actor>(rendezvous_));
     cost_ = {};
-    come(members_ - 1);
+    join_members(members_ - 1);
     cost_.busy += world_.watched_time();
     return cost_;
   }
 
 private:
-  void come(std::int32_t members) {
+  void join_members(std::int32_t members) {
     for (std::int32_t slot = 0; slot < members; ++slot) {
       const auto link = ++links_;
-      auto said = encode(address{}, hello_of(slot));
+      auto message = encode(address{}, hello_of(slot));
       ++cost_.hellos;
-      cost_.hello_bytes += said.bytes().size();
+      cost_.hello_bytes += message.bytes().size();
       caf::anon_send(rendezvous_, link_opened{link, sink_, "a member", true});
       world_.run_until_quiet();
       const auto begin = thread_time();
-      auto parsed = envelope::parse(said.bytes());
+      auto parsed = envelope::parse(message.bytes());
       cost_.busy += thread_time() - begin;
       caf::anon_send(rendezvous_, link_received{link, std::move(*parsed)});
     }

@@ -82,7 +82,7 @@ operation script::kind(std::int32_t tensor) const {
   }
 }
 
-signature script::what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+signature script::signature_of(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
   signature result;
   result.operation = kind(tensor);
   result.dtype = tensor % 10 == 4 ? dtype::int64 : dtype::float32;
@@ -110,7 +110,7 @@ std::vector<std::int64_t> script::splits(std::int32_t step, std::int32_t tensor,
   if (kind(tensor) != operation::alltoall || (step + rank) % 3 == 0)
     return {};
   std::vector<std::int64_t> rows(number(options_.members));
-  rows[number(step + rank + tensor) % rows.size()] = what(step, tensor, rank).shape[0];
+  rows[number(step + rank + tensor) % rows.size()] = signature_of(step, tensor, rank).shape[0];
   return rows;
 }
 

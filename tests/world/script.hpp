@@ -73,7 +73,7 @@ public:
   std::string name(std::int32_t tensor) const {
     return "allreduce.layer." + std::to_string(tensor) + ".weight";
   }
-  signature what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
+  signature signature_of(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
   /// The rows for each rank if this is an alltoall with uneven splits. They change from step to step, even if
   /// the signature does not.
   std::vector<std::int64_t> splits(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;

@@ -25,10 +25,10 @@ void say(std::string_view text) {
 }
 
 // Uses only functions that a signal handler may call.
-void tell_seed(int signal) {
+void print_seed(int signal) {
   std::array<char, 24> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), playing).ptr;
-  say("\nin the midst of seed ");
+  say("\nA fatal signal arrived while this thread played seed ");
   say({digits.data(), static_cast<std::size_t>(end - digits.data())});
   say(":\n");
   std::signal(signal, SIG_DFL);
@@ -36,15 +36,15 @@ void tell_seed(int signal) {
 }
 
 /// During its lifetime, a fatal signal prints the seed that the thread plays.
-class last_words {
+class signal_report {
 public:
-  last_words() {
+  signal_report() {
     for (auto& [signal, before] : handlers_)
-      before = std::signal(signal, tell_seed);
+      before = std::signal(signal, print_seed);
   }
-  last_words(const last_words&) = delete;
-  last_words& operator=(const last_words&) = delete;
-  ~last_words() {
+  signal_report(const signal_report&) = delete;
+  signal_report& operator=(const signal_report&) = delete;
+  ~signal_report() {
     for (const auto& [signal, before] : handlers_)
       std::signal(signal, before);
   }
@@ -67,7 +67,7 @@ public:
   }
   void failed(std::uint64_t seed) {
     say("seed " + std::to_string(seed) +
-        " fails; this plays it alone: world_test \"elastic jobs keep*\" --seed " + std::to_string(seed) +
+        " fails; to replay it alone, run: world_test \"elastic jobs keep*\" --seed " + std::to_string(seed) +
         "\n");
   }
   void summarize() const {
@@ -78,7 +78,7 @@ public:
 private:
   std::string text() const {
     const auto took = std::chrono::steady_clock::now() - begin_;
-    return std::to_string(played_) + " of " + std::to_string(count_) + " seeds behind base " +
+    return std::to_string(played_) + " of " + std::to_string(count_) + " seeds after base " +
            std::to_string(base_) + ", " + std::to_string(failures_) + " failed, " +
            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(took).count()) + " s";
   }
@@ -97,7 +97,7 @@ private:
 
 std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
                                               const std::function<std::string(std::uint64_t seed)>& play) {
-  const last_words seed_on_signal;
+  const signal_report seed_on_signal;
   progress report(seeds);
   std::atomic<std::size_t> next{0};
   std::mutex guard;

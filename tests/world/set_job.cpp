@@ -55,13 +55,13 @@ public:
     for (std::int32_t rank = 0; rank < play_.options().members; ++rank)
       players_[static_cast<std::size_t>(rank)]->start([this, rank] { link(rank); });
     if (!world_.run_until_idle())
-      stage_.problem("the job does not come to rest");
+      stage_.problem("the job does not become idle");
     finish();
     set_report report;
     report.trace = world_.trace_hash();
     for (auto& [number, log] : stage_.logs) {
       if (!log.complete())
-        stage_.problem("not every member of set " + std::to_string(number) + " ran all its bundles");
+        stage_.problem("some members of set " + std::to_string(number) + " did not run all its bundles");
       for (const auto& problem : log.problems())
         stage_.problem("set " + std::to_string(number) + ": " + problem);
       report.sequence = dice::mixed(report.sequence ^ log.hash());
@@ -97,10 +97,11 @@ private:
   void finish() {
     const auto members = play_.options().members;
     if (stage_.finished != members)
-      stage_.problem(std::to_string(members - stage_.finished) + " members did not come to the end");
+      stage_.problem(std::to_string(members - stage_.finished) + " members did not complete the program");
     players_.back()->leave();
     if (!world_.run_until_idle() || stage_.gone != members)
-      stage_.problem("only " + std::to_string(stage_.gone) + " members ended all their sets");
+      stage_.problem(std::to_string(stage_.gone) + " of " + std::to_string(members) +
+                     " members ended all their sets");
   }
 
   set_play play_;

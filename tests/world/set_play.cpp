@@ -54,17 +54,17 @@ set_play::set_play(const set_options& options) : options_(options) {
     begin_set(std::move(chosen_ranks), live);
     return true;
   };
-  set_action first{set_action::what::found};
+  set_action first{set_action::type::create};
   for (auto number = draw.below(3); number > 0; --number)
     if (begin(2))
       first.sets.push_back(live.back());
   program_.push_back(first);
   for (std::int32_t round = 0; round < options.rounds; ++round) {
     if (live.size() < most_live && begin(1 + draw.below(4)))
-      program_.push_back({set_action::what::add, {live.back()}});
+      program_.push_back({set_action::type::add, {live.back()}});
     if (draw.one_in(5))
-      program_.push_back({set_action::what::differ});
-    set_action play{set_action::what::play, live};
+      program_.push_back({set_action::type::differ});
+    set_action play{set_action::type::play, live};
     if (live.size() > 1 && draw.one_in(2)) {
       const auto gone = live.begin() + static_cast<std::ptrdiff_t>(1 + draw.below(live.size() - 1));
       play.doomed = *gone;
@@ -72,7 +72,7 @@ set_play::set_play(const set_options& options) : options_(options) {
     }
     program_.push_back(play);
     if (play.doomed != 0)
-      program_.push_back({set_action::what::remove, {play.doomed}});
+      program_.push_back({set_action::type::remove, {play.doomed}});
   }
 }
 
@@ -81,13 +81,14 @@ void set_play::begin_set(std::vector<std::int32_t> ranks, std::vector<std::size_
   ranks_.push_back(std::move(ranks));
 }
 
-std::int32_t set_play::place(std::size_t set, std::int32_t rank) const {
+std::int32_t set_play::position(std::size_t set, std::int32_t rank) const {
   const auto& all = ranks_[set];
   const auto found = std::lower_bound(all.begin(), all.end(), rank);
   return found == all.end() || *found != rank ? -1 : static_cast<std::int32_t>(found - all.begin());
 }
 
-signature set_play::what(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const {
+signature set_play::signature_of(std::size_t step, std::size_t set, std::int32_t tensor,
+                                 std::int32_t rank) const {
   signature result;
   result.dtype = dtype::float32;
   const auto version = static_cast<std::int64_t>(set + step / 4);
@@ -98,7 +99,7 @@ signature set_play::what(std::size_t step, std::size_t set, std::int32_t tensor,
     result.root = members[static_cast<std::size_t>(tensor) % members.size()];
   } else if (tensor % 5 == 4) {
     result.operation = operation::allgather;
-    result.shape[0] = (place(set, rank) + version) % 4;
+    result.shape[0] = (position(set, rank) + version) % 4;
   } else {
     result.operation = operation::allreduce;
     result.reduce_op = reduce_op::average;

@@ -35,14 +35,14 @@ struct set_options {
 
 /// One step of the program.
 struct set_action {
-  enum class what : std::uint8_t {
-    found,  ///< request `sets` as the sets of the start
+  enum class type : std::uint8_t {
+    create, ///< request `sets` as the sets of the start
     add,    ///< request sets[0]
     remove, ///< request the end of sets[0]
     differ, ///< every member requests a different set: no set changes
     play,   ///< submit tensors in all of `sets` of which the rank is a member
   };
-  what kind = what::play;
+  type kind = type::play;
   std::vector<std::size_t> sets = {}; ///< by their number in the play; 0 is the global set
   /// Play: the set that ends next, whose tensors the trainer does not wait for; 0: none.
   std::size_t doomed = 0;
@@ -56,12 +56,12 @@ public:
   const std::vector<set_action>& program() const { return program_; }
   /// The ranks of the members, ascending.
   const std::vector<std::int32_t>& ranks(std::size_t set) const { return ranks_[set]; }
-  /// Place of the rank in the set; -1 if it is no member.
-  std::int32_t place(std::size_t set, std::int32_t rank) const;
+  /// Position of the rank in the set; -1 if it is no member.
+  std::int32_t position(std::size_t set, std::int32_t rank) const;
 
   static std::string name(std::int32_t tensor) { return "tensor." + std::to_string(tensor); }
   /// All sets use the same names for different tensors.
-  signature what(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
+  signature signature_of(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
   /// Whether the rank leaves out a tensor of the set that is doomed, so that it is pending when the set ends.
   bool leaves_out(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
   bool allows(std::size_t step, std::size_t set, std::int32_t tensor, error_kind end) const;

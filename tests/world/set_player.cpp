@@ -75,7 +75,7 @@ void set_player::start(std::function<void()> link) {
   };
   const auto sets = system_.spawn(process_set_manager, setup);
   sets_ = caf::actor_cast<caf::actor>(sets);
-  setup.place = shared_->global;
+  setup.set_state = shared_->global;
   setup.sets = sets;
   setup.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
   setup.drained = [] {};
@@ -107,8 +107,12 @@ caf::behavior set_player::member(caf::event_based_actor*) {
       [this](ready_atom) { caf::anon_send(trainer_, tick_atom::value); },
       // There is no address to dial: the test creates the links.
       [](const peer_gone&) {},
-      [this](const member_fault& fault) { stage_.problem("the leader blames: " + fault.reason); },
-      [this](const generation_broken& broken) { stage_.problem(location() + " gave up: " + broken.reason); },
+      [this](const member_fault& fault) {
+        stage_.problem("the leader reports a faulty member: " + fault.reason);
+      },
+      [this](const generation_broken& broken) {
+        stage_.problem(location() + " declared its generation broken: " + broken.reason);
+      },
       [this](const generation_ended& event) { caf::anon_send(sets_, event); },
       [this](drained_atom) { ++stage_.gone; },
   };
@@ -136,19 +140,19 @@ void set_player::begin_action() {
   const auto& action = program[step_];
   set_change change;
   switch (action.kind) {
-  case set_action::what::play:
+  case set_action::type::play:
     return begin_play();
-  case set_action::what::found:
-    change.kind = set_change_kind::found;
+  case set_action::type::create:
+    change.kind = set_change_kind::create;
     break;
-  case set_action::what::remove:
+  case set_action::type::remove:
     change.kind = set_change_kind::remove;
     change.id = stage_.ids.at(action.sets[0]);
     return ask(change);
-  case set_action::what::differ:
+  case set_action::type::differ:
     change.sets.push_back({rank_});
     return ask(change);
-  case set_action::what::add:
+  case set_action::type::add:
     break;
   }
   for (auto set : action.sets)
@@ -168,21 +172,21 @@ void set_player::answered(const operation_state& operation) {
   const auto& action = stage_.play.program()[step_];
   const auto kind = operation.problem.kind;
   const bool refused = kind == error_kind::invalid_argument || kind == error_kind::precondition;
-  if (action.kind == set_action::what::differ ? !refused : kind != error_kind::none)
-    stage_.problem(location() + ": a change ended \"" + std::string(to_string(kind)) +
-                   "\": " + operation.problem.text);
-  if (action.kind == set_action::what::remove) {
+  if (action.kind == set_action::type::differ ? !refused : kind != error_kind::none)
+    stage_.problem(location() + ": a change of the process sets ended with \"" +
+                   std::string(to_string(kind)) + "\": " + operation.problem.text);
+  if (action.kind == set_action::type::remove) {
     if (doomed_in_flight_ != 0)
-      stage_.problem(location() + ": operations are pending in a set that is gone");
+      stage_.problem(location() + ": operations are still pending in a set that has ended");
     // The first member that learns of the end erases the id, which no member uses any more.
     stage_.ids.erase(action.sets[0]);
   } else if (kind == error_kind::none && operation.outcome.sets.size() != action.sets.size()) {
-    stage_.problem(location() + ": another number of sets than was asked for");
+    stage_.problem(location() + ": the number of created sets differs from the number of requested sets");
   } else if (kind == error_kind::none) {
     for (std::size_t i = 0; i < action.sets.size(); ++i)
       if (stage_.ids.try_emplace(action.sets[i], operation.outcome.sets[i]).first->second !=
           operation.outcome.sets[i])
-        stage_.problem(location() + ": a set has another id than elsewhere");
+        stage_.problem(location() + ": a set has another id than on other members");
   }
   next_action();
 }
@@ -197,7 +201,7 @@ void set_player::next_action() {
 void set_player::begin_play() {
   const auto& action = stage_.play.program()[step_];
   for (auto set : action.sets) {
-    if (stage_.play.place(set, rank_) < 0)
+    if (stage_.play.position(set, rank_) < 0)
       continue;
     for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
       if (!stage_.play.leaves_out(step_, set, tensor, rank_))
@@ -223,13 +227,14 @@ void set_player::submit_some(caf::event_based_actor* self) {
 void set_player::submit(const submitted& tensor) {
   const auto set = state_of(tensor.set);
   if (!set)
-    return stage_.problem(location() + ": a set that was added is not found");
-  auto operation = set->queue->submit({set_play::name(tensor.tensor),
-                                       stage_.play.what(tensor.step, tensor.set, tensor.tensor, rank_),
-                                       nullptr,
-                                       nullptr,
-                                       0,
-                                       {}});
+    return stage_.problem(location() + ": a set that was added does not exist");
+  auto operation =
+      set->queue->submit({set_play::name(tensor.tensor),
+                          stage_.play.signature_of(tensor.step, tensor.set, tensor.tensor, rank_),
+                          nullptr,
+                          nullptr,
+                          0,
+                          {}});
   if (!operation)
     return stage_.problem(location() + ": " + operation.error().text);
   const bool doomed = tensor.set != 0 && stage_.play.program()[tensor.step].doomed == tensor.set;

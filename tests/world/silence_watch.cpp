@@ -48,7 +48,7 @@ std::string silence_watch::false_alarm(std::int32_t slot, time_point current_tim
   if (const auto found = continued_.find(slot);
       found != continued_.end() && current_time - found->second < news_travel)
     return {};
-  return "slot " + std::to_string(slot) + " is taken for stopped, and is not";
+  return "slot " + std::to_string(slot) + " was reported as stopped, but its process runs";
 }
 
 } // namespace farandole::testing

@@ -180,7 +180,7 @@ bool simulated_disk::ends_now() {
   return calls_left_ > 0 && --calls_left_ == 0;
 }
 
-std::vector<std::byte> simulated_disk::sure(const std::string& path) const {
+std::vector<std::byte> simulated_disk::synced_bytes(const std::string& path) const {
   const auto found = kept_.find(path);
   if (found == kept_.end())
     return {};

@@ -34,7 +34,7 @@ public:
   /// … and no write has succeeded since.
   bool behind() const { return behind_; }
   /// The data that remains after any end of the machine.
-  std::vector<std::byte> sure(const std::string& path) const;
+  std::vector<std::byte> synced_bytes(const std::string& path) const;
   /// Calls `action` in the middle of the `count`-th call from now on; it must end the process. An empty
   /// `action` cancels this.
   void at_call(std::uint64_t count, std::function<void()> action);

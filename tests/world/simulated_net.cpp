@@ -29,9 +29,9 @@ struct simulated_net::end {
   process_id process = 0;
   caf::actor owner;
   link_id id = 0;
-  caf::actor line;      ///< takes the messages of this end
-  bool closing = false; ///< has requested the end of the link
-  bool told = false;    ///< its owner has received link_closed
+  caf::actor line;       ///< takes the messages of this end
+  bool closing = false;  ///< has requested the end of the link
+  bool notified = false; ///< its owner has received link_closed
 };
 
 struct simulated_net::wire {
@@ -40,7 +40,7 @@ struct simulated_net::wire {
 
   void tell_end(int which, const std::string& reason) {
     auto& entry = ends[static_cast<std::size_t>(which)];
-    if (!std::exchange(entry.told, true))
+    if (!std::exchange(entry.notified, true))
       caf::anon_send(entry.owner, link_closed{entry.id, reason});
   }
 };
@@ -55,20 +55,20 @@ public:
     net_ = &net;
     wire_ = std::move(which);
     from_ = from;
-    self->monitor(mine().owner);
+    self->monitor(own_end().owner);
     self->set_down_handler([this](const caf::down_msg&) { close(); });
   }
 
   void send(const envelope& message) {
-    if (wire_->broken || mine().closing || mine().told || net_->ended(mine().process))
+    if (wire_->broken || own_end().closing || own_end().notified || net_->ended(own_end().process))
       return;
-    net_->watcher_.sent(mine().process, other().process, message);
+    net_->watcher_.sent(own_end().process, far_end().process, message);
     push(message);
   }
 
   // The other end closes in turn, after its last message; this end learns of it then.
   void close() {
-    if (!wire_->broken && !std::exchange(mine().closing, true))
+    if (!wire_->broken && !std::exchange(own_end().closing, true))
       push(std::nullopt);
   }
 
@@ -81,9 +81,9 @@ public:
   void tick() {
     if (wire_->broken)
       return drop();
-    if (net_->is_blocked(mine().process, other().process))
+    if (net_->is_blocked(own_end().process, far_end().process))
       return wait();
-    if (is_stopped(other().process))
+    if (is_stopped(far_end().process))
       return waits_for_other_end() ? wait() : wait_for_process();
     waited_ = {};
     auto value = std::move(queue_.front());
@@ -92,13 +92,13 @@ public:
   }
 
 private:
-  end& mine() { return wire_->ends[static_cast<std::size_t>(from_)]; }
-  end& other() { return wire_->ends[static_cast<std::size_t>(1 - from_)]; }
+  end& own_end() { return wire_->ends[static_cast<std::size_t>(from_)]; }
+  end& far_end() { return wire_->ends[static_cast<std::size_t>(1 - from_)]; }
 
   void push(std::optional<envelope> message) {
     queue_.push_back(std::move(message));
     const auto current_time = self_->clock().now();
-    last_ = std::max(last_, current_time + net_->takes(mine().process, other().process));
+    last_ = std::max(last_, current_time + net_->takes(own_end().process, far_end().process));
     self_->delayed_send(self_, last_ - current_time, tick_atom::value);
   }
 
@@ -112,7 +112,9 @@ private:
     self_->delayed_send(self_, look_again, tick_atom::value);
   }
 
-  bool waits_for_other_end() { return mine().closing && !mine().told && !net_->ended(mine().process); }
+  bool waits_for_other_end() {
+    return own_end().closing && !own_end().notified && !net_->ended(own_end().process);
+  }
 
   bool is_stopped(process_id process) const {
     return net_->world_.all_processes().stopped(process) && !net_->ended(process);
@@ -120,24 +122,24 @@ private:
 
   // The kernel of a stopped process still answers, so the message waits until the process continues.
   void wait_for_process() {
-    net_->for_stopped_[other().process].push_back(caf::actor_cast<caf::actor>(self_));
+    net_->for_stopped_[far_end().process].push_back(caf::actor_cast<caf::actor>(self_));
   }
 
   void deliver(const envelope& message) {
-    if (net_->ended(other().process) || other().told)
+    if (net_->ended(far_end().process) || far_end().notified)
       return;
     auto arrived = envelope::parse(message.bytes());
     if (!arrived)
-      return net_->watcher_.problem("a message was not understood: " + arrived.error().text);
+      return net_->watcher_.problem("a message could not be parsed: " + arrived.error().text);
     ++net_->arrived_;
-    net_->watcher_.arriving(mine().process, other().process, *arrived);
-    if (!wire_->broken && !net_->ended(other().process))
-      caf::anon_send(other().owner, link_received{other().id, std::move(*arrived)});
+    net_->watcher_.arriving(own_end().process, far_end().process, *arrived);
+    if (!wire_->broken && !net_->ended(far_end().process))
+      caf::anon_send(far_end().owner, link_received{far_end().id, std::move(*arrived)});
   }
 
   void last() {
     wire_->tell_end(1 - from_, "");
-    caf::anon_send(other().line, close_atom::value);
+    caf::anon_send(far_end().line, close_atom::value);
     self_->quit();
   }
 
@@ -319,9 +321,9 @@ void simulated_net::break_wire(wire& which, duration late, int first, const std:
   for (int i : {0, 1}) {
     auto& entry = which.ends[static_cast<std::size_t>(i)];
     caf::anon_send(entry.line, tick_atom::value);
-    if (entry.told)
+    if (entry.notified)
       continue;
-    entry.told = true;
+    entry.notified = true;
     auto when = takes(entry.process, entry.process);
     if (i != first && late.count() > 0)
       when += duration(draw_.below(static_cast<std::uint64_t>(late.count())));
@@ -343,7 +345,7 @@ void simulated_net::end_process(process_id process) {
         if (known_wire->ends[static_cast<std::size_t>(i)].process == process) {
           // Messages that it has sent may still arrive; then its close arrives.
           caf::anon_send(known_wire->ends[static_cast<std::size_t>(i)].line, close_atom::value);
-          known_wire->ends[static_cast<std::size_t>(i)].told = true;
+          known_wire->ends[static_cast<std::size_t>(i)].notified = true;
         }
 }
 

@@ -43,7 +43,7 @@ caf::actor wire(caf::actor_system& system, const set_options& options, std::uint
           if (arrived)
             self->send(taker, link_received{number, std::move(*arrived)});
           else
-            problem("a message was not understood: " + arrived.error().text);
+            problem("a message could not be parsed: " + arrived.error().text);
         },
         [](close_atom) {},
         [](cut_atom) {},

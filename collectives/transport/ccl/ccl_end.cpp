@@ -14,7 +14,7 @@
 namespace farandole {
 
 struct ccl_end::meeting {
-  ccl::shared_ptr_class<ccl::kvs> place;
+  ccl::shared_ptr_class<ccl::kvs> store;
   std::optional<ccl::communicator> members;
   std::string problem;
   std::atomic<bool> over{false};
@@ -72,7 +72,7 @@ ccl_end::ccl_end(const farandole_path_set& set)
   if (!unusable_.empty() || set.rank != 0)
     return;
   try {
-    meeting_->place = ccl::create_main_kvs();
+    meeting_->store = ccl::create_main_kvs();
   } catch (const std::exception& problem) {
     unusable_ = std::string("members cannot meet here: ") + problem.what();
   }
@@ -85,23 +85,23 @@ ccl_end::~ccl_end() {
 }
 
 std::string ccl_end::address() const {
-  if (!meeting_->place)
+  if (!meeting_->store)
     return {};
-  const auto address = meeting_->place->get_address();
+  const auto address = meeting_->store->get_address();
   return {address.begin(), address.end()};
 }
 
-ccl_outcome ccl_end::meet(const std::string& place, const farandole_path_limits& deadline) {
+ccl_outcome ccl_end::meet(const std::string& store_address, const farandole_path_limits& deadline) {
   ccl::kvs::address_type address;
-  if (place.size() != address.size())
+  if (store_address.size() != address.size())
     return {FARANDOLE_PATH_BROKEN,
             "rank " + std::to_string(set_.global_ranks[0]) + " did not say where members meet"};
-  std::copy(place.begin(), place.end(), address.begin());
+  std::copy(store_address.begin(), store_address.end(), address.begin());
   std::thread([met = meeting_, address, rank = set_.rank, members = set_.members] {
     try {
-      if (!met->place)
-        met->place = ccl::create_kvs(address);
-      met->members = ccl::create_communicator(members, rank, met->place);
+      if (!met->store)
+        met->store = ccl::create_kvs(address);
+      met->members = ccl::create_communicator(members, rank, met->store);
     } catch (const std::exception& problem) {
       met->problem = problem.what();
     }

@@ -38,8 +38,8 @@ public:
 
   /// On rank 0, the address of the key-value store at which the members meet; on other ranks empty.
   std::string address() const;
-  /// Creates the communicator with the other members. `place` is the address of rank 0.
-  ccl_outcome meet(const std::string& place, const farandole_path_limits& deadline);
+  /// Creates the communicator with the other members. `store_address` is address() of rank 0.
+  ccl_outcome meet(const std::string& store_address, const farandole_path_limits& deadline);
 
   /// Returns memory for the next operation, aligned for every type and never null. It is valid until the
   /// next call.

@@ -10,14 +10,14 @@ namespace {
 
 constexpr const char* file_name = "libfarandole_ccl.so";
 /// Folders to search, relative to the folder of the program or library that contains this code.
-constexpr const char* places[] = {"", "../lib/"};
+constexpr const char* search_folders[] = {"", "../lib/"};
 
 } // namespace
 
 expected<std::string> find_ccl_module() {
   const std::string folder = own_folder();
-  for (const char* place : places)
-    if (std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
+  for (const char* subfolder : search_folders)
+    if (std::string path = folder + subfolder + file_name; ::access(path.c_str(), R_OK) == 0)
       return path;
   return error{
       error_kind::unimplemented,

@@ -298,8 +298,8 @@ std::size_t introduce_end(void* path, void* bytes, std::size_t capacity) {
 farandole_path_status connect_end(void* path, const void* const* addresses, const std::size_t* sizes,
                                   const farandole_path_limits* deadline, farandole_path_why* reason) {
   return guarded(reason, [&] {
-    const std::string place(static_cast<const char*>(addresses[0]), sizes[0]);
-    return static_cast<ccl_end*>(path)->meet(place, *deadline);
+    const std::string address(static_cast<const char*>(addresses[0]), sizes[0]);
+    return static_cast<ccl_end*>(path)->meet(address, *deadline);
   });
 }
 

@@ -47,12 +47,12 @@ std::string interface_for(const farandole_path_set& set) {
 
 std::vector<std::string> wanted_settings(const farandole_path_set& set) {
   const std::int32_t own = set.hosts[set.rank];
-  const auto place = std::count(set.hosts, set.hosts + set.rank, own);
+  const auto local_rank = std::count(set.hosts, set.hosts + set.rank, own);
   const auto local_size = std::count(set.hosts, set.hosts + set.members, own);
   std::vector<std::string> wanted = {
       "CCL_ATL_TRANSPORT=ofi", // not MPI, which would need an MPI job
       "CCL_PROCESS_LAUNCHER=none",
-      "CCL_LOCAL_RANK=" + std::to_string(place),
+      "CCL_LOCAL_RANK=" + std::to_string(local_rank),
       "CCL_LOCAL_SIZE=" + std::to_string(local_size),
       "CCL_LOG_LEVEL=error", // oneCCL would warn about each of these settings
       "FI_PROVIDER=tcp",

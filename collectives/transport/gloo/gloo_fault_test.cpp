@@ -49,8 +49,8 @@ public:
       std::memcpy(memory, in_order.data(), in_order.size());
     } else if (phase == message_phase::hello) {
       // The peer's rank, and the number of members.
-      const std::uint64_t place[] = {static_cast<std::uint64_t>(peer), 2};
-      std::memcpy(memory + 2 * sizeof place[0], place, sizeof place);
+      const std::uint64_t greeting[] = {static_cast<std::uint64_t>(peer), 2};
+      std::memcpy(memory + 2 * sizeof greeting[0], greeting, sizeof greeting);
     }
     return begin(reason);
   }

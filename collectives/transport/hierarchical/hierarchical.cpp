@@ -33,13 +33,13 @@ public:
 
   error swap(adasum_phase phase, std::int32_t peer, std::span<const std::byte> give,
              std::span<std::byte> take, std::size_t longest) override {
-    const auto place_in = [peer](const std::vector<std::int32_t>& ranks) {
+    const auto position_in = [peer](const std::vector<std::int32_t>& ranks) {
       const auto found = std::find(ranks.begin(), ranks.end(), peer);
       return found == ranks.end() ? -1 : static_cast<std::int32_t>(found - ranks.begin());
     };
-    if (const auto place = place_in(topology_.neighbours()); place >= 0)
-      return near_.swap(phase, place, give, take, longest);
-    const auto host = place_in(cross_host_group_);
+    if (const auto position = position_in(topology_.neighbours()); position >= 0)
+      return near_.swap(phase, position, give, take, longest);
+    const auto host = position_in(cross_host_group_);
     assert(host >= 0);
     return far_.swap(phase, host, give, take, longest);
   }
@@ -82,7 +82,7 @@ error hierarchical_path::adaptive_sum(const work& bundle, const deadline_and_abo
   const auto nothing = [](const part& part) { return part.input_bytes == 0; };
   if (std::all_of(bundle.parts.begin(), bundle.parts.end(), nothing))
     return {};
-  const auto rank = topology_.neighbours()[topology_.place];
+  const auto rank = topology_.neighbours()[topology_.position];
   const auto members = static_cast<std::int32_t>(topology_.members());
   const auto over_both = [&](adasum_transport& near, adasum_transport& far) {
     hierarchical_transport both(topology_, near, far);

@@ -83,12 +83,12 @@ std::byte* hierarchical_allreduce::home(std::size_t piece, std::size_t part, std
 template <class Own>
 void hierarchical_allreduce::divide(std::size_t piece, std::size_t from, std::size_t bytes,
                                     std::vector<std::size_t>& sizes, const Own& own) const {
-  for (std::size_t place = 0; place < topology_.neighbours().size(); ++place) {
-    const auto share = plan_.share(piece, place, stream_.bytes());
+  for (std::size_t position = 0; position < topology_.neighbours().size(); ++position) {
+    const auto share = plan_.share(piece, position, stream_.bytes());
     const std::size_t begin = std::max(from, share.from);
     const std::size_t end = std::min(from + bytes, share.from + share.bytes);
     sizes.push_back(end > begin ? end - begin : 0);
-    if (place == topology_.place && end > begin)
+    if (position == topology_.position && end > begin)
       own(begin, end - begin, begin - share.from);
   }
 }
@@ -118,7 +118,7 @@ work hierarchical_allreduce::cross_host_group() const {
   if (!scales_early())
     made.postscale = factor();
   for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
-    const auto [from, bytes] = plan_.share(piece, topology_.place, stream_.bytes());
+    const auto [from, bytes] = plan_.share(piece, topology_.position, stream_.bytes());
     stream_.for_each(from, bytes, [&](const tensor_stream::piece& cut) {
       std::byte* const memory = home(piece, cut.part, cut.offset, cut.at);
       made.parts.push_back({memory, memory, cut.bytes, {}});
@@ -154,12 +154,12 @@ hierarchical_allgather::hierarchical_allgather(const work& bundle, const hierarc
     members += host.size();
   assert(bundle.gathered.size() == bundle.parts.size() * members);
   std::vector<std::size_t> starts(members);
-  const auto self = static_cast<std::size_t>(topology.neighbours()[topology.place]);
+  const auto self = static_cast<std::size_t>(topology.neighbours()[topology.position]);
   for (std::size_t at = 0; at < bundle.parts.size(); ++at) {
     const auto sizes = std::span(bundle.gathered).subspan(at * members, members);
     std::exclusive_scan(sizes.begin(), sizes.end(), starts.begin(), std::size_t{0});
     const part& part = bundle.parts[at];
-    // Copy the input first: if input and output are the same memory, the place of the input belongs to
+    // Copy the input first: if input and output are the same memory, the position of the input belongs to
     // another member's row.
     if (sizes[self] != 0 && part.output + starts[self] != part.input)
       std::memmove(part.output + starts[self], part.input, sizes[self]);
@@ -199,7 +199,7 @@ work hierarchical_allgather::before(std::size_t piece) const {
   const std::size_t neighbours = topology_.neighbours().size();
   const auto [from, bytes] = plan_.piece(piece, rows_.bytes());
   rows_.for_each(from, bytes, [&](const tensor_stream::piece& cut) {
-    append(made, cut.memory, cut.bytes, cut.part % neighbours, topology_.place, neighbours);
+    append(made, cut.memory, cut.bytes, cut.part % neighbours, topology_.position, neighbours);
   });
   return made;
 }
@@ -208,7 +208,7 @@ work hierarchical_allgather::cross_host_group() const {
   work made = blank();
   for (std::size_t host = 0; host < blocks_.size(); ++host)
     for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
-      const auto [from, bytes] = plan_.share(piece, topology_.place, blocks_[host].bytes());
+      const auto [from, bytes] = plan_.share(piece, topology_.position, blocks_[host].bytes());
       blocks_[host].for_each(from, bytes, [&](const tensor_stream::piece& found) {
         append(made, found.memory, found.bytes, host, topology_.host, blocks_.size());
       });
@@ -223,7 +223,7 @@ work hierarchical_allgather::after(std::size_t piece) const {
          cross_host_group < plan_.cross_host_groups && host != topology_.host; ++cross_host_group) {
       const auto [from, bytes] = plan_.share(piece, cross_host_group, blocks_[host].bytes());
       blocks_[host].for_each(from, bytes, [&](const tensor_stream::piece& found) {
-        append(made, found.memory, found.bytes, cross_host_group, topology_.place,
+        append(made, found.memory, found.bytes, cross_host_group, topology_.position,
                topology_.neighbours().size());
       });
     }

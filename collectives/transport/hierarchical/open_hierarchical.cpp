@@ -57,7 +57,7 @@ error opened_hierarchical_path::connect(std::span<const std::string> addresses, 
     const auto& both = addresses[static_cast<std::size_t>(rank)];
     near.push_back(both.substr(0, both.find(separator)));
   }
-  if (auto problem = neighbours_->connect(near, static_cast<std::int32_t>(levels_.place), deadline))
+  if (auto problem = neighbours_->connect(near, static_cast<std::int32_t>(levels_.position), deadline))
     return problem;
   if (cross_host_group_) {
     for (auto rank : levels_.cross_host_group()) {
@@ -92,7 +92,7 @@ expected<std::unique_ptr<path>> open_hierarchical(const path_setup& setup) {
   std::unique_ptr<p2p_path> cross_host_group;
   if (levels.in_cross_host_group()) {
     auto opened =
-        open_tcp_between(setup, levels.cross_host_group(), static_cast<std::uint32_t>(levels.place) + 1);
+        open_tcp_between(setup, levels.cross_host_group(), static_cast<std::uint32_t>(levels.position) + 1);
     if (!opened)
       return opened.error();
     cross_host_group = std::move(*opened);

@@ -231,12 +231,12 @@ void mpi_engine::begin(const mpi_message_ptr& message) {
 bool mpi_engine::look() {
   if (requests_.empty())
     return false;
-  places_.resize(requests_.size());
+  completed_.resize(requests_.size());
   codes_.resize(requests_.size());
   received_.resize(requests_.size());
   std::int32_t done = 0;
   if (const int code = mpi_.test(requests_.data(), static_cast<std::int32_t>(requests_.size()), &done,
-                                 places_.data(), codes_.data(), received_.data())) {
+                                 completed_.data(), codes_.data(), received_.data())) {
     // The state of all requests is unknown now, so none of them can be tested any more.
     for (const auto& message : under_way_)
       end(*message, code);
@@ -247,8 +247,8 @@ bool mpi_engine::look() {
   }
   for (std::int32_t at = 0; at < done; ++at) {
     const auto index = static_cast<std::size_t>(at);
-    const auto place = static_cast<std::size_t>(places_[index]);
-    end(*std::exchange(under_way_[place], nullptr), codes_[index], received_[index]);
+    const auto request = static_cast<std::size_t>(completed_[index]);
+    end(*std::exchange(under_way_[request], nullptr), codes_[index], received_[index]);
   }
   std::size_t kept = 0;
   for (std::size_t at = 0; at < requests_.size(); ++at) {

@@ -102,7 +102,7 @@ private:
   // Used only by the thread. All have the same length.
   std::vector<mpi_handle> requests_;
   std::vector<mpi_message_ptr> under_way_;
-  std::vector<std::int32_t> places_;
+  std::vector<std::int32_t> completed_;
   std::vector<std::int32_t> codes_;
   std::vector<std::uint64_t> received_;
   /// Abandoned messages that MPI has not completed. Their memory is never freed while the engine exists.

@@ -12,13 +12,13 @@ namespace {
 
 constexpr const char* file_name = "libfarandole_mpi.so";
 /// Relative to the folder of the program or library that contains this code.
-constexpr const char* places[] = {"", "../lib/farandole/"};
+constexpr const char* search_folders[] = {"", "../lib/farandole/"};
 
 /// The full path of the module; empty if it is not installed.
 std::string find_module() {
   const std::string folder = own_folder();
-  for (const char* place : places)
-    if (std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
+  for (const char* subfolder : search_folders)
+    if (std::string path = folder + subfolder + file_name; ::access(path.c_str(), R_OK) == 0)
       return path;
   return {};
 }

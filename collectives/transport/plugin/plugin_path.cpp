@@ -38,7 +38,7 @@ void fill_for_library(std::int32_t type, std::int32_t op, void* output, std::siz
 class reason {
 public:
   reason() { text_.front() = '\0'; }
-  farandole_path_why* place() { return &place_; }
+  farandole_path_why* buffer() { return &buffer_; }
   const char* text() {
     text_.back() = '\0';
     return text_.data();
@@ -46,7 +46,7 @@ public:
 
 private:
   std::array<char, 1024> text_;
-  farandole_path_why place_{text_.data(), text_.size()};
+  farandole_path_why buffer_{text_.data(), text_.size()};
 };
 
 farandole_path_limits passed(const deadline_and_abort& deadline) {
@@ -92,7 +92,7 @@ expected<std::unique_ptr<plugin_path>> plugin_path::open(const plugin_options& o
 
 error plugin_path::start() {
   reason reason;
-  const auto status = library_.open(&set_, &opened_, reason.place());
+  const auto status = library_.open(&set_, &opened_, reason.buffer());
   is_open_ = status == FARANDOLE_PATH_OK;
   return ended(status, reason.text(), nullptr);
 }
@@ -121,7 +121,7 @@ error plugin_path::connect(std::span<const std::string> addresses, std::int32_t 
   }
   reason reason;
   const auto limited = passed(deadline);
-  const auto status = library_.connect(opened_, bytes.data(), sizes.data(), &limited, reason.place());
+  const auto status = library_.connect(opened_, bytes.data(), sizes.data(), &limited, reason.buffer());
   broken_ = ended(status, reason.text(), &deadline);
   return broken_;
 }
@@ -148,7 +148,7 @@ outcome plugin_path::run(const work& bundle, const deadline_and_abort& deadline)
   farandole_path_work.received = numbers(bundle.received);
   reason reason;
   const auto limited = passed(deadline);
-  const auto status = library_.run(opened_, &farandole_path_work, &limited, reason.place());
+  const auto status = library_.run(opened_, &farandole_path_work, &limited, reason.buffer());
   const auto problem = ended(status, reason.text(), &deadline);
   if (problem && problem.kind != error_kind::unimplemented)
     broken_ = problem;

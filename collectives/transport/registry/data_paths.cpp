@@ -100,7 +100,7 @@ error data_paths::connect(const open_path& opened, std::span<const path_addresse
 std::shared_ptr<heartbeat_words> data_paths::heartbeats() const {
   if (!memory_.segment)
     return nullptr;
-  return std::make_shared<heartbeat_words>(memory_.segment, static_cast<std::uint32_t>(levels_.place),
+  return std::make_shared<heartbeat_words>(memory_.segment, static_cast<std::uint32_t>(levels_.position),
                                            levels_.neighbours());
 }
 

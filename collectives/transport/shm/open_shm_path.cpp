@@ -54,17 +54,17 @@ private:
 
 error opened_shm_path::connect(std::span<const std::string> addresses, std::int32_t rank,
                                const deadline_and_abort& deadline) {
-  const auto place = static_cast<std::uint32_t>(rank);
-  auto shared = share(addresses.front(), place, deadline);
+  const auto position = static_cast<std::uint32_t>(rank);
+  auto shared = share(addresses.front(), position, deadline);
   if (!shared)
     return shared.error();
   memory_.segment = std::move(*shared);
-  connected_ = std::make_unique<shm_path>(memory_.segment, place, policy_);
+  connected_ = std::make_unique<shm_path>(memory_.segment, position, policy_);
   if (layout_.fast_path_bytes > 0) {
     // The result heaps take much address space. A process that has too little runs without them.
-    auto heaps = result_heaps::open(*memory_.segment, place);
-    memory_.fast_path =
-        std::make_shared<shm_fast_path>(memory_.segment, place, policy_, heaps ? std::move(*heaps) : nullptr);
+    auto heaps = result_heaps::open(*memory_.segment, position);
+    memory_.fast_path = std::make_shared<shm_fast_path>(memory_.segment, position, policy_,
+                                                        heaps ? std::move(*heaps) : nullptr);
   }
   memory_.segment->drop_descriptor();
   return {};
@@ -91,7 +91,7 @@ expected<std::unique_ptr<shm_segment>> opened_shm_path::share(const std::string&
 
 expected<std::unique_ptr<path>> open_shm_path(const path_setup& setup) {
   std::unique_ptr<segment_offer> offer;
-  if (setup.levels.place == 0) {
+  if (setup.levels.position == 0) {
     auto opened = segment_offer::open();
     if (!opened)
       return opened.error();

@@ -76,10 +76,10 @@ std::byte* shared_result_heap::take(std::size_t bytes) {
   const auto at = claim(size);
   if (!at)
     return nullptr;
-  auto* const place = memory_.data() + *at;
-  if (fill(place, size))
-    return place;
-  give_back(place, bytes);
+  auto* const block = memory_.data() + *at;
+  if (fill(block, size))
+    return block;
+  give_back(block, bytes);
   return nullptr;
 }
 
@@ -90,22 +90,22 @@ std::optional<std::size_t> shared_result_heap::claim(std::size_t bytes) {
 
 // Allocates the pages now. Without memory for a page, the process that touches it would be killed, and that
 // may be another member.
-bool shared_result_heap::fill(std::byte* place, std::size_t bytes) {
-  if (madvise(place, bytes, MADV_POPULATE_WRITE) == 0)
+bool shared_result_heap::fill(std::byte* block, std::size_t bytes) {
+  if (madvise(block, bytes, MADV_POPULATE_WRITE) == 0)
     return true;
-  return errno == EINVAL && posix_fallocate(shared_.get(), static_cast<off_t>(offset_ + offset_of(place)),
+  return errno == EINVAL && posix_fallocate(shared_.get(), static_cast<off_t>(offset_ + offset_of(block)),
                                             static_cast<off_t>(bytes)) == 0;
 }
 
-void shared_result_heap::give_back(std::byte* place, std::size_t bytes) {
-  abandon(place, bytes);
+void shared_result_heap::give_back(std::byte* block, std::size_t bytes) {
+  abandon(block, bytes);
   const std::lock_guard guard(mutex_);
-  free_.release(offset_of(place), footprint(bytes));
+  free_.release(offset_of(block), footprint(bytes));
 }
 
-void shared_result_heap::abandon(std::byte* place, std::size_t bytes) {
+void shared_result_heap::abandon(std::byte* block, std::size_t bytes) {
   if (getpid() == process_)
-    madvise(place, footprint(bytes), MADV_REMOVE);
+    madvise(block, footprint(bytes), MADV_REMOVE);
 }
 
 expected<result_heap_view> result_heap_view::open(int shared, std::size_t offset, std::size_t bytes) {

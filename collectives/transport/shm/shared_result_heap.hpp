@@ -37,19 +37,19 @@ public:
   /// null if the heap has no room or the machine has no memory.
   std::byte* take(std::size_t bytes);
   /// Frees a block of take(), with the same size, and its physical memory.
-  void give_back(std::byte* place, std::size_t bytes);
+  void give_back(std::byte* block, std::size_t bytes);
   /// Frees the physical memory of a block into which other members may still write. The address range is
   /// never allocated again.
-  void abandon(std::byte* place, std::size_t bytes);
+  void abandon(std::byte* block, std::size_t bytes);
   /// Offset of a block from the start of the heap.
-  std::uint64_t offset_of(const std::byte* place) const {
-    return static_cast<std::uint64_t>(place - memory_.data());
+  std::uint64_t offset_of(const std::byte* block) const {
+    return static_cast<std::uint64_t>(block - memory_.data());
   }
 
 private:
   shared_result_heap(descriptor shared, std::size_t offset, shared_mapping memory);
   std::optional<std::size_t> claim(std::size_t bytes);
-  bool fill(std::byte* place, std::size_t bytes);
+  bool fill(std::byte* block, std::size_t bytes);
 
   descriptor shared_;
   std::size_t offset_; ///< of the heap in the memory of shared_

@@ -74,13 +74,13 @@ TEST_CASE("every member has its own result heap behind the shared segment", "[re
     heaps.push_back(std::move(*opened));
   }
   for (std::uint32_t owner = 0; owner < layout.members; ++owner) {
-    auto* const place = heaps[owner]->own->take(100);
-    REQUIRE(place);
-    const auto at = heaps[owner]->own->offset_of(place);
+    auto* const block = heaps[owner]->own->take(100);
+    REQUIRE(block);
+    const auto at = heaps[owner]->own->offset_of(block);
     for (std::uint32_t writer = 0; writer < layout.members; ++writer)
       heaps[writer]->views[owner].at(at, 100)[writer] = static_cast<std::byte>(10 * owner + writer);
     for (std::uint32_t writer = 0; writer < layout.members; ++writer)
-      CHECK(place[writer] == static_cast<std::byte>(10 * owner + writer));
+      CHECK(block[writer] == static_cast<std::byte>(10 * owner + writer));
   }
   for (std::uint32_t member = 0; member < layout.members; ++member)
     for (const auto byte : segments[0]->fast_path(member))
@@ -107,13 +107,13 @@ TEST_CASE("a full result heap returns null, and returned blocks can be taken aga
 TEST_CASE("an abandoned block of a result heap is never handed out again", "[result_heap]") {
   const whole_object whole(8 * mib);
   const auto view = whole.view();
-  auto* const place = whole->take(4 * mib);
-  const auto at = whole->offset_of(place);
-  whole->abandon(place, 4 * mib);
+  auto* const block = whole->take(4 * mib);
+  const auto at = whole->offset_of(block);
+  whole->abandon(block, 4 * mib);
   *view.at(at, 1) = std::byte{9}; // another member still writes
   auto* const other = whole->take(4 * mib);
   REQUIRE(other);
-  CHECK(other != place);
+  CHECK(other != block);
   CHECK_FALSE(whole->take(1));
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("blocks of all sizes never overlap, and after their return the whole r
           "[result_heap]") {
   const whole_object whole(64 * mib);
   struct block {
-    std::byte* place;
+    std::byte* block;
     std::size_t bytes;
     std::byte mark;
   };
@@ -130,37 +130,37 @@ TEST_CASE("blocks of all sizes never overlap, and after their return the whole r
   for (int step = 0; step < 400; ++step) {
     if (blocks.empty() || dice() % 5 < 3) {
       const auto bytes = dice() % 3 == 0 ? dice() % (5 * mib) : 1 + dice() % (16 * page);
-      if (auto* const place = whole->take(bytes)) {
-        blocks.push_back({place, bytes, static_cast<std::byte>(step)});
-        std::memset(place, step & 0xff, bytes);
+      if (auto* const block = whole->take(bytes)) {
+        blocks.push_back({block, bytes, static_cast<std::byte>(step)});
+        std::memset(block, step & 0xff, bytes);
       }
     } else {
       const auto which = dice() % blocks.size();
-      const auto [place, bytes, mark] = blocks[which];
+      const auto [block, bytes, mark] = blocks[which];
       for (std::size_t at = 0; at < bytes; at += page)
-        REQUIRE(place[at] == mark);
-      whole->give_back(place, bytes);
+        REQUIRE(block[at] == mark);
+      whole->give_back(block, bytes);
       blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(which));
     }
   }
   for (const auto& entry : blocks)
-    whole->give_back(entry.place, entry.bytes);
+    whole->give_back(entry.block, entry.bytes);
   CHECK(whole->take(64 * mib));
 }
 
 TEST_CASE("a forked child does not release pages of its parent's results", "[result_heap]") {
   const whole_object whole(8 * mib);
-  auto* const place = whole->take(4 * mib);
-  REQUIRE(place);
-  place[5] = std::byte{5};
+  auto* const block = whole->take(4 * mib);
+  REQUIRE(block);
+  block[5] = std::byte{5};
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    whole->give_back(place, 4 * mib);
+    whole->give_back(block, 4 * mib);
     _exit(0);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
-  CHECK(place[5] == std::byte{5});
+  CHECK(block[5] == std::byte{5});
 }

@@ -253,6 +253,6 @@ TEST_CASE("the local path refuses reductions of booleans and tensors on a GPU") 
   REQUIRE(local_host.paths[0]->run(task, no_end(local_host.abort)).error.kind == error_kind::unimplemented);
   task.dtype = dtype::float32;
   task.parts.resize(1);
-  task.parts[0].place.device = 0;
+  task.parts[0].location.device = 0;
   REQUIRE(local_host.paths[0]->run(task, no_end(local_host.abort)).error.kind == error_kind::unimplemented);
 }

@@ -209,12 +209,12 @@ bool tcp_channel::open_in_place(std::span<const std::byte> clear, std::size_t by
 }
 
 bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear, std::size_t bytes) {
-  std::byte* place = &came_.bytes[came_.from + chunk_header::size];
+  std::byte* payload = &came_.bytes[came_.from + chunk_header::size];
   if (opened_) {
-    std::copy_n(place, bytes, target);
+    std::copy_n(payload, bytes, target);
     return true;
   }
-  if (opener_.open(clear, {place, bytes + chunk_tag_bytes}, {target, bytes}))
+  if (opener_.open(clear, {payload, bytes + chunk_tag_bytes}, {target, bytes}))
     return true;
   fail("its data does not authenticate: it was changed on the way", true);
   return false;
@@ -227,13 +227,13 @@ void tcp_channel::consume(std::size_t bytes) {
 }
 
 bool tcp_channel::take_or_forget(const chunk_header& header) {
-  const std::byte* place = &came_.bytes[came_.from + chunk_header::size];
+  const std::byte* payload = &came_.bytes[came_.from + chunk_header::size];
   if (header.phase == message_phase::goodbye) {
     if (header.left != heard_.size()) {
       fail("it said goodbye in " + std::to_string(header.left) + " bytes", true);
       return false;
     }
-    std::copy_n(place, heard_.size(), heard_.begin());
+    std::copy_n(payload, heard_.size(), heard_.begin());
     heard_goodbye_ = true;
   }
   consume(header.bytes);

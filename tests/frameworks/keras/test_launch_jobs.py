@@ -123,12 +123,12 @@ print(f"DONE slot {{slot}} alike {{alike}}", flush=True)
 
 def test_a_member_that_joins_continues_with_the_model_of_the_others(tmp_path: Path, jobs: List[Job]) -> None:
     hosts = Hosts(tmp_path)
-    hosts.are("localhost:1")
+    hosts.print_lines("localhost:1")
     flags = ["-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", str(hosts.script)]
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
     jobs.append(Job([*flags, sys.executable, write_script(tmp_path, JOINING)], environment))
     jobs[-1].read_until(lambda text: "BEGIN slot 0 of 1 epoch 0" in text)
-    hosts.are("localhost:2")
+    hosts.print_lines("localhost:2")
     assert jobs[-1].end() == 0, jobs[-1].text
     text = jobs[-1].text
     together = sorted(re.findall(r"BEGIN slot (\d) of 2 epoch (\d+) iterations (\d+)", text))

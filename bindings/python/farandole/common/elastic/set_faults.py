@@ -128,7 +128,7 @@ def went_back() -> None:
 
 
 def _exchange(own: Dict[int, int]) -> List[int]:
-    """The failed sets that this member is in. All ranks exchange how often each set was started anew, and each takes
+    """The failed sets that this member is in. All ranks exchange how often each set was restarted, and each takes
     the highest count."""
     ranks = job.runtime.process_sets()
     numbers = sorted(number for number in ranks if number)

@@ -1,4 +1,4 @@
-#include "bindings/native/job.hpp"
+#include "bindings/native/process_runtime.hpp"
 
 #include <signal.h>
 
@@ -33,9 +33,10 @@ bool interrupted() {
 
 } // namespace
 
-job::job(std::unique_ptr<farandole::runtime> started) : runtime_(std::move(started)) {}
+process_runtime::process_runtime(std::unique_ptr<farandole::runtime> started)
+    : runtime_(std::move(started)) {}
 
-job::~job() {
+process_runtime::~process_runtime() {
   if (!usable_here()) {
     // The parent's threads do not exist here: destroying the runtime would wait for them. Leaked on purpose.
     (void)runtime_.release();
@@ -51,16 +52,16 @@ job::~job() {
   parked_.clear();
 }
 
-void job::require_usable() const {
+void process_runtime::require_usable() const {
   if (!usable_here())
     raise(forked_error());
 }
 
-void job::park(farandole::handle operation, nb::object input, nb::object output) {
+void process_runtime::park(farandole::handle operation, nb::object input, nb::object output) {
   parked_.push_back({std::move(operation), std::move(input), std::move(output)});
 }
 
-void job::sweep() {
+void process_runtime::sweep() {
   if (parked_.empty())
     return;
   // Dropping an array may run Python code that drops another handle, so the arrays are dropped when the list is
@@ -78,7 +79,7 @@ void job::sweep() {
   }
 }
 
-void shut_down(const std::shared_ptr<job>& running, departure manner) {
+void shut_down(const std::shared_ptr<process_runtime>& running, departure manner) {
   if (!running->usable_here())
     return;
   close_to_kernels(*running);
@@ -86,7 +87,7 @@ void shut_down(const std::shared_ptr<job>& running, departure manner) {
   running->sweep();
 }
 
-operation_handle::operation_handle(std::shared_ptr<job> owner, farandole::handle operation,
+operation_handle::operation_handle(std::shared_ptr<process_runtime> owner, farandole::handle operation,
                                    std::uint32_t number, nb::object input, nb::object output)
     : owner_(std::move(owner)), operation_(std::move(operation)), input_(std::move(input)),
       output_(std::move(output)), number_(number) {}

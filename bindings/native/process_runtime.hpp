@@ -1,5 +1,5 @@
 // One runtime as Python holds it, and its operations in flight. A wait releases the GIL and returns on Ctrl-C; the
-// runtime's own threads never take the GIL. If Python drops a handle before its operation is settled, the job keeps
+// runtime's own threads never take the GIL. If Python drops a handle before its operation is settled, this object keeps
 // the arrays, because they belong to the operation until then.
 #pragma once
 
@@ -19,13 +19,13 @@
 
 namespace farandole::native {
 
-class job {
+class process_runtime {
 public:
-  explicit job(std::unique_ptr<runtime> started);
+  explicit process_runtime(std::unique_ptr<runtime> started);
   /// Shuts the runtime down. A forked child leaves it as it is.
-  ~job();
-  job(const job&) = delete;
-  job& operator=(const job&) = delete;
+  ~process_runtime();
+  process_runtime(const process_runtime&) = delete;
+  process_runtime& operator=(const process_runtime&) = delete;
 
   farandole::runtime& core() { return *runtime_; }
   bool usable_here() const { return runtime_->usable_here(); }
@@ -72,7 +72,7 @@ private:
 /// One operation in flight, as Python sees it.
 class operation_handle {
 public:
-  operation_handle(std::shared_ptr<job> owner, farandole::handle operation, std::uint32_t number,
+  operation_handle(std::shared_ptr<process_runtime> owner, farandole::handle operation, std::uint32_t number,
                    nanobind::object input, nanobind::object output);
   operation_handle(operation_handle&&) noexcept = default;
   operation_handle(const operation_handle&) = delete;
@@ -107,7 +107,7 @@ private:
   /// The shape of an output that the core allocated.
   farandole::shape output_shape() const;
 
-  std::shared_ptr<job> owner_;
+  std::shared_ptr<process_runtime> owner_;
   farandole::handle operation_;
   nanobind::object input_;
   nanobind::object output_;
@@ -122,7 +122,7 @@ void wait_all(nanobind::list handles);
 
 /// Leaves the job in order; does nothing in a forked child. The exception of a signal handler ends the wait, but not
 /// the departure.
-void shut_down(const std::shared_ptr<job>& running, departure manner);
+void shut_down(const std::shared_ptr<process_runtime>& running, departure manner);
 
 /// Runs `work` without the GIL on a thread of its own, and waits for it. Wakes for signals and raises the exception
 /// of a signal handler; the work then continues without a waiter.
