@@ -24,7 +24,7 @@ agent_hello hello_of(const agent_options& options) {
   hello.program = options.program;
   hello.host = options.host.empty() ? host_name() : options.host;
   hello.machine = host_identity(options.values);
-  if (auto addresses = addresses_for_others({}))
+  if (auto addresses = addresses_for_others())
     hello.addresses = std::move(*addresses);
   hello.cores = options.cores;
   hello.slots = options.slots;

@@ -52,6 +52,10 @@ agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
       [this](const link_opened& event) { opened(event); },
       [this](const link_received& event) { received(event); },
       [this](const link_closed& event) { closed(event); },
+      [this](const slot_input_taken& event) {
+        send(encode(process_input_taken{static_cast<process_number>(event.slot),
+                                        static_cast<std::uint32_t>(event.bytes)}));
+      },
       [this](due_atom) { follow(ending_.due(now(self_))); },
   };
 }
@@ -119,6 +123,12 @@ void agent_state::received(const link_received& event) {
           found != processes_.end() && found->second.slot)
         self_->send(found->second.slot, signal_atom::value, request->signal);
     break;
+  case wire::Envelope::Body::PROCESS_INPUT:
+    if (auto input = decode_process_input(event.message))
+      if (const auto found = processes_.find(input->number); found != processes_.end() && found->second.slot)
+        self_->send(found->second.slot,
+                    slot_input{std::move(input->bytes), caf::actor_cast<agent_actor>(self_)});
+    break;
   case wire::Envelope::Body::OUTPUT_CONSUMED:
     if (const auto report = decode_output_consumed(event.message))
       if (const auto found = processes_.find(report->number);
@@ -156,6 +166,7 @@ void agent_state::start_process(const start_request& request) {
     if (name_of(entry) == launcher_variable)
       entry = std::string(launcher_variable) + "=" + std::to_string(::getpid());
   spec.process.directory = request.directory;
+  spec.process.channel_variable = request.channel_variable;
   std::string warning;
   if (!request.directory.empty() && ::access(request.directory.c_str(), X_OK) != 0) {
     spec.process.directory.clear();

@@ -29,6 +29,8 @@ using agent_actor = slot_owner_actor::extend<
     caf::reacts_to<close_atom>,
     /// From links.
     caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>,
+    /// From a slot.
+    caf::reacts_to<slot_input_taken>,
     /// INTERNAL: a time that job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 

@@ -223,7 +223,7 @@ struct driven {
 
   explicit driven(const elastic_job& job) {
     elastic_driver_spec spec;
-    spec.hands = std::make_shared<hands>(real_hands(system.get(), writer, nullptr, 1));
+    spec.hands = std::make_shared<hands>(real_hands(system.get(), {.writer = &writer}));
     spec.scheduler = job.scheduler;
     spec.hosts = job.hosts;
     if (!job.script.empty()) {

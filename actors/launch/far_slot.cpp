@@ -1,5 +1,7 @@
 #include "actors/launch/far_slot.hpp"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace farandole {
@@ -17,8 +19,10 @@ far_slot_actor::behavior_type far_slot_state::begin(const far_slot_spec& spec,
   return {
       [this](start_atom) { start(); },
       [this](signal_atom, int number) { send_signal(number); },
+      [this](const slot_input& input) { give(input); },
       [](ended_atom) {},
       [](output_atom, int) {},
+      [](writable_atom) {},
       [](room_atom, int) {},
       [](overdue_atom) {},
       [this](const envelope& message) { received(message); },
@@ -39,6 +43,7 @@ void far_slot_state::start() {
   order.directory = process.directory;
   order.window_bytes = static_cast<std::uint32_t>(spec_.window_bytes);
   order.joins_job = true;
+  order.channel_variable = process.channel_variable;
   order.linger_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(spec_.slot.linger).count());
   request(encode(order));
@@ -64,6 +69,10 @@ void far_slot_state::received(const envelope& message) {
     if (const auto output = decode_process_output(message))
       wrote(*output);
     break;
+  case wire::Envelope::Body::INPUT_TAKEN:
+    if (const auto report = decode_process_input_taken(message))
+      took(report->bytes);
+    break;
   case wire::Envelope::Body::PROCESS_ENDED:
     if (const auto report = decode_process_ended(message))
       ended(*report);
@@ -75,6 +84,23 @@ void far_slot_state::received(const envelope& message) {
   default:
     break;
   }
+}
+
+void far_slot_state::give(const slot_input& input) {
+  input_owner_ = input.owner;
+  given_bytes_ += input.bytes.size();
+  if (has_ended_)
+    return took(given_bytes_);
+  for (std::string_view rest = input.bytes; !rest.empty();
+       rest.remove_prefix(std::min(rest.size(), most_stream_bytes)))
+    request(encode(process_input{number(), std::string(rest.substr(0, most_stream_bytes))}));
+}
+
+void far_slot_state::took(std::size_t bytes) {
+  bytes = std::min(bytes, given_bytes_);
+  given_bytes_ -= bytes;
+  if (input_owner_ && bytes > 0)
+    self_->send(input_owner_, slot_input_taken{spec_.slot.slot, bytes});
 }
 
 void far_slot_state::wrote(const process_output& output) {
@@ -115,6 +141,7 @@ void far_slot_state::lost(const host_lost& event) {
 }
 
 void far_slot_state::finish() {
+  took(given_bytes_);
   self_->send(spec_.agents, agent_request_over{spec_.slot.agent, number()});
   self_->send(owner_, slot_finished{spec_.slot.slot, spec_.sink->last_lines()});
   self_->quit();

@@ -67,6 +67,8 @@ private:
   void start();
   void send_signal(int number);
   void received(const envelope& message);
+  void give(const slot_input& input);
+  void took(std::size_t bytes);
   void wrote(const process_output& output);
   void acknowledge(int stream);
   void ended(const process_ended& report);
@@ -78,6 +80,8 @@ private:
   far_slot_actor::pointer self_;
   far_slot_spec spec_;
   slot_owner_actor owner_;
+  input_owner_actor input_owner_;                   ///< of the last input
+  std::size_t given_bytes_ = 0;                     ///< of input, not yet taken
   std::size_t consumed_bytes_[output_streams] = {}; ///< written to the sink and not acknowledged
   bool waiting_[output_streams] = {};               ///< for room in the sink
   bool started_ = false;                            ///< the process runs or ran

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "actors/launch/agent_registry.hpp"
+#include "actors/launch/caller_input.hpp"
+#include "actors/launch/caller_output.hpp"
 #include "actors/launch/discoverer.hpp"
 #include "actors/launch/output_writer.hpp"
 #include "actors/launch/slot.hpp"
@@ -27,10 +29,16 @@ struct hands {
   placement_actor agents;
 };
 
-/// Real processes. `writer` must outlive the drivers. `agents` may be null. `workers` is the greatest number of workers
-/// that run at once; the memory for their output is divided among them.
-hands real_hands(caf::actor_system& system, output_writer& writer, const agent_registry_actor& agents,
-                 std::size_t workers);
+/// What the slots of real processes need.
+struct real_parts {
+  output_writer* writer = nullptr; ///< must outlive the drivers
+  agent_registry_actor agents;     ///< may be null
+  std::size_t workers = 1; ///< greatest number of workers; the memory for their output is divided among them
+  caller_output* caller = nullptr; ///< may be null; must outlive the drivers
+  caller_input_actor caller_input; ///< null if `caller` is
+};
+
+hands real_hands(caf::actor_system& system, const real_parts& parts);
 
 /// The window of each output stream of a worker on another host: the launcher holds at most 8 MiB of unwritten output
 /// for up to 256 streams, and 32 KiB for each stream of larger jobs.

@@ -7,28 +7,39 @@
 
 namespace farandole {
 
-labelled_output::labelled_output(const slot_spec& spec, output_writer* writer)
-    : writer_(writer), timestamp_(spec.timestamp), targets_{{output_prefix("[" + spec.label + "]<stdout>:"),
-                                                             STDOUT_FILENO, spec.files[0]},
-                                                            {output_prefix("[" + spec.label + "]<stderr>:"),
-                                                             STDERR_FILENO, spec.files[1]}} {}
+labelled_output::labelled_output(const slot_spec& spec, output_writer* writer, caller_output* caller)
+    : writer_(writer), caller_(caller), slot_(spec.slot),
+      timestamp_(spec.timestamp), targets_{{output_prefix("[" + spec.label + "]<stdout>:"), STDOUT_FILENO,
+                                            spec.files[0]},
+                                           {output_prefix("[" + spec.label + "]<stderr>:"), STDERR_FILENO,
+                                            spec.files[1]}} {}
 
 void labelled_output::write(int stream, std::string_view bytes) {
+  if (stream == channel_stream) {
+    if (caller_)
+      caller_->send(slot_, bytes);
+    return;
+  }
   if (stream == 1)
     last_errors_.take(bytes);
   pass_on(targets_[stream], targets_[stream].prefix.take(bytes, stamp()));
 }
 
 void labelled_output::end(int stream) {
+  if (stream == channel_stream)
+    return;
   pass_on(targets_[stream], targets_[stream].prefix.end(stamp()));
 }
 
-bool labelled_output::full(int) const {
-  return writer_->full();
+bool labelled_output::full(int stream) const {
+  return stream == channel_stream ? caller_ && caller_->full() : writer_->full();
 }
 
-void labelled_output::when_there_is_room(int, std::function<void()> action) {
-  writer_->when_there_is_room(std::move(action));
+void labelled_output::when_there_is_room(int stream, std::function<void()> action) {
+  if (stream == channel_stream && caller_)
+    caller_->when_there_is_room(std::move(action));
+  else
+    writer_->when_there_is_room(std::move(action));
 }
 
 void labelled_output::pass_on(const target& to, std::string text) {

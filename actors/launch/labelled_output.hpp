@@ -1,7 +1,8 @@
 // The sink on the launcher's host: prefixes every line with the worker's label, and queues it for the launcher's own
-// output and for the copies in files.
+// output and for the copies in files. What comes from the worker's channel goes to the launcher's caller, if there is one.
 #pragma once
 
+#include "actors/launch/caller_output.hpp"
 #include "actors/launch/last_lines.hpp"
 #include "actors/launch/output_prefix.hpp"
 #include "actors/launch/output_sink.hpp"
@@ -12,8 +13,8 @@ namespace farandole {
 
 class labelled_output final : public output_sink {
 public:
-  /// `writer` must outlive the sink.
-  labelled_output(const slot_spec& spec, output_writer* writer);
+  /// `writer` and `caller` must outlive the sink. `caller` is null if no program has called the launcher.
+  labelled_output(const slot_spec& spec, output_writer* writer, caller_output* caller);
 
   void write(int stream, std::string_view bytes) override;
   void end(int stream) override;
@@ -32,6 +33,8 @@ private:
   std::string stamp() const;
 
   output_writer* writer_;
+  caller_output* caller_;
+  std::int32_t slot_;
   bool timestamp_;
   target targets_[2];
   farandole::last_lines last_errors_;

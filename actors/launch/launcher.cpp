@@ -33,9 +33,11 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
-auto exit_reporter(const caf::actor& rendezvous) {
-  return [rendezvous](std::int32_t slot, const std::string& manner) {
+auto exit_reporter(const caf::actor& rendezvous, caller_output* caller) {
+  return [rendezvous, caller](std::int32_t slot, const std::string& manner) {
     caf::anon_send(rendezvous, slot_exited{slot, manner});
+    if (caller)
+      caller->ended(slot, manner);
   };
 }
 
@@ -71,6 +73,8 @@ struct launcher::parts {
   job_watch watch;
   loop_system system;
   output_writer writer;
+  std::unique_ptr<caller_output> caller; ///< null if no program has called this launcher
+  caller_input_actor caller_input;
   agent_registry_actor agents; ///< null: there are no other hosts
   std::uint16_t agent_port = 0;
   std::string placer_name;
@@ -83,6 +87,8 @@ struct launcher::parts {
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 
 launcher::~launcher() {
+  if (parts_->caller_input)
+    caf::anon_send(parts_->caller_input, close_atom::value);
   if (parts_->agents)
     caf::anon_send(parts_->agents, close_atom::value);
   if (parts_->rendezvous)
@@ -102,6 +108,12 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   made->port = options.port;
+  if (options.call_descriptor >= 0) {
+    made->caller = std::make_unique<caller_output>(options.call_descriptor);
+    // A caller that is gone ends the job as a signal does.
+    made->caller_input =
+        made->system.get().spawn(caller_input, options.call_descriptor, [] { ::kill(::getpid(), SIGTERM); });
+  }
   if (!options.agents.bind_ips.empty())
     if (auto problem = start_agents(*made, options))
       return problem;
@@ -109,6 +121,8 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     if (auto problem = start_own(*made, options)) {
       if (made->agents)
         caf::anon_send(made->agents, close_atom::value);
+      if (made->caller_input)
+        caf::anon_send(made->caller_input, close_atom::value);
       return problem;
     }
   std::unique_ptr<launcher> started(new launcher(std::move(made)));
@@ -254,7 +268,8 @@ int launcher::serve() {
 
 std::shared_ptr<const hands> launcher::hands_of() {
   return std::make_shared<hands>(
-      real_hands(parts_->system.get(), parts_->writer, parts_->agents, parts_->workers));
+      real_hands(parts_->system.get(), {&parts_->writer, parts_->agents, parts_->workers,
+                                        parts_->caller.get(), parts_->caller_input}));
 }
 
 /// Prints each text once.
@@ -273,7 +288,9 @@ int launcher::run(std::vector<slot_spec> slots) {
   for (auto& slot : slots) {
     slot.process.keeper = &parts_->keeper;
     slot.warn = warn;
-    slot.started = [&, rank = slot.slot](pid_t process) {
+    slot.started = [&, rank = slot.slot, host = slot.host](pid_t process) {
+      if (parts_->caller)
+        parts_->caller->started(rank, host, process);
       parts_->log.debug("rank " + std::to_string(rank) + " started as process " + std::to_string(process));
       if (++started == size)
         parts_->log.info(size == 1 ? "1 rank started" : "all " + std::to_string(size) + " ranks started");
@@ -283,7 +300,7 @@ int launcher::run(std::vector<slot_spec> slots) {
   spec.hands = hands_of();
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
-  spec.slot_exited = exit_reporter(parts_->rendezvous);
+  spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
   spec.finished = parts_->watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec);
   caf::anon_send(parts_->rendezvous, watch_fates{driver});
@@ -319,13 +336,15 @@ int launcher::run(const elastic_job& job) {
       slot->process.keeper = &parts_->keeper;
       slot->warn = warn;
       slot->started = [this, start](pid_t process) {
+        if (parts_->caller)
+          parts_->caller->started(start.slot, start.host, process);
         parts_->log.info("worker " + std::to_string(start.slot) + " started on " + start.host +
                          " as process " + std::to_string(process));
       };
     }
     return slot;
   };
-  spec.slot_exited = exit_reporter(parts_->rendezvous);
+  spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
   spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   spec.no_more_starts = [rendezvous] { caf::anon_send(rendezvous, no_more_starts{}); };

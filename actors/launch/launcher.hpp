@@ -36,6 +36,8 @@ struct launcher_options {
   /// Elastic jobs: the address of a rendezvous in another process, which listens on `port`. Empty: this launcher runs
   /// the rendezvous itself.
   std::string remote_ip;
+  /// A connected socket of the program that has called this launcher (caller_output.hpp), or -1. Not closed.
+  int call_descriptor = -1;
   /// The agents of other hosts.
   struct agents {
     std::vector<std::string>

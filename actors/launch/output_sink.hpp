@@ -9,8 +9,8 @@
 
 namespace farandole {
 
-/// Receives the output of one worker. Stream 0 is its standard output, stream 1 its standard error. Called on the loop
-/// only.
+/// Receives the output of one worker. Stream 0 is its standard output, stream 1 its standard error, and stream 2 its
+/// channel. Called on the loop only.
 class output_sink {
 public:
   virtual ~output_sink() = default;

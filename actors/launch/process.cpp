@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +120,19 @@ expected<process> start_process(const process_spec& spec) {
     input.first = descriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   }
 
+  std::pair<descriptor, descriptor> channel;
+  auto environment = spec.environment;
+  auto inherited = spec.inherited;
+  if (!spec.channel_variable.empty()) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      return error{error_kind::unknown, "socketpair: " + reason(errno)};
+    channel = {descriptor{ends[0]}, descriptor{ends[1]}};
+    std::erase_if(environment,
+                  [&](const std::string& entry) { return entry.starts_with(spec.channel_variable + "="); });
+    environment.push_back(spec.channel_variable + "=" + std::to_string(ends[1]));
+    inherited.push_back(ends[1]);
+  }
   auto arguments = pointers(spec.arguments);
   auto shell_arguments = arguments;
   shell_arguments.front() = const_cast<char*>(program->c_str());
@@ -127,8 +141,8 @@ expected<process> start_process(const process_spec& spec) {
   const launch launch{*program,
                       std::move(arguments),
                       std::move(shell_arguments),
-                      pointers(spec.environment),
-                      spec.inherited,
+                      pointers(environment),
+                      std::move(inherited),
                       spec.directory.empty() ? nullptr : spec.directory.c_str(),
                       spec.own_session,
                       ::getpid(),
@@ -149,8 +163,12 @@ expected<process> start_process(const process_spec& spec) {
   do { // returns when the child has called execve or has given up; both take only a moment
     count = ::read(failure->first.get(), &number, sizeof number);
   } while (count < 0 && errno == EINTR);
-  process started{child, descriptor{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))},
-                  std::move(input.second), std::move(output->first), std::move(errors->first)};
+  process started{child,
+                  descriptor{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))},
+                  std::move(input.second),
+                  std::move(channel.first),
+                  std::move(output->first),
+                  std::move(errors->first)};
   if (count == 0 && started.watched)
     return started;
   const auto cause = count == 0 ? error{error_kind::unknown, "pidfd_open: " + reason(errno)}

@@ -21,6 +21,7 @@ struct process_spec {
   std::vector<int> inherited;           ///< descriptors that the program inherits, under the same numbers
   std::string directory = {};           ///< working directory; empty: that of this process
   bool keeps_input = false;             ///< the standard input is the pipe `process::input`, not /dev/null
+  std::string channel_variable = {};    ///< not empty: the program has a channel, whose descriptor it names
   bool own_session = false; ///< has no controlling terminal, so that it cannot ask for a password there
   const process_keeper* keeper = nullptr;
 };
@@ -41,6 +42,7 @@ struct process {
   pid_t id = -1;      ///< process id, which is also the id of its process group
   descriptor watched; ///< readable when the process has ended
   descriptor input;   ///< empty without `keeps_input`
+  descriptor channel; ///< empty without `channel_variable`: a socket in both directions
   descriptor output;
   descriptor errors;
 

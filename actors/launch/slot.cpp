@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,8 +26,13 @@ slot_actor::behavior_type slot_state::begin(slot_spec spec, std::shared_ptr<outp
   return {
       [this](start_atom) { start(); },
       [this](signal_atom, int number) { send_signal(number); },
+      [this](const slot_input& input) {
+        input_.push_back(input);
+        write_input();
+      },
       [this](ended_atom) { ended(); },
       [this](output_atom, int number) { read(number); },
+      [this](writable_atom) { write_input(); },
       [this](room_atom, int number) { resume(number); },
       [this](overdue_atom) { overdue(); },
   };
@@ -61,13 +67,50 @@ void slot_state::start() {
   });
   open(0, std::move(process_.output));
   open(1, std::move(process_.errors));
+  if (process_.channel)
+    open(channel_stream, std::move(process_.channel));
 }
 
 void slot_state::open(int number, descriptor pipe) {
   const auto me = caf::actor_cast<slot_actor>(self_);
-  streams_[number].watch = loop_of(self_->system()).watch(std::move(pipe), [me, number](watch_event) {
-    caf::anon_send(me, output_atom::value, number);
+  streams_[number].watch = loop_of(self_->system()).watch(std::move(pipe), [me, number](watch_event event) {
+    if (event == watch_event::writable)
+      caf::anon_send(me, writable_atom::value);
+    else
+      caf::anon_send(me, output_atom::value, number);
   });
+}
+
+void slot_state::write_input() {
+  auto& channel = streams_[channel_stream];
+  while (!input_.empty()) {
+    if (!channel.watch)
+      return drop_input();
+    const auto& bytes = input_.front().bytes;
+    const auto count = ::send(channel.watch.get(), bytes.data() + written_bytes_,
+                              bytes.size() - written_bytes_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0 && errno == EAGAIN)
+      break;
+    if (count < 0)
+      return drop_input();
+    written_bytes_ += static_cast<std::size_t>(count);
+    if (written_bytes_ < bytes.size())
+      continue;
+    self_->send(input_.front().owner, slot_input_taken{spec_.slot, bytes.size()});
+    input_.pop_front();
+    written_bytes_ = 0;
+  }
+  if (channel.watch)
+    channel.watch.want(!channel.paused, !input_.empty());
+}
+
+/// The process does not read its channel any more.
+void slot_state::drop_input() {
+  written_bytes_ = 0;
+  for (const auto& input : std::exchange(input_, {}))
+    self_->send(input.owner, slot_input_taken{spec_.slot, input.bytes.size()});
 }
 
 void slot_state::send_signal(int number) {
@@ -119,11 +162,13 @@ void slot_state::close(int number) {
     return;
   sink_->end(number);
   stream.watch.stop();
+  if (number == channel_stream)
+    drop_input();
 }
 
 void slot_state::pause(int number) {
   streams_[number].paused = true;
-  streams_[number].watch.want(false, false);
+  streams_[number].watch.want(false, number == channel_stream && !input_.empty());
   const auto me = caf::actor_cast<slot_actor>(self_);
   sink_->when_there_is_room(number, [me, number] { caf::anon_send(me, room_atom::value, number); });
 }
@@ -133,7 +178,7 @@ void slot_state::resume(int number) {
   stream.paused = false;
   if (!stream.watch)
     return;
-  stream.watch.want(true, false);
+  stream.watch.want(true, number == channel_stream && !input_.empty());
   read(number);
 }
 
@@ -143,7 +188,7 @@ void slot_state::overdue() {
   if (process_.id < 0)
     return;
   process_.signal(SIGKILL);
-  for (int number : {0, 1}) {
+  for (int number = 0; number < output_streams; ++number) {
     auto& stream = streams_[number];
     if (!stream.watch)
       continue;
@@ -155,8 +200,10 @@ void slot_state::overdue() {
 }
 
 void slot_state::finish_if_silent() {
-  if (process_.id < 0 || !has_ended_ || streams_[0].watch || streams_[1].watch)
+  if (process_.id < 0 || !has_ended_ ||
+      std::ranges::any_of(streams_, [](const auto& stream) { return static_cast<bool>(stream.watch); }))
     return;
+  drop_input();
   // The process is still a zombie, so the id of its process group cannot have been reused.
   process_.signal(SIGKILL);
   process_.reap(spec_.process.keeper);

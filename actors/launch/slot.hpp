@@ -15,6 +15,7 @@
 #include "actors/event_loop/loop.hpp"
 #include "actors/launch/output_sink.hpp"
 #include "actors/launch/slot_spec.hpp"
+#include "messages/wire/placement.hpp"
 
 namespace farandole {
 
@@ -32,12 +33,27 @@ struct slot_finished {
   std::deque<std::string> last_lines; ///< the last lines of the process' standard error
 };
 
+/// This many bytes of input were written to the slot's channel, or dropped because its process has ended.
+struct slot_input_taken {
+  std::int32_t slot = 0;
+  std::size_t bytes = 0;
+};
+
+using input_owner_actor = caf::typed_actor<caf::reacts_to<slot_input_taken>>;
+
+/// Bytes for the channel of the slot's process. The sender bounds the number of bytes that are not taken.
+struct slot_input {
+  std::string bytes;
+  input_owner_actor owner;
+};
+
 using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
 
 using start_atom = caf::atom_constant<caf::atom("start")>;
 using signal_atom = caf::atom_constant<caf::atom("signal")>;
 using ended_atom = caf::atom_constant<caf::atom("ended")>;
 using output_atom = caf::atom_constant<caf::atom("output")>;
+using writable_atom = caf::atom_constant<caf::atom("writable")>;
 using room_atom = caf::atom_constant<caf::atom("room")>;
 using overdue_atom = caf::atom_constant<caf::atom("overdue")>;
 
@@ -46,10 +62,14 @@ using slot_actor = caf::typed_actor<
     caf::reacts_to<start_atom>,
     /// Send this signal to the process group, if the process has not ended.
     caf::reacts_to<signal_atom, int>,
+    /// Write this to the channel of the process.
+    caf::reacts_to<slot_input>,
     /// INTERNAL: the process has ended.
     caf::reacts_to<ended_atom>,
-    /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
+    /// INTERNAL: stream 0 (output), 1 (errors) or 2 (the channel) can be read.
     caf::reacts_to<output_atom, int>,
+    /// INTERNAL: the channel can be written.
+    caf::reacts_to<writable_atom>,
     /// INTERNAL: the sink has room for this stream again.
     caf::reacts_to<room_atom, int>,
     /// INTERNAL: the linger time for output that is still open after the end of the process is over.
@@ -77,6 +97,8 @@ private:
   void send_signal(int number);
   void ended();
   void read(int number);
+  void write_input();
+  void drop_input();
   void close(int number);
   void pause(int number);
   void resume(int number);
@@ -89,7 +111,9 @@ private:
   slot_owner_actor owner_;
   farandole::process process_;
   descriptor_watch watched_;
-  stream streams_[2];
+  stream streams_[output_streams];
+  std::deque<slot_input> input_;  ///< not yet written to the channel
+  std::size_t written_bytes_ = 0; ///< of the first element
   bool has_ended_ = false;
 };
 
@@ -98,5 +122,7 @@ slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, co
 
 } // namespace farandole
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_input_taken)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_input)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_ended)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_finished)

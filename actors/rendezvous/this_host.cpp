@@ -1,6 +1,5 @@
 #include "actors/rendezvous/this_host.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -88,14 +87,13 @@ expected<std::string> resolve(const std::string& host) {
   return text;
 }
 
-expected<std::vector<host_address>> addresses_for_others(const std::vector<std::string>& interfaces) {
+expected<std::vector<host_address>> addresses_for_others() {
   const auto addresses = list_interface_addresses();
   if (!addresses)
     return addresses.error();
   std::vector<host_address> found;
   for (const auto& entry : *addresses)
-    if (entry.is_ipv4 && entry.is_up && !entry.is_loopback && !entry.address.starts_with("169.254.") &&
-        (interfaces.empty() || std::ranges::find(interfaces, entry.interface) != interfaces.end()))
+    if (entry.is_ipv4 && entry.is_up && !entry.is_loopback)
       found.push_back({entry.interface, entry.address});
   return found;
 }

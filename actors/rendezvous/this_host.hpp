@@ -22,9 +22,8 @@ std::string host_name();
 /// names the missing route, address or interface.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
 
-/// All addresses of this host at which processes on other hosts may reach it: of interfaces that are up, without
-/// loopback and link-local addresses, in the system's order. With a list of interfaces, only those of these.
-expected<std::vector<host_address>> addresses_for_others(const std::vector<std::string>& interfaces);
+/// All IPv4 addresses of this host's interfaces that are up, without loopback, in the system's order.
+expected<std::vector<host_address>> addresses_for_others();
 
 /// Returns an address of this host at which processes on other hosts can reach it: that of the interface setting, or
 /// of the first interface that is up.

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view other_variables[] = {
     // Set by the launcher for workers of elastic jobs.
     "FARANDOLE_MAX_NP",
+    "FARANDOLE_CALL_DESCRIPTOR",
     "FARANDOLE_LAUNCHER_PROCESS",
     "FARANDOLE_RESET_LIMIT",
     // For tests of Farandole itself.

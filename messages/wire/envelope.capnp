@@ -74,6 +74,8 @@ struct Envelope {
     processEnded @35 :Placement.ProcessEnded;
     processFinished @36 :Placement.ProcessFinished;
     hostLeaving @37 :Void;
+    processInput @38 :Placement.ProcessInput;
+    inputTaken @39 :Placement.InputTaken;
 
     # Between the two members at the ends of a link.
     heartbeat @26 :Heartbeat.Heartbeat;

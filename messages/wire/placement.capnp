@@ -6,10 +6,12 @@
 #   launcher → agent   AgentAccepted    the agent serves this job
 #   launcher → agent   StartProcess     start a process; a repeated message with the same number has no effect
 #   launcher → agent   SignalProcess    send a signal to the process group
+#   launcher → agent   ProcessInput     bytes for the channel of a process
 #   launcher → agent   OutputConsumed   this many more bytes of a stream may be sent (back-pressure)
 #   launcher → agent   LeaveHost        end, once no process runs
 #   agent → launcher   ProcessStarted   the process runs
 #   agent → launcher   ProcessOutput    bytes of a stream, at most the granted number
+#   agent → launcher   InputTaken       this many bytes of its input were written to the channel
 #   agent → launcher   ProcessEnded     the process has ended or could not be started
 #   agent → launcher   ProcessFinished  all output was sent, and the process group is gone
 #   agent → launcher   HostLeaving      the agent received SIGTERM: its host is to leave the job
@@ -57,6 +59,8 @@ struct StartProcess {
   # Number of bytes of each stream that may be sent before OutputConsumed.
   joinsJob @5 :Bool;
   # The process inherits the job's secret, as workers do.
+  channelVariable @7 :Text;
+  # If not empty, the process has a channel, a socket in both directions, whose descriptor this variable names.
   lingerMilliseconds @6 :UInt32;
   # Longest wait for the end of the output after the end of the process.
 }
@@ -64,6 +68,16 @@ struct StartProcess {
 struct SignalProcess {
   number @0 :UInt32;
   signal @1 :Int32;
+}
+
+struct ProcessInput {
+  number @0 :UInt32;
+  bytes @1 :Data;
+}
+
+struct InputTaken {
+  number @0 :UInt32;
+  bytes @1 :UInt32;
 }
 
 struct OutputConsumed {
@@ -83,7 +97,7 @@ struct ProcessStarted {
 struct ProcessOutput {
   number @0 :UInt32;
   stream @1 :UInt8;
-  # 0: standard output; 1: standard error.
+  # 0: standard output; 1: standard error; 2: the channel.
   bytes @2 :Data;
   ended @3 :Bool;
 }

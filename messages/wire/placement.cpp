@@ -56,7 +56,7 @@ std::vector<std::string> read_all(capnp::List<capnp::Data>::Reader from, validat
 }
 
 int read_stream(std::uint8_t number, validation& so_far) {
-  return so_far.require(number < output_streams, "the stream is neither output nor errors") ? number : 0;
+  return so_far.require(number < output_streams, "there is no such stream") ? number : 0;
 }
 
 } // namespace
@@ -90,6 +90,7 @@ envelope encode(const start_request& value) {
     to.setDirectory(data_of(value.directory));
     to.setWindow(value.window_bytes);
     to.setJoinsJob(value.joins_job);
+    to.setChannelVariable(text_of(value.channel_variable));
     to.setLingerMilliseconds(value.linger_ms);
   });
 }
@@ -99,6 +100,23 @@ envelope encode(const process_signal& value) {
     auto to = body.initSignalProcess();
     to.setNumber(value.number);
     to.setSignal(value.signal);
+  });
+}
+
+envelope encode(const process_input& value) {
+  assert(value.bytes.size() <= most_stream_bytes);
+  return write(address{}, [&](body_builder body) {
+    auto to = body.initProcessInput();
+    to.setNumber(value.number);
+    to.setBytes(data_of(value.bytes));
+  });
+}
+
+envelope encode(const process_input_taken& value) {
+  return write(address{}, [&](body_builder body) {
+    auto to = body.initInputTaken();
+    to.setNumber(value.number);
+    to.setBytes(value.bytes);
   });
 }
 
@@ -173,6 +191,8 @@ std::optional<process_number> process_of(const envelope& message) {
     return number_of(decode_process_ended(message));
   case body_kind::PROCESS_FINISHED:
     return number_of(decode_process_finished(message));
+  case body_kind::INPUT_TAKEN:
+    return number_of(decode_process_input_taken(message));
   default:
     return {};
   }
@@ -215,6 +235,7 @@ expected<start_request> decode_start_request(const envelope& message) {
                                  value.directory = read_bytes(from.getDirectory());
                                  value.window_bytes = from.getWindow();
                                  value.joins_job = from.getJoinsJob();
+                                 value.channel_variable = read_label(from.getChannelVariable(), so_far);
                                  value.linger_ms = from.getLingerMilliseconds();
                                  so_far.require(!value.arguments.empty(), "it names no program");
                                  so_far.require(value.directory.find('\0') == std::string::npos,
@@ -232,6 +253,24 @@ expected<process_signal> decode_process_signal(const envelope& message) {
                                   so_far.require(value.signal > 0 && value.signal <= highest_signal,
                                                  "there is no such signal");
                                 });
+}
+
+expected<process_input> decode_process_input(const envelope& message) {
+  return decode<process_input>(message, body_kind::PROCESS_INPUT, "input of a process",
+                               [](body_reader body, process_input& value, validation& so_far) {
+                                 auto from = body.getProcessInput();
+                                 value.number = from.getNumber();
+                                 value.bytes = read_piece(from.getBytes(), so_far);
+                               });
+}
+
+expected<process_input_taken> decode_process_input_taken(const envelope& message) {
+  return decode<process_input_taken>(message, body_kind::INPUT_TAKEN, "acknowledgement of input",
+                                     [](body_reader body, process_input_taken& value, validation&) {
+                                       auto from = body.getInputTaken();
+                                       value.number = from.getNumber();
+                                       value.bytes = from.getBytes();
+                                     });
 }
 
 expected<output_consumed> decode_output_consumed(const envelope& message) {

@@ -15,10 +15,11 @@ namespace farandole {
 /// The number of a process within its job.
 using process_number = std::uint32_t;
 
-/// Standard output and standard error.
-inline constexpr int output_streams = 2;
+/// Standard output, standard error, and the channel: what a worker sends to the program that has called the launcher.
+inline constexpr int output_streams = 3;
+inline constexpr int channel_stream = 2;
 
-/// Largest number of bytes in one message about the output of a process.
+/// Largest number of bytes in one message about the output or input of a process.
 inline constexpr std::size_t most_stream_bytes = std::size_t{1} << 20;
 
 struct host_address {
@@ -50,6 +51,7 @@ struct start_request {
   std::string directory;                ///< empty: that of the agent
   std::uint32_t window_bytes = 0;       ///< of each stream, before the first output_consumed
   bool joins_job = false;               ///< inherits the job's secret
+  std::string channel_variable = {};    ///< names the descriptor of the channel; empty: it has none
   std::uint32_t linger_ms = 0; ///< longest wait for the end of the output after the end of the process
 
   friend bool operator==(const start_request&, const start_request&) = default;
@@ -60,6 +62,20 @@ struct process_signal {
   std::int32_t signal = 0;
 
   friend bool operator==(const process_signal&, const process_signal&) = default;
+};
+
+struct process_input {
+  process_number number = 0;
+  std::string bytes; ///< at most most_stream_bytes
+
+  friend bool operator==(const process_input&, const process_input&) = default;
+};
+
+struct process_input_taken {
+  process_number number = 0;
+  std::uint32_t bytes = 0;
+
+  friend bool operator==(const process_input_taken&, const process_input_taken&) = default;
 };
 
 struct output_consumed {
@@ -108,6 +124,8 @@ std::optional<process_number> process_of(const envelope& message);
 envelope encode(const agent_hello& value);
 envelope encode(const start_request& value);
 envelope encode(const process_signal& value);
+envelope encode(const process_input& value);
+envelope encode(const process_input_taken& value);
 envelope encode(const output_consumed& value);
 envelope encode(const process_started& value);
 envelope encode(const process_output& value);
@@ -121,6 +139,8 @@ envelope host_leaving_message();
 expected<agent_hello> decode_agent_hello(const envelope& message);
 expected<start_request> decode_start_request(const envelope& message);
 expected<process_signal> decode_process_signal(const envelope& message);
+expected<process_input> decode_process_input(const envelope& message);
+expected<process_input_taken> decode_process_input_taken(const envelope& message);
 expected<output_consumed> decode_output_consumed(const envelope& message);
 expected<process_started> decode_process_started(const envelope& message);
 expected<process_output> decode_process_output(const envelope& message);

@@ -34,6 +34,8 @@ TEST_CASE("messages between launcher and agent arrive as they were sent") {
   check_travel(hello_of_b(), decode_agent_hello);
   check_travel(process_signal{7, 15}, decode_process_signal);
   check_travel(output_consumed{7, 1, 65536}, decode_output_consumed);
+  check_travel(process_input{7, std::string("\0\xff", 2)}, decode_process_input);
+  check_travel(process_input_taken{7, 2}, decode_process_input_taken);
   check_travel(process_started{7, 4711, "there is no folder /data"}, decode_process_started);
   check_travel(process_output{7, 1, std::string("\0\xff\n", 3), true}, decode_process_output);
   check_travel(process_ended{7, 137, 9, ""}, decode_process_ended);
@@ -45,7 +47,7 @@ TEST_CASE("messages between launcher and agent arrive as they were sent") {
 
 TEST_CASE("a start request carries arguments and variables of any size and any bytes but zero") {
   start_request request{
-      7, {"sh", "\xff\xfe\n\"'"}, {"A=" + std::string(3 << 20, 'x')}, "/tmp/\xe9", 65536, true, 2000};
+      7, {"sh", "\xff\xfe\n\"'"}, {"A=" + std::string(3 << 20, 'x')}, "/tmp/\xe9", 65536, true, "CALL", 2000};
   check_travel(request, decode_start_request);
   request.arguments.emplace_back("a\0b", 3);
   CHECK_FALSE(decode_start_request(encode(request)));
@@ -76,12 +78,12 @@ TEST_CASE("messages between launcher and agent that are out of range are refused
   hello = hello_of_b();
   hello.addresses.resize(5000);
   CHECK_FALSE(decode_agent_hello(encode(hello)));
-  CHECK_FALSE(decode_start_request(encode(start_request{7, {}, {}, "", 1, true, 0})));
-  CHECK_FALSE(decode_start_request(encode(start_request{7, {"true"}, {}, "", 0, true, 0})));
+  CHECK_FALSE(decode_start_request(encode(start_request{7, {}, {}, "", 1, true, "", 0})));
+  CHECK_FALSE(decode_start_request(encode(start_request{7, {"true"}, {}, "", 0, true, "", 0})));
   CHECK_FALSE(decode_process_signal(encode(process_signal{7, 0})));
   CHECK_FALSE(decode_process_signal(encode(process_signal{7, 65})));
-  CHECK_FALSE(decode_output_consumed(encode(output_consumed{7, 2, 1})));
-  CHECK_FALSE(decode_process_output(encode(process_output{7, 2, "", false})));
+  CHECK_FALSE(decode_output_consumed(encode(output_consumed{7, 3, 1})));
+  CHECK_FALSE(decode_process_output(encode(process_output{7, 3, "", false})));
   CHECK_FALSE(decode_process_ended(encode(process_ended{7, 256, 0, ""})));
   CHECK_FALSE(decode_process_ended(encode(process_signal{7, 9})));
 }

@@ -72,6 +72,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_agent_hello);
   check(*message, decode_start_request);
   check(*message, decode_process_signal);
+  check(*message, decode_process_input);
+  check(*message, decode_process_input_taken);
   check(*message, decode_output_consumed);
   check(*message, decode_process_started);
   check(*message, decode_process_output);

@@ -105,6 +105,11 @@ void add_launch_options(CLI::App& app, given& into) {
                  "Folder for copies of the output: FOLDER/rank.N/stdout and stderr.")
       ->type_name("FOLDER");
   app.add_flag("--verbose", request.verbose, "Prints each step.");
+  app.add_option(
+         "--call-descriptor", request.call_descriptor,
+         "Connected socket that the launcher inherits from the program that has called it, and on which it "
+         "exchanges messages with the workers (horovod.run).")
+      ->type_name("INT");
   app.add_option("--config-file", into.config_file, "Settings as YAML; options take precedence.")
       ->type_name("FILE");
   app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp,

@@ -39,6 +39,7 @@ struct run_request {
   bool prefix_timestamp = false;
   bool verbose = false;
   bool tcp_only = false;
+  int call_descriptor = -1; ///< socket of the program that has called the launcher; -1: none
   settings values = settings::built_in();
   std::vector<std::string> warnings; ///< to be printed to standard error
   std::vector<std::string> command;

@@ -151,15 +151,4 @@ std::vector<std::string> machines_with_two_names(std::span<const host_slots> hos
   return notices;
 }
 
-std::vector<std::string> interfaces_of(const agent_hello& agent, std::span<const std::string> wanted) {
-  std::vector<std::string> found;
-  for (const auto& address : agent.addresses) {
-    const bool fits = wanted.empty() ? address.address == agent.own
-                                     : std::ranges::find(wanted, address.interface) != wanted.end();
-    if (fits && std::ranges::find(found, address.interface) == found.end())
-      found.push_back(address.interface);
-  }
-  return found;
-}
-
 } // namespace farandole

@@ -48,8 +48,4 @@ bool is_this_host(const std::string& name);
 std::vector<std::string> machines_with_two_names(std::span<const host_slots> hosts,
                                                  const std::map<std::string, agent_hello>& agents);
 
-/// The interfaces of a host for its workers: those that the user has named, or the one of the agent's connection to the
-/// launcher.
-std::vector<std::string> interfaces_of(const agent_hello& agent, std::span<const std::string> wanted);
-
 } // namespace farandole

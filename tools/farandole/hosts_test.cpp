@@ -92,16 +92,6 @@ TEST_CASE("a machine that has two names among the hosts is noticed", "[hosts]") 
         std::vector<std::string>{"hosts b and b2 are one machine; its workers count as those of one host"});
 }
 
-TEST_CASE("workers use the interfaces that the user names, or that of the connection to the launcher",
-          "[hosts]") {
-  agent_hello agent;
-  agent.addresses = {{"eth0", "10.0.0.2"}, {"eth1", "10.1.0.2"}, {"eth1", "10.1.0.3"}};
-  agent.own = "10.1.0.2";
-  CHECK(interfaces_of(agent, {}) == std::vector<std::string>{"eth1"});
-  const std::vector<std::string> wanted{"eth0", "ib0"};
-  CHECK(interfaces_of(agent, wanted) == std::vector<std::string>{"eth0"});
-}
-
 TEST_CASE("fewer slots than processes are refused with both numbers", "[hosts]") {
   const auto places = place(hosts_of("a:1,b:2"), 4);
   REQUIRE_FALSE(places);

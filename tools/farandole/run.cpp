@@ -1,6 +1,5 @@
 #include "tools/farandole/run.hpp"
 
-#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,9 +14,9 @@
 #include "actors/launch/program.hpp"
 #include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/this_host.hpp"
-#include "collectives/transport/connections/interface_addresses.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/cli/job_record.hpp"
+#include "tools/farandole/job_network.hpp"
 #include "tools/farandole/placers/ssh.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
@@ -26,18 +25,11 @@ namespace farandole {
 
 namespace {
 
+/// Names the descriptor of a worker's channel to the program that has called the launcher.
+constexpr const char* call_variable = "FARANDOLE_CALL_DESCRIPTOR";
+
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
-}
-
-/// Names of the interfaces that have the address 127.0.0.1.
-std::vector<std::string> loopback_interfaces() {
-  std::vector<std::string> names;
-  if (const auto addresses = list_interface_addresses())
-    for (const auto& address : *addresses)
-      if (address.address == "127.0.0.1")
-        names.push_back(address.interface);
-  return names;
 }
 
 /// The hosts that are other machines. Calls the resolver, so it may block.
@@ -51,28 +43,6 @@ std::set<std::string> remote_hosts(const run_request& request) {
       if (request.verbose)
         std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
     }
-  return names;
-}
-
-expected<std::vector<std::string>> interfaces_for(const run_request& request) {
-  if (!request.interfaces.empty()) {
-    for (const auto& name : request.interfaces)
-      if (::if_nametoindex(name.c_str()) == 0)
-        return wrong("there is no network interface '" + name + "' (--network-interfaces)");
-    return request.interfaces;
-  }
-  if (request.verbose)
-    std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1" << std::endl;
-  auto names = loopback_interfaces();
-  if (names.empty())
-    return wrong(
-        "no network interface carries 127.0.0.1; bring lo up, or name one with --network-interfaces");
-  if (request.verbose) {
-    std::cout << "Local interface found";
-    for (const auto& name : names)
-      std::cout << " " << name;
-    std::cout << std::endl;
-  }
   return names;
 }
 
@@ -99,51 +69,54 @@ std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32
 }
 
 /// The facts about the job as the workers of one host need them. `agent` is null on this machine.
-job_facts facts_on(const agent_hello* agent, const job_facts& here) {
-  if (!agent)
-    return here;
-  auto facts = here;
-  facts.rendezvous_address = agent->reached;
-  facts.secret_descriptor = -1;
-  facts.cores = agent->cores;
-  facts.interfaces = interfaces_of(*agent, here.wanted_interfaces);
+expected<job_facts> facts_on(const agent_hello* agent, const job_facts& all, const job_network& network) {
+  auto facts = all;
+  auto place = agent ? network.on(*agent) : expected<worker_network>(network.here());
+  if (!place)
+    return place.error();
+  facts.rendezvous_address =
+      all.rendezvous_address.empty() ? place->rendezvous_address : all.rendezvous_address;
+  facts.interfaces = std::move(place->interfaces);
+  if (agent) {
+    facts.secret_descriptor = -1;
+    facts.cores = agent->cores;
+  }
   return facts;
 }
 
-/// The error for a host that has none of the interfaces for its workers.
-error no_interface(const std::string& host, const agent_hello& agent,
-                   const std::vector<std::string>& wanted) {
-  std::string names, present;
-  for (const auto& name : wanted)
-    names += (names.empty() ? "" : ", ") + name;
-  for (const auto& address : agent.addresses)
-    present += (present.empty() ? "" : ", ") + address.interface + " (" + address.address + ")";
-  return wrong("host " + printable_name(host) + " has none of the interfaces " + names +
-               " (--network-interfaces); it has " + (present.empty() ? "none" : present));
-}
+/// The job as it is started: what its slots are made from.
+struct running_job {
+  const run_request& request;
+  job_facts facts; ///< with an empty address of the rendezvous if this launcher runs it
+  job_network network;
+  std::int32_t limit; ///< greatest number of workers
+  launcher& by;
+};
 
-expected<slot_spec> slot_for(const placement& place, const run_request& request, const job_facts& here,
-                             const agent_hello* agent, std::int32_t limit, launcher& by) {
+expected<slot_spec> slot_for(const placement& place, const running_job& job, const agent_hello* agent) {
+  const auto& request = job.request;
   slot_spec slot;
   slot.slot = place.rank;
   slot.label = std::to_string(place.rank);
   slot.host = place.host;
   slot.timestamp = request.prefix_timestamp;
   slot.process.arguments = request.command;
-  const auto facts = facts_on(agent, here);
-  if (facts.interfaces.empty())
-    return no_interface(place.host, *agent, request.interfaces);
+  if (request.call_descriptor >= 0)
+    slot.process.channel_variable = call_variable;
+  const auto facts = facts_on(agent, job.facts, job.network);
+  if (!facts)
+    return facts.error();
   const auto own = own_environment();
   slot.process.environment =
-      worker_environment(agent ? forwarded_variables(own) : own, place, facts, request.values);
+      worker_environment(agent ? forwarded_variables(own) : own, place, *facts, request.values);
   if (agent) {
     slot.agent = place.host;
     slot.process.directory = working_directory();
   } else {
-    slot.process.inherited = {here.secret_descriptor};
+    slot.process.inherited = {job.facts.secret_descriptor};
   }
   if (!request.output_folder.empty())
-    if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, limit)))
+    if (auto problem = job.by.copy_output(slot, rank_folder(request.output_folder, place.rank, job.limit)))
       return problem;
   return slot;
 }
@@ -173,21 +146,22 @@ std::vector<host_slots> hosts_of(const agent_facts& agents) {
   return hosts;
 }
 
-expected<int> run_fixed(const run_request& request, const std::set<std::string>& remote, job_facts here,
-                        launcher& by) {
+expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
+  const auto& request = job.request;
   agent_facts agents;
   auto hosts = request.hosts;
   if (!remote.empty() || request.fewest_agents > 0) {
     int code = 0;
-    auto found = gather(request, remote, by, code);
+    auto found = gather(request, remote, job.by, code);
     if (!found)
       return code;
     agents = std::move(*found);
     if (request.fewest_agents > 0)
       hosts = hosts_of(agents);
-    // Workers of this host dial the rendezvous as those of other hosts do, so that they know the address at which the
-    // others reach them.
-    here.rendezvous_address = agents.begin()->second.reached;
+    if (const auto problem = job.network.take(agents)) {
+      std::cerr << "farandole: " << printable(problem.text) << std::endl;
+      return 1;
+    }
   }
   const auto own_machine = host_identity(request.values);
   auto places = place(hosts, request.processes, [&](const std::string& host) {
@@ -203,14 +177,13 @@ expected<int> run_fixed(const run_request& request, const std::set<std::string>&
   for (const auto& place : *places) {
     names.emplace(place.rank, place.host);
     const auto agent = agents.find(place.host);
-    auto slot =
-        slot_for(place, request, here, agent == agents.end() ? nullptr : &agent->second, here.size, by);
+    auto slot = slot_for(place, job, agent == agents.end() ? nullptr : &agent->second);
     if (!slot)
       return slot.error();
     slots.push_back(std::move(*slot));
   }
-  by.expect_slots(names);
-  return by.run(std::move(slots));
+  job.by.expect_slots(names);
+  return job.by.run(std::move(slots));
 }
 
 /// A worker of an elastic job learns its rank and the sizes in each generation. It starts with only its slot
@@ -226,9 +199,9 @@ expected<int> run_elastic(const run_request& request, const std::set<std::string
   elastic_job.first_agents = static_cast<std::size_t>(request.fewest_agents);
   elastic_job.slot_for = [&](const worker_scheduler::start& start, const agent_hello* agent) {
     const placement place{start.slot, start.host, start.local, start.local + 1, 0, 1};
-    return slot_for(place, request, here, agent, request.scheduler.limit, by);
+    return slot_for(place, job, agent);
   };
-  return by.run(elastic_job);
+  return job.by.run(elastic_job);
 }
 
 /// The hosts for the log: "localhost:2, node:4", or the script that finds them.
@@ -242,7 +215,8 @@ std::string hosts_text(const run_request& request) {
 }
 
 /// Writes the record by which tools find the job. The job runs even if that fails.
-std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& secret) {
+std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& ip,
+                                const std::string& secret) {
   job_record record;
   record.launcher = ::getpid();
   record.name = job_name(request.command, record.launcher);
@@ -250,7 +224,7 @@ std::optional<job_file> tell_of(const run_request& request, const job_facts& job
   for (const auto& word : request.command)
     record.command += (record.command.empty() ? "" : " ") + word;
   if (record.elastic) {
-    record.ip = job.rendezvous_address;
+    record.ip = ip;
     record.port = job.rendezvous_port;
     record.secret = secret;
   }
@@ -293,29 +267,21 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   const auto remote = remote_hosts(request);
   const bool by_users = request.fewest_agents > 0;
   // Hosts that a script prints may be other machines.
-  const bool may_leave_host = !remote.empty() || by_users || !request.discovery_script.empty();
-  std::vector<std::string> addresses;
-  std::vector<std::string> interfaces;
-  if (may_leave_host) {
-    const auto found = addresses_for_others(request.interfaces);
-    if (!found)
-      return found.error();
-    for (const auto& address : *found) {
-      addresses.push_back(address.address);
-      if (std::ranges::find(interfaces, address.interface) == interfaces.end())
-        interfaces.push_back(address.interface);
-    }
-    if (addresses.empty() && (by_users || !remote.empty()))
-      return wrong("this host has no IPv4 address at which other hosts could reach it" +
-                   std::string(request.interfaces.empty() ? "; bring a network interface up"
-                                                          : " on the interfaces of --network-interfaces"));
-  }
-  const bool leaves_host = !addresses.empty();
-  if (!leaves_host) {
-    auto local = interfaces_for(request);
-    if (!local)
-      return local.error();
-    interfaces = std::move(*local);
+  const bool leaves_host = !remote.empty() || by_users || !request.discovery_script.empty();
+  const bool has_workers = !by_users && remote.size() < request.hosts.size();
+  auto network = leaves_host ? job_network::of_hosts(request.interfaces, has_workers)
+                             : job_network::of_this_host(request.interfaces);
+  // A script may print hosts of this machine alone, which need no network.
+  if (!network && remote.empty() && !by_users)
+    network = job_network::of_this_host(request.interfaces);
+  if (!network)
+    return network.error();
+  const auto& addresses = network->listening();
+  if (request.verbose && !leaves_host) {
+    std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1\nLocal interface found";
+    for (const auto& name : network->here().interfaces)
+      std::cout << " " << name;
+    std::cout << std::endl;
   }
   const bool apart = !request.rendezvous_ip.empty();
   const auto secret = apart || by_users ? job_secret(request.values) : make_secret();
@@ -330,8 +296,8 @@ expected<int> try_run(const run_request& request, const std::string& program) {
     options.members = {request.processes, true, request.scheduler.fewest, request.scheduler.limit};
   options.values = request.values;
   options.secret = *secret;
+  options.bind_ips = addresses;
   if (leaves_host) {
-    options.bind_ips = addresses;
     options.agents.bind_ips = addresses;
     options.agents.most_others = static_cast<std::size_t>(request.most_agents);
     if (!by_users)
@@ -341,6 +307,7 @@ expected<int> try_run(const run_request& request, const std::string& program) {
         static_cast<std::size_t>(request.elastic ? request.scheduler.limit : request.processes);
   }
   options.journal = request.journal;
+  options.call_descriptor = request.call_descriptor;
   if (apart) {
     auto ip = resolve(request.rendezvous_ip);
     if (!ip)
@@ -353,29 +320,29 @@ expected<int> try_run(const run_request& request, const std::string& program) {
     return started.error();
   job_facts job;
   job.size = request.processes;
-  job.rendezvous_address = apart ? options.remote_ip : options.bind_ips.front();
+  job.rendezvous_address = options.remote_ip;
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
-  job.interfaces = std::move(interfaces);
-  job.wanted_interfaces = request.interfaces;
   job.limit = request.elastic ? request.scheduler.limit : 0;
   if (request.elastic)
     job.reset_limit = request.scheduler.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
   job.cores = whole_usable_cores();
+  const auto rendezvous =
+      (apart ? options.remote_ip : addresses.front()) + ":" + std::to_string(job.rendezvous_port);
   if (request.verbose)
-    std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
-              << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
+    std::cout << "Launching " << request.processes << " processes; the rendezvous listens on " << rendezvous
+              << std::endl;
   (*started)->log().info("a job of " + std::to_string(request.processes) +
                          (request.processes == 1 ? " process on " : " processes on ") + hosts_text(request) +
-                         "; the rendezvous is at " + job.rendezvous_address + ":" +
-                         std::to_string(job.rendezvous_port));
-  const auto told = tell_of(request, job, *secret);
+                         "; the rendezvous is at " + rendezvous);
+  const auto told = tell_of(request, job, apart ? options.remote_ip : addresses.front(), *secret);
   if (by_users)
     ask_for_agents(request, addresses, (*started)->agent_port());
-  return request.elastic ? run_elastic(request, remote, job, **started)
-                         : run_fixed(request, remote, job, **started);
+  const auto limit = request.elastic ? request.scheduler.limit : request.processes;
+  running_job running{request, std::move(job), std::move(*network), limit, **started};
+  return request.elastic ? run_elastic(running, remote) : run_fixed(std::move(running), remote);
 }
 
 } // namespace

@@ -1,0 +1,92 @@
+#include "actors/launch/caller_input.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "actors/launch/caller_output.hpp"
+
+namespace farandole {
+
+caller_input_actor::behavior_type caller_input(caller_input_actor::stateful_pointer<caller_input_state> self,
+                                               int socket, const std::function<void()>& ended) {
+  return self->state.begin(descriptor{::fcntl(socket, F_DUPFD_CLOEXEC, 3)}, ended);
+}
+
+caller_input_actor::behavior_type caller_input_state::begin(descriptor socket, std::function<void()> ended) {
+  ended_ = std::move(ended);
+  const auto me = caf::actor_cast<caller_input_actor>(self_);
+  watch_ = loop_of(self_->system()).watch(std::move(socket), [me](watch_event) {
+    caf::anon_send(me, output_atom::value);
+  });
+  // A slot that has ended takes no input; its number is never used again.
+  self_->set_down_handler([this](const caf::down_msg& down) {
+    std::erase_if(slots_, [&](const auto& entry) { return entry.second.address() == down.source; });
+  });
+  return {
+      [this](const slot_input_taken& event) { taken(event.bytes); },
+      [this](const slot_made& event) {
+        slots_[event.number] = event.slot;
+        self_->monitor(event.slot);
+      },
+      [this](close_atom) {
+        watch_.stop();
+        self_->quit();
+      },
+      [this](output_atom) { read(); },
+  };
+}
+
+void caller_input_state::read() {
+  constexpr int most_reads = 16;
+  char buffer[1 << 16];
+  for (int turn = 0; turn < most_reads && watch_ && untaken_bytes_ < most_untaken_bytes; ++turn) {
+    const auto count = ::read(watch_.get(), buffer, sizeof buffer);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+      break;
+    if (count <= 0)
+      return stop();
+    received_.append(buffer, static_cast<std::size_t>(count));
+    if (!forward_frames())
+      return stop();
+  }
+  if (watch_)
+    watch_.want(untaken_bytes_ < most_untaken_bytes, false);
+}
+
+bool caller_input_state::forward_frames() {
+  std::string_view rest = received_;
+  while (rest.size() >= frame_header::size_bytes) {
+    const auto header = frame_header::decoded(rest);
+    if (header.length == 0 || header.length > caller_output::most_frame_bytes)
+      return false;
+    if (rest.size() < frame_header::size_bytes + header.length)
+      break;
+    // A frame for a worker that has ended is dropped; its end is reported as an event.
+    if (const auto found = slots_.find(static_cast<std::int32_t>(header.slot)); found != slots_.end()) {
+      untaken_bytes_ += header.length;
+      self_->send(found->second, slot_input{std::string(rest.substr(frame_header::size_bytes, header.length)),
+                                            caf::actor_cast<caller_input_actor>(self_)});
+    }
+    rest.remove_prefix(frame_header::size_bytes + header.length);
+  }
+  received_.erase(0, received_.size() - rest.size());
+  return true;
+}
+
+void caller_input_state::taken(std::size_t bytes) {
+  untaken_bytes_ -= std::min(bytes, untaken_bytes_);
+  if (watch_ && untaken_bytes_ < most_untaken_bytes)
+    watch_.want(true, false);
+}
+
+void caller_input_state::stop() {
+  watch_.stop();
+  if (ended_)
+    std::exchange(ended_, nullptr)();
+}
+
+} // namespace farandole

@@ -1,0 +1,75 @@
+#include "actors/launch/caller_output.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace farandole {
+
+namespace {
+
+void append(std::string& to, std::uint32_t number) {
+  for (int shift = 0; shift < 32; shift += 8)
+    to += static_cast<char>(number >> shift & 0xffU);
+}
+
+std::uint32_t number_at(std::string_view bytes, std::size_t position) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    number |= std::uint32_t{static_cast<unsigned char>(bytes[position + i])} << (8 * i);
+  return number;
+}
+
+} // namespace
+
+std::string frame_header::encoded() const {
+  std::string bytes;
+  append(bytes, slot);
+  append(bytes, length);
+  return bytes;
+}
+
+frame_header frame_header::decoded(std::string_view bytes) {
+  return {number_at(bytes, 0), number_at(bytes, 4)};
+}
+
+std::string json_text(std::string_view text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      json += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      json += escaped;
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
+}
+
+void caller_output::send(std::int32_t slot, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.substr(0, most_frame_bytes);
+    put(static_cast<std::uint32_t>(slot), piece);
+    bytes.remove_prefix(piece.size());
+  }
+}
+
+void caller_output::started(std::int32_t slot, const std::string& host, std::int32_t process) {
+  put(event_slot, "{\"event\": \"started\", \"slot\": " + std::to_string(slot) +
+                      ", \"host\": " + json_text(host) + ", \"process\": " + std::to_string(process) + "}");
+}
+
+void caller_output::ended(std::int32_t slot, const std::string& manner) {
+  put(event_slot, "{\"event\": \"ended\", \"slot\": " + std::to_string(slot) +
+                      ", \"manner\": " + json_text(manner) + "}");
+}
+
+void caller_output::put(std::uint32_t slot, std::string_view bytes) {
+  auto frame = frame_header{slot, static_cast<std::uint32_t>(bytes.size())}.encoded();
+  frame += bytes;
+  writer_.write(socket_, std::move(frame));
+}
+
+} // namespace farandole

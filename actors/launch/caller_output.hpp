@@ -1,0 +1,53 @@
+// Frames from a launcher to its caller: the program, such as a Python interpreter, that has started the launcher with a
+// connected socket (--call-descriptor). A frame is a slot and a length, both u32 in little-endian order, and the bytes:
+// what that slot's worker has written to its channel. Frames of the slot `event_slot` hold an event as JSON.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "actors/launch/output_writer.hpp"
+
+namespace farandole {
+
+class caller_output {
+public:
+  static constexpr std::uint32_t event_slot = 0xffffffff;
+  static constexpr std::size_t most_frame_bytes = std::size_t{1} << 20;
+
+  /// `socket` must outlive the object. Frames are written on a thread of their own.
+  explicit caller_output(int socket) : socket_(socket) {}
+
+  /// Queues bytes, cut into frames. Thread-safe, as are the others.
+  void send(std::int32_t slot, std::string_view bytes);
+  /// The process of a slot runs.
+  void started(std::int32_t slot, const std::string& host, std::int32_t process);
+  /// The process of a slot has ended. `manner` is text such as "exited with code 3".
+  void ended(std::int32_t slot, const std::string& manner);
+  bool full() const { return writer_.full(); }
+  void when_there_is_room(std::function<void()> action) { writer_.when_there_is_room(std::move(action)); }
+
+private:
+  void put(std::uint32_t slot, std::string_view bytes);
+
+  int socket_;
+  output_writer writer_;
+};
+
+/// The length and the slot of a frame from its first eight bytes.
+struct frame_header {
+  static constexpr std::size_t size_bytes = 8;
+
+  std::uint32_t slot = 0;
+  std::uint32_t length = 0;
+
+  std::string encoded() const;
+  static frame_header decoded(std::string_view bytes);
+};
+
+/// A text as JSON: in quotes, with control characters escaped.
+std::string json_text(std::string_view text);
+
+} // namespace farandole

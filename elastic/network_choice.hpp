@@ -1,0 +1,64 @@
+// Chooses the network addresses that the hosts of a job use among each other, and gives a reason for every address that
+// is not used. Pure decisions.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/values/error.hpp"
+#include "messages/wire/placement.hpp"
+
+namespace farandole {
+
+/// An interface, or a network such as 10.0.0.0/8 or fd00::/8, that the user wants the job to use.
+class wanted_network {
+public:
+  /// Parses "eth0", "10.0.0.0/8" or "fd00::/8". An error if a network is malformed.
+  static expected<wanted_network> parse(const std::string& text);
+
+  bool contains(const host_address& address) const;
+  const std::string& text() const { return text_; }
+
+private:
+  std::string text_;
+  std::string network_; ///< bytes of the address of a network; empty for an interface
+  int prefix_bits_ = 0;
+};
+
+expected<std::vector<wanted_network>> parse_wanted_networks(std::span<const std::string> texts);
+
+/// The addresses of one host.
+struct host_networks {
+  std::string host;
+  std::vector<host_address> addresses;
+  std::string preferred; ///< the address of its connection to the launcher; empty on the launcher's own host
+};
+
+/// Why an address is not used.
+struct excluded_address {
+  host_address address;
+  std::string reason; ///< "it is a loopback address"
+};
+
+struct usable_networks {
+  std::vector<host_address> addresses; ///< the preferred one first
+  std::vector<excluded_address> excluded;
+
+  /// The names of the interfaces, without repetition.
+  std::vector<std::string> interfaces() const;
+};
+
+/// Excludes loopback and link-local addresses, addresses that several hosts have (such as that of docker0), and those
+/// outside of the wanted networks. The wanted networks may differ between hosts: each host uses those that it has.
+std::map<std::string, usable_networks> choose_networks(std::span<const host_networks> hosts,
+                                                       std::span<const wanted_network> wanted);
+
+/// The error for the hosts that have no usable address, with all their addresses and the reasons; no error if every host
+/// has one.
+error missing_networks(const std::map<std::string, usable_networks>& chosen,
+                       std::span<const wanted_network> wanted);
+
+} // namespace farandole

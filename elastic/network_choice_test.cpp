@@ -1,0 +1,80 @@
+#include "elastic/network_choice.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+using names = std::vector<std::string>;
+
+std::vector<host_networks> two_hosts() {
+  return {
+      {"a", {{"lo", "127.0.0.1"}, {"docker0", "172.17.0.1"}, {"eth0", "10.0.0.1"}, {"ib0", "10.9.0.1"}}, ""},
+      {"b",
+       {{"docker0", "172.17.0.1"}, {"eth1", "10.0.0.2"}, {"ib0", "10.9.0.2"}, {"eth1", "fe80::2"}},
+       "10.9.0.2"}};
+}
+
+std::vector<wanted_network> wanted(const names& texts) {
+  auto parsed = parse_wanted_networks(texts);
+  REQUIRE(parsed);
+  return *parsed;
+}
+
+} // namespace
+
+TEST_CASE("loopback, link-local and shared addresses are excluded with the reason") {
+  const auto hosts = two_hosts();
+  const auto chosen = choose_networks(hosts, {});
+  CHECK(chosen.at("a").interfaces() == names{"eth0", "ib0"});
+  REQUIRE(chosen.at("a").excluded.size() == 2);
+  CHECK(chosen.at("a").excluded[0].reason == "it is a loopback address");
+  CHECK(chosen.at("a").excluded[1].reason == "host b has it, too");
+  CHECK(chosen.at("b").excluded[1].reason == "it is a link-local address");
+}
+
+TEST_CASE("the address of the connection to the launcher comes first") {
+  const auto hosts = two_hosts();
+  const auto chosen = choose_networks(hosts, {});
+  CHECK(chosen.at("b").addresses.front() == host_address{"ib0", "10.9.0.2"});
+}
+
+TEST_CASE("interfaces and networks limit the choice, and may differ between hosts") {
+  const auto hosts = two_hosts();
+  auto chosen = choose_networks(hosts, wanted({"eth0", "eth1"}));
+  CHECK(chosen.at("a").interfaces() == names{"eth0"});
+  CHECK(chosen.at("b").interfaces() == names{"eth1"});
+  chosen = choose_networks(hosts, wanted({"10.9.0.0/16"}));
+  CHECK(chosen.at("a").interfaces() == names{"ib0"});
+  CHECK(chosen.at("b").interfaces() == names{"ib0"});
+  CHECK_FALSE(missing_networks(chosen, {}));
+}
+
+TEST_CASE("networks are compared bit by bit, and only within their family") {
+  const auto odd = wanted({"10.8.0.0/15", "fd00::/9"});
+  CHECK(odd[0].contains({"x", "10.9.255.1"}));
+  CHECK_FALSE(odd[0].contains({"x", "10.10.0.1"}));
+  CHECK_FALSE(odd[0].contains({"x", "fd00::1"}));
+  CHECK(odd[1].contains({"x", "fd7f::1"}));
+  CHECK_FALSE(odd[1].contains({"x", "fd80::1"}));
+  CHECK(wanted({"0.0.0.0/0"})[0].contains({"x", "8.8.8.8"}));
+}
+
+TEST_CASE("a malformed network is refused") {
+  for (const char* text :
+       {"10.0.0.0/", "10.0.0.0/33", "10.0.0/8", "/8", "fd00::/129", "10.0.0.0/8x", "10.0.0.0/-1"})
+    CHECK_FALSE(wanted_network::parse(text));
+}
+
+TEST_CASE("hosts without a usable address are reported with all addresses and reasons") {
+  const auto hosts = two_hosts();
+  const auto networks = wanted({"eth0"});
+  const auto problem = missing_networks(choose_networks(hosts, networks), networks);
+  CHECK(problem.text == "some hosts have no address at which the others can reach them in eth0:\n"
+                        "  host b:\n"
+                        "    docker0 172.17.0.1: host a has it, too\n"
+                        "    eth1 10.0.0.2: it is not in eth0 (--network-interfaces)\n"
+                        "    ib0 10.9.0.2: it is not in eth0 (--network-interfaces)\n"
+                        "    eth1 fe80::2: it is a link-local address");
+}

@@ -1,0 +1,139 @@
+#include "tools/farandole/job_network.hpp"
+
+#include <algorithm>
+
+#include "actors/rendezvous/this_host.hpp"
+#include "collectives/transport/connections/interface_addresses.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr const char* loopback_ip = "127.0.0.1";
+constexpr const char* this_host_name = "this host";
+
+expected<host_networks> networks_of_this_host() {
+  const auto listed = list_interface_addresses();
+  if (!listed)
+    return listed.error();
+  host_networks own;
+  own.host = this_host_name;
+  for (const auto& entry : *listed)
+    if (entry.is_up && entry.is_ipv4)
+      own.addresses.push_back({entry.interface, entry.address});
+  return own;
+}
+
+error wrong(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+host_networks networks_of(const agent_hello& agent) {
+  return {agent.host, agent.addresses, agent.own};
+}
+
+/// Without wanted networks only the preferred address is sure to reach the other hosts.
+std::vector<std::string> interfaces_for_workers(const usable_networks& networks, bool are_wanted) {
+  auto names = networks.interfaces();
+  if (!are_wanted && names.size() > 1)
+    names.resize(1);
+  return names;
+}
+
+} // namespace
+
+expected<job_network> job_network::of_this_host(std::span<const std::string> wanted) {
+  job_network made;
+  auto own = networks_of_this_host();
+  if (!own)
+    return own.error();
+  made.listening_ = {loopback_ip};
+  made.here_.rendezvous_address = loopback_ip;
+  auto& names = made.here_.interfaces;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  };
+  for (const auto& text : wanted) {
+    const auto network = wanted_network::parse(text);
+    if (!network)
+      return network.error();
+    const auto count = names.size();
+    bool exists = false;
+    for (const auto& address : own->addresses)
+      if (network->contains(address)) {
+        exists = true;
+        add(address.interface);
+      }
+    if (!exists && names.size() == count)
+      return wrong("there is no network interface '" + printable_name(text) +
+                   "' that is up and has an IPv4 address (--network-interfaces)");
+  }
+  if (!wanted.empty())
+    return made;
+  for (const auto& address : own->addresses)
+    if (address.address == loopback_ip)
+      add(address.interface);
+  if (names.empty())
+    return wrong(
+        "no network interface carries 127.0.0.1; bring lo up, or name one with --network-interfaces");
+  return made;
+}
+
+expected<job_network> job_network::of_hosts(std::span<const std::string> wanted, bool has_workers) {
+  job_network made;
+  auto networks = parse_wanted_networks(wanted);
+  if (!networks)
+    return networks.error();
+  made.wanted_ = std::move(*networks);
+  auto own = networks_of_this_host();
+  if (!own)
+    return own.error();
+  made.own_ = std::move(*own);
+  auto chosen = choose_networks(std::span(&made.own_, 1), made.wanted_);
+  // A launcher that runs beside the job, on a login node for example, need not be in the network of the workers.
+  if (chosen.at(this_host_name).addresses.empty() && !has_workers)
+    chosen = choose_networks(std::span(&made.own_, 1), {});
+  if (auto problem = missing_networks(chosen, made.wanted_))
+    return problem;
+  const auto& usable = chosen.at(this_host_name);
+  for (const auto& address : usable.addresses)
+    made.listening_.push_back(address.address);
+  made.here_ = {made.listening_.front(), interfaces_for_workers(usable, !made.wanted_.empty())};
+  return made;
+}
+
+error job_network::take(const agent_facts& agents) {
+  std::vector<host_networks> hosts{own_};
+  for (const auto& [name, agent] : agents)
+    hosts.push_back(networks_of(agent));
+  auto chosen = choose_networks(hosts, wanted_);
+  chosen.erase(this_host_name); // checked by of_hosts()
+  if (auto problem = missing_networks(chosen, wanted_))
+    return problem;
+  // Workers of this host dial the rendezvous at the address that most agents reached, so that the address which they
+  // tell the others is one of that network.
+  std::map<std::string, std::size_t> reached;
+  for (const auto& [name, agent] : agents)
+    ++reached[agent.reached];
+  const auto most = std::ranges::max_element(reached, {}, [](const auto& entry) { return entry.second; });
+  if (most == reached.end())
+    return {};
+  here_.rendezvous_address = most->first;
+  own_.preferred = most->first;
+  here_.interfaces = interfaces_for_workers(choose_networks(std::span(&own_, 1), wanted_).at(this_host_name),
+                                            !wanted_.empty());
+  return {};
+}
+
+expected<worker_network> job_network::on(const agent_hello& agent) const {
+  const host_networks hosts[] = {own_, networks_of(agent)};
+  auto chosen = choose_networks(hosts, wanted_);
+  chosen.erase(this_host_name);
+  if (auto problem = missing_networks(chosen, wanted_))
+    return problem;
+  return worker_network{agent.reached, interfaces_for_workers(chosen.at(agent.host), !wanted_.empty())};
+}
+
+} // namespace farandole

@@ -1,0 +1,45 @@
+// The network of a job as the launcher sees it: where the launcher listens, and which interfaces and which address of the
+// rendezvous the workers of each host use. elastic/network_choice.hpp decides.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/launch/launcher.hpp"
+#include "elastic/network_choice.hpp"
+#include "messages/values/error.hpp"
+
+namespace farandole {
+
+/// What a worker needs to know.
+struct worker_network {
+  std::string rendezvous_address;
+  std::vector<std::string> interfaces; ///< not empty
+};
+
+class job_network {
+public:
+  /// A job whose hosts are all this one. An error if a wanted interface does not exist.
+  static expected<job_network> of_this_host(std::span<const std::string> wanted);
+  /// A job that has, or may get, workers on other hosts. If this host has no address for them, an error with the reasons.
+  /// `has_workers`: some workers run on this host, so it must have an address in the wanted networks.
+  static expected<job_network> of_hosts(std::span<const std::string> wanted, bool has_workers);
+
+  /// The addresses at which the launcher listens.
+  const std::vector<std::string>& listening() const { return listening_; }
+  /// Takes the agents of the job's hosts into account. An error if a host has no address for the others.
+  error take(const agent_facts& agents);
+  /// For workers on this host.
+  const worker_network& here() const { return here_; }
+  /// For workers on the host of this agent.
+  expected<worker_network> on(const agent_hello& agent) const;
+
+private:
+  host_networks own_;
+  std::vector<wanted_network> wanted_;
+  std::vector<std::string> listening_;
+  worker_network here_;
+};
+
+} // namespace farandole
