@@ -148,11 +148,18 @@ def is_running(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE_S
+def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Waits until the condition holds; False when it does not by the deadline."""
+    end = time.monotonic() + deadline_s
     while not condition():
-        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+        if time.monotonic() > end:
+            return False
         select.select([], [], [], 0.02)
+    return True
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    assert wait_for(condition, DEADLINE_S), f"not within {DEADLINE_S} s: {what}"
 
 
 def assert_gone(pids: List[int]) -> None:
