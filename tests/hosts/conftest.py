@@ -6,28 +6,15 @@ Making them needs root; without root the tests are skipped with the reason.
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Iterator
 
 import pytest
-from namespaces import FARANDOLE, Hosts, why_not
+from namespaces import FARANDOLE, Hosts, fixtures
 
-
-@pytest.fixture(scope="session", autouse=True)
-def sigterm_raises_system_exit() -> Iterator[None]:
-    """SIGTERM raises SystemExit, so that the fixtures remove their namespaces."""
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="session")
-def permitted() -> None:
-    if reason := why_not():
-        pytest.skip(reason)
+sigterm_raises_system_exit = fixtures.sigterm_raises_system_exit
+permitted = fixtures.permitted
 
 
 @pytest.fixture(scope="session")

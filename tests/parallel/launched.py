@@ -158,12 +158,19 @@ def is_running(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
+def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Polls the condition until it is true. Returns False if the deadline passes."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        select.select([], [], [], 0.02)
+    return True
+
+
 def wait_until(condition: Callable[[], bool], description: str) -> None:
     """Polls the condition until it is true. Fails the test with its description if the deadline passes."""
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, f"this did not happen within {DEADLINE_S} s: {description}"
-        select.select([], [], [], 0.02)
+    assert wait_for(condition, DEADLINE_S), f"this did not happen within {DEADLINE_S} s: {description}"
 
 
 def assert_gone(pids: List[int]) -> None:

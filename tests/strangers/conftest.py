@@ -8,28 +8,21 @@ of the attacks, their counts and their results.
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
-from namespaces import Hosts, why_not
+from namespaces import Hosts, fixtures
 from results import ROUNDS, Results
 from training import Training, Wire
+
+sigterm_raises_system_exit = fixtures.sigterm_raises_system_exit
+permitted = fixtures.permitted
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.fixturenames.append("round_number")
     metafunc.parametrize("round_number", range(ROUNDS), ids=[f"round{number + 1}" for number in range(ROUNDS)])
-
-
-@pytest.fixture(scope="session", autouse=True)
-def sigterm_raises_system_exit() -> Iterator[None]:
-    """SIGTERM raises SystemExit, so that the fixtures remove their namespaces."""
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    yield
-    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")
@@ -44,12 +37,6 @@ def results() -> Iterator[Results]:
 def many() -> bool:
     """Whether attacks with a count use the large count."""
     return ROUNDS > 1
-
-
-@pytest.fixture(scope="session")
-def permitted() -> None:
-    if reason := why_not():
-        pytest.skip(reason)
 
 
 @pytest.fixture

@@ -41,19 +41,24 @@ class Process:
 
     def read_until(self, pattern: str, deadline_s: float = DEADLINE_S) -> re.Match[str]:
         """The first match of the pattern in the output; TimeoutError when it does not come."""
+        return self.read_matches(pattern, 1, deadline_s)[0]
+
+    def read_matches(self, pattern: str, count: int, deadline_s: float = DEADLINE_S) -> List[re.Match[str]]:
+        """All matches of the pattern in the output, of which there are at least so many; else TimeoutError."""
         assert self._child.stdout is not None
         descriptor = self._child.stdout.fileno()
         end = time.monotonic() + deadline_s
         while True:
-            found = re.search(pattern, self.text, re.MULTILINE)
-            if found:
+            found = list(re.finditer(pattern, self.text, re.MULTILINE))
+            if len(found) >= count:
                 return found
+            expected = f"{pattern!r}" if count == 1 else f"{count} times {pattern!r}"
             ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                raise TimeoutError(f"{pattern!r} did not come within {deadline_s} s:\n{self.text}")
+                raise TimeoutError(f"{expected} did not come within {deadline_s} s:\n{self.text}")
             chunk = os.read(descriptor, 65536)
             if not chunk:
-                raise EOFError(f"the output ended without {pattern!r}:\n{self.text}")
+                raise EOFError(f"the output ended without {expected}:\n{self.text}")
             self.text += chunk.decode(errors="replace")
 
     def end(self, deadline_s: float = DEADLINE_S) -> int:

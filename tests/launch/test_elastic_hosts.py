@@ -1,0 +1,157 @@
+"""Elastic jobs whose hosts come, go and fail while the members train."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Callable
+
+import pytest
+from elastic_jobs import Hosts as Discovery
+from launched import assert_gone, wait_until
+from namespaces import Process
+from namespaces.ssh_hosts import SshHosts
+from workers import (
+    TRAINING,
+    agent_of,
+    begun,
+    end_training,
+    exit_code,
+    kill_launcher,
+    python,
+    wait_until_empty,
+    worker_on,
+)
+
+
+@pytest.fixture
+def discovery(hosts: SshHosts) -> Discovery:
+    """The discovery script of the job."""
+    return Discovery(hosts.shared)
+
+
+@pytest.fixture
+def train(launch: Callable[..., Process], hosts: SshHosts, discovery: Discovery) -> Callable[..., Process]:
+    """Starts an elastic job with these values of -np, --min-np and --max-np; `end_training` ends it."""
+
+    def start(size: int, fewest: int, most: int, *flags: str, **settings: str) -> Process:
+        sizes = ["-np", str(size), "--min-np", str(fewest), "--max-np", str(most)]
+        found = flags or ("--host-discovery-script", str(discovery.script))
+        return launch(*sizes, *found, *python(hosts.shared, TRAINING, str(hosts.shared / "enough")), settings=settings)
+
+    return start
+
+
+def test_an_elastic_job_trains_on_the_hosts_that_discovery_prints(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.are("a:1", "b:2")
+    job = train(3, 3, 3)
+    assert sorted(begun(job, 3, 3)) == ["a", "b", "b"], job.text
+    end_training(job, hosts, 3)
+    assert hosts.connections(1) == 1
+
+
+def test_an_elastic_job_trains_on_the_hosts_of_its_command_line(train: Callable[..., Process], hosts: SshHosts) -> None:
+    job = train(2, 1, 2, "-H", "a:1,b:1")
+    assert sorted(begun(job, 2, 2)) == ["a", "b"], job.text
+    end_training(job, hosts, 2)
+
+
+def test_a_host_leaves_discovery_and_comes_back(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.are("a:1", "b:1")
+    job = train(2, 1, 2)
+    begun(job, 2, 2)
+    discovery.are("a:1")
+    assert begun(job, 1, 1) == ["a"]
+    wait_until_empty(hosts, 1)  # the agent leaves after its workers
+    discovery.are("a:1", "b:1")
+    assert sorted(begun(job, 2, 4)) == ["a", "a", "b", "b"], job.text
+    end_training(job, hosts, 2)
+    assert hosts.connections(1) == 2  # a new agent
+    assert "last commit" not in job.text, job.text  # no member rolled back
+
+
+def test_a_new_host_joins(train: Callable[..., Process], hosts: SshHosts, discovery: Discovery) -> None:
+    discovery.are("b:1")
+    job = train(1, 1, 2)
+    assert begun(job, 1, 1) == ["b"]
+    discovery.are("b:1", "c:1")
+    assert sorted(begun(job, 2, 2)) == ["b", "c"], job.text
+    end_training(job, hosts, 2)
+
+
+@pytest.mark.parametrize("kind", ["agent", "worker"])
+def test_the_other_hosts_go_on_after_a_death_on_a_host(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery, kind: str
+) -> None:
+    discovery.are("a:1", "b:1", "c:1")
+    job = train(3, 1, 3)
+    begun(job, 3, 3)
+    worker = worker_on(job, "b")
+    os.kill(agent_of(hosts, 1, worker) if kind == "agent" else worker, signal.SIGKILL)
+    assert sorted(begun(job, 2, 2)) == ["a", "c"], job.text
+    assert_gone([worker])
+    if kind == "agent":
+        wait_until_empty(hosts, 1)
+    end_training(job, hosts, 2)
+    assert ("host b was lost: " in job.text) == (kind == "agent"), job.text
+
+
+def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.are("a:1", "b:1", "c:1")
+    job = train(3, 1, 3, FARANDOLE_LINK_TIMEOUT="4")
+    begun(job, 3, 3)
+    worker = worker_on(job, "b")
+    hosts.cut(1)
+    assert sorted(begun(job, 2, 2)) == ["a", "c"], job.text
+    job.read_until("host b was lost: ")
+    assert_gone([worker])
+    wait_until_empty(hosts, 1)
+    end_training(job, hosts, 2)
+
+
+def test_the_job_ends_when_too_few_hosts_are_left(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.are("a:1", "b:1")
+    job = train(2, 2, 2, "--host-discovery-script", str(discovery.script), "--elastic-timeout", "5")
+    begun(job, 2, 2)
+    os.kill(agent_of(hosts, 1, worker_on(job, "b")), signal.SIGKILL)
+    assert exit_code(job) != 0, job.text
+    assert "host b was lost: " in job.text, job.text
+    wait_until_empty(hosts, 0, 1)
+
+
+def test_a_new_host_that_cannot_be_reached_is_reported_once_and_tried_again(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    calls, shell = hosts.shared / "calls", hosts.shared / "shell"
+    shell.write_text(f'#!/bin/sh\necho "$1" >>{calls}\nexec {hosts.rsh} "$@"\n')
+    shell.chmod(0o755)
+    hosts.stop_sshd(2)
+    discovery.are("a:1", "b:1")
+    job = train(2, 2, 3, FARANDOLE_RSH=str(shell))
+    begun(job, 2, 2)
+    discovery.are("a:1", "b:1", "c:1")
+    wait_until(lambda: calls.read_text().split().count("c") >= 3, "the launcher tries c three times")
+    hosts.start_sshd(2)
+    assert sorted(begun(job, 3, 3)) == ["a", "b", "c"], job.text
+    assert job.text.count("Connection refused") == 1, job.text
+    end_training(job, hosts, 3)
+
+
+def test_no_process_is_left_after_the_death_of_an_elastic_launcher(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.are("a:1", "b:1", "c:1")
+    job = train(3, 1, 3)
+    begun(job, 3, 3)
+    workers = [worker_on(job, name) for name in hosts.names]
+    kill_launcher(hosts, job)
+    assert_gone(workers)
+    wait_until_empty(hosts, 0, 1, 2)

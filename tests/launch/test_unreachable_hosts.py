@@ -1,0 +1,132 @@
+"""Hosts on which no agent can be started: the launcher says which and why, and leaves no agent on the others."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from launched import DEADLINE_S
+from namespaces import FARANDOLE, Process
+from namespaces.ssh_hosts import PORT, SshHosts
+from workers import exit_code, lines_about, wait_until_empty
+
+STARTED = ["sh", "-c", "echo started"]
+
+
+def assert_not_connected(job: Process, hosts: SshHosts, *causes: str) -> None:
+    """The launcher ends with 1, each cause is in its output, and nothing has started on any host."""
+    assert exit_code(job) == 1, job.text
+    assert "could not connect to some hosts via ssh" in job.text, job.text
+    for cause in causes:
+        assert cause in job.text, job.text
+    assert "started" not in job.text, job.text
+    wait_until_empty(hosts, 0, 2)
+
+
+def without_name(hosts: SshHosts) -> None:
+    """Nothing has to be done: no host has the name."""
+
+
+def without_sshd(hosts: SshHosts) -> None:
+    hosts.stop_sshd(1)
+
+
+def without_key(hosts: SshHosts) -> None:
+    hosts.stop_sshd(1)
+    hosts.start_sshd(1, keys=Path("/dev/null"))
+
+
+def with_another_host_key(hosts: SshHosts) -> None:
+    hosts.write_known_hosts({"b": 2})
+
+
+@pytest.mark.parametrize(
+    "host, prepare, cause",
+    [
+        ("nowhere", without_name, "Could not resolve hostname"),
+        ("b", without_sshd, "Connection refused"),
+        ("b", without_key, "Permission denied"),
+        ("b", with_another_host_key, "Host key verification failed"),
+    ],
+    ids=["does-not-resolve", "refuses", "wants-a-password", "has-another-key"],
+)
+def test_an_unreachable_host_is_reported_with_its_cause(
+    launch: Callable[..., Process], hosts: SshHosts, host: str, prepare: Callable[[SshHosts], None], cause: str
+) -> None:
+    prepare(hosts)
+    errors = hosts.shared / "errors"
+    job = launch("-np", "3", "-H", f"a:1,{host}:1,c:1", *STARTED, shell=f"2>{errors}")
+    job.end(DEADLINE_S)
+    assert "could not connect" not in job.text  # it is on stderr
+    job.text += errors.read_text()
+    assert_not_connected(job, hosts, cause)
+    assert lines_about(job, host), job.text
+    assert not lines_about(job, "c"), job.text
+
+
+def test_all_unreachable_hosts_are_reported_at_once(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    hosts.stop_sshd(1)
+    job = launch("-np", "4", "-H", "a:1,b:1,nowhere:1,c:1", *STARTED)
+    assert_not_connected(job, hosts, "Connection refused", "Could not resolve hostname")
+    assert lines_about(job, "b") and lines_about(job, "nowhere"), job.text
+
+
+# A process that accepts connections on ssh's port and never answers.
+SILENT = f"""
+import socket
+listener = socket.create_server(("0.0.0.0", {PORT}))
+print("ready", flush=True)
+kept = []
+while True:
+    kept.append(listener.accept())
+"""
+
+
+def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
+    launch: Callable[..., Process], hosts: SshHosts
+) -> None:
+    hosts.stop_sshd(1)
+    silent = hosts.start(1, [sys.executable, "-c", SILENT])
+    silent.read_until("ready")
+    job = launch("-np", "3", "-H", "a:1,b:1,c:1", "--start-timeout", "5", *STARTED)
+    assert exit_code(job) == 1, job.text
+    assert lines_about(job, "b"), job.text
+    assert "started" not in job.text
+    wait_until_empty(hosts, 0, 2)
+    silent.kill()
+
+
+def test_a_host_without_farandole_is_named_with_the_path(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    path = "/nonexistent/farandole"
+    job = launch("-np", "3", "-H", "a:1,b:1,c:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": path})
+    assert exit_code(job) == 127, job.text
+    for host in ("b", "c"):
+        assert any(path in line for line in lines_about(job, host)), job.text
+    assert "started" not in job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, rsh="/nonexistent/shell -x")
+    assert exit_code(job) != 0, job.text
+    assert "/nonexistent/shell" in job.text and "FARANDOLE_RSH" in job.text, job.text
+    assert "started" not in job.text
+
+
+def test_the_remote_program_is_used_where_it_is_given(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    program = hosts.shared / "the program"
+    program.write_text(f'#!/bin/sh\necho "$(hostname)" >>{hosts.shared}/called\nexec {FARANDOLE} "$@"\n')
+    program.chmod(0o755)
+    job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": str(program)})
+    assert exit_code(job) == 0, job.text
+    assert (hosts.shared / "called").read_text() == "b\n"
+
+
+def test_too_few_slots_are_reported_before_any_host_is_reached(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    job = launch("-np", "5", "-H", "a:2,b:2", *STARTED)
+    assert exit_code(job) == 2, job.text
+    assert re.search(r"\b5\b", job.text) and re.search(r"\b4\b", job.text), job.text
+    assert hosts.connections(1) == 0
