@@ -30,7 +30,7 @@ struct given {
   bool version = false;
   bool check_build = false;
   bool gloo = false, mpi = false, jsrun = false;
-  bool disable_cache = false; ///< accepted without effect: on one host nothing is cached
+  bool disable_cache = false; ///< accepted without effect: nothing is cached
   std::int32_t processes = 0;
   std::string hosts, hostfile, config_file;
   std::vector<std::string> interface_lists, interfaces;
@@ -95,7 +95,7 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_flag("--check-build", into.check_build,
                "Shows the capabilities of this build and all settings; starts no job.");
   app.add_flag("--disable-cache", into.disable_cache,
-               "Checks hosts again instead of using cached results (one host needs no check).");
+               "Accepted for compatibility: nothing is cached between jobs, and hosts are always checked.");
   app.add_option("--network-interfaces", into.interface_lists, "Interfaces to use, separated by commas.")
       ->type_name("A,B");
   app.add_option("--network-interface", into.interfaces, "Interface to use; may be repeated.")
