@@ -206,6 +206,7 @@ FOLDERS: dict[str, list[str]] = {
     ],
     "tools/farandole/cli": ["actors/launch", "messages/values"],
     "tools/farandole/chaos": ["actors/rendezvous", "messages/values", "tools/farandole/cli"],
+    "tools/farandole/reference": ["messages/settings", "tools/farandole/cli"],
     "tools/farandole": [
         "actors/launch",
         "actors/member",
@@ -224,6 +225,7 @@ FOLDERS: dict[str, list[str]] = {
         "messages/wire",
         "tools/farandole/chaos",
         "tools/farandole/cli",
+        "tools/farandole/reference",
     ],
 }
 

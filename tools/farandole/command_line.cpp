@@ -16,6 +16,7 @@
 #include "tools/farandole/elastic_options.hpp"
 #include "tools/farandole/help_layout.hpp"
 #include "tools/farandole/ignored_options.hpp"
+#include "tools/farandole/run_options.hpp"
 
 namespace farandole {
 
@@ -368,6 +369,11 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
     return in_context(problem.text);
   options.request.warnings = std::move(options.warnings);
   return options.request;
+}
+
+std::vector<option_description> run_options() {
+  given options;
+  return described_for_run(*make_app("farandole run", options));
 }
 
 } // namespace farandole

@@ -12,12 +12,12 @@
 
 #include "messages/settings/known_variables.hpp"
 #include "messages/settings/settings_page.hpp"
-#include "messages/values/nearest_name.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/commands.hpp"
 #include "tools/farandole/drain.hpp"
 #include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
@@ -28,27 +28,6 @@ namespace farandole {
 namespace {
 
 constexpr int bad_usage = 2;
-
-constexpr std::string_view overview =
-    R"(Farandole runs collective operations across the workers of a distributed training job.
-
-usage: farandole <command> ...
-
-  run         starts a job: farandole run -np 4 python train.py
-  rendezvous  serves a job whose processes another launcher starts, on this host or on others
-  drain       removes workers from an elastic job without losing a step: farandole drain 3
-  chaos       trains while it injects faults from a seed, and reports the recovery from each
-  build-xla   compiles the operations for XLA against the installed TensorFlow
-  check       shows the capabilities of this build, and every setting with its value and source
-  settings    prints the table of settings (--markdown: as the page docs/settings.md)
-  operations  prints the data types and data paths of every operation, as Markdown
-  help        prints this, or the help of a command: farandole help run
-
-horovodrun is the same as farandole run.
-)";
-
-constexpr std::string_view command_names[] = {"run",   "rendezvous", "drain",      "chaos", "build-xla",
-                                              "check", "settings",   "operations", "help",  "version"};
 
 bool is_on_path(const std::string& name) {
   const char* variable = std::getenv("PATH");
@@ -162,6 +141,10 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     return show_settings(words);
   if (command == "operations")
     return show_operations(words);
+  if (command == "completion")
+    return show_completion(words);
+  if (command == "manual")
+    return show_manual(words, FARANDOLE_VERSION);
   if (command == "--version" || command == "-v" || command == "version") {
     std::cout << "farandole " FARANDOLE_VERSION " (Horovod interface " << interface_version << ")"
               << std::endl;
@@ -169,9 +152,9 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   }
   const bool asked = command == "help" || command == "--help" || command == "-h";
   if (!asked)
-    std::cerr << "farandole: error: there is no command '" << command << "'"
-              << did_you_mean(command, command_names) << "\n\n";
-  (asked ? std::cout : std::cerr) << overview << std::flush;
+    std::cerr << "farandole: error: there is no command '" << command << "'" << nearest_command(command)
+              << "\n\n";
+  (asked ? std::cout : std::cerr) << overview() << std::flush;
   return asked ? 0 : bad_usage;
 }
 
