@@ -18,6 +18,7 @@
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
 #include "tools/farandole/commands.hpp"
+#include "tools/farandole/config_file.hpp"
 #include "tools/farandole/drain.hpp"
 #include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
@@ -80,6 +81,8 @@ int show_settings(const std::vector<std::string>& words) {
     std::cout << settings_page() << std::flush;
     return 0;
   }
+  if (words.size() == 2 && words.front() == "--config-file")
+    return show_config_file(words.back());
   if (words.empty()) {
     const auto values = settings::load({process_environment(), {}, {}});
     if (!values) {
@@ -93,9 +96,9 @@ int show_settings(const std::vector<std::string>& words) {
   }
   const bool asked = words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"};
   (asked ? std::cout : std::cerr)
-      << "usage: farandole settings [--markdown]\n\nPrints every setting with its value here, or, with "
-         "--markdown, the "
-         "page of documentation.\nExample: farandole settings --markdown > docs/settings.md\n";
+      << "usage: farandole settings [--markdown | --config-file FILE]\n\nPrints every setting with its value "
+         "here; with --markdown, the page of documentation; with --config-file, the keys and values of that "
+         "file, a line KEY=VALUE each.\nExample: farandole settings --markdown > docs/settings.md\n";
   return asked ? 0 : bad_usage;
 }
 
