@@ -207,6 +207,7 @@ FOLDERS: dict[str, list[str]] = {
     "tools/farandole/cli": ["actors/launch", "messages/values"],
     "tools/farandole/chaos": ["actors/rendezvous", "messages/values", "tools/farandole/cli"],
     "tools/farandole/placers": ["actors/launch", "messages/values"],
+    "tools/farandole/reference": ["messages/settings", "tools/farandole/cli"],
     "tools/farandole": [
         "actors/launch",
         "actors/member",
@@ -226,6 +227,7 @@ FOLDERS: dict[str, list[str]] = {
         "tools/farandole/chaos",
         "tools/farandole/cli",
         "tools/farandole/placers",
+        "tools/farandole/reference",
     ],
 }
 

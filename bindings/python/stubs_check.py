@@ -33,7 +33,7 @@ ALIASES = {
             *("common.basics", "common.elastic", "common.exceptions", "common.process_sets", "common.util"),
             *("data", "data.data_loader_base", "jax", "jax.elastic", "lightning", "lightning.elastic", "numpy"),
             *("keras", "keras.callbacks", "keras.elastic", "mxnet", "mxnet.compression", "mxnet.functions"),
-            *("numpy.elastic", "runner", "runner.elastic", "runner.elastic.worker"),
+            *("numpy.elastic", "runner", "runner.elastic", "runner.elastic.worker", "runner.launch"),
             *("tensorflow", "tensorflow.compression", "tensorflow.elastic", "tensorflow.functions"),
             *("tensorflow.gradient_aggregation", "tensorflow.gradient_aggregation_eager", "tensorflow.keras"),
             *("tensorflow.keras.callbacks", "tensorflow.keras.elastic", "tensorflow.sync_batch_norm"),

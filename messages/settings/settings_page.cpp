@@ -57,7 +57,21 @@ std::string flags_of(const setting_row& row) {
   return cell;
 }
 
-std::string kind_of(const setting_row& row) {
+std::string line_of(const setting_row& row, const settings& defaults) {
+  std::string doc(row.doc);
+  if (row.job_wide)
+    doc += " *job*";
+  if (!row.needs.empty())
+    doc += " *Needs: " + std::string(row.needs) + ".*";
+  if (!row.has_effect)
+    doc += " *No effect in this build.*";
+  return "| " + std::string(row.name) + " | " + code(row.environment) + " | " + flags_of(row) + " | " +
+         defaults.shown(row.id) + " | " + values_of(row) + " | " + doc + " |\n";
+}
+
+} // namespace
+
+std::string values_of(const setting_row& row) {
   std::string cell;
   switch (row.type) {
   case setting_type::flag:
@@ -73,20 +87,6 @@ std::string kind_of(const setting_row& row) {
     return row.unit.empty() ? cell : cell + " " + std::string(row.unit);
   }
 }
-
-std::string line_of(const setting_row& row, const settings& defaults) {
-  std::string doc(row.doc);
-  if (row.job_wide)
-    doc += " *job*";
-  if (!row.needs.empty())
-    doc += " *Needs: " + std::string(row.needs) + ".*";
-  if (!row.has_effect)
-    doc += " *No effect in this build.*";
-  return "| " + std::string(row.name) + " | " + code(row.environment) + " | " + flags_of(row) + " | " +
-         defaults.shown(row.id) + " | " + kind_of(row) + " | " + doc + " |\n";
-}
-
-} // namespace
 
 std::string settings_page() {
   std::string page(page_header);

@@ -4,7 +4,12 @@
 
 #include <string>
 
+#include "messages/settings/settings.hpp"
+
 namespace farandole {
+
+/// The values that a setting takes: "switch", "gloo, mpi", "0 to 86400 s".
+std::string values_of(const setting_row& row);
 
 /// Markdown, ending in a newline.
 std::string settings_page();

@@ -97,6 +97,14 @@ def lacks_hardening(binary: Path) -> List[str]:
     return [name for name, pattern in patterns.items() if not re.search(pattern, found, re.MULTILINE)]
 
 
+SHARED = [
+    *(f"bash-completion/completions/{program}" for program in ("farandole", "horovodrun")),
+    *(f"fish/vendor_completions.d/{program}.fish" for program in ("farandole", "horovodrun")),
+    *("man/man1/farandole.1", "man/man1/horovodrun.1", "zsh/site-functions/_farandole"),
+]
+"""The completion of shells and the manual page, below share/ of the environment."""
+
+
 def check_hardened(environment: Environment) -> None:
     folder = environment.python("import farandole; print(farandole.__path__[0])")
     binaries = [
@@ -121,6 +129,7 @@ def check_installed(environment: Environment) -> None:
     report = environment.run("farandole", "check")
     for path in ("fast path", "local", "tcp", "ucx", "gloo", "mpi"):
         assert f"[X] {path}\n" in report, report
+    assert [path for path in SHARED if not (environment.folder / "share" / path).read_text()] == []
     modules = "from pathlib import Path; from farandole import _native; folder = Path(_native.__file__).parent\n"
     modules += 'print(*sorted(path.name for path in folder.rglob("*.so")))'
     for name in ("gloo", "jax", "mpi", "mxnet", "tensorflow"):

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "actors/launch/agent.hpp"
@@ -125,29 +126,39 @@ expected<agent_options> options_of(const wishes& wanted) {
   return options;
 }
 
-} // namespace
-
-int run_agent_command(const std::string& program, const std::vector<std::string>& words) {
-  wishes wanted;
-  CLI::App app("Serves a launcher on this host: starts its workers and forwards their output.",
-               "farandole agent");
-  app.footer(teaching);
-  app.add_option(
+std::unique_ptr<CLI::App> make_app(wishes& wanted) {
+  auto app = std::make_unique<CLI::App>(
+      "Serves a launcher on this host: starts its workers and forwards their output.", "farandole agent");
+  app->footer(teaching);
+  app->add_option(
          "--launcher", wanted.launcher,
          "addresses of the launcher; all are tried at once, and the first that proves the secret is used")
       ->type_name("ADDRESS:PORT,...")
       ->required();
-  app.add_option(
+  app->add_option(
          "--secret-file", wanted.secret_file,
          "file that holds the job's secret; -: the first line of the standard input, whose end is then the "
          "end of the agent")
       ->type_name("FILE")
       ->required();
-  app.add_option("--host", wanted.host, "name of this host in the job (default: its own name)")
+  app->add_option("--host", wanted.host, "name of this host in the job (default: its own name)")
       ->type_name("NAME");
-  app.add_option("--slots", wanted.slots, "number of workers for this host (default: its usable cores)")
+  app->add_option("--slots", wanted.slots, "number of workers for this host (default: its usable cores)")
       ->check(CLI::Range(1, most_slots));
-  const auto parsed = parse_with(app, words);
+  return app;
+}
+
+} // namespace
+
+std::vector<option_description> agent_options_of_command() {
+  wishes wanted;
+  return describe_options(*make_app(wanted));
+}
+
+int run_agent_command(const std::string& program, const std::vector<std::string>& words) {
+  wishes wanted;
+  const auto app = make_app(wanted);
+  const auto parsed = parse_with(*app, words);
   if (parsed && !parsed->help.empty()) {
     std::cout << parsed->help << std::flush;
     return 0;

@@ -57,9 +57,8 @@ std::string build_report(const build_facts& facts) {
   text += block("Available Frameworks", frameworks);
   text += block("Available Controllers", facts.controllers);
   text += block("Available Tensor Operations", facts.operations);
-  text += "\nFarandole v" + facts.version + "\n";
   text += block("Farandole Data Paths", facts.paths);
-  return text;
+  return text + "\nFarandole v" + facts.version + "\n";
 }
 
 std::string operations_report(const build_facts& facts) {

@@ -56,10 +56,10 @@ TEST_CASE("the report has the blocks and marks that scripts look for", "[check]"
                                "    [ ] MPI\n"
                                "    [X] Gloo\n"
                                "\n"
-                               "Farandole v1.2.3\n"
-                               "\n"
                                "Farandole Data Paths:\n"
-                               "    [X] local\n");
+                               "    [X] local\n"
+                               "\n"
+                               "Farandole v1.2.3\n");
 }
 
 TEST_CASE("a path that is not available is shown as absent in both blocks", "[check]") {

@@ -16,6 +16,7 @@
 #include "tools/farandole/elastic_options.hpp"
 #include "tools/farandole/help_layout.hpp"
 #include "tools/farandole/ignored_options.hpp"
+#include "tools/farandole/run_options.hpp"
 
 namespace farandole {
 
@@ -30,7 +31,7 @@ struct given {
   bool version = false;
   bool check_build = false;
   bool gloo = false, mpi = false, jsrun = false;
-  bool disable_cache = false; ///< accepted without effect: on one host nothing is cached
+  bool disable_cache = false; ///< accepted without effect: nothing is cached
   std::int32_t processes = 0;
   std::int32_t ssh_port = 0;
   std::string hosts, hostfile, config_file, agents;
@@ -96,7 +97,7 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_flag("--check-build", into.check_build,
                "Shows the capabilities of this build and all settings; starts no job.");
   app.add_flag("--disable-cache", into.disable_cache,
-               "Checks hosts again instead of using cached results (one host needs no check).");
+               "Accepted for compatibility: nothing is cached between jobs, and hosts are always checked.");
   app.add_option("--network-interfaces", into.interface_lists, "Interfaces to use, separated by commas.")
       ->type_name("A,B");
   app.add_option("--network-interface", into.interfaces, "Interface to use; may be repeated.")
@@ -410,6 +411,11 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
     return in_context(problem.text);
   options.request.warnings = std::move(options.warnings);
   return options.request;
+}
+
+std::vector<option_description> run_options() {
+  given options;
+  return described_for_run(*make_app("farandole run", options));
 }
 
 } // namespace farandole

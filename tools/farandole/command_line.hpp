@@ -10,6 +10,7 @@
 
 #include "elastic/worker_scheduler.hpp"
 #include "messages/settings/settings.hpp"
+#include "tools/farandole/cli/option_description.hpp"
 #include "tools/farandole/hosts.hpp"
 
 namespace farandole {
@@ -56,5 +57,8 @@ struct surroundings {
 /// config file and the host file. The error's text begins with the usage line, as argparse's does.
 expected<run_request> parse_run(const std::string& program, std::span<const std::string> words,
                                 const surroundings& around);
+
+/// The options of `farandole run` that its help shows.
+std::vector<option_description> run_options();
 
 } // namespace farandole

@@ -143,6 +143,16 @@ TEST_CASE("the version, the report and help need no other arguments", "[command 
   CHECK_FALSE(contains(help.text, "Excludes"));
 }
 
+TEST_CASE("--disable-cache is accepted without a warning, and the help says that nothing is cached",
+          "[command line]") {
+  const auto got = parsed({"-np", "1", "--disable-cache", "true"});
+  CHECK(got.warnings.empty());
+  CHECK(got.command == words{"true"});
+  const auto help = parsed({"--help"}).text;
+  const auto begin = help.find("--disable-cache");
+  CHECK(contains(help.substr(begin, help.find("\n  --", begin) - begin), "nothing is cached"));
+}
+
 TEST_CASE("help fits a terminal, and describes elastic jobs in one place", "[command line]") {
   const auto help = parsed({"--help"}).text;
   std::istringstream lines(help);

@@ -5,7 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <sstream>
+
+#include "messages/values/printable.hpp"
 
 namespace farandole {
 
@@ -86,6 +89,18 @@ expected<std::map<std::string, std::string>> read_config_file(const std::string&
   if (!values)
     return wrong("config file " + path + ": " + values.error().text);
   return values;
+}
+
+int show_config_file(const std::string& path) {
+  const auto values = read_config_file(path);
+  if (!values) {
+    std::cerr << "farandole settings: error: " << printable(values.error().text) << std::endl;
+    return 2;
+  }
+  for (const auto& [key, value] : *values)
+    std::cout << printable_name(key) << "=" << printable_name(value) << "\n";
+  std::cout.flush();
+  return 0;
 }
 
 } // namespace farandole

@@ -16,4 +16,8 @@ expected<std::map<std::string, std::string>> parse_config(const std::string& con
 /// The error names the file.
 expected<std::map<std::string, std::string>> read_config_file(const std::string& path);
 
+/// `farandole settings --config-file`: prints a line KEY=VALUE for each, for programs that do not read YAML themselves.
+/// Returns the exit code.
+int show_config_file(const std::string& path);
+
 } // namespace farandole

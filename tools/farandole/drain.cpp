@@ -124,28 +124,39 @@ int drain_job(const wishes& wanted) {
   return wanted.no_wait ? 0 : wait_until_out(call, plan->leavers, wanted);
 }
 
-} // namespace
-
-int run_drain(const std::vector<std::string>& words) {
-  wishes wanted;
-  CLI::App app("Removes workers from an elastic job at its next commit.", "farandole drain");
-  app.footer(teaching);
-  app.add_option("workers", wanted.name, "ranks, and hosts as the launcher names them")
+std::unique_ptr<CLI::App> make_app(wishes& wanted) {
+  auto app = std::make_unique<CLI::App>("Removes workers from an elastic job at its next commit.",
+                                        "farandole drain");
+  app->footer(teaching);
+  app->add_option("workers", wanted.name, "ranks, and hosts as the launcher names them")
       ->type_name("RANK|HOST")
       ->required();
-  app.add_option("--job", wanted.job, "the job, if several run: its name, or the path of its file")
+  app->add_option("--job", wanted.job, "the job, if several run: its name, or the path of its file")
       ->type_name("NAME|PATH");
-  app.add_option("--timeout", wanted.timeout_s, "maximum time to wait until they have left")
+  app->add_option("--timeout", wanted.timeout_s, "maximum time to wait until they have left")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->capture_default_str();
-  app.add_flag("--no-wait", wanted.no_wait, "does not wait until they have left");
+  app->add_flag("--no-wait", wanted.no_wait, "does not wait until they have left");
+  return app;
+}
+
+} // namespace
+
+std::vector<option_description> drain_options() {
+  wishes wanted;
+  return describe_options(*make_app(wanted));
+}
+
+int run_drain(const std::vector<std::string>& words) {
+  wishes wanted;
+  const auto app = make_app(wanted);
   try {
-    app.parse(std::vector<std::string>{words.rbegin(), words.rend()}); // as CLI11 wants them
+    app->parse(std::vector<std::string>{words.rbegin(), words.rend()}); // as CLI11 wants them
   } catch (const CLI::CallForHelp& asked) {
-    return app.exit(asked);
+    return app->exit(asked);
   } catch (const CLI::ParseError& problem) {
-    return fail("error: " + refusal_of(app, problem, words) + "; see farandole drain --help", bad_usage);
+    return fail("error: " + refusal_of(*app, problem, words) + "; see farandole drain --help", bad_usage);
   }
   return drain_job(wanted);
 }

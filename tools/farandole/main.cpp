@@ -13,13 +13,14 @@
 
 #include "messages/settings/known_variables.hpp"
 #include "messages/settings/settings_page.hpp"
-#include "messages/values/nearest_name.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/agent.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/commands.hpp"
+#include "tools/farandole/config_file.hpp"
 #include "tools/farandole/drain.hpp"
 #include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
@@ -30,29 +31,6 @@ namespace farandole {
 namespace {
 
 constexpr int bad_usage = 2;
-
-constexpr std::string_view overview =
-    R"(Farandole runs collective operations across the workers of a distributed training job.
-
-usage: farandole <command> ...
-
-  run         starts a job: farandole run -np 4 python train.py
-  agent       serves a launcher on another host: starts its workers there
-  rendezvous  serves a job whose processes another launcher starts, on this host or on others
-  drain       removes workers from an elastic job without losing a step: farandole drain 3
-  chaos       trains while it injects faults from a seed, and reports the recovery from each
-  build-xla   compiles the operations for XLA against the installed TensorFlow
-  check       shows the capabilities of this build, and every setting with its value and source
-  settings    prints the table of settings (--markdown: as the page docs/settings.md)
-  operations  prints the data types and data paths of every operation, as Markdown
-  help        prints this, or the help of a command: farandole help run
-
-horovodrun is the same as farandole run.
-)";
-
-constexpr std::string_view command_names[] = {"run",        "agent",     "rendezvous", "drain",
-                                              "chaos",      "build-xla", "check",      "settings",
-                                              "operations", "help",      "version"};
 
 bool is_on_path(const std::string& name) {
   const char* variable = std::getenv("PATH");
@@ -112,6 +90,8 @@ int show_settings(const std::vector<std::string>& words) {
     std::cout << settings_page() << std::flush;
     return 0;
   }
+  if (words.size() == 2 && words.front() == "--config-file")
+    return show_config_file(words.back());
   if (words.empty()) {
     const auto values = settings::load({process_environment(), {}, {}});
     if (!values) {
@@ -125,9 +105,9 @@ int show_settings(const std::vector<std::string>& words) {
   }
   const bool asked = words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"};
   (asked ? std::cout : std::cerr)
-      << "usage: farandole settings [--markdown]\n\nPrints every setting with its value here, or, with "
-         "--markdown, the "
-         "page of documentation.\nExample: farandole settings --markdown > docs/settings.md\n";
+      << "usage: farandole settings [--markdown | --config-file FILE]\n\nPrints every setting with its value "
+         "here; with --markdown, the page of documentation; with --config-file, the keys and values of that "
+         "file, a line KEY=VALUE each.\nExample: farandole settings --markdown > docs/settings.md\n";
   return asked ? 0 : bad_usage;
 }
 
@@ -175,6 +155,10 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     return show_settings(words);
   if (command == "operations")
     return show_operations(words);
+  if (command == "completion")
+    return show_completion(words);
+  if (command == "manual")
+    return show_manual(words, FARANDOLE_VERSION);
   if (command == "--version" || command == "-v" || command == "version") {
     std::cout << "farandole " FARANDOLE_VERSION " (Horovod interface " << interface_version << ")"
               << std::endl;
@@ -182,9 +166,9 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   }
   const bool asked = command == "help" || command == "--help" || command == "-h";
   if (!asked)
-    std::cerr << "farandole: error: there is no command '" << command << "'"
-              << did_you_mean(command, command_names) << "\n\n";
-  (asked ? std::cout : std::cerr) << overview << std::flush;
+    std::cerr << "farandole: error: there is no command '" << command << "'" << nearest_command(command)
+              << "\n\n";
+  (asked ? std::cout : std::cerr) << overview() << std::flush;
   return asked ? 0 : bad_usage;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iostream>
+#include <memory>
 
 #include "actors/launch/launcher.hpp"
 #include "actors/rendezvous/job_secret.hpp"
@@ -85,15 +86,13 @@ error conclude(const CLI::App& app, wishes& wanted) {
   return {};
 }
 
-} // namespace
-
-int run_rendezvous(const std::vector<std::string>& words) {
-  wishes wanted;
-  CLI::App app("Serves a job whose processes another launcher starts.", "farandole rendezvous");
-  app.footer(teaching);
+std::unique_ptr<CLI::App> make_app(wishes& wanted) {
+  auto app = std::make_unique<CLI::App>("Serves a job whose processes another launcher starts.",
+                                        "farandole rendezvous");
+  app->footer(teaching);
   auto& members = wanted.members;
   const auto count = [&](const char* names, std::int32_t& into, const char* doc) {
-    return app.add_option(names, into, doc)->check(CLI::Range(1, 65536));
+    return app->add_option(names, into, doc)->check(CLI::Range(1, 65536));
   };
   count("--size,--num-proc", members.size,
         "number of workers (also -np); an elastic job starts with this many")
@@ -102,19 +101,32 @@ int run_rendezvous(const std::vector<std::string>& words) {
         "minimum number of workers of an elastic job (default: -np)");
   count("--max-np,--max-num-proc", members.limit,
         "maximum number of workers of an elastic job (default: -np)");
-  app.add_option("--journal", wanted.journal,
-                 "file that stores the state of an elastic job, so that this process can be restarted");
-  app.add_flag("--ignore-journal-damage", wanted.ignore_journal_damage,
-               "continue from the records before the damage; later ones are discarded");
-  app.add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
-  app.add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
-  app.add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
-  const auto parsed = parse_with(app, words);
+  app->add_option("--journal", wanted.journal,
+                  "file that stores the state of an elastic job, so that this process can be restarted");
+  app->add_flag("--ignore-journal-damage", wanted.ignore_journal_damage,
+                "continue from the records before the damage; later ones are discarded");
+  app->add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
+  app->add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
+  app->add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
+  return app;
+}
+
+} // namespace
+
+std::vector<option_description> rendezvous_options() {
+  wishes wanted;
+  return describe_options(*make_app(wanted));
+}
+
+int run_rendezvous(const std::vector<std::string>& words) {
+  wishes wanted;
+  const auto app = make_app(wanted);
+  const auto parsed = parse_with(*app, words);
   if (parsed && !parsed->help.empty()) {
     std::cout << parsed->help << std::flush;
     return 0;
   }
-  error problem = parsed ? conclude(app, wanted) : parsed.error();
+  error problem = parsed ? conclude(*app, wanted) : parsed.error();
   if (parsed && !parsed->command.empty())
     problem = {error_kind::invalid_argument, "it starts no command (got: " + parsed->command.front() + ")"};
   if (!parsed)

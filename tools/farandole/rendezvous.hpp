@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "tools/farandole/cli/option_description.hpp"
+
 namespace farandole {
 
 /// Takes the words after the command's name. Serves until a signal arrives. Returns the exit code.
 int run_rendezvous(const std::vector<std::string>& words);
+
+std::vector<option_description> rendezvous_options();
 
 } // namespace farandole

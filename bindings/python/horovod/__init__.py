@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Dict, Optional, Sequence
 
 __version__ = "0.28.1"
@@ -47,6 +47,12 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module = importlib.import_module("farandole" + spec.name[len("horovod") :])
         self._own_specs[spec.name] = module.__spec__
         return module
+
+    def get_code(self, fullname: str) -> Optional[CodeType]:
+        """The code of the module, for ``python -m``."""
+        spec = importlib.util.find_spec("farandole" + fullname[len("horovod") :])
+        get = getattr(spec.loader if spec else None, "get_code", None)
+        return get(spec.name) if spec and get else None
 
     def exec_module(self, module: ModuleType) -> None:
         """The module has run already: it gets its own spec back."""

@@ -124,6 +124,13 @@ bool wishes::wants(fault_kind kind) const {
   return std::find(schedule.kinds.begin(), schedule.kinds.end(), kind) != schedule.kinds.end();
 }
 
+std::vector<option_description> options() {
+  wishes into;
+  into.trial.processes = 4;
+  given as;
+  return describe_options(*make_app(into, as));
+}
+
 expected<wishes> parse_wishes(const std::string& called_as, const std::vector<std::string>& words) {
   wishes into;
   into.trial.processes = 4;

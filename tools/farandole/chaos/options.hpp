@@ -8,6 +8,7 @@
 #include "messages/values/error.hpp"
 #include "tools/farandole/chaos/schedule.hpp"
 #include "tools/farandole/chaos/trial.hpp"
+#include "tools/farandole/cli/option_description.hpp"
 
 namespace farandole::chaos {
 
@@ -28,5 +29,7 @@ struct wishes {
 /// Parses the words behind the command's name. A Python interpreter is searched first in the folder of
 /// `called_as`, this program's argv[0].
 expected<wishes> parse_wishes(const std::string& called_as, const std::vector<std::string>& words);
+
+std::vector<option_description> options();
 
 } // namespace farandole::chaos

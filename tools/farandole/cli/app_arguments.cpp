@@ -6,26 +6,16 @@
 
 #include "messages/values/nearest_name.hpp"
 #include "tools/farandole/cli/arguments.hpp"
+#include "tools/farandole/cli/option_description.hpp"
 
 namespace farandole {
 
 namespace {
 
-std::vector<std::string> names_of(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const auto& name : option.get_lnames())
-    names.push_back("--" + name);
-  for (const auto& name : option.get_snames())
-    names.push_back("-" + name);
-  if (std::find(names.begin(), names.end(), "--num-proc") != names.end())
-    names.emplace_back("-np");
-  return names;
-}
-
 std::vector<option_shape> shapes_of(const CLI::App& app) {
   std::vector<option_shape> shapes;
   for (const auto* option : app.get_options()) {
-    auto names = names_of(*option);
+    auto names = option_names(*option);
     if (names.empty())
       continue; // a positional
     option_shape shape;
@@ -71,7 +61,7 @@ std::string refusal_of(const CLI::App& app, const CLI::ParseError& problem,
     return text;
   std::vector<std::string> values;
   for (const auto* option : app.get_options())
-    for (auto& name : names_of(*option))
+    for (auto& name : option_names(*option))
       values.push_back(std::move(name));
   for (const auto& word : words) {
     const auto name = word.substr(0, word.find('='));
