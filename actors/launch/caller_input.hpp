@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/loop.hpp"
 #include "actors/launch/slot.hpp"
 #include "messages/values/descriptor.hpp"

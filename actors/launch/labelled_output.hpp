@@ -8,6 +8,7 @@
 #include "actors/launch/output_sink.hpp"
 #include "actors/launch/output_writer.hpp"
 #include "actors/launch/slot_spec.hpp"
+#include "messages/wire/placement.hpp"
 
 namespace farandole {
 
