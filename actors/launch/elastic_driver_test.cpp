@@ -64,7 +64,8 @@ elastic_job job_of(const folder& place, const std::string& worker, std::int32_t 
   return job;
 }
 
-outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", const std::string& journal = {}) {
+outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", const std::string& journal = {},
+            const char* discovery_interval_s = "1") {
   char name[] = "/tmp/farandole-test-XXXXXX";
   const descriptor file{::mkstemp(name)}, before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
   ::unlink(name);
@@ -78,6 +79,8 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", cons
     REQUIRE_FALSE(options.values.assign(setting::exit_grace, "0", setting_source::flag));
     REQUIRE_FALSE(
         options.values.assign(setting::discovery_timeout, discovery_timeout_s, setting_source::flag));
+    REQUIRE_FALSE(
+        options.values.assign(setting::discovery_interval, discovery_interval_s, setting_source::flag));
     auto started = launcher::open(options);
     REQUIRE(started);
     result.code = (*started)->run(job);
@@ -162,6 +165,18 @@ TEST_CASE("a script that does not end is killed and counts as failed", "[elastic
   const auto got = run(job, "0.1");
   CHECK(got.code == 1);
   CHECK_THAT(got.err, Contains("FARANDOLE_DISCOVERY_TIMEOUT"));
+}
+
+TEST_CASE("a script runs again after the discovery interval", "[elastic]") {
+  const folder place;
+  // The worker waits half a minute at the most, in which the default of 1 s does not allow so many calls.
+  auto job = job_of(place, await_file + "await often", 1, 1, 1);
+  job.script =
+      place.script("cd " + place.path +
+                   "\necho call >> calls\n[ $(wc -l < calls) -lt 60 ] || touch often\necho localhost:1");
+  const auto got = run(job, "30", {}, "0.01");
+  CHECK(got.code == 0);
+  CHECK(std::filesystem::exists(place.path + "/often"));
 }
 
 TEST_CASE("a malformed line in later output of a script is reported once, and the job goes on", "[elastic]") {

@@ -323,6 +323,7 @@ int launcher::run(const elastic_job& job) {
     spec.script->slots_per_host = job.slots_per_host;
     spec.script->timeout = parts_->values.duration(setting::discovery_timeout);
     spec.script->is_remote = job.is_remote;
+    spec.script->interval = parts_->values.duration(setting::discovery_interval);
   }
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.seed = std::random_device{}();

@@ -99,8 +99,12 @@ expected<std::string> read_secret_file(const std::string& path, const std::strin
 }
 
 expected<std::string> job_secret(const settings& values) {
+  // Removed even if another source is used, so that programs that this process starts do not inherit it.
+  if (values.is_set(setting::secret))
+    take_secret_variable();
   const auto number = static_cast<int>(values.integer(setting::secret_descriptor));
   const auto& path = values.text(setting::secret_file);
+  const auto variable = trimmed(values.text(setting::secret));
   if (number >= 0) {
     const auto origin = "FARANDOLE_SECRET_FD=" + std::to_string(number);
     // pread() leaves the file offset unchanged, so that later calls of init(), in this process and in forked
@@ -114,14 +118,18 @@ expected<std::string> job_secret(const settings& values) {
         return problem;
       return secret;
     }
-    if (path.empty())
+    if (path.empty() && variable.empty())
       return wrong(origin +
                    " cannot be read: start the process so that it inherits the launcher's descriptor "
                    "(close_fds=False), or pass FARANDOLE_SECRET_FILE");
   }
-  if (path.empty())
+  if (!path.empty())
+    return read_secret_file(path, "FARANDOLE_SECRET_FILE=" + path);
+  if (variable.empty())
     return std::string();
-  return read_secret_file(path, "FARANDOLE_SECRET_FILE=" + path);
+  if (auto problem = check_secret(variable, std::string(secret_variable_name)))
+    return problem;
+  return variable;
 }
 
 expected<std::string> make_secret() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "messages/settings/secret_variable.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
@@ -24,9 +25,10 @@ error check_secret(std::string_view secret, const std::string& origin);
 /// users must have no access to it. `origin` names the file in errors.
 expected<std::string> read_secret_file(const std::string& path, const std::string& origin);
 
-/// Reads the secret from the inherited descriptor or the file that the settings name. Returns an empty string if they
-/// name none. Afterwards the descriptor is close-on-exec, so that programs that this process starts do not inherit
-/// it.
+/// Returns the secret from the first of these sources that the settings name: the inherited descriptor, the file, the
+/// variable FARANDOLE_SECRET. A descriptor that cannot be read counts as not named if another source is. Returns an
+/// empty string if none is named. Afterwards the descriptor is close-on-exec and the variable is not in the
+/// environment, so that programs that this process starts do not inherit the secret.
 expected<std::string> job_secret(const settings& values);
 
 /// Makes a new random secret.

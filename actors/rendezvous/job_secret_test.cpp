@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "messages/values/descriptor.hpp"
 
@@ -106,4 +107,61 @@ TEST_CASE("the inherited descriptor of a secret is closed on exec", "[secret]") 
   CHECK(*job_secret(*values) == good);
   CHECK(::fcntl(memory.get(), F_GETFD) == FD_CLOEXEC);
   CHECK(*job_secret(*values) == good);
+}
+
+namespace {
+
+/// The secret by these variables, or the error's text.
+std::string secret_by(std::map<std::string, std::string> variables) {
+  const auto values =
+      settings::load({[variables = std::move(variables)](std::string_view name) {
+                        const auto found = variables.find(std::string(name));
+                        return found == variables.end() ? std::nullopt : std::optional(found->second);
+                      },
+                      {},
+                      {}});
+  REQUIRE(values);
+  const auto secret = job_secret(*values);
+  return secret ? *secret : secret.error().text;
+}
+
+} // namespace
+
+TEST_CASE("a readable descriptor takes precedence over a file, and a file over the variable", "[secret]") {
+  const folder place;
+  const std::string of_descriptor = "7e1c0a9b52d87e43f0b1c2a39d84e570";
+  const std::string of_variable = "8d1c0a9b52d87e43f0b1c2a39d84e571";
+  const auto file = write(place.path + "/secret", good);
+  const descriptor memory{::memfd_create("secret", 0)};
+  REQUIRE(::write(memory.get(), of_descriptor.data(), of_descriptor.size()) ==
+          static_cast<ssize_t>(of_descriptor.size()));
+  const auto number = std::to_string(memory.get());
+  const descriptor empty{::memfd_create("secret", 0)};
+  const auto unreadable = std::to_string(empty.get());
+  CHECK(secret_by({{"FARANDOLE_SECRET_FD", number},
+                   {"FARANDOLE_SECRET_FILE", file},
+                   {"FARANDOLE_SECRET", of_variable}}) == of_descriptor);
+  CHECK(secret_by({{"FARANDOLE_SECRET_FILE", file}, {"FARANDOLE_SECRET", of_variable}}) == good);
+  CHECK(secret_by({{"FARANDOLE_SECRET_FD", unreadable}, {"FARANDOLE_SECRET", of_variable}}) == of_variable);
+  CHECK(secret_by({{"FARANDOLE_SECRET", of_variable + "\n"}}) == of_variable);
+  CHECK(secret_by({{"FARANDOLE_SECRET", ""}}).empty());
+  CHECK_THAT(secret_by({{"FARANDOLE_SECRET_FD", unreadable}}), Contains("cannot be read"));
+}
+
+TEST_CASE("a secret in the variable that can be guessed is refused without showing it", "[secret]") {
+  const auto text = secret_by({{"FARANDOLE_SECRET", "correct horse"}});
+  CHECK_THAT(text, Contains("the secret of FARANDOLE_SECRET can be guessed"));
+  CHECK_THAT(text, !Contains("horse"));
+}
+
+TEST_CASE("reading the job's secret removes the variable, and later reads find the value", "[secret]") {
+  REQUIRE(::setenv("FARANDOLE_SECRET", good.c_str(), 1) == 0);
+  const auto read = [] {
+    const auto values = settings::load({process_environment(), {}, {}});
+    REQUIRE(values);
+    return *job_secret(*values);
+  };
+  CHECK(read() == good);
+  CHECK(::getenv("FARANDOLE_SECRET") == nullptr);
+  CHECK(read() == good);
 }

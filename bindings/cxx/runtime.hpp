@@ -41,7 +41,7 @@ struct options {
   std::map<std::string, std::string> settings;
   /// Whether the process' environment is read too.
   bool read_environment = true;
-  /// The job's secret; empty: taken from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
+  /// The job's secret; empty: taken from FARANDOLE_SECRET_FD, FARANDOLE_SECRET_FILE or FARANDOLE_SECRET.
   std::string secret;
   /// Process sets that exist from the first operation on, each by its global ranks in any order; they get ids
   /// from 1 up. All members must name the same ones, or none of them starts. A set that is named twice, or

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/rendezvous/job_secret.hpp"
 #include "bindings/native/capsule.hpp"
 #include "bindings/native/foreign_job.hpp"
 #include "bindings/native/kept.hpp"
@@ -308,6 +309,8 @@ void define_foreign_jobs(nb::module_& module) {
   module.def("place_in_environment", &place_of_process,
              "The position that launchers assigned to this process, as one text to compare: a process that a "
              "member starts inherits it.");
+  module.def("take_secret_variable", &take_secret_variable,
+             "Moves the job's secret from FARANDOLE_SECRET, a variable of this process, into its memory.");
   module.def("torch_job", &torch_job,
              "(rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and "
              "MASTER_PORT, and of the start timeout; None where there is no such job.");

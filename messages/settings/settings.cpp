@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "messages/settings/secret_variable.hpp"
 #include "messages/values/nearest_name.hpp"
 
 namespace farandole {
@@ -192,6 +193,8 @@ std::string_view to_string(setting_source source) {
 
 environment_lookup process_environment() {
   return [](std::string_view name) -> std::optional<std::string> {
+    if (name == secret_variable_name)
+      return secret_variable();
     const char* value = std::getenv(std::string(name).c_str());
     return value ? std::optional<std::string>(value) : std::nullopt;
   };
@@ -347,6 +350,8 @@ std::string settings::shown(setting id) const {
   std::string value = plain(id);
   if (value.empty())
     return "unset";
+  if (row.confidential)
+    return "set (not shown)";
   return row.unit.empty() ? value : value + " " + std::string(row.unit);
 }
 

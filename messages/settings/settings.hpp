@@ -33,6 +33,7 @@ enum class setting : std::uint16_t {
   interface,
   secret_descriptor,
   secret_file,
+  secret,
   host_id,
   // Shared by the whole job: the rendezvous' values take precedence.
   fusion_threshold,
@@ -57,6 +58,7 @@ enum class setting : std::uint16_t {
   shutdown_timeout,
   exit_grace,
   discovery_timeout,
+  discovery_interval,
   // Watching.
   stall_check_disable,
   stall_warning_time,
@@ -132,6 +134,7 @@ struct setting_row {
   bool job_wide = false;          ///< handed out with the welcome
   bool nonzero_is_on = false;     ///< flag: a negative number is on as well
   bool forgiving = false;         ///< an unknown choice is replaced by the default instead of refused
+  bool confidential = false;      ///< shown() hides the value
   std::string_view needs = {};    ///< the component without which it is accepted but has no effect
   /// false: nothing in this build reads it. It is accepted, and given_without_effect() names it.
   bool has_effect = true;
@@ -174,7 +177,7 @@ public:
 
   setting_source source(setting id) const;
   bool is_set(setting id) const { return source(id) != setting_source::built_in; }
-  /// For users, with its unit: "134217728 bytes".
+  /// For users, with its unit: "134217728 bytes". Hides a confidential value.
   std::string shown(setting id) const;
   /// As the environment variable spells it: "134217728", "1", "gloo".
   std::string plain(setting id) const;

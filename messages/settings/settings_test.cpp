@@ -254,3 +254,11 @@ TEST_CASE("the settings page has a line for every row", "[settings]") {
     CHECK(contains(line, "*No effect in this build.*") == !row.has_effect);
   }
 }
+
+TEST_CASE("a confidential value is not shown, only whether it is set", "[settings]") {
+  CHECK(settings::built_in().shown(setting::secret) == "unset");
+  const auto values = loaded({environment_of({{"FARANDOLE_SECRET", "6f1c0a9b"}}), {}, {}});
+  CHECK(values.text(setting::secret) == "6f1c0a9b");
+  CHECK(values.shown(setting::secret) == "set (not shown)");
+  CHECK_FALSE(contains(values.cited(setting::secret), "6f1c0a9b"));
+}

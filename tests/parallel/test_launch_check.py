@@ -17,7 +17,7 @@ BLOCKS: Dict[str, List[str]] = {
     "Available Frameworks": ["TensorFlow", "PyTorch", "MXNet"],
     "Available Controllers": ["MPI", "Gloo"],
     "Available Tensor Operations": ["NCCL", "DDL", "CCL", "MPI", "Gloo"],
-    "Farandole Data Paths": ["fast path", "local", "tcp", "ucx", "gloo", "mpi", "ccl", "nccl"],
+    "Farandole Data Paths": ["fast path", "hierarchical", "local", "tcp", "ucx", "gloo", "mpi", "ccl", "nccl"],
 }
 FRAMEWORKS = {"TensorFlow": "farandole.tensorflow", "PyTorch": "farandole.torch", "MXNet": "farandole.mxnet"}
 

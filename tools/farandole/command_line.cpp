@@ -124,7 +124,7 @@ void add_launch_options(CLI::App& app, given& into) {
                    ->type_name("FILE");
   auto* script = app.add_option("--host-discovery-script", request.discovery_script,
                                 "Program that prints the available hosts, a line 'name:slots' each; run "
-                                "every second. Makes the job elastic.")
+                                "again after FARANDOLE_DISCOVERY_INTERVAL (1 s). Makes the job elastic.")
                      ->type_name("FILE");
   auto* agents =
       app.add_option("--agents", into.agents,

@@ -362,6 +362,8 @@ TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere",
   const auto got = parsed(with({"--rendezvous", "10.0.0.1:4711"}), secret);
   CHECK(got.rendezvous_ip == "10.0.0.1");
   CHECK(got.rendezvous_port == 4711);
+  CHECK(parsed(with({"--rendezvous", "10.0.0.1:4711"}), around({{"FARANDOLE_SECRET", "secret"}}))
+            .rendezvous_port == 4711);
   CHECK(parsed(with({})).rendezvous_ip.empty());
   CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:4711"})), "FARANDOLE_SECRET_FILE"));
   for (const char* wrong : {"10.0.0.1", ":4711", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "10.0.0.1:1x"})

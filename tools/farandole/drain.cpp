@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <sstream>
 
 #include "actors/member/drain_call.hpp"

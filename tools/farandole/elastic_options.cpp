@@ -40,7 +40,7 @@ error find_rendezvous(const elastic_options& options, run_request& request) {
     return wrong("--rendezvous " + options.rendezvous + " is no HOST:PORT");
   request.rendezvous_ip = options.rendezvous.substr(0, colon);
   request.rendezvous_port = port;
-  if (request.values.text(setting::secret_file).empty())
+  if (request.values.text(setting::secret_file).empty() && request.values.text(setting::secret).empty())
     return wrong(
         "--rendezvous needs that rendezvous' secret: set FARANDOLE_SECRET_FILE to its --secret-file");
   return {};

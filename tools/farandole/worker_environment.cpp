@@ -76,7 +76,8 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
     changes["OMP_NUM_THREADS"] =
         std::to_string(threads_of_each(job.cores, job.limit > 0 ? job.limit : place.local_size));
   // This launcher itself may be part of another job, whose secret its workers must not inherit.
-  changes[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
+  for (const auto id : {setting::secret_file, setting::secret})
+    changes[std::string(row_of(id).environment)] = std::nullopt;
 }
 
 } // namespace
@@ -88,7 +89,8 @@ bool sets_threads(std::span<const std::string> environment) {
 
 std::vector<std::string> forwarded_variables(std::span<const std::string> own) {
   const std::string_view secrets[] = {row_of(setting::secret_file).environment,
-                                      row_of(setting::secret_descriptor).environment, "_HOROVOD_SECRET_KEY"};
+                                      row_of(setting::secret_descriptor).environment,
+                                      row_of(setting::secret).environment, "_HOROVOD_SECRET_KEY"};
   std::vector<std::string> result;
   for (const auto& entry : own) {
     const auto name = std::string_view(entry).substr(0, entry.find('='));

@@ -51,13 +51,18 @@ TEST_CASE("a worker's environment has its place and the address of the rendezvou
 }
 
 TEST_CASE("the launcher's environment is passed on, except its own place in another job", "[environment]") {
-  const std::vector<std::string> inherited = {"PATH=/bin", "HOROVOD_RANK=7", "FARANDOLE_SECRET_FILE=/x",
-                                              "ODD", "HOROVOD_CPU_OPERATIONS=mpi"};
+  const std::vector<std::string> inherited = {"PATH=/bin",
+                                              "HOROVOD_RANK=7",
+                                              "FARANDOLE_SECRET_FILE=/x",
+                                              "FARANDOLE_SECRET=of another job",
+                                              "ODD",
+                                              "HOROVOD_CPU_OPERATIONS=mpi"};
   const auto got = worker_environment(inherited, second, job, settings::built_in());
   CHECK(value(got, "PATH") == "/bin");
   CHECK(value(got, "HOROVOD_RANK") == "1");
   CHECK(value(got, "HOROVOD_CPU_OPERATIONS") == "mpi");
   CHECK_FALSE(value(got, "FARANDOLE_SECRET_FILE"));
+  CHECK_FALSE(value(got, "FARANDOLE_SECRET"));
   CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
 }
 

@@ -189,7 +189,8 @@ struct options {
   std::map<std::string, std::string> settings = {};
   /// Whether the environment of the process is read too.
   bool read_environment = true;
-  /// The secret of the job; empty: read from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
+  /// The secret of the job; empty: read from FARANDOLE_SECRET_FD, FARANDOLE_SECRET_FILE or FARANDOLE_SECRET,
+  /// of which the last one is removed from the environment.
   std::string secret = {};
   /// Process sets that exist from the start, with ids from 1, each by its global ranks in any order. Every member must
   /// name the same ones, or no member starts.

@@ -296,6 +296,11 @@ def place_in_environment() -> str:
     The position that launchers assigned to this process, as one text to compare: a process that a member starts inherits it.
     """
 
+def take_secret_variable() -> None:
+    """
+    Moves the job's secret from FARANDOLE_SECRET, a variable of this process, into its memory.
+    """
+
 def torch_job() -> tuple[int, int, float, str] | None:
     """
     (rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and MASTER_PORT, and of the start timeout; None where there is no such job.

@@ -64,6 +64,15 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_DISCOVERY_TIMEOUT",
      .doc = "Maximum run time of one call of the host discovery script. The launcher then kills it and "
             "treats the call as failed."},
+    {.id = setting::discovery_interval,
+     .name = "discovery interval",
+     .type = duration,
+     .unit = "s",
+     .built_in = "1",
+     .minimum = 0.01,
+     .limit = day_s,
+     .environment = "FARANDOLE_DISCOVERY_INTERVAL",
+     .doc = "Time from the end of one call of the host discovery script to the next call."},
 };
 
 } // namespace

@@ -93,7 +93,17 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_SECRET_FILE",
-     .doc = "File that contains the job's secret, for launchers that do not pass a descriptor."},
+     .doc = "File that contains the job's secret, for launchers that do not pass a descriptor. Not read if "
+            "the descriptor can be read."},
+    {.id = setting::secret,
+     .name = "secret",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_SECRET",
+     .confidential = true,
+     .doc = "The job's secret itself, for launchers that can pass nothing but a variable; init() removes the "
+            "variable from the environment. Used only if neither a readable descriptor nor a file is given. "
+            "See guides/security.md."},
     {.id = setting::host_id,
      .name = "host id",
      .type = text,

@@ -83,6 +83,8 @@ _MEMBER = "_FARANDOLE_MEMBER"
 """The environment variable by which processes that a member starts know that they are not members. It holds the
 member's process id and the text that names its place in the job. The underscore keeps it out of the settings."""
 
+_SECRET = "FARANDOLE_SECRET"
+
 
 def refuse_in_child() -> None:
     """Raises in a process that a member has forked, spawned or started otherwise with its own environment: it would
@@ -133,6 +135,7 @@ def start(
         _close_server()
         from farandole import _native
 
+        _take_secret()
         departure.watch()
         with _join_settings() as found:
             started = _native.Runtime.start(
@@ -164,6 +167,16 @@ def start(
         if started.size > 1 or "HOROVOD_GLOO_RENDEZVOUS_ADDR" in os.environ:
             os.environ[_MEMBER] = f"{_owner_pid} {_native.place_in_environment()}"
         return True
+
+
+def _take_secret() -> None:
+    """Removes the job's secret from the environment, also from Python's copy of it, so that programs that this process
+    starts do not inherit it. Later calls of ``init()`` use the value that the native module has stored."""
+    from farandole import _native
+
+    if _SECRET in os.environ:
+        _native.take_secret_variable()
+        del os.environ[_SECRET]
 
 
 def _join_settings() -> AbstractContextManager[Any]:
