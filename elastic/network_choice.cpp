@@ -44,7 +44,7 @@ std::string texts_of(std::span<const wanted_network> wanted) {
 }
 
 /// Why the address cannot be used by other hosts, or is not wanted; empty if it can be used.
-std::string objection_to(const host_address& address, const std::string& host,
+std::string objection_to(const host_address& address, const std::string& machine,
                          std::span<const host_networks> hosts, std::span<const wanted_network> wanted) {
   if (bytes_of(address.address).empty())
     return "it is no numeric address";
@@ -53,10 +53,10 @@ std::string objection_to(const host_address& address, const std::string& host,
   if (is_in(address.address, "169.254.0.0", 16) || is_in(address.address, "fe80::", 10))
     return "it is a link-local address";
   for (const auto& other : hosts)
-    if (other.host != host)
+    if (other.machine != machine)
       for (const auto& theirs : other.addresses)
         if (theirs.address == address.address)
-          return "host " + printable_name(other.host) + " has it, too";
+          return printable_name(other.host) + " has it, too";
   if (!wanted.empty() &&
       std::ranges::none_of(wanted, [&](const auto& network) { return network.contains(address); }))
     return "it is not in " + texts_of(wanted) + " (--network-interfaces)";
@@ -113,7 +113,7 @@ std::map<std::string, usable_networks> choose_networks(std::span<const host_netw
   for (const auto& host : hosts) {
     auto& networks = chosen[host.host];
     for (const auto& address : host.addresses) {
-      auto reason = objection_to(address, host.host, hosts, wanted);
+      auto reason = objection_to(address, host.machine, hosts, wanted);
       if (reason.empty())
         networks.addresses.push_back(address);
       else
@@ -131,8 +131,8 @@ error missing_networks(const std::map<std::string, usable_networks>& chosen,
   for (const auto& [host, networks] : chosen) {
     if (!networks.addresses.empty())
       continue;
-    text += "\n  host " + printable_name(host) + ":" +
-            (networks.excluded.empty() ? " no interface that is up" : "");
+    text +=
+        "\n  " + printable_name(host) + ":" + (networks.excluded.empty() ? " no interface that is up" : "");
     for (const auto& [address, reason] : networks.excluded)
       text += "\n    " + address.interface + " " + address.address + ": " + reason;
   }

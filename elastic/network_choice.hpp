@@ -34,6 +34,7 @@ expected<std::vector<wanted_network>> parse_wanted_networks(std::span<const std:
 struct host_networks {
   std::string host;
   std::vector<host_address> addresses;
+  std::string machine;   ///< its identity: two names of one machine share their addresses
   std::string preferred; ///< the address of its connection to the launcher; empty on the launcher's own host
 };
 
@@ -51,7 +52,7 @@ struct usable_networks {
   std::vector<std::string> interfaces() const;
 };
 
-/// Excludes loopback and link-local addresses, addresses that several hosts have (such as that of docker0), and those
+/// Excludes loopback and link-local addresses, addresses that several machines have (such as that of docker0), and those
 /// outside of the wanted networks. The wanted networks may differ between hosts: each host uses those that it has.
 std::map<std::string, usable_networks> choose_networks(std::span<const host_networks> hosts,
                                                        std::span<const wanted_network> wanted);

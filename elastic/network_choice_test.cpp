@@ -9,11 +9,13 @@ namespace {
 using names = std::vector<std::string>;
 
 std::vector<host_networks> two_hosts() {
-  return {
-      {"a", {{"lo", "127.0.0.1"}, {"docker0", "172.17.0.1"}, {"eth0", "10.0.0.1"}, {"ib0", "10.9.0.1"}}, ""},
-      {"b",
-       {{"docker0", "172.17.0.1"}, {"eth1", "10.0.0.2"}, {"ib0", "10.9.0.2"}, {"eth1", "fe80::2"}},
-       "10.9.0.2"}};
+  return {{"a",
+           {{"lo", "127.0.0.1"}, {"docker0", "172.17.0.1"}, {"eth0", "10.0.0.1"}, {"ib0", "10.9.0.1"}},
+           "machine a",
+           ""},
+          {"b",
+           {{"docker0", "172.17.0.1"}, {"eth1", "10.0.0.2"}, {"ib0", "10.9.0.2"}, {"eth1", "fe80::2"}},
+           "10.9.0.2"}};
 }
 
 std::vector<wanted_network> wanted(const names& texts) {
@@ -30,8 +32,14 @@ TEST_CASE("loopback, link-local and shared addresses are excluded with the reaso
   CHECK(chosen.at("a").interfaces() == names{"eth0", "ib0"});
   REQUIRE(chosen.at("a").excluded.size() == 2);
   CHECK(chosen.at("a").excluded[0].reason == "it is a loopback address");
-  CHECK(chosen.at("a").excluded[1].reason == "host b has it, too");
+  CHECK(chosen.at("a").excluded[1].reason == "b has it, too");
   CHECK(chosen.at("b").excluded[1].reason == "it is a link-local address");
+}
+
+TEST_CASE("two names of one machine may share their addresses") {
+  const std::vector<host_networks> hosts{{"b", {{"eth0", "10.0.0.2"}}, "machine", ""},
+                                         {"b2", {{"eth0", "10.0.0.2"}}, "machine", ""}};
+  CHECK_FALSE(missing_networks(choose_networks(hosts, {}), {}));
 }
 
 TEST_CASE("the address of the connection to the launcher comes first") {
@@ -72,8 +80,8 @@ TEST_CASE("hosts without a usable address are reported with all addresses and re
   const auto networks = wanted({"eth0"});
   const auto problem = missing_networks(choose_networks(hosts, networks), networks);
   CHECK(problem.text == "some hosts have no address at which the others can reach them in eth0:\n"
-                        "  host b:\n"
-                        "    docker0 172.17.0.1: host a has it, too\n"
+                        "  b:\n"
+                        "    docker0 172.17.0.1: a has it, too\n"
                         "    eth1 10.0.0.2: it is not in eth0 (--network-interfaces)\n"
                         "    ib0 10.9.0.2: it is not in eth0 (--network-interfaces)\n"
                         "    eth1 fe80::2: it is a link-local address");

@@ -30,7 +30,7 @@ error wrong(std::string text) {
 }
 
 host_networks networks_of(const agent_hello& agent) {
-  return {agent.host, agent.addresses, agent.own};
+  return {agent.host, agent.addresses, agent.machine, agent.own};
 }
 
 /// Without wanted networks only the preferred address is sure to reach the other hosts.
@@ -81,7 +81,8 @@ expected<job_network> job_network::of_this_host(std::span<const std::string> wan
   return made;
 }
 
-expected<job_network> job_network::of_hosts(std::span<const std::string> wanted, bool has_workers) {
+expected<job_network> job_network::of_hosts(std::span<const std::string> wanted, bool has_workers,
+                                            const std::string& machine) {
   job_network made;
   auto networks = parse_wanted_networks(wanted);
   if (!networks)
@@ -91,6 +92,7 @@ expected<job_network> job_network::of_hosts(std::span<const std::string> wanted,
   if (!own)
     return own.error();
   made.own_ = std::move(*own);
+  made.own_.machine = machine;
   auto chosen = choose_networks(std::span(&made.own_, 1), made.wanted_);
   // A launcher that runs beside the job, on a login node for example, need not be in the network of the workers.
   if (chosen.at(this_host_name).addresses.empty() && !has_workers)

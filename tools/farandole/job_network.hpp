@@ -24,7 +24,9 @@ public:
   static expected<job_network> of_this_host(std::span<const std::string> wanted);
   /// A job that has, or may get, workers on other hosts. If this host has no address for them, an error with the reasons.
   /// `has_workers`: some workers run on this host, so it must have an address in the wanted networks.
-  static expected<job_network> of_hosts(std::span<const std::string> wanted, bool has_workers);
+  /// `machine` is the identity of this host.
+  static expected<job_network> of_hosts(std::span<const std::string> wanted, bool has_workers,
+                                        const std::string& machine);
 
   /// The addresses at which the launcher listens.
   const std::vector<std::string>& listening() const { return listening_; }

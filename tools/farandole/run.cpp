@@ -188,8 +188,8 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
 
 /// A worker of an elastic job learns its rank and the sizes in each generation. It starts with only its slot
 /// number, its host and its position on the host.
-expected<int> run_elastic(const run_request& request, const std::set<std::string>& remote,
-                          const job_facts& here, launcher& by) {
+expected<int> run_elastic(const running_job& job, const std::set<std::string>& remote) {
+  const auto& request = job.request;
   elastic_job elastic_job;
   elastic_job.scheduler = request.scheduler;
   elastic_job.hosts = {request.hosts, {}, remote};
@@ -269,8 +269,9 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   // Hosts that a script prints may be other machines.
   const bool leaves_host = !remote.empty() || by_users || !request.discovery_script.empty();
   const bool has_workers = !by_users && remote.size() < request.hosts.size();
-  auto network = leaves_host ? job_network::of_hosts(request.interfaces, has_workers)
-                             : job_network::of_this_host(request.interfaces);
+  auto network = leaves_host
+                     ? job_network::of_hosts(request.interfaces, has_workers, host_identity(request.values))
+                     : job_network::of_this_host(request.interfaces);
   // A script may print hosts of this machine alone, which need no network.
   if (!network && remote.empty() && !by_users)
     network = job_network::of_this_host(request.interfaces);
