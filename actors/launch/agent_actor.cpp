@@ -212,6 +212,12 @@ void agent_state::end(const std::string& problem) {
   if (problem_)
     return;
   problem_ = problem;
+  // To the launcher, the host is lost now; the ends of the processes, which follow, are a consequence.
+  if (!problem.empty()) {
+    send(encode(address{}, refused{problem}));
+    if (link_)
+      caf::anon_send(link_, close_atom::value);
+  }
   follow(ending_.interrupted(SIGTERM, now(self_)));
   finish_if_empty();
 }
@@ -232,8 +238,9 @@ void agent_state::finish_if_empty() {
     if (process.slot)
       return;
   if (link_) {
-    caf::anon_send(link_, close_atom::value); // link_closed follows
-    return;
+    if (problem_->empty())
+      caf::anon_send(link_, close_atom::value);
+    return; // link_closed follows
   }
   if (spec_.finished)
     std::exchange(spec_.finished, nullptr)(*problem_);

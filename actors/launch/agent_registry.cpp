@@ -111,6 +111,11 @@ void agent_registry_state::received(const link_received& event) {
       caf::anon_send(found->second, close_atom::value);
     return;
   }
+  if (event.message.kind() == wire::Envelope::Body::REFUSED) {
+    if (const auto reason = decode_refused(event.message))
+      follow(table_.closed(event.link, reason->reason, now(self_)));
+    return;
+  }
   if (event.message.kind() == wire::Envelope::Body::HOST_LEAVING) {
     follow(table_.leaving(event.link, now(self_)));
     if (watcher_)
@@ -163,7 +168,7 @@ void agent_registry_state::command_ended(const slot_ended& event) {
   const auto code = event.exit_status.code;
   // The table ignores it if the host's agent is connected: then the end of the link reports the loss.
   if (!event.failure.empty())
-    return follow(table_.command_failed(command.host, event.failure, code, now(self_)));
+    return follow(table_.command_failed(command.host, event.failure + spec_.place.remedy, code, now(self_)));
   // The last lines of the output may not have been read yet.
   if (table_.link_of(command.host) && spec_.log)
     spec_.log->debug(spec_.place.name + " for host " + command.host + " " + event.exit_status.text());

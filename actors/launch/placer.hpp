@@ -11,6 +11,7 @@ namespace farandole {
 
 struct placer {
   std::string name;    ///< "ssh", for messages
+  std::string remedy;  ///< for a command that cannot be run: "; check FARANDOLE_RSH"
   std::string program; ///< the program that the command starts on the host, for messages
   /// Returns the command that starts the agent of this host, which dials the launcher at `port`. The command runs
   /// without a terminal. It receives the job's secret and a newline on its standard input, which stays open until the

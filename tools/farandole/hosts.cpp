@@ -137,13 +137,11 @@ bool is_this_host(const std::string& name) {
 }
 
 std::vector<std::string> machines_with_two_names(std::span<const host_slots> hosts,
-                                                 const std::map<std::string, agent_hello>& agents) {
+                                                 const machine_lookup& machine_of) {
   std::map<std::string, std::string> first; // name of the first host of each machine
   std::vector<std::string> notices;
   for (const auto& host : hosts) {
-    const auto agent = agents.find(host.name);
-    const auto [entry, is_new] =
-        first.try_emplace(agent == agents.end() ? "" : agent->second.machine, host.name);
+    const auto [entry, is_new] = first.try_emplace(machine_of(host.name), host.name);
     if (!is_new)
       notices.push_back("hosts " + printable_name(entry->second) + " and " + printable_name(host.name) +
                         " are one machine; its workers count as those of one host");

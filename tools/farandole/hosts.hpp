@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,7 +10,6 @@
 
 #include "elastic/host_slots.hpp"
 #include "messages/values/error.hpp"
-#include "messages/wire/placement.hpp"
 
 namespace farandole {
 
@@ -44,8 +42,8 @@ expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::i
 /// Whether a name or an address refers to this machine. Calls the resolver, so it may block.
 bool is_this_host(const std::string& name);
 
-/// A notice for each machine that the job's hosts name twice. `agents` has the facts about hosts that are other machines.
+/// A notice for each machine that the job's hosts name twice.
 std::vector<std::string> machines_with_two_names(std::span<const host_slots> hosts,
-                                                 const std::map<std::string, agent_hello>& agents);
+                                                 const machine_lookup& machine_of);
 
 } // namespace farandole

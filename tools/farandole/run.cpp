@@ -28,10 +28,6 @@ namespace {
 /// Names the descriptor of a worker's channel to the program that has called the launcher.
 constexpr const char* call_variable = "FARANDOLE_CALL_DESCRIPTOR";
 
-error wrong(std::string text) {
-  return {error_kind::invalid_argument, std::move(text)};
-}
-
 /// The hosts that are other machines. Calls the resolver, so it may block.
 std::set<std::string> remote_hosts(const run_request& request) {
   if (request.verbose)
@@ -164,13 +160,14 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
     }
   }
   const auto own_machine = host_identity(request.values);
-  auto places = place(hosts, request.processes, [&](const std::string& host) {
+  const auto machine_of = [&](const std::string& host) {
     const auto found = agents.find(host);
     return found == agents.end() ? own_machine : found->second.machine;
-  });
+  };
+  auto places = place(hosts, request.processes, machine_of);
   if (!places)
     return places.error();
-  for (const auto& text : machines_with_two_names(hosts, agents))
+  for (const auto& text : machines_with_two_names(hosts, machine_of))
     std::cerr << "farandole: NOTICE: " << text << std::endl;
   std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;

@@ -50,6 +50,9 @@ std::string agent_command_line(const ssh_options& options, const std::string& ho
 placer ssh_placer(const ssh_options& options) {
   placer made;
   made.name = "ssh";
+  made.remedy = options.remote_shell.empty()
+                    ? "; install an ssh client, or name another remote shell by FARANDOLE_RSH"
+                    : "; check the remote shell (FARANDOLE_RSH): " + options.remote_shell;
   made.program = options.remote_program.empty() ? options.own_program : options.remote_program;
   made.command = [options](const std::string& host, std::uint16_t launcher_port) {
     auto words = words_of(options.remote_shell);
