@@ -18,16 +18,19 @@ struct launcher_row {
   std::vector<std::string_view> also_set; ///< the row applies only where all of these are set, too
   gathering by;
   std::string_view remedy;
+  bool starts_mpi = false;
   bool size_suffices = false;    ///< the row applies without a rank, too
   std::string_view not_set = {}; ///< the row applies only where this is not set
 };
 
 constexpr std::string_view any_launcher =
-    "start the job with `mpirun -np N python …` of the MPI library that Farandole uses, with "
+    "start the job with `mpirun -np N python …` of Open MPI, MPICH or Intel MPI, with `srun --mpi=pmi2 "
+    "python …`, with "
     "`torchrun --nproc-per-node N …`, or, on one host, with `horovodrun -np N python …`";
 constexpr std::string_view in_slurm =
-    "start the job with `mpirun -np N python …` inside the allocation, with `srun --mpi=pmix` if MPI is "
-    "installed, with torchrun, or, on one host, with `srun --ntasks=1 horovodrun -np N python …`";
+    "start the job with `srun --mpi=pmi2 python …`, with `srun --mpi=pmix python …`, with `mpirun -np N "
+    "python …` "
+    "inside the allocation, with torchrun, or, on one host, with `srun --ntasks=1 horovodrun -np N python …`";
 constexpr std::string_view from_python =
     "call init() from Python, which meets the other processes at torch's store, or start the job with "
     "`horovodrun -np N …`";
@@ -51,37 +54,42 @@ const std::vector<launcher_row>& rows() {
        "OMPI_COMM_WORLD_RANK",
        {"OMPI_COMM_WORLD_SIZE"},
        {},
-       gathering::mpi,
+       gathering::pmix,
        any_launcher,
+       true,
        true},
       {"mpirun of MVAPICH",
        "MV2_COMM_WORLD_RANK",
        {"MV2_COMM_WORLD_SIZE"},
        {},
-       gathering::mpi,
+       gathering::pmi,
        any_launcher,
+       true,
        true},
-      {"jsrun", "JSM_NAMESPACE_RANK", {"JSM_NAMESPACE_SIZE"}, {}, gathering::mpi, any_launcher, true},
+      {"jsrun", "JSM_NAMESPACE_RANK", {"JSM_NAMESPACE_SIZE"}, {}, gathering::pmix, any_launcher, true, true},
       {"mpirun of MPICH or Intel MPI, or srun",
        "PMI_RANK",
        {"PMI_SIZE"},
        {},
-       gathering::mpi,
+       gathering::pmi,
        any_launcher,
+       true,
        true},
       {"srun --mpi=pmix",
        "PMIX_RANK",
        {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
        {"SLURM_STEP_ID", "SLURM_PROCID"},
-       gathering::mpi,
-       in_slurm},
+       gathering::pmix,
+       in_slurm,
+       true},
       // MPI_Init of Open MPI 4 in a process that no launcher started sets PMIX_RANK itself, and OMPI_MCA_ess.
       {"a launcher that speaks PMIx",
        "PMIX_RANK",
        {},
        {},
-       gathering::mpi,
+       gathering::pmix,
        any_launcher,
+       true,
        false,
        "OMPI_MCA_ess"},
       {"srun",
@@ -97,7 +105,14 @@ const std::vector<launcher_row>& rows() {
        gathering::torch_store,
        from_python},
       {"the environment", "RANK", {"WORLD_SIZE"}, {}, gathering::nothing, whole_address},
-      {"the environment", "HOROVOD_RANK", {"HOROVOD_SIZE"}, {}, gathering::nothing, by_horovodrun, true},
+      {"the environment",
+       "HOROVOD_RANK",
+       {"HOROVOD_SIZE"},
+       {},
+       gathering::nothing,
+       by_horovodrun,
+       false,
+       true},
   };
   return table;
 }
@@ -134,6 +149,11 @@ bool is_set(const environment_lookup& environment, std::string_view name) {
   return step && *step < first_pseudo_step;
 }
 
+/// The variable by which a launcher tells its processes how to reach its process manager.
+std::string_view channel_variable(gathering by) {
+  return by == gathering::pmi ? "PMI_FD" : "PMIX_NAMESPACE";
+}
+
 std::optional<foreign_launch> described_by(const launcher_row& row, const environment_lookup& environment) {
   for (const auto name : row.also_set)
     if (!is_set(environment, name))
@@ -141,7 +161,12 @@ std::optional<foreign_launch> described_by(const launcher_row& row, const enviro
   if (!row.not_set.empty() && is_set(environment, row.not_set))
     return std::nullopt;
   const auto rank = place_in(environment, row.rank_variable);
-  foreign_launch found{row.launcher, row.rank_variable, {}, -1, 0, row.by, row.remedy};
+  foreign_launch found{row.launcher, row.rank_variable, {}, -1, 0, row.by, row.remedy, row.starts_mpi, {}};
+  if (found.has_process_manager()) {
+    found.channel = environment(channel_variable(row.by)).value_or("");
+    if (found.channel.empty())
+      found.by = gathering::nothing;
+  }
   if (rank)
     found.rank = *rank;
   if (row.size_variables.empty())

@@ -16,7 +16,8 @@ namespace farandole {
 /// The mechanism by which the processes of such a job can find each other.
 enum class gathering : std::uint8_t {
   nothing,    ///< Farandole cannot find the job
-  mpi,        ///< the MPI library
+  pmi,        ///< PMI-1, over the inherited socket PMI_FD
+  pmix,       ///< PMIx, through the launcher's library
   torch_store ///< the TCPStore at MASTER_ADDR:MASTER_PORT
 };
 
@@ -29,6 +30,11 @@ struct foreign_launch {
   std::int32_t size = 0;          ///< 0: unknown
   gathering by = gathering::nothing;
   std::string_view remedy; ///< which command to use instead, where the job cannot be found
+  bool starts_mpi = false; ///< an MPI library finds the same processes
+  std::string channel;     ///< the value of PMI_FD or PMIX_NAMESPACE, for `pmi` and `pmix`
+
+  /// Whether the launcher's process manager tells which processes belong to the job.
+  bool has_process_manager() const { return by == gathering::pmi || by == gathering::pmix; }
 
   /// The launcher does not rule out that other processes belong to the job.
   bool may_have_others() const { return size != 1; }

@@ -73,10 +73,34 @@ TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[fo
   CHECK(launch_in(step) == "srun 2/4");
   CHECK(launch_in(step + variables{{"SLURM_STEP_NUM_TASKS", "3"}}) == "srun 2/3");
   CHECK(launch_in(step + variables{{"PMIX_RANK", "2"}}) == "srun --mpi=pmix 2/4");
-  CHECK(find_foreign_launch(lookup_in(step + variables{{"PMIX_RANK", "2"}}))->by == gathering::mpi);
+  CHECK(find_foreign_launch(lookup_in(step + variables{{"PMIX_RANK", "2"}}))->starts_mpi);
   CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}) == "none");
   for (const auto& pseudo : {batch_script, interactive})
     CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", pseudo}}) == "none");
+}
+
+TEST_CASE("a job is found by the process manager that the launcher offers", "[foreign_launch]") {
+  const auto found = [](const variables& set) { return find_foreign_launch(lookup_in(set)).value(); };
+  const variables mpich = {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}};
+  const variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}};
+  const variables pmi = {{"PMI_FD", "7"}}, pmix = {{"PMIX_NAMESPACE", "job@1"}, {"PMIX_RANK", "1"}};
+  CHECK(found(mpich + pmi).by == gathering::pmi);
+  CHECK(found(mpich + pmi).channel == "7");
+  CHECK(found(mpich + pmi).has_process_manager());
+  CHECK(found(open_mpi + pmix).by == gathering::pmix);
+  CHECK(found(open_mpi + pmix).channel == "job@1");
+  CHECK(found(pmix).by == gathering::pmix);
+  // The descriptor of a surrounding launcher says nothing about the processes of mpirun.
+  CHECK(found(open_mpi + pmi).by == gathering::nothing);
+  for (const auto& without : {mpich, open_mpi, mpich + variables{{"PMI_FD", ""}}}) {
+    CHECK(found(without).by == gathering::nothing);
+    CHECK_FALSE(found(without).has_process_manager());
+    CHECK(found(without).starts_mpi);
+  }
+  const variables step = {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_ID", "0"}};
+  CHECK(found(step).by == gathering::nothing);
+  CHECK_FALSE(found(step).starts_mpi);
+  CHECK_THAT(found(step).advice(), Catch::Contains("srun --mpi=pmi2"));
 }
 
 TEST_CASE("the innermost of several launchers counts", "[foreign_launch]") {

@@ -136,6 +136,7 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
         "messages/wire",
     ],
+    "actors/pmi": ["elastic", "messages/values"],
     "actors/launch": [
         "actors/event_loop",
         "actors/interfaces",
@@ -164,6 +165,7 @@ FOLDERS: dict[str, list[str]] = {
     "actors/member": [
         "actors/event_loop",
         "actors/interfaces",
+        "actors/pmi",
         "actors/process_set",
         "actors/rendezvous",
         "collectives/negotiation",

@@ -71,8 +71,13 @@ error member_runtime::join(const member_start& start) {
     mpi_ = std::move(*met);
     if (mpi_)
       shared_state_->mpi = mpi_->job();
+  } else if (start.mpi.launch && pmi_start::applies(values_, *start.mpi.launch)) {
+    auto met = pmi_start::meet(values_, secret, *start.mpi.launch);
+    if (!met)
+      return met.error();
+    pmi_ = std::move(*met);
   }
-  const bool alone = values_.text(setting::rendezvous_address).empty() && !mpi_;
+  const bool alone = values_.text(setting::rendezvous_address).empty() && !mpi_ && !pmi_;
   if (alone && start.mpi.launch && !is_meant_to_be_alone(values_))
     if (auto problem = objection_to_job(*start.mpi.launch, 0, 1))
       return problem;

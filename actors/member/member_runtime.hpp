@@ -16,6 +16,7 @@
 #include "actors/event_loop/loop.hpp"
 #include "actors/event_loop/process_guard.hpp"
 #include "actors/member/mpi_start.hpp"
+#include "actors/member/pmi_start.hpp"
 #include "actors/process_set/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/known_sets.hpp"
@@ -68,6 +69,8 @@ public:
   std::uint64_t epoch() const { return *epoch_; }
   /// Null if the job does not use MPI.
   const mpi_start* mpi() const { return mpi_.get(); }
+  /// Null unless mpirun or srun started the job, and it does not use MPI.
+  const pmi_start* pmi() const { return pmi_.get(); }
   /// The submission queue of the global set.
   farandole::submission_queue& queue() { return *shared_state_->global->queue; }
   /// The submission queue of a process set. Returns `invalid_argument` if there is no such set, or if this process is
@@ -93,7 +96,9 @@ private:
   logger log_;
   std::shared_ptr<farandole::shared_member_state> shared_state_;
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_;
-  std::unique_ptr<mpi_start> mpi_; ///< may run the rendezvous, so it is destroyed after the member
+  // One of these may run the rendezvous, so they are destroyed after the member.
+  std::unique_ptr<pmi_start> pmi_;
+  std::unique_ptr<mpi_start> mpi_;
   std::unique_ptr<loop_system> system_;
   caf::actor member_;
   farandole::known_sets known_sets_;

@@ -32,7 +32,7 @@ std::string who_asks(const settings& values) {
     return std::string(find_forced_path(values).variable) + "=mpi";
   if (values.text(setting::controller) == "mpi")
     return "HOROVOD_CONTROLLER=mpi";
-  return "a job started by mpirun";
+  return "init(comm=…)";
 }
 
 /// The address of the rendezvous, which rank 0 sends to the other ranks. It has a fixed size, so that one message
@@ -96,9 +96,7 @@ bool needs_mpi(const settings& values, const mpi_facts& facts) {
     return true;
   if (has_rendezvous)
     return forces_mpi(values);
-  if (forces_mpi(values) || values.text(setting::controller) == "mpi")
-    return true;
-  return facts.launched_by_mpi() && facts.launch->may_have_others() && !is_meant_to_be_alone(values);
+  return forces_mpi(values) || values.text(setting::controller) == "mpi";
 }
 
 expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::string& secret,
@@ -115,15 +113,12 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   }
   const auto deadline = clock::now() + values.duration(setting::start_timeout);
   auto engine = mpi_engine::of_process(values.flag(setting::mpi_threads_disable), deadline);
-  if (!engine) {
-    const auto asked = needs_mpi(values, {facts.ranks, {}}); // by a setting, or by the caller
-    const auto reason =
-        asked ? who_asks(values) : facts.launch->text() + ", but Farandole cannot find its job";
-    const auto advice = asked ? "" : "; " + facts.launch->advice();
-    return with_remedy({engine.error().kind, reason + ": " + engine.error().text + advice}, values);
-  }
+  if (!engine)
+    return with_remedy({engine.error().kind, who_asks(values) + ": " + engine.error().text}, values);
   const auto& world = (*engine)->world();
-  if (facts.launched_by_mpi())
+  // An MPI library other than the launcher's makes each process a world of its own.
+  const bool needs_launcher = !launched_otherwise && !is_meant_to_be_alone(values);
+  if (facts.launch && (facts.launched_by_mpi() || needs_launcher))
     if (auto problem = objection_to_job(*facts.launch, world.rank, world.size))
       return problem;
   const auto ranks = members_of(facts, world);

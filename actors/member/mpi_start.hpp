@@ -1,6 +1,6 @@
-// Start of a job whose processes were started by mpirun. MPI provides rank and size, rank 0 runs the rendezvous, and
-// it sends the address of the rendezvous and the job's secret to the other ranks over MPI. From then on the job is
-// like any other. MPI moves tensors only if the settings ask for it.
+// Start of a job that uses MPI, because a setting or the caller of init() asks for it. MPI provides rank and size, rank 0
+// runs the rendezvous, and it sends the address of the rendezvous and the job's secret to the other ranks over MPI. From
+// then on the job is like any other. Jobs that mpirun or srun started and that do not ask for MPI use pmi_start.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ struct mpi_facts {
   std::optional<foreign_launch> launch = {}; ///< the foreign launcher that started this process, if any
 
   /// Whether MPI can tell which processes belong to the job.
-  bool launched_by_mpi() const { return launch && launch->by == gathering::mpi; }
+  bool launched_by_mpi() const { return launch && launch->starts_mpi; }
 };
 
-/// Whether the job needs MPI: for its start, or because a setting asks for it.
+/// Whether the job needs MPI: a setting asks for it, or the job consists of ranks of MPI.
 bool needs_mpi(const settings& values, const mpi_facts& facts);
 
 class mpi_start {

@@ -29,23 +29,21 @@ std::string meet_error(std::map<std::string, std::string> given) {
 
 } // namespace
 
-TEST_CASE("a job needs MPI only for an MPI launch without a rendezvous, or for a setting that selects MPI",
+TEST_CASE("a job needs MPI only for a setting that selects it or for ranks of MPI, however it was started",
           "[mpi]") {
   const std::string rendezvous = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
   const auto launched = [](std::int32_t size) {
     foreign_launch launch;
     launch.size = size;
-    launch.by = gathering::mpi;
+    launch.by = gathering::pmi;
+    launch.starts_mpi = true;
     return mpi_facts{{}, launch};
   };
-  auto by_slurm = launched(2);
-  by_slurm.launch->by = gathering::nothing;
   CHECK_FALSE(needs_mpi(settings::built_in(), {}));
   CHECK_FALSE(needs_mpi(settings::built_in(), launched(1)));
-  CHECK(needs_mpi(settings::built_in(), launched(2)));
-  CHECK(needs_mpi(settings::built_in(), launched(0))); // PMIx alone does not publish the size
-  CHECK_FALSE(needs_mpi(settings::built_in(), by_slurm));
-  CHECK_FALSE(needs_mpi(with({{"HOROVOD_SIZE", "1"}}), launched(2)));
+  CHECK_FALSE(needs_mpi(settings::built_in(), launched(2)));
+  CHECK_FALSE(needs_mpi(settings::built_in(), launched(0))); // PMIx alone does not publish the size
+  CHECK(needs_mpi(with({{"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
   CHECK(needs_mpi(settings::built_in(), {{0}, launched(1).launch}));
   CHECK_FALSE(needs_mpi(with({{rendezvous, "10.0.0.1"}}), launched(2)));
   CHECK(needs_mpi(with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));

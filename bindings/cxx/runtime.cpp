@@ -259,10 +259,12 @@ void runtime::withdraw() {
 }
 
 bool runtime::has_mpi() const {
-  return member_->mpi() != nullptr;
+  return member_->mpi() != nullptr || (member_->pmi() != nullptr && mpi_is_installed());
 }
 bool runtime::mpi_threads() const {
-  return has_mpi() && member_->mpi()->threads();
+  if (member_->mpi() != nullptr)
+    return member_->mpi()->threads();
+  return has_mpi() && member_->pmi()->mpi_threads();
 }
 bool runtime::mpi_is_installed() {
   return farandole::mpi_is_installed();

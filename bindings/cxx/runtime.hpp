@@ -166,8 +166,8 @@ public:
   /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
   void withdraw();
 
-  /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
-  /// it.
+  /// Whether MPI can connect the members, because mpirun or srun started them, or moves their tensors; and whether any
+  /// thread may then call it.
   bool has_mpi() const;
   bool mpi_threads() const;
   /// Whether this installation can do so.

@@ -35,8 +35,7 @@ expected<std::unique_ptr<served_rendezvous>> serve(const settings& values, std::
 
 bool launched_by_mpi() {
   const auto launch = find_foreign_launch(process_environment());
-  return launch && launch->by == gathering::mpi &&
-         settings_of_process().text(setting::rendezvous_address).empty();
+  return launch && launch->starts_mpi && settings_of_process().text(setting::rendezvous_address).empty();
 }
 
 std::string place_of_process() {

@@ -145,10 +145,10 @@ class HorovodBasics:
         job.where()
         if not job.runtime.has_mpi:
             raise ValueError("MPI is not enabled: neither did mpirun start this job, nor is the mpi path asked for")
-        return bool(job.runtime.mpi_threads)
+        return bool(job.runtime.mpi_threads) and mpi.allows_threads()
 
     def mpi_enabled(self) -> bool:
-        """Whether MPI brought the processes of the job together, or moves their tensors."""
+        """Whether MPI can connect the processes of the job, as mpirun started them, or moves their tensors."""
         return bool(job.runtime.has_mpi)
 
     def mpi_built(self) -> bool:

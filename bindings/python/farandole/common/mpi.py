@@ -23,6 +23,14 @@ def launched() -> bool:
     return bool(_native.launched_by_mpi())
 
 
+def allows_threads() -> bool:
+    """Whether mpi4py, if it has initialized MPI, has done so for several threads."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None or not module.Is_initialized() or module.Is_finalized():
+        return True
+    return bool(module.Query_thread() == module.THREAD_MULTIPLE)
+
+
 def require_communicator(what: Any, place: str) -> None:
     """``ValueError`` for anything but a communicator of mpi4py, or where Farandole has no MPI."""
     module = sys.modules.get("mpi4py.MPI")

@@ -505,7 +505,7 @@ def mpi_built() -> bool:
     """Whether MPI is built in."""
 
 def mpi_enabled() -> bool:
-    """Whether MPI brought the processes of the job together, or moves their tensors."""
+    """Whether MPI can connect the processes of the job, as mpirun started them, or moves their tensors."""
 
 def mpi_threads_supported() -> bool:
     """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
