@@ -1,5 +1,5 @@
-// Waits on the main thread, while the loop runs the actors of a launcher or an agent, for what ends it: its driver has
-// finished, a signal, the end of the input, or a rendezvous that has replaced the job's own.
+// Waits on the main thread, while the loop runs the actors of a launcher or an agent, for its end: its driver has
+// finished, a signal arrives, the input ends, or another rendezvous has replaced the job's own.
 #pragma once
 
 #include <caf/all.hpp>
@@ -48,7 +48,7 @@ public:
 private:
   /// `interrupt(signal)` returns true if the wait is to end.
   int wait(const std::function<bool(int)>& interrupt);
-  /// Whether the input has ended. Input that nobody expects is dropped.
+  /// Whether the input has ended. Unexpected input is dropped.
   bool has_input_ended() const;
 
   descriptor done_, superseded_, interrupts_;

@@ -1,5 +1,5 @@
 // The sink on the launcher's host: prefixes every line with the worker's label, and queues it for the launcher's own
-// output and for the copies in files. What comes from the worker's channel goes to the launcher's caller, if there is one.
+// output and for the copies in files. Bytes from the worker's channel go to the launcher's caller, if there is one.
 #pragma once
 
 #include "actors/launch/caller_output.hpp"

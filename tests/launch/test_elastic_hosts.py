@@ -45,7 +45,7 @@ def train(launch: Callable[..., Process], hosts: SshHosts, discovery: Discovery)
 def test_an_elastic_job_trains_on_the_hosts_that_discovery_prints(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
-    discovery.are("a:1", "b:2")
+    discovery.print_lines("a:1", "b:2")
     job = train(3, 3, 3)
     assert sorted(begun(job, 3, 3)) == ["a", "b", "b"], job.text
     end_training(job, hosts, 3)
@@ -61,13 +61,13 @@ def test_an_elastic_job_trains_on_the_hosts_of_its_command_line(train: Callable[
 def test_a_host_leaves_discovery_and_comes_back(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
-    discovery.are("a:1", "b:1")
+    discovery.print_lines("a:1", "b:1")
     job = train(2, 1, 2)
     begun(job, 2, 2)
-    discovery.are("a:1")
+    discovery.print_lines("a:1")
     assert begun(job, 1, 1) == ["a"]
     wait_until_empty(hosts, 1)  # the agent leaves after its workers
-    discovery.are("a:1", "b:1")
+    discovery.print_lines("a:1", "b:1")
     assert sorted(begun(job, 2, 4)) == ["a", "a", "b", "b"], job.text
     end_training(job, hosts, 2)
     assert hosts.connections(1) == 2  # a new agent
@@ -75,10 +75,10 @@ def test_a_host_leaves_discovery_and_comes_back(
 
 
 def test_a_new_host_joins(train: Callable[..., Process], hosts: SshHosts, discovery: Discovery) -> None:
-    discovery.are("b:1")
+    discovery.print_lines("b:1")
     job = train(1, 1, 2)
     assert begun(job, 1, 1) == ["b"]
-    discovery.are("b:1", "c:1")
+    discovery.print_lines("b:1", "c:1")
     assert sorted(begun(job, 2, 2)) == ["b", "c"], job.text
     end_training(job, hosts, 2)
 
@@ -87,7 +87,7 @@ def test_a_new_host_joins(train: Callable[..., Process], hosts: SshHosts, discov
 def test_the_other_hosts_go_on_after_a_death_on_a_host(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery, kind: str
 ) -> None:
-    discovery.are("a:1", "b:1", "c:1")
+    discovery.print_lines("a:1", "b:1", "c:1")
     job = train(3, 1, 3)
     begun(job, 3, 3)
     worker = worker_on(job, "b")
@@ -103,7 +103,7 @@ def test_the_other_hosts_go_on_after_a_death_on_a_host(
 def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
-    discovery.are("a:1", "b:1", "c:1")
+    discovery.print_lines("a:1", "b:1", "c:1")
     job = train(3, 1, 3, FARANDOLE_LINK_TIMEOUT="4")
     begun(job, 3, 3)
     worker = worker_on(job, "b")
@@ -118,7 +118,7 @@ def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
 def test_the_job_ends_when_too_few_hosts_are_left(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
-    discovery.are("a:1", "b:1")
+    discovery.print_lines("a:1", "b:1")
     job = train(2, 2, 2, "--host-discovery-script", str(discovery.script), "--elastic-timeout", "5")
     begun(job, 2, 2)
     os.kill(agent_of(hosts, 1, worker_on(job, "b")), signal.SIGKILL)
@@ -134,10 +134,10 @@ def test_a_new_host_that_cannot_be_reached_is_reported_once_and_tried_again(
     shell.write_text(f'#!/bin/sh\necho "$1" >>{calls}\nexec {hosts.rsh} "$@"\n')
     shell.chmod(0o755)
     hosts.stop_sshd(2)
-    discovery.are("a:1", "b:1")
+    discovery.print_lines("a:1", "b:1")
     job = train(2, 2, 3, FARANDOLE_RSH=str(shell))
     begun(job, 2, 2)
-    discovery.are("a:1", "b:1", "c:1")
+    discovery.print_lines("a:1", "b:1", "c:1")
     wait_until(lambda: calls.read_text().split().count("c") >= 3, "the launcher tries c three times")
     hosts.start_sshd(2)
     assert sorted(begun(job, 3, 3)) == ["a", "b", "c"], job.text
@@ -148,7 +148,7 @@ def test_a_new_host_that_cannot_be_reached_is_reported_once_and_tried_again(
 def test_no_process_is_left_after_the_death_of_an_elastic_launcher(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
-    discovery.are("a:1", "b:1", "c:1")
+    discovery.print_lines("a:1", "b:1", "c:1")
     job = train(3, 1, 3)
     begun(job, 3, 3)
     workers = [worker_on(job, name) for name in hosts.names]

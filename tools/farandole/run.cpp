@@ -255,9 +255,10 @@ void ask_for_agents(const run_request& request, const std::vector<std::string>& 
   std::string launcher;
   for (const auto& ip : addresses)
     launcher += (launcher.empty() ? "" : ",") + ip + ":" + std::to_string(port);
+  const auto& secret_file = request.values.text(setting::secret_file);
   std::cerr << "farandole: waiting for " << request.fewest_agents
             << (request.fewest_agents == 1 ? " agent" : " agents") << ": farandole agent --launcher "
-            << launcher << " --secret-file FILE" << std::endl;
+            << launcher << " --secret-file " << (secret_file.empty() ? "FILE" : secret_file) << std::endl;
 }
 
 expected<int> try_run(const run_request& request, const std::string& program) {

@@ -180,7 +180,7 @@ class SshHosts(Hosts):
             time.sleep(0.01)
         super().remove()
 
-    # ---- what is different on a host --------------------------------------------------------------------------------
+    # ---- files that differ on a host --------------------------------------------------------------------------------
 
     def use_shell(self, number: int, shell: str) -> None:
         """Makes this program the login shell of root on a host."""
@@ -219,7 +219,7 @@ class SshHosts(Hosts):
         command = [*self.entering(number), "mount", "-t", "tmpfs", "none", str(folder)]
         subprocess.run(command, check=True, capture_output=True, timeout=30)
 
-    # ---- what runs on a host ----------------------------------------------------------------------------------------
+    # ---- processes of a host ---------------------------------------------------------------------------------------------
 
     def entering(self, number: int, folder: Optional[Path] = None) -> List[str]:
         target = ["--target", str(self._holders[number].pid), "--net", "--uts", "--mount"]
@@ -259,7 +259,7 @@ class SshHosts(Hosts):
         return self.home / ".ssh" / "identity"
 
     def log(self, number: int) -> Path:
-        """What the sshd of a host has written."""
+        """The log of a host's sshd."""
         return self._own(number) / "sshd.log"
 
     def connections(self, number: int) -> int:
@@ -300,7 +300,7 @@ class SshHosts(Hosts):
                 found.append(f"{'.'.join(map(str, octets))}:{int(port, 16)}")
         return found
 
-    # ---- what is left on a host -------------------------------------------------------------------------------------
+    # ---- leftovers of a host ----------------------------------------------------------------------------------------
 
     def leftovers(self) -> List[str]:
         """The processes that still run on the hosts, and the files in their /tmp, /dev/shm and runtime folder."""
