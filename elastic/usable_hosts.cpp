@@ -7,10 +7,15 @@ namespace farandole {
 void usable_hosts::found(const discovered_hosts& result) {
   found_ = result.hosts;
   remote_ = result.remote;
+  // The agents of other hosts leave.
   std::erase_if(failed_, [this](const auto& host) { return !remote_.contains(host); });
+  if (!users_start_agents())
+    std::erase_if(connected_, [this](const auto& entry) { return !remote_.contains(entry.first); });
 }
 
 bool usable_hosts::connected(const std::string& host, std::int32_t slots) {
+  if (!users_start_agents() && !remote_.contains(host))
+    return false; // discovery has not named it any more when this event was on its way
   connected_[host] = slots;
   return failed_.erase(host) > 0;
 }

@@ -75,6 +75,11 @@ TEST_CASE("a host that discovery does not name any more needs no agent") {
   all.found({{{"here", 2}, {"c", 1}}, {}, {"c"}});
   CHECK(all.wanted_agents() == names{"c"});
   CHECK(all.usable() == hosts{{"here", 2}, {"c", 1}});
+  // A late event about its agent changes nothing; it comes back, and needs a new agent.
+  all.connected("b", 4);
+  all.found(three());
+  CHECK(all.wanted_agents() == names{"b", "c"});
+  CHECK(all.usable() == hosts{{"here", 2}, {"c", 1}});
 }
 
 TEST_CASE("hosts whose users start the agents are used as they come") {

@@ -65,7 +65,7 @@ agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
 void agent_state::dial_launcher() {
   link_id number = 0;
   for (const auto& [ip, port] : spec_.launcher) {
-    dialled_[++number] = ip;
+    dialled_[++number] = {ip, port};
     dial(self_->system(), ip, port, caf::actor_cast<caf::actor>(self_), number, spec_.links);
   }
 }
@@ -78,14 +78,15 @@ void agent_state::opened(const link_opened& event) {
   }
   link_ = event.handle;
   number_ = event.link;
-  spec_.hello.reached = reached.mapped();
-  spec_.hello.own = spec_.own_address_towards(reached.mapped());
+  spec_.hello.reached = reached.mapped().first;
+  spec_.hello.own = spec_.own_address_towards(spec_.hello.reached);
   send(encode(spec_.hello));
 }
 
 void agent_state::closed(const link_closed& event) {
   if (const auto failed = dialled_.extract(event.link))
-    failures_.push_back(failed.mapped() + ": " + event.reason);
+    failures_.push_back(failed.mapped().first + ":" + std::to_string(failed.mapped().second) + ": " +
+                        event.reason);
   if (event.link == number_) {
     link_ = nullptr;
     end("the connection to the launcher ended" + (event.reason.empty() ? "" : ": " + event.reason));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/event_loop/link.hpp"
@@ -82,7 +83,8 @@ private:
   job_ending ending_;
   caf::actor link_; ///< null before the launcher has proved the secret and after the end of the link
   link_id number_ = 0;
-  std::map<link_id, std::string> dialled_; ///< addresses whose links have neither opened nor failed
+  std::map<link_id, std::pair<std::string, std::uint16_t>>
+      dialled_; ///< addresses whose links have neither opened nor failed
   std::vector<std::string> failures_;
   std::map<process_number, entry> processes_;
   bool accepted_ = false;

@@ -41,11 +41,14 @@ agent_registry_actor::behavior_type agent_registry_state::begin(const agent_regi
   return {
       [this](const agent_request& request) { take(request); },
       [this](const agent_request_over& event) { over(event); },
-      [this](const hosts_wanted& event) { follow(table_.want(event.hosts, now(self_))); },
+      [this](const hosts_wanted& event) {
+        follow(table_.want(event.hosts, now(self_)));
+        report_connected(event.hosts);
+      },
       [this](const watch_hosts& event) {
         watcher_ = event.watcher;
         for (const auto& [host, facts] : table_.facts())
-          self_->send(watcher_, host_connected{host, facts});
+          report_connected({host});
       },
       [this](close_atom) { close(); },
       [this](const slot_ended& event) { command_ended(event); },
@@ -234,6 +237,13 @@ void agent_registry_state::follow(const agent_table::step& step) {
     timer_ = step.call_next;
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
   }
+}
+
+/// A host that is wanted again may still have its agent, so that no other event reports it.
+void agent_registry_state::report_connected(const std::vector<std::string>& hosts) {
+  for (const auto& host : hosts)
+    if (watcher_ && table_.link_of(host))
+      self_->send(watcher_, host_connected{host, table_.facts().at(host)});
 }
 
 void agent_registry_state::report(const agent_table::failure& failure) {

@@ -113,6 +113,7 @@ private:
   void follow(const agent_table::step& step);
   void start_agent(const std::string& host);
   void stop_command(const std::string& host);
+  void report_connected(const std::vector<std::string>& hosts);
   void report(const agent_table::failure& failure);
   void count(const std::string& host);
   void send(link_id link, const envelope& message);

@@ -26,8 +26,10 @@ public:
   explicit waiting_room(std::int32_t size) {
     rendezvous_options options;
     options.members.size = size;
-    options.hosts = {{0, "node0"}, {1, "node0"}, {2, "node1"}};
     rendezvous_ = world_.system().spawn(rendezvous, options, membership{options.members, 1});
+    const char* hosts[] = {"node0", "node0", "node1"};
+    for (std::int32_t slot = 0; slot < size; ++slot)
+      caf::anon_send(rendezvous_, slot_started{slot, hosts[slot]});
     begin_ = world_.now();
   }
 
