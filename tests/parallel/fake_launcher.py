@@ -184,7 +184,14 @@ def main() -> int:
         print(json.dumps(options), flush=True)
     if os.environ.get("FAKE_EXIT"):
         return int(os.environ["FAKE_EXIT"])
-    return FakeLauncher(int(options["--call-descriptor"]), options, command).run()
+    descriptor, other = options.get("--call-descriptor"), None
+    if descriptor is None:  # the job of a command
+        channel, other = socket.socketpair()
+        descriptor = str(channel.detach())
+    code = FakeLauncher(int(descriptor), options, command).run()
+    if other is not None:
+        other.close()
+    return code
 
 
 if __name__ == "__main__":

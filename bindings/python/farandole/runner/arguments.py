@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Iterable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence
 
 
 class _HorovodArgs:
@@ -22,6 +22,10 @@ class _HorovodArgs:
         self.nic: Optional[str] = None
         self.executable: Optional[str] = None
         """The interpreter of the workers; None: that of the caller."""
+
+    if TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no attribute {name}; the options of horovodrun are its names")

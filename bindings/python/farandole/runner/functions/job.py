@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from farandole.runner import launch_options, program
 from farandole.runner.functions import call, launcher, paths, pickling
@@ -11,15 +11,24 @@ from farandole.runner.functions import call, launcher, paths, pickling
 WORKER_MODULE = "farandole.runner.worker"
 
 
-def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Any, arguments: Any) -> List[Any]:
+def run_function(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Any,
+    arguments: Any,
+    environment: Optional[Mapping[str, str]] = None,
+) -> List[Any]:
     """The results of the function by rank.
 
     :param arguments: how the job is launched; see ``farandole.runner.arguments``
+    :param environment: of the launcher and the workers; None: that of this process
     """
     pieces = pickling.pieces_of((function, tuple(args), dict(kwargs or {})), "(func, args, kwargs)")
     is_elastic = is_elastic_launch(arguments)
     current = call.Call(pieces, paths.folders_of_caller(), is_elastic)
-    job = launcher.Launcher(lambda channel: command_of(arguments, channel), environment_of(arguments), current)
+    job = launcher.Launcher(
+        lambda channel: command_of(arguments, channel), paths.environment_of(arguments.executable, environment), current
+    )
     try:
         while job.is_running:
             for slot, content in current.take_outgoing():
@@ -33,11 +42,6 @@ def run_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Any,
 def is_elastic_launch(arguments: Any) -> bool:
     """Whether workers may come and go."""
     return arguments.min_num_proc is not None or arguments.host_discovery_script is not None
-
-
-def environment_of(arguments: Any) -> Any:
-    """The environment of the launcher."""
-    return paths.environment_of(arguments.executable)
 
 
 def command_of(arguments: Any, channel: int) -> List[str]:

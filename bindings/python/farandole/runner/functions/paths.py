@@ -7,7 +7,7 @@ import site
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Mapping, Optional
 
 
 def folders_of_caller() -> List[str]:
@@ -17,15 +17,15 @@ def folders_of_caller() -> List[str]:
     return list(dict.fromkeys(entry for entry in entries if not _is_below(entry, own)))
 
 
-def environment_of(executable: Optional[str]) -> Dict[str, str]:
+def environment_of(executable: Optional[str], given: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
     """The environment of the launcher. Where this package was found in a folder that no other process knows, workers
     with the same interpreter are told."""
-    environment = dict(os.environ)
+    environment = dict(os.environ if given is None else given)
     package = str(Path(__file__).resolve().parents[3])
     if executable in (None, sys.executable) and not _is_below(package, _folders_of_interpreter()):
-        given = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        if package not in given:
-            environment["PYTHONPATH"] = os.pathsep.join([*given, package])
+        folders = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        if package not in folders:
+            environment["PYTHONPATH"] = os.pathsep.join([*folders, package])
     return environment
 
 
