@@ -356,7 +356,9 @@ def test_a_variable_that_cannot_be_pickled_is_named() -> None:
 @pytest.mark.usefixtures("fake")
 def test_options_that_the_launcher_refuses_are_a_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_EXIT", "2")
-    monkeypatch.setenv("FAKE_PRINTS", "farandole: error: -np 4 needs more slots than the 2 of -H a:2")
+    monkeypatch.setenv(
+        "FAKE_PRINTS", "usage: farandole run [-h]\nfarandole: error: -np 4 needs more slots than the 2 of -H a:2"
+    )
     with pytest.raises(ValueError, match="^farandole: error: -np 4 needs more slots"):
         horovod.run(print)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from farandole.runner import run as run
+    from farandole.runner import session as session
 
 __version__ = "0.1.0"
 """Farandole's own version; ``horovod.__version__`` is the level of the interface."""
@@ -29,5 +30,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_LAUNCHING = ("run",)
+_LAUNCHING = ("run", "session")
 """The names of this package that start jobs."""

@@ -3,7 +3,10 @@ native library."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
+
+if TYPE_CHECKING:
+    from farandole.runner.functions.session import Session as session
 
 from farandole.runner.arguments import _HorovodArgs as _HorovodArgs
 from farandole.runner.arguments import arguments_of as _arguments_of
@@ -102,3 +105,12 @@ def run(
         executable=executable,
     )
     return run_function(func, args, kwargs, arguments)
+
+
+def __getattr__(name: str) -> Any:
+    # A session needs more modules, which workers and tools do without.
+    if name == "session":
+        import importlib
+
+        return importlib.import_module("farandole.runner.functions.session").Session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

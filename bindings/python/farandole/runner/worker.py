@@ -8,17 +8,24 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import queue
+import signal
 import socket
 import sys
 import threading
 import traceback
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from farandole.runner.functions import messages, pickling
 
+_SEND_BYTES = 64 * 1024
 _MOST_TEXT = 256 * 1024
 """Characters of an error or a traceback that are sent; of a longer one, the last."""
+
+
+SESSION, INITIALIZE = "--session", "--initialize"
+"""Options of this program."""
 
 
 class CannotLoad(RuntimeError):
@@ -33,14 +40,22 @@ class Connection:
         self._socket = socket.socket(fileno=descriptor)
         self._reader = messages.RecordReader(messages.MOST_FRAME_BYTES)
         self._received: List[Tuple[int, bytes]] = []
-        self._sending = threading.Lock()
+        self._unsent = bytearray()
+        self._queue: Optional[queue.SimpleQueue[Optional[Tuple[int, bytes]]]] = None
         # A forked child must neither keep the stream open nor write to it.
         os.register_at_fork(after_in_child=self._socket.close)
 
     def send(self, content: bytes) -> None:
-        """Sends a message."""
-        with self._sending:
-            self._socket.sendall(content)
+        """Sends a message, at the latest at the next ``flush()`` or ``receive()``: one system call for small ones."""
+        self._unsent += content
+        if len(self._unsent) >= _SEND_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sends all messages."""
+        unsent, self._unsent = self._unsent, bytearray()
+        if unsent:
+            self._socket.sendall(unsent)
 
     def send_piece(self, piece: bytes) -> None:
         """Sends a part of a result."""
@@ -48,6 +63,10 @@ class Connection:
 
     def receive(self) -> Optional[Tuple[int, bytes]]:
         """The next message; None when the stream has ended."""
+        self.flush()
+        return self._read() if self._queue is None else self._queue.get()
+
+    def _read(self) -> Optional[Tuple[int, bytes]]:
         while not self._received:
             chunk = self._socket.recv(messages.MOST_FRAME_BYTES)
             if not chunk:
@@ -55,6 +74,26 @@ class Connection:
             self._received = list(self._reader.feed(chunk))
             self._received.reverse()
         return self._received.pop()
+
+    def read_in_thread(self, interrupt: Callable[[int], None]) -> None:
+        """From now on, a thread reads, and calls ``interrupt`` when the call of a number shall be interrupted."""
+        received: queue.SimpleQueue[Optional[Tuple[int, bytes]]] = queue.SimpleQueue()
+
+        def read() -> None:
+            while True:
+                try:
+                    found = self._read()
+                except OSError:  # as at its end
+                    found = None
+                if found is not None and found[0] == messages.INTERRUPT:
+                    interrupt(json.loads(found[1])["call"])
+                    continue
+                received.put(found)
+                if found is None:
+                    return
+
+        self._queue = received
+        threading.Thread(target=read, name="farandole calls", daemon=True).start()
 
 
 def place() -> Dict[str, Any]:
@@ -68,53 +107,109 @@ def place() -> Dict[str, Any]:
     }
 
 
+class Interrupts:
+    """Raises ``KeyboardInterrupt`` in the function of a call that shall be interrupted, and nowhere else."""
+
+    def __init__(self) -> None:
+        self._requested = -1
+        self._running = -1
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def request(self, number: int) -> None:
+        """Interrupts the call of this number, if it runs; called by the thread that reads."""
+        self._requested = number
+        # The main thread may be in a system call, which only a signal to this thread ends.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _on_signal(self, *_: Any) -> None:
+        # Runs in the main thread, so that the call cannot end meanwhile.
+        if self._running >= 0 and self._requested == self._running:
+            self._running = -1
+            raise KeyboardInterrupt
+
+    def begin(self, number: int) -> None:
+        """A function begins to run."""
+        self._running = number
+        if self._requested == number:
+            self._on_signal()
+
+    def end(self) -> None:
+        """It has ended."""
+        self._running = -1
+
+
 def serve(connection: Connection) -> None:
-    """Runs calls until the last one has returned, or the process that runs the job has ended."""
-    is_last = False
-    while not is_last:
-        connection.send(messages.json_message(messages.READY, place()))
-        received = connection.receive()
-        if received is None or received[0] == messages.LEAVE:
-            return
-        kind, body = received
-        if kind != messages.CALL:
-            raise messages.ProtocolError(f"a message of kind {kind} arrived where a call was expected")
-        call = json.loads(body)
-        is_last = call["last"]
-        run_call(connection, call)
+    """Runs one call. An exception of the function is sent and raised again, so that this process ends as a script does
+    that raises it: the other workers learn the reason."""
+    call = next_call(connection)
+    if call is None:
+        return
+    problem = run_call(connection, call)
+    connection.flush()
+    if problem is not None:
+        raise problem
 
 
-def run_call(connection: Connection, call: Dict[str, Any]) -> None:
-    """Runs one call and sends its result.
+def serve_session(connection: Connection, is_member: bool) -> None:
+    """Runs calls until the session or its process has ended. Exceptions of functions are sent.
 
-    An exception of the function is sent and raised again, so that this process ends as a script does that raises it:
-    the other workers learn the reason.
+    :param is_member: whether ``hvd`` is initialised for the functions. After an exception, this worker leaves the job,
+        so that operations of the others that wait for it fail, and the session has all workers join again.
     """
+    interrupts = Interrupts()
+    connection.read_in_thread(interrupts.request)
+    while (call := next_call(connection)) is not None:
+        problem = run_call(connection, call, interrupts)
+        if problem is not None and is_member:
+            connection.flush()
+            leave_job()
+
+
+def next_call(connection: Connection) -> Optional[Dict[str, Any]]:
+    """Asks for a call; None when there are no more."""
+    connection.send(messages.json_message(messages.READY, place()))
+    received = connection.receive()
+    if received is None or received[0] == messages.LEAVE:
+        return None
+    if received[0] != messages.CALL:
+        raise messages.ProtocolError(f"a message of kind {received[0]} arrived where a call was expected")
+    call: Dict[str, Any] = json.loads(received[1])
+    return call
+
+
+def run_call(
+    connection: Connection, call: Dict[str, Any], interrupts: Optional[Interrupts] = None
+) -> Optional[BaseException]:
+    """Runs one call and sends its result, or its exception, which it returns."""
     try:
         function, arguments, named = load_call(connection, call)
-        result = function(*arguments, **named)
+        try:
+            if interrupts is not None:
+                interrupts.begin(call["call"])
+            result = function(*arguments, **named)
+        finally:
+            if interrupts is not None:
+                interrupts.end()
         # Output of the function shall not come after its result.
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        stream = messages.writer(connection.send_piece)
-        pickling.dump(result, stream, "the result")
-        stream.flush()
+        pieces = messages.writer(connection.send_piece)
+        pickling.dump(result, pieces, "the result")
+        pieces.flush()
     except BaseException as problem:
         problem.__traceback__ = without_own_frames(problem.__traceback__)
-        connection.send(messages.json_message(messages.RAISED, {**place(), **report_of(problem)}))
-        raise problem
+        report = {**place(), **report_of(problem)}
+        if interrupts is not None and isinstance(problem, KeyboardInterrupt):
+            report["consequence"] = True  # the session has interrupted this call
+        connection.send(messages.json_message(messages.RAISED, report))
+        return problem
     connection.send(messages.json_message(messages.RETURNED, place()))
+    return None
 
 
 def load_call(connection: Connection, call: Dict[str, Any]) -> Tuple[Any, Any, Any]:
     """The function and its arguments; ``CannotLoad`` if this worker cannot read them."""
-    version = list(sys.version_info[:2])
-    if call["python"] != version:
-        raise CannotLoad(
-            f"the function comes from Python {_dotted(call['python'])}, and this worker runs Python {_dotted(version)} "
-            f"({sys.executable}): give run(executable=...) an interpreter of the same version"
-        )
     extend_path(call["path"])
     remaining = call["pieces"]
 
@@ -125,18 +220,33 @@ def load_call(connection: Connection, call: Dict[str, Any]) -> Tuple[Any, Any, A
         received = connection.receive()
         if received is None:
             raise CannotLoad("the process that runs the job ended while it sent the function")
+        if remaining > messages.WINDOW:  # others are to be sent
+            connection.send(messages.message(messages.MORE))
         remaining -= 1
-        connection.send(messages.message(messages.MORE))
         return received[1]
 
     try:
+        require_version(call["python"])
         function, arguments, named = pickling.load(messages.reader(take))
     except ModuleNotFoundError as problem:
         raise CannotLoad(
             f"the function needs the module {problem.name}, which is missing here: install it on this host, or put it "
             f"on a file system that all hosts share; sys.path is {sys.path}"
         ) from problem
+    finally:
+        while take() is not None:  # the next message is not a piece
+            pass
     return function, arguments, named
+
+
+def require_version(wanted: List[int]) -> None:
+    """``CannotLoad`` where a function of another version of Python cannot be read."""
+    version = list(sys.version_info[:2])
+    if wanted != version:
+        raise CannotLoad(
+            f"the function comes from Python {_dotted(wanted)}, and this worker runs Python {_dotted(version)} "
+            f"({sys.executable}): give run(executable=...) an interpreter of the same version"
+        )
 
 
 def extend_path(entries: List[str]) -> None:
@@ -173,12 +283,39 @@ def _dotted(version: List[int]) -> str:
     return ".".join(map(str, version))
 
 
+def join_job() -> None:
+    """Joins the job, so that functions find ``hvd`` initialised, for any framework."""
+    from farandole.common.basics import HorovodBasics
+
+    HorovodBasics(__file__).init()
+
+
+def leave_job() -> None:
+    """Leaves the job; operations of other workers that wait for this one fail."""
+    from farandole.common.basics import HorovodBasics
+
+    HorovodBasics(__file__).shutdown()
+
+
+def join_job_again() -> None:
+    """Leaves and joins, which all workers do together: they number their operations anew."""
+    leave_job()
+    join_job()
+
+
 def main() -> None:
-    """Serves calls on the descriptor that the launcher has left open."""
+    """Serves calls on the descriptor that the launcher has left open: one, or those of a session (``--session``)."""
     text = os.environ.pop(messages.VARIABLE, "")
     if not text.isdecimal():
         sys.exit(f"{messages.VARIABLE} is '{text}' and names no descriptor: this program is started by farandole.run()")
-    serve(Connection(int(text)))
+    connection = Connection(int(text))
+    if SESSION not in sys.argv:
+        serve(connection)
+        return
+    is_member = INITIALIZE in sys.argv
+    if is_member:
+        join_job()
+    serve_session(connection, is_member)
 
 
 if __name__ == "__main__":

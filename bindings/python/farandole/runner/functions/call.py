@@ -56,11 +56,15 @@ class _Worker:
 class Call:
     """The state of one call."""
 
-    def __init__(self, pieces: Sequence[bytes], folders: Sequence[str], is_elastic: bool = False) -> None:
+    def __init__(
+        self, pieces: Sequence[bytes], folders: Sequence[str], is_elastic: bool = False, number: int = 0
+    ) -> None:
         """
         :param pieces: function, arguments and keyword arguments, pickled
         :param folders: where workers look for modules first
+        :param number: of the call in its session
         """
+        self._number = number
         self._pieces = pieces
         self._folders = folders
         self._is_elastic = is_elastic
@@ -105,6 +109,15 @@ class Call:
         """Whether a worker was started."""
         return bool(self._workers)
 
+    def has_settled(self, slot: int) -> bool:
+        """Whether the worker in this slot has returned or failed."""
+        worker = self._workers.get(slot)
+        return worker is not None and (worker.has_returned or worker.failure is not None)
+
+    def result_of(self, rank: int) -> Any:
+        """The result of a rank that has returned."""
+        return self._results[rank]
+
     def results(self, count: int) -> Optional[List[Any]]:
         """The results of the first ``count`` ranks, in their order; None if one is missing."""
         if any(rank not in self._results for rank in range(count)):
@@ -134,7 +147,7 @@ class Call:
             "pieces": len(self._pieces),
             "python": list(sys.version_info[:2]),
             "path": list(self._folders),
-            "last": True,
+            "call": self._number,
         }
         self._outgoing.append((worker.slot, messages.json_message(messages.CALL, fields)))
         self._send_pieces(worker, messages.WINDOW)

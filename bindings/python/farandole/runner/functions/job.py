@@ -44,10 +44,10 @@ def is_elastic_launch(arguments: Any) -> bool:
     return arguments.min_num_proc is not None or arguments.host_discovery_script is not None
 
 
-def command_of(arguments: Any, channel: int) -> List[str]:
+def command_of(arguments: Any, channel: int, worker_options: Sequence[str] = ()) -> List[str]:
     """The launcher's command line."""
     words = launch_options.words_of(arguments)
-    worker = [arguments.executable or sys.executable, "-m", WORKER_MODULE]
+    worker = [arguments.executable or sys.executable, "-m", WORKER_MODULE, *worker_options]
     return [program.path_of_launcher(), "run", "--call-descriptor", str(channel), *words, "--", *worker]
 
 
@@ -63,7 +63,8 @@ def _outcome(current: call.Call, job: launcher.Launcher, arguments: Any, is_elas
         rank = current.first_missing(count)
         raise RuntimeError(f"the job ended with exit code 0, but rank {rank} of {count} did not return a result")
     if code == USAGE_ERROR and not current.has_workers:
-        raise ValueError("\n".join(lines) or f"the launcher ended with exit code {code}")
+        refusal = [line for line in lines if not line.startswith("usage: ")]
+        raise ValueError("\n".join(refusal) or f"the launcher ended with exit code {code}")
     if arguments.use_mpi and failure is None:
         raise RuntimeError("\n".join([f"mpirun failed with exit code {code}", *lines]))
     raise RuntimeError(call.failure_text(failure, lines, code))

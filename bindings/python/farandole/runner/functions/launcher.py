@@ -52,17 +52,22 @@ class Launcher:
     """A running launcher. Not thread-safe, except for ``wake``."""
 
     def __init__(
-        self, command: Callable[[int], Sequence[str]], environment: Dict[str, str], listener: Listener
+        self,
+        command: Callable[[int], Sequence[str]],
+        environment: Dict[str, str],
+        listener: Listener,
+        dispatch: Optional[Callable[[Callable[[], None]], None]] = None,
     ) -> None:
         """Starts the launcher.
 
         :param command: the command line, given the number of the inherited descriptor
+        :param dispatch: runs functions that write output; by default at once, within ``step``
         """
         self._listener = listener
         self._frames = messages.RecordReader(messages.MOST_FRAME_BYTES)
         self._readers: Dict[int, messages.RecordReader] = {}
         self._outgoing: Deque[memoryview] = collections.deque()
-        self.stdout, self.stderr = OutputCopy("stdout"), OutputCopy("stderr")
+        self.stdout, self.stderr = OutputCopy("stdout", dispatch), OutputCopy("stderr", dispatch)
         self._owner = os.getpid()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._channel, theirs = socket.socketpair()

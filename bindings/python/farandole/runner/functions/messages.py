@@ -5,8 +5,8 @@ slot. The bytes of one slot, put together, are a stream of *messages*: a kind, a
 with the same header, so that ``RecordReader`` reads both.
 
 A value, pickled, is a sequence of PIECE messages. A worker takes the pieces of its call at its own pace: READY grants
-``WINDOW`` pieces, and each MORE grants one more. So the launcher never holds more than that for a worker, and a slow
-worker does not delay the others.
+``WINDOW`` pieces, and each MORE grants one more, as long as there are unsent ones. So the launcher never holds more
+than that for a worker, and a slow worker does not delay the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RAISED = 4
 
 # To a worker.
 CALL = 5
-"""A call follows in pieces. JSON: pieces, python, path, last."""
+"""A call follows in pieces. JSON: pieces, python, path, call (its number)."""
 LEAVE = 6
 """There are no more calls. No body."""
 INTERRUPT = 7

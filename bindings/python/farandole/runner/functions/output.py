@@ -6,7 +6,7 @@ import codecs
 import collections
 import re
 import sys
-from typing import Deque, List
+from typing import Callable, Deque, List, Optional
 
 OF_A_WORKER = re.compile(r"(\w{3} \w{3} .{16})?\[\w+\]<std(out|err)>:")
 """How a line begins that a worker has printed."""
@@ -18,8 +18,12 @@ class OutputCopy:
     """Copies one stream; ``name`` is ``stdout`` or ``stderr``. The stream is looked up at each write, so that output
     goes to the notebook's cell, or to the test, that has replaced it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, dispatch: Optional[Callable[[Callable[[], None]], None]] = None) -> None:
+        """
+        :param dispatch: runs the function that writes, perhaps in another thread; by default at once
+        """
         self._name = name
+        self._dispatch = dispatch or (lambda write: write())
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_closed = False
         self._line = ""
@@ -29,7 +33,11 @@ class OutputCopy:
         """Copies bytes of the stream."""
         text = self._decoder.decode(chunk, is_last)
         self._remember(text)
-        if self._is_closed or not (chunk or text):
+        if chunk or text:
+            self._dispatch(lambda: self._write(chunk, text))
+
+    def _write(self, chunk: bytes, text: str) -> None:
+        if self._is_closed:
             return
         stream = getattr(sys, self._name)
         if stream is None:

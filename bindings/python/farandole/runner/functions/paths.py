@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import site
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, List, Mapping, Optional, Tuple
 
 
 def folders_of_caller() -> List[str]:
     """The entries of ``sys.path`` that belong to the caller's program, and not to its interpreter."""
+    return list(_folders_among(tuple(os.path.abspath(entry or os.curdir) for entry in sys.path)))
+
+
+@functools.lru_cache(maxsize=8)
+def _folders_among(entries: Tuple[str, ...]) -> Tuple[str, ...]:
     own = _folders_of_interpreter()
-    entries = (os.path.abspath(entry or os.curdir) for entry in sys.path)
-    return list(dict.fromkeys(entry for entry in entries if not _is_below(entry, own)))
+    return tuple(dict.fromkeys(entry for entry in entries if not _is_below(entry, own)))
 
 
 def environment_of(executable: Optional[str], given: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
