@@ -5,19 +5,19 @@ Started by the launcher as ``python -m farandole.runner.worker``.
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import json
 import os
-import queue
 import signal
-import socket
 import sys
-import threading
-import traceback
-from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from farandole.runner.functions import messages, pickling
+
+if TYPE_CHECKING:
+    import queue
+    from types import TracebackType
 
 _SEND_BYTES = 64 * 1024
 _MOST_TEXT = 256 * 1024
@@ -37,13 +37,13 @@ class Connection:
 
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
-        self._socket = socket.socket(fileno=descriptor)
+        self._descriptor = descriptor
         self._reader = messages.RecordReader(messages.MOST_FRAME_BYTES)
         self._received: List[Tuple[int, bytes]] = []
         self._unsent = bytearray()
         self._queue: Optional[queue.SimpleQueue[Optional[Tuple[int, bytes]]]] = None
         # A forked child must neither keep the stream open nor write to it.
-        os.register_at_fork(after_in_child=self._socket.close)
+        os.register_at_fork(after_in_child=lambda: os.close(descriptor))
 
     def send(self, content: bytes) -> None:
         """Sends a message, at the latest at the next ``flush()`` or ``receive()``: one system call for small ones."""
@@ -54,8 +54,10 @@ class Connection:
     def flush(self) -> None:
         """Sends all messages."""
         unsent, self._unsent = self._unsent, bytearray()
-        if unsent:
-            self._socket.sendall(unsent)
+        with memoryview(unsent) as view:
+            sent = 0
+            while sent < len(view):
+                sent += os.write(self._descriptor, view[sent:])
 
     def send_piece(self, piece: bytes) -> None:
         """Sends a part of a result."""
@@ -68,7 +70,7 @@ class Connection:
 
     def _read(self) -> Optional[Tuple[int, bytes]]:
         while not self._received:
-            chunk = self._socket.recv(messages.MOST_FRAME_BYTES)
+            chunk = os.read(self._descriptor, messages.MOST_FRAME_BYTES)
             if not chunk:
                 return None
             self._received = list(self._reader.feed(chunk))
@@ -77,6 +79,9 @@ class Connection:
 
     def read_in_thread(self, interrupt: Callable[[int], None]) -> None:
         """From now on, a thread reads, and calls ``interrupt`` when the call of a number shall be interrupted."""
+        import queue
+        import threading
+
         received: queue.SimpleQueue[Optional[Tuple[int, bytes]]] = queue.SimpleQueue()
 
         def read() -> None:
@@ -102,7 +107,7 @@ def place() -> Dict[str, Any]:
     return {
         "rank": int(rank) if rank.isdecimal() else None,
         "local_rank": int(local_rank) if local_rank.isdecimal() else None,
-        "host": os.environ.get("HOROVOD_HOSTNAME") or socket.gethostname(),
+        "host": os.environ.get("HOROVOD_HOSTNAME") or os.uname().nodename,
         "process": os.getpid(),
     }
 
@@ -113,13 +118,14 @@ class Interrupts:
     def __init__(self) -> None:
         self._requested = -1
         self._running = -1
+        self._main_thread = _thread.get_ident()
         signal.signal(signal.SIGINT, self._on_signal)
 
     def request(self, number: int) -> None:
         """Interrupts the call of this number, if it runs; called by the thread that reads."""
         self._requested = number
         # The main thread may be in a system call, which only a signal to this thread ends.
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(self._main_thread, signal.SIGINT)
 
     def _on_signal(self, *_: Any) -> None:
         # Runs in the main thread, so that the call cannot end meanwhile.
@@ -263,6 +269,8 @@ def without_own_frames(trace: Optional[TracebackType]) -> Optional[TracebackType
 
 def report_of(problem: BaseException) -> Dict[str, Any]:
     """An exception, for the process that runs the job."""
+    import traceback
+
     from farandole.common import departure, exit_status
 
     try:

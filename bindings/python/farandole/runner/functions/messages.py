@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple, Union
 
 HEADER = struct.Struct("<II")
 """Slot and length of a frame; kind and length of a message."""
@@ -64,25 +64,32 @@ class RecordReader:
 
     def feed(self, chunk: bytes) -> Iterator[Tuple[int, bytes]]:
         """Adds bytes of the stream, and yields the number and the body of each record that they complete."""
-        self._unread += chunk
+        if self._unread:
+            self._unread += chunk
+            content: Union[bytes, bytearray] = self._unread
+        else:
+            content = chunk  # most chunks begin with a record, and are not copied
         offset = 0
         try:
-            while len(self._unread) - offset >= HEADER.size:
-                number, length = HEADER.unpack_from(self._unread, offset)
+            while len(content) - offset >= HEADER.size:
+                number, length = HEADER.unpack_from(content, offset)
                 if length > self._most_bytes:
                     raise ProtocolError(
                         f"a record of {length} bytes arrived, and at most {self._most_bytes} are allowed: the launcher "
                         "or the worker is of another version; install the same version of Farandole on all hosts"
                     )
                 begin = offset + HEADER.size
-                if len(self._unread) < begin + length:
+                if len(content) < begin + length:
                     break
                 offset = begin + length
-                with memoryview(self._unread) as view:
+                with memoryview(content) as view:
                     body = bytes(view[begin:offset])
                 yield number, body
         finally:
-            del self._unread[:offset]
+            if content is chunk:
+                self._unread += chunk[offset:]
+            else:
+                del self._unread[:offset]
 
 
 def frame(slot: int, content: bytes) -> bytes:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
-import socket
 from typing import Any, Dict, Optional, Tuple
 
 _values: Dict[str, Any] = {}
@@ -20,7 +18,7 @@ class Reference:
     """Stands for a value on the workers; a function that gets it as an argument, or uses it, finds the value."""
 
     def __init__(self) -> None:
-        self.key = secrets.token_hex(8)
+        self.key = os.urandom(8).hex()
 
     def __reduce__(self) -> Any:
         return value_of, (self.key,)
@@ -63,7 +61,7 @@ def load(key: str, places: Dict[str, Tuple[int, int]]) -> bool:
 
 
 def _place_of_this_host(places: Dict[str, Tuple[int, int]]) -> Optional[Tuple[int, int]]:
-    return places.get(os.environ.get("HOROVOD_HOSTNAME") or socket.gethostname())
+    return places.get(os.environ.get("HOROVOD_HOSTNAME") or os.uname().nodename)
 
 
 def release(key: str) -> None:
