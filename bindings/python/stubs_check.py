@@ -36,7 +36,7 @@ ALIASES = {
             *("numpy.elastic", "runner", "runner.elastic", "runner.elastic.worker", "runner.launch"),
             *("runner.common", "runner.common.util", "runner.elastic.constants", "runner.elastic.discovery"),
             *("runner.elastic.settings", "runner.gloo_run", "runner.util", "runner.util.network"),
-            *("runner.util.threads",),
+            *("runner.common.service", "runner.common.service.compute_service", "runner.util.threads"),
             *(f"runner.common.util.{name}" for name in ("codec", "config_parser", "env", "host_hash", "hosts")),
             *(f"runner.common.util.{name}" for name in ("network", "safe_shell_exec", "secret", "settings", "timeout")),
             *("tensorflow", "tensorflow.compression", "tensorflow.elastic", "tensorflow.functions"),

@@ -9,10 +9,11 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List
 
 import pytest
 from horovod.runner import _HorovodArgs, gloo_run
+from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
 from horovod.runner.common.util.hosts import (
     INVALID_SLOT_INFO,
@@ -253,6 +254,33 @@ def test_notifications_reach_the_listeners(key: bytes) -> None:
     finally:
         service.shutdown()
     assert seen == [(5.0, HostUpdateResult.added)]
+
+
+def test_dispatchers_and_workers_find_one_another(key: bytes) -> None:
+    service = ComputeService(2, 2, key, interfaces.get_local_intfs())
+    try:
+        client = ComputeClient(service.addresses(), key)
+        found: List[str] = []
+        waiting = in_thread(lambda: found.append(client.wait_for_dispatcher_registration(1, 60)))
+        client.register_dispatcher(1, "grpc://a:1")
+        waiting.join()
+        assert found == ["grpc://a:1"]
+        client.register_worker_for_dispatcher(1, 0)
+        with pytest.raises(TimeoutException, match="dispatcher 1 did not get all of its workers within 0 s"):
+            client.wait_for_dispatcher_worker_registration(1, 0)
+        client.register_worker_for_dispatcher(1, 1)
+        client.wait_for_dispatcher_worker_registration(1, 0)
+        with pytest.raises(IndexError, match="there is no dispatcher 2: the service has 2"):
+            client.register_dispatcher(2, "grpc://c:1")
+        with pytest.raises(ValueError, match="dispatcher 1 is registered at grpc://a:1 and cannot register again"):
+            client.register_dispatcher(1, "grpc://b:1")
+        ending = in_thread(client.wait_for_shutdown)
+        client.shutdown()
+        ending.join()
+        with pytest.raises(TimeoutException, match="dispatcher 0 was not registered before the service was shut down"):
+            client.wait_for_dispatcher_registration(0, 60)
+    finally:
+        service.shutdown()
 
 
 def test_local_hosts_are_filtered() -> None:

@@ -1,1 +1,1 @@
-"""Modules that tools import: ``util``."""
+"""Modules that tools import: ``service`` and ``util``."""

@@ -331,7 +331,8 @@ class Session:
         self._wants_end = True
         if self._thread.is_alive():
             self._launcher.wake()
-        self._thread.join()
+        if threading.current_thread() is not self._thread:  # a callback of a future may close the session
+            self._thread.join()
 
     def on_event(self, event: Dict[str, Any]) -> None:
         """A worker has started or ended; called by the launcher."""
