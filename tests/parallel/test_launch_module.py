@@ -310,11 +310,3 @@ def test_controllers_that_cannot_run_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LSB_JOBID", "1")
     assert launch.run_controller(None, fail, None, fail, None, lambda: "jsrun", 1) == "jsrun"
     assert not launch.is_gloo_used()
-
-
-def test_functions_are_refused_by_name() -> None:
-    class Bag:
-        run_func = print
-
-    with pytest.raises(NotImplementedError, match="functions cannot be launched yet"):
-        launch._run(Bag())

@@ -4,9 +4,31 @@ Importing this package loads neither a framework nor the native library. Import 
 example ``import farandole.torch as hvd``. The import also registers the strategy's names with Lightning.
 """
 
+from __future__ import annotations
+
 from farandole._imports import install as _install_finder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from farandole.runner import run as run
+    from farandole.runner import session as session
 
 __version__ = "0.1.0"
 """Farandole's own version; ``horovod.__version__`` is the level of the interface."""
 
 _install_finder()
+
+
+def __getattr__(name: str) -> Any:
+    # The launcher's modules are loaded when they are first used: most programs are themselves launched.
+    if name in _LAUNCHING:
+        import importlib
+
+        return getattr(importlib.import_module("farandole.runner"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_LAUNCHING = ("run", "session")
+"""The names of this package that start jobs."""

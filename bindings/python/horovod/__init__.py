@@ -12,7 +12,10 @@ import importlib.machinery
 import importlib.util
 import sys
 from types import CodeType, ModuleType
-from typing import Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
+
+if TYPE_CHECKING:
+    from farandole.runner import run as run
 
 __version__ = "0.28.1"
 """The level of the interface, so that version checks of other libraries pass; see ``farandole.__version__``."""
@@ -63,3 +66,10 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 if not any(type(finder).__name__ == "_Alias" for finder in sys.meta_path):
     sys.meta_path.insert(0, _Alias())
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("run", "runner"):
+        runner = importlib.import_module("horovod.runner")
+        return runner if name == "runner" else runner.run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

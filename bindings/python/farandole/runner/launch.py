@@ -93,17 +93,20 @@ def run_controller(
     return js_run() if _launches_by_jsrun() else gloo_run()
 
 
-def _run(args: Any) -> None:
-    """Launches the command of an object with the attributes of ``parse_args()``. Ends the process with the job's exit
-    code if that is not 0."""
+def _run(args: Any) -> Any:
+    """Launches the command of an object with the attributes of ``parse_args()``, and ends the process with the job's
+    exit code if that is not 0. With a function in ``run_func``, returns its results in the order of the ranks."""
     if getattr(args, "check_build", None):
         check_build(bool(args.verbose))
-        return
+        return None
     if getattr(args, "run_func", None) is not None:
-        raise NotImplementedError("functions cannot be launched yet; write a script and give it as the command")
+        from farandole.runner.functions.job import run_function
+
+        return run_function(args.run_func, (), {}, args)
     code = program.run_launcher(launch_options.words_of(args))
     if code != 0:
         sys.exit(code)
+    return None
 
 
 def run_commandline() -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which users and schedulers end a launcher."""
@@ -44,9 +44,9 @@ def _installed(name: str) -> Sequence[Path]:
     return [Path(str(entry.locate())).resolve() for entry in programs]
 
 
-def run_launcher(words: Sequence[str]) -> int:
+def run_launcher(words: Sequence[str], environment: Optional[Dict[str, str]] = None) -> int:
     """Runs ``farandole run`` with these words until it ends, and passes signals on to it. Returns its exit code."""
-    process = subprocess.Popen([path_of_launcher(), "run", *words])
+    process = subprocess.Popen([path_of_launcher(), "run", *words], env=environment)
     previous: Dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():

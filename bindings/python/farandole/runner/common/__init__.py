@@ -1,0 +1,1 @@
+"""Modules that tools import: ``service`` and ``util``."""

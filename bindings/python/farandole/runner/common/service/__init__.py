@@ -1,0 +1,1 @@
+"""Services for jobs: ``compute_service``."""

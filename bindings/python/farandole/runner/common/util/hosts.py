@@ -1,0 +1,98 @@
+"""Hosts, their slots, and the ranks that they get."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+_HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9A-Fa-f:.%\w]+\]):(?P<slots>[0-9]+)")
+
+
+@dataclass
+class HostInfo:
+    """A host and the number of workers that it can run."""
+
+    hostname: str
+    slots: int
+
+    @staticmethod
+    def from_string(host_string: str) -> HostInfo:
+        """Of "name:slots"."""
+        found = _HOST.fullmatch(host_string.strip())
+        if found is None:
+            raise ValueError(f"'{host_string}' is no host and its slots; write name:slots, as in localhost:4")
+        return HostInfo(found["name"].strip("[]"), int(found["slots"]))
+
+
+@dataclass
+class SlotInfo:
+    """The place of one worker in a job."""
+
+    hostname: Optional[str]
+    rank: int
+    local_rank: int
+    cross_rank: int
+    size: int
+    local_size: int
+    cross_size: int
+
+    def to_response_string(self) -> str:
+        """The numbers as text, separated by commas."""
+        numbers = (self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size)
+        return ",".join(map(str, numbers))
+
+
+INVALID_SLOT_INFO = SlotInfo(None, -1, -1, -1, -1, -1, -1)
+"""The place of a worker that has none."""
+
+
+def parse_host_files(filename: str) -> str:
+    """The hosts of a file with lines "name slots=N", as "name:N,name:N"."""
+    hosts = []
+    with open(filename) as file:
+        for number, line in enumerate(file, 1):
+            line = line.partition("#")[0].strip()
+            if not line:
+                continue
+            _, equals, slots = line.partition("=")
+            if not equals or not slots.strip().isdecimal():
+                raise ValueError(
+                    f"line {number} of the host file {filename}, '{line}', is not of the form: name slots=number"
+                )
+            hosts.append(f"{line.split()[0]}:{slots.strip()}")
+    return ",".join(hosts)
+
+
+def parse_hosts_and_slots(hosts: str) -> Tuple[List[str], Dict[str, int]]:
+    """The names of hosts in their order, and the slots of each."""
+    found = parse_hosts(hosts)
+    return [each.hostname for each in found], {each.hostname: each.slots for each in found}
+
+
+def parse_hosts(hosts_string: str) -> List[HostInfo]:
+    """The hosts of "name:slots,name:slots"."""
+    return [HostInfo.from_string(each) for each in hosts_string.split(",")]
+
+
+def get_host_assignments(hosts: Sequence[Any], min_num_proc: int, max_num_proc: Optional[int] = None) -> List[SlotInfo]:
+    """The places of workers: hosts in the given order, their slots in order, at most ``max_num_proc`` of them.
+
+    ``ValueError`` if there are fewer slots than ``min_num_proc``.
+    """
+    places = [(each.hostname, local_rank) for each in hosts for local_rank in range(each.slots)][:max_num_proc]
+    if len(places) < min_num_proc:
+        raise ValueError(
+            f"{min_num_proc} processes were asked for, but the hosts have only {len(places)} slots; give them more, or "
+            "ask for fewer"
+        )
+    local_sizes = Counter(name for name, _ in places)
+    cross_sizes = Counter(local_rank for _, local_rank in places)
+    seen: Counter[int] = Counter()
+    slots = []
+    for rank, (name, local_rank) in enumerate(places):
+        cross = (seen[local_rank], cross_sizes[local_rank])
+        seen[local_rank] += 1
+        slots.append(SlotInfo(name, rank, local_rank, cross[0], len(places), local_sizes[name], cross[1]))
+    return slots

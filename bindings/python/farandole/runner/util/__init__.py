@@ -1,0 +1,1 @@
+"""Helpers of launchers: ``network`` and ``threads``."""

@@ -1,0 +1,163 @@
+"""Functions of `horovod.run()` and `farandole.session()` on other hosts, called by a program on host a."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from typing import Callable
+
+import pytest
+from launched import DEADLINE_S
+from namespaces import FARANDOLE, Process
+from namespaces.ssh_hosts import RUNTIME, SshHosts
+from workers import exit_code, python, wait_until_empty
+
+
+@functools.cache
+def has_channel() -> bool:
+    """Whether the launcher offers the channel for functions."""
+    answers = [
+        subprocess.run([FARANDOLE, "run", option], check=False, capture_output=True, text=True).stdout
+        for option in ("--help", "--help-all")
+    ]
+    return any("--call-descriptor" in answer for answer in answers)
+
+
+@pytest.fixture
+def call(hosts: SshHosts, launcher_command: None) -> Callable[..., Process]:
+    """Starts a Python program on host a."""
+    if not has_channel():
+        pytest.skip(f"{FARANDOLE} has no --call-descriptor")
+
+    def start(script: str, *arguments: str) -> Process:
+        environment = {"HOME": str(hosts.home), "XDG_RUNTIME_DIR": RUNTIME, "FARANDOLE_RSH": hosts.rsh}
+        return hosts.start(0, python(hosts.shared, script, *arguments), environment)
+
+    return start
+
+
+def test_results_come_from_all_hosts(call: Callable[..., Process], hosts: SshHosts) -> None:
+    """The function and its results have several megabytes."""
+    job = call("""
+        import os, socket
+        import horovod
+
+        def function(content):
+            import farandole.numpy as hvd, numpy
+            hvd.init()
+            total = hvd.allreduce(numpy.full(4, hvd.rank()), op=hvd.Sum)[0]
+            return hvd.rank(), socket.gethostname(), float(total), content[::-1]
+
+        content = os.urandom(1000) * 8000
+        results = horovod.run(function, (content,), num_proc=4, hosts="a:2,b:1,c:1")
+        assert [each[:3] for each in results] == [(0, "a", 6), (1, "a", 6), (2, "b", 6), (3, "c", 6)], results
+        assert all(each[3] == content[::-1] for each in results)
+        print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_a_failure_on_another_host_is_raised_with_its_rank_and_host(
+    call: Callable[..., Process], hosts: SshHosts
+) -> None:
+    job = call("""
+        import os, signal
+        import horovod
+
+        def function():
+            if os.environ["HOROVOD_RANK"] == "1":
+                raise KeyError("labels")
+            signal.pause()
+
+        try:
+            horovod.run(function, num_proc=2, hosts="a:1,b:1")
+        except RuntimeError as problem:
+            text = str(problem)
+            assert "Process name: 1\\nExit code: 1\\n" in text, text
+            assert "Rank 1 on host b raised KeyError: 'labels'\\nTraceback" in text, text
+            print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_a_module_that_another_host_does_not_have_is_named(call: Callable[..., Process], hosts: SshHosts) -> None:
+    folder = hosts.shared / "modules"
+    folder.mkdir()
+    (folder / "own_module.py").write_text("def function(): return 1\n")
+    hosts.hide(1, folder)
+    job = call(
+        """
+        import sys
+        sys.path.append(sys.argv[1])
+        import horovod, own_module
+
+        assert horovod.run(own_module.function, num_proc=2, hosts="a:1,c:1") == [1, 1]
+        try:
+            horovod.run(own_module.function, num_proc=2, hosts="a:1,b:1")
+        except RuntimeError as problem:
+            assert "Rank 1 on host b raised CannotLoad: the function needs the module own_module" in str(problem)
+            print("checked")
+        """,
+        str(folder),
+    )
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+
+
+def test_a_host_that_cannot_be_reached_is_named(call: Callable[..., Process], hosts: SshHosts) -> None:
+    hosts.stop_sshd(1)
+    job = call("""
+        import horovod
+        try:
+            horovod.run(print, num_proc=2, hosts="a:1,b:1")
+        except RuntimeError as problem:
+            assert "could not connect to some hosts via" in str(problem) and "b" in str(problem), problem
+            print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+
+
+def test_a_session_keeps_workers_of_several_hosts(call: Callable[..., Process], hosts: SshHosts) -> None:
+    job = call("""
+        import os
+        import farandole
+
+        def add(table):
+            import farandole.numpy as hvd
+            state = farandole.session.state
+            state.total = getattr(state, "total", 0) + hvd.allreduce(table, op=hvd.Sum)
+            return float(state.total[0]), os.getpid()
+
+        import numpy
+        with farandole.session(4, hosts="a:2,b:2") as workers:
+            table = workers.put(numpy.ones(1_000_000))
+            first, second = workers.run(add, table), workers.run(add, table)
+            assert [each[0] for each in first + second] == [4] * 4 + [8] * 4, (first, second)
+            assert [each[1] for each in first] == [each[1] for each in second]
+            assert [(each.rank, each.host) for each in workers.workers] == [(0, "a"), (1, "a"), (2, "b"), (3, "b")]
+            print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_workers_on_other_hosts_end_when_the_caller_is_killed(call: Callable[..., Process], hosts: SshHosts) -> None:
+    job = call("""
+        import signal
+        import horovod
+
+        def function():
+            print("runs", flush=True)
+            signal.pause()
+
+        horovod.run(function, num_proc=3, hosts="a:1,b:1,c:1")
+        """)
+    job.read_matches("runs", 3, DEADLINE_S)
+    job.kill()
+    wait_until_empty(hosts, 0, 1, 2)

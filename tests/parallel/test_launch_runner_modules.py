@@ -1,0 +1,385 @@
+"""The modules of ``horovod.runner`` that other tools import."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import pytest
+from horovod.runner import _HorovodArgs, gloo_run
+from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
+from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
+from horovod.runner.common.util.hosts import (
+    INVALID_SLOT_INFO,
+    HostInfo,
+    get_host_assignments,
+    parse_host_files,
+    parse_hosts,
+    parse_hosts_and_slots,
+)
+from horovod.runner.common.util.settings import Settings
+from horovod.runner.common.util.timeout import Timeout, TimeoutException
+from horovod.runner.elastic import discovery
+from horovod.runner.elastic.settings import ElasticSettings
+from horovod.runner.elastic.worker import (
+    HostUpdateResult,
+    WorkerNotificationClient,
+    WorkerNotificationManager,
+    WorkerNotificationService,
+)
+from horovod.runner.util import network as interfaces
+from horovod.runner.util.threads import in_thread
+from launched import assert_gone
+from test_launch_functions import FAKE, write_fake
+
+
+def test_hosts_get_ranks_in_the_given_order() -> None:
+    slots = get_host_assignments(parse_hosts("a:2,b:1,c:2"), 3)
+    assert [each.to_response_string() for each in slots] == [
+        *("0,5,0,2,0,3", "1,5,1,2,0,2", "2,5,0,1,1,3", "3,5,0,2,2,3", "4,5,1,2,1,2")
+    ]
+    assert [each.hostname for each in slots] == ["a", "a", "b", "c", "c"]
+
+
+def test_the_most_processes_cap_the_slots() -> None:
+    slots = get_host_assignments([HostInfo("a", 2), HostInfo("b", 4)], 2, 3)
+    assert [(each.hostname, each.size, each.local_size) for each in slots] == [("a", 3, 2), ("a", 3, 2), ("b", 3, 1)]
+    assert [(each.cross_rank, each.cross_size) for each in slots] == [(0, 2), (0, 1), (1, 2)]
+    with pytest.raises(ValueError, match="7 processes were asked for, but the hosts have only 6 slots"):
+        get_host_assignments([HostInfo("a", 2), HostInfo("b", 4)], 7)
+
+
+def test_hosts_are_parsed(tmp_path: Path) -> None:
+    assert parse_hosts("a-1.b:2,[fe80::1]:3") == [HostInfo("a-1.b", 2), HostInfo("fe80::1", 3)]
+    assert parse_hosts_and_slots("b:2,a:1") == (["b", "a"], {"b": 2, "a": 1})
+    for text in ("a", "a:", "a:x", "a b:1", ""):
+        with pytest.raises(ValueError, match="is no host and its slots"):
+            parse_hosts(text)
+    assert INVALID_SLOT_INFO.to_response_string() == "-1,-1,-1,-1,-1,-1"
+    file = tmp_path / "hosts"
+    file.write_text("# all\na slots=2\n\nb  slots = 3 # large\n")
+    assert parse_host_files(str(file)) == "a:2,b:3"
+    file.write_text("a slots=2\nb\n")
+    with pytest.raises(ValueError, match="line 2 of the host file .*'b', is not of the form"):
+        parse_host_files(str(file))
+
+
+def test_a_deadline_passes() -> None:
+    late = Timeout(-1, "{activity} took longer than {timeout} s")
+    assert late.timed_out() and late.remaining() == 0
+    with pytest.raises(TimeoutException, match="^start took longer than -1 s$"):
+        late.check_time_out_for("start")
+    early = Timeout(1000, "{activity}")
+    early.check_time_out_for("start")
+    assert not early.timed_out() and 0 < early.remaining() <= 1000
+
+
+def test_digests_and_codes() -> None:
+    key = secret.make_secret_key()
+    assert len(key) == 32 and key != secret.make_secret_key()
+    assert secret.check_digest(key, b"text", secret.compute_digest(key, b"text"))
+    assert not secret.check_digest(key, b"other", secret.compute_digest(key, b"text"))
+    text = codec.dumps_base64(lambda: 5)
+    assert isinstance(text, str) and codec.loads_base64(text)() == 5
+    assert codec.loads_base64(codec.dumps_base64([1], to_ascii=False)) == [1]
+
+
+def test_variables_of_this_host_are_not_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ("BASH_FUNC_x%%", "OLDPWD", "CUDA_VISIBLE_DEVICES", "NV_CUDA_VISIBLE_DEVICES", "_HOROVOD_SECRET_KEY")
+    assert not any(env.is_exportable(each) for each in kept)
+    assert all(env.is_exportable(each) for each in ("PATH", "OLDPWD2", "HOROVOD_RANK"))
+    monkeypatch.setenv("OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh")
+    assert env.is_kubeflow_mpi()
+
+
+def test_the_place_comes_from_the_launcher_that_started_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    for launcher in ("HOROVOD", "OMPI_COMM_WORLD", "PMI"):
+        monkeypatch.delenv(f"{launcher}_RANK", raising=False)
+    assert env.get_env_rank_and_size() == (0, 1)
+    for launcher, place in (("PMI", (1, 2)), ("OMPI_COMM_WORLD", (2, 3)), ("HOROVOD", (3, 4))):
+        monkeypatch.setenv(f"{launcher}_RANK", str(place[0]))
+        monkeypatch.setenv(f"{launcher}_SIZE", str(place[1]))
+        assert env.get_env_rank_and_size() == place
+    monkeypatch.setenv("HOROVOD_SIZE", "many")
+    with pytest.raises(ValueError, match="HOROVOD_RANK='3' and HOROVOD_SIZE='many'"):
+        env.get_env_rank_and_size()
+
+
+def test_containers_and_salts_are_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONTAINER_ID", raising=False)
+    found = {host_hash.host_hash(), host_hash.host_hash(salt=1)}
+    assert host_hash.host_hash() in found
+    monkeypatch.setenv("CONTAINER_ID", "c1")
+    found.add(host_hash.host_hash())
+    assert len(found) == 3
+    assert all(each.startswith(socket.gethostname().split(".")[0] + "-") for each in found)
+
+
+def test_options_become_variables() -> None:
+    arguments = _HorovodArgs()
+    assert config_parser.set_env_from_args({}, arguments) == {}
+    arguments.fusion_threshold_mb, arguments.cycle_time_ms = 64, 2.5
+    arguments.hierarchical_allreduce, arguments.torus_allreduce = True, False
+    arguments.log_with_timestamp, arguments.no_stall_check = True, False
+    arguments.timeline_mark_cycles, arguments.autotune_log_file = True, "log"
+    arguments.tcp_flag = True
+    assert config_parser.set_env_from_args({"PATH": "p"}, arguments) == {
+        "PATH": "p",
+        "HOROVOD_FUSION_THRESHOLD": str(64 << 20),
+        "HOROVOD_CYCLE_TIME": "2.5",
+        "HOROVOD_HIERARCHICAL_ALLREDUCE": "1",
+        "HOROVOD_TORUS_ALLREDUCE": "0",
+        "HOROVOD_LOG_HIDE_TIME": "0",
+        "HOROVOD_STALL_CHECK_DISABLE": "0",
+        "NCCL_IB_DISABLE": "1",
+    }
+    arguments.autotune, arguments.timeline_filename = True, "trace"
+    found = config_parser.set_env_from_args({}, arguments)
+    assert (found["HOROVOD_AUTOTUNE"], found["HOROVOD_AUTOTUNE_LOG"]) == ("1", "log")
+    assert (found["HOROVOD_TIMELINE"], found["HOROVOD_TIMELINE_MARK_CYCLES"]) == ("trace", "1")
+
+
+def executed(command: Any, **options: Any) -> Any:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code = safe_shell_exec.execute(command, stdout=stdout, stderr=stderr, **options)
+    return code, stdout.getvalue(), stderr.getvalue()
+
+
+def test_a_command_is_run_with_prefixes_and_its_exit_code() -> None:
+    assert executed("echo a; printf b; echo $X >&2; exit 3", env={"X": "é"}, index=1) == (
+        3,
+        "[1]<stdout>:a\n[1]<stdout>:b",
+        "[1]<stderr>:é\n",
+    )
+    assert executed(["sh", "-c", "kill -9 $$"])[0] == 137
+    code, text, _ = executed("echo a", index=0, prefix_output_with_timestamp=True)
+    assert code == 0 and text.endswith("[0]<stdout>:a\n") and len(text) > 30
+
+
+def test_an_event_ends_all_processes_of_a_command() -> None:
+    event = threading.Event()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            super().write(text)
+            if text.count("\n") + self.getvalue().count("\n") >= 2:
+                event.set()
+            return len(text)
+
+    stdout = Stream()
+    command = "sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
+    assert safe_shell_exec.execute(command, stdout=stdout, events=[event]) == 128 + signal.SIGTERM
+    assert_gone([int(each) for each in stdout.getvalue().split()])
+
+
+def test_a_command_that_closes_its_output_can_be_ended() -> None:
+    event = threading.Event()
+    thread = in_thread(event.set, name="setter")
+    assert executed("exec >&- 2>&-; exec sleep 1000", events=[event])[0] == 128 + signal.SIGTERM
+    thread.join()
+    with pytest.raises(ValueError, match="args must be a tuple, not list"):
+        in_thread(print, [1])
+
+
+class Echo(network.BasicService):
+    def _handle(self, req: Any, client_address: Any) -> Any:
+        return req * 2 if isinstance(req, (int, str)) else super()._handle(req, client_address)
+
+
+@pytest.fixture
+def key() -> bytes:
+    return secret.make_secret_key()
+
+
+@pytest.fixture
+def echo(key: bytes) -> Iterator[Echo]:
+    service = Echo("echo", key, interfaces.get_local_intfs())
+    yield service
+    service.shutdown()
+
+
+def test_a_service_answers_holders_of_its_key(echo: Echo, key: bytes) -> None:
+    assert list(echo.addresses().values()) == [[("127.0.0.1", echo.get_port())]]
+    client = network.BasicClient("echo", echo.addresses(), key, 0, match_intf=True)
+    assert client.addresses() == echo.addresses()
+    assert (client._send(21), client._send("ab")) == (42, "abab")
+
+
+@pytest.mark.parametrize("name, has_key", [("echo", False), ("other", True)])
+def test_a_service_refuses_others(echo: Echo, key: bytes, name: str, has_key: bool) -> None:
+    used = key if has_key else secret.make_secret_key()
+    with pytest.raises(network.NoValidAddressesFound, match=f"{name} answers at none of its addresses"):
+        network.BasicClient(name, echo.addresses(), used, 0, attempts=1)
+
+
+def test_a_request_cannot_be_repeated(echo: Echo, key: bytes) -> None:
+    """The bytes of a request of the past have the digest of another connection's random number."""
+    address = ("127.0.0.1", echo.get_port())
+    recorded = bytearray()
+
+    class Recording:
+        @staticmethod
+        def sendall(content: bytes) -> None:
+            recorded.extend(content)
+
+    with socket.create_connection(address) as stream:
+        nonce = network._read(stream, 32)
+        network._send(Recording(), key, b"request", nonce, 4)  # type: ignore[arg-type]
+        stream.sendall(recorded)
+        assert network._receive(stream, key, b"response", nonce) == 8
+    with socket.create_connection(address) as stream:
+        network._read(stream, 32)
+        stream.sendall(recorded)
+        assert stream.recv(1) == b""
+
+
+def test_notifications_reach_the_listeners(key: bytes) -> None:
+    manager, seen = WorkerNotificationManager(), []
+
+    class Listener:
+        def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+            seen.append((timestamp, update_res))
+
+    manager.register_listener(Listener())
+    service = WorkerNotificationService(key, next(iter(interfaces.get_local_intfs())), manager)
+    try:
+        client = WorkerNotificationClient(service.addresses(), key, 0)
+        client.notify_hosts_updated(5.0, HostUpdateResult.added)
+    finally:
+        service.shutdown()
+    assert seen == [(5.0, HostUpdateResult.added)]
+
+
+def test_dispatchers_and_workers_find_one_another(key: bytes) -> None:
+    service = ComputeService(2, 2, key, interfaces.get_local_intfs())
+    try:
+        client = ComputeClient(service.addresses(), key)
+        found: List[str] = []
+        waiting = in_thread(lambda: found.append(client.wait_for_dispatcher_registration(1, 60)))
+        client.register_dispatcher(1, "grpc://a:1")
+        waiting.join()
+        assert found == ["grpc://a:1"]
+        client.register_worker_for_dispatcher(1, 0)
+        with pytest.raises(TimeoutException, match="dispatcher 1 did not get all of its workers within 0 s"):
+            client.wait_for_dispatcher_worker_registration(1, 0)
+        client.register_worker_for_dispatcher(1, 1)
+        client.wait_for_dispatcher_worker_registration(1, 0)
+        with pytest.raises(IndexError, match="there is no dispatcher 2: the service has 2"):
+            client.register_dispatcher(2, "grpc://c:1")
+        with pytest.raises(ValueError, match="dispatcher 1 is registered at grpc://a:1 and cannot register again"):
+            client.register_dispatcher(1, "grpc://b:1")
+        ending = in_thread(client.wait_for_shutdown)
+        client.shutdown()
+        ending.join()
+        with pytest.raises(TimeoutException, match="dispatcher 0 was not registered before the service was shut down"):
+            client.wait_for_dispatcher_registration(0, 60)
+    finally:
+        service.shutdown()
+
+
+def test_local_hosts_are_filtered() -> None:
+    assert interfaces.filter_local_addresses(["localhost", "127.0.0.1", "192.0.2.1", "no-such-host.invalid"]) == [
+        *("192.0.2.1", "no-such-host.invalid")
+    ]
+    assert "127.0.0.1" in interfaces.get_local_host_addresses()
+    lo = next(iter(interfaces.get_local_intfs()))
+    assert interfaces.get_local_intfs(lo) == {lo}
+    assert interfaces.get_driver_ip([lo]) == "127.0.0.1"
+    with pytest.raises(RuntimeError, match="none of the interfaces nothing0 has an IPv4 address here"):
+        interfaces.get_driver_ip(["nothing0"])
+
+
+def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
+    script = tmp_path / "hosts.sh"
+    script.write_text("#!/bin/sh\necho b:3; echo; echo a\n")
+    script.chmod(0o755)
+    found = discovery.HostDiscoveryScript(str(script), 2).find_available_hosts_and_slots()
+    assert list(found.items()) == [("b", 3), ("a", 2)]
+    with pytest.raises(ValueError, match="printed 'a', which has no number of slots"):
+        discovery.HostDiscoveryScript(str(script), None).find_available_hosts_and_slots()
+    with pytest.raises(RuntimeError, match="exited with code 4: broken"):
+        discovery.HostDiscoveryScript("echo broken >&2; exit 4", 1).find_available_hosts_and_slots()
+
+
+def test_hosts_keep_their_order_and_failed_hosts_leave() -> None:
+    fixed = discovery.FixedHosts({"a": 2, "b": 2})
+    manager = discovery.HostManager(fixed)
+    assert manager.update_available_hosts() == HostUpdateResult.added
+    assert manager.update_available_hosts() == HostUpdateResult.no_update
+    event = manager.get_host_event("a")
+    manager.blacklist("a")
+    assert event.is_set() and manager.is_blacklisted("a")
+    assert manager.current_hosts.host_assignment_order == ["b"]
+    fixed.set({"c": 1, "b": 3, "a": 2})
+    assert manager.update_available_hosts() == HostUpdateResult.added
+    assert manager.current_hosts.host_assignment_order == ["b", "c"]
+    assert (manager.current_hosts.count_available_slots(), manager.current_hosts.get_slots("x")) == (4, 0)
+    fixed.set({"c": 2})
+    assert manager.update_available_hosts() == HostUpdateResult.mixed
+
+
+def test_a_failed_host_comes_back_after_its_cooldown(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(discovery.time, "monotonic", lambda: now)
+    monkeypatch.setattr(discovery.random, "uniform", lambda low, high: 0.5)
+    manager = discovery.HostManager(discovery.FixedHosts({"a": 1}), cooldown_range=(10, 30))
+    manager.update_available_hosts()
+    for delay in (15, 25, 30):  # 10 and 20 and 40, each with half of 10, at most 30
+        manager.blacklist("a")
+        now += delay - 1
+        assert manager.update_available_hosts() == HostUpdateResult.no_update
+        now += 1
+        assert manager.update_available_hosts() == HostUpdateResult.added
+        assert manager.current_hosts.host_assignment_order == ["a"]
+    with pytest.raises(ValueError, match=r"the cooldown range \(0, 5\) is out of range"):
+        discovery.HostState((0, 5))
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from farandole.runner import program
+
+    assert FAKE.exists()
+    path = write_fake(tmp_path)
+    monkeypatch.setattr(program, "path_of_launcher", lambda: path)
+
+
+@pytest.mark.usefixtures("fake")
+def test_gloo_run_launches_a_command(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(hosts="a:1,b:1", num_proc=2, verbose=2, start_timeout=Timeout(60, ""))
+    gloo_run.gloo_run(settings, {"lo"}, {**os.environ, "X": "text"}, None, f"exec {sys.executable} -c 'print(5)'")
+    out = capfd.readouterr().out
+    assert '"--hosts": "a:1,b:1"' in out and '"--network-interfaces": "lo"' in out
+    assert out.count("<stdout>:5") == 2
+    with pytest.raises(RuntimeError, match="the job of 'exit 3' ended with exit code 3"):
+        gloo_run.gloo_run(settings, None, os.environ, None, "exit 3")
+
+
+@pytest.mark.usefixtures("fake")
+def test_gloo_run_elastic_runs_a_function_on_discovered_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    def read_hosts() -> Any:
+        return int(os.environ["HOROVOD_RANK"]), os.environ["X"]
+
+    fixed = discovery.FixedHosts({"a": 1, "b": 1})
+    settings = ElasticSettings(fixed, 1, 2, 600, None, num_proc=2, verbose=2)
+    environment: Dict[str, str] = {**os.environ, "X": "text"}
+    assert gloo_run.gloo_run_elastic(settings, environment, read_hosts, None) == [(0, "text")]
+    assert "--host-discovery-script" in capsys.readouterr().out
+
+
+def test_the_script_of_a_discovery_object_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = discovery.FixedHosts({"a": 1})
+    monkeypatch.setattr(gloo_run, "DISCOVERY_S", 0.001)
+    with gloo_run.script_of(fixed) as (script, slots):
+        printed = discovery.HostDiscoveryScript(script, slots)
+        assert printed.find_available_hosts_and_slots() == {"a": 1}
+        fixed.set({"b": 2})
+        while printed.find_available_hosts_and_slots() != {"b": 2}:  # pytest ends a test that hangs
+            pass
+    assert not Path(script).exists()

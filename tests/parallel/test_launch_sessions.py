@@ -1,0 +1,325 @@
+"""``farandole.session()``: workers that stay alive between calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import farandole
+import pytest
+from farandole.runner import program
+from farandole.runner.functions import values
+from launched import DEADLINE_S, assert_gone, wait_until
+from test_launch_functions import FARANDOLE, has_channel, nothing_is_left, write_fake
+
+__all__ = ["nothing_is_left"]
+
+
+@pytest.fixture(autouse=True)
+def any_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are started by the real launcher; by the small one where that does not offer the channel."""
+    if not has_channel():
+        path = write_fake(tmp_path)
+        monkeypatch.setattr(program, "path_of_launcher", lambda: path)
+
+
+@pytest.fixture
+def workers() -> Iterator[Any]:
+    with farandole.session(3, initialize=False) as session:
+        yield session
+
+
+def read_rank() -> int:
+    return int(os.environ["HOROVOD_RANK"])
+
+
+read_rank.__module__ = "__main__"  # it is sent with its code
+
+
+def test_results_come_in_the_order_of_the_ranks(workers: Any) -> None:
+    assert workers.run(lambda base: base + int(os.environ["HOROVOD_RANK"]), 10) == [10, 11, 12]
+    assert workers.run(read_rank, ranks=[2, 0]) == [2, 0]
+
+
+def test_names_in_the_state_stay_for_later_calls(workers: Any) -> None:
+    def remember() -> None:
+        farandole.session.state.model = [int(os.environ["HOROVOD_RANK"])]
+
+    workers.run(remember)
+    assert workers.run(lambda: workers.state.model) == [[0], [1], [2]]
+    assert not hasattr(farandole.session.state, "model")
+
+
+def test_workers_are_listed(workers: Any) -> None:
+    processes = workers.run(os.getpid)
+    assert [(each.rank, each.host, each.process) for each in workers.workers] == [
+        (rank, "localhost", process) for rank, process in enumerate(processes)
+    ]
+
+
+def test_a_future_can_be_awaited(workers: Any) -> None:
+    async def await_two() -> List[Any]:
+        first, second = workers.submit(read_rank), workers.submit(lambda: 5, ranks=[1])
+        return [await second, await first]
+
+    assert asyncio.run(await_two()) == [[5], [0, 1, 2]]
+
+
+def test_a_waiting_call_can_be_cancelled(workers: Any, tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    running = workers.submit(lambda: open(pipe).close(), ranks=[0])
+    waiting = workers.submit(read_rank)
+    assert waiting.cancel()
+    open(pipe, "w").close()
+    assert running.result(DEADLINE_S) == [None]
+    assert workers.run(read_rank) == [0, 1, 2]
+
+
+def test_an_exception_names_all_ranks_and_leaves_the_workers(workers: Any) -> None:
+    def fail() -> None:
+        if int(os.environ["HOROVOD_RANK"]) > 0:
+            raise KeyError(os.environ["HOROVOD_RANK"])
+
+    processes = workers.run(os.getpid)
+    with pytest.raises(RuntimeError) as raised:
+        workers.run(fail)
+    text = str(raised.value)
+    assert text.startswith(
+        "Rank 1 on host localhost raised KeyError: '1'\nAlso failed: rank 2 on host localhost raised KeyError: '2'\n"
+    )
+    assert 'raise KeyError(os.environ["HOROVOD_RANK"])' in text
+    with pytest.raises(RuntimeError, match="Rank 0 on host localhost raised SystemExit: 3"):
+        workers.run(lambda: sys.exit(3), ranks=[0])
+    assert workers.run(os.getpid) == processes
+
+
+def test_a_result_that_cannot_be_pickled_leaves_the_workers(workers: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"raised CannotPickle: the result \(_thread.lock\) cannot be pickled"):
+        workers.run(threading.Lock)
+    assert workers.run(lambda: 1) == [1, 1, 1]
+
+
+def test_a_function_that_cannot_be_loaded_leaves_the_workers(workers: Any) -> None:
+    """Its pieces that were not read do not disturb the next call."""
+
+    class Unreadable:
+        def __reduce__(self) -> Any:
+            return (int, ("no number",))
+
+    with pytest.raises(RuntimeError, match="raised ValueError: invalid literal for int"):
+        workers.run(print, Unreadable(), bytes(20_000_000))
+    assert workers.run(len, bytes(20_000_000)) == [20_000_000] * 3
+
+
+def test_a_value_is_sent_once_per_host(workers: Any) -> None:
+    reference = workers.put({"weights": bytes(3_000_000)})
+    assert workers.run(lambda value: len(value["weights"]), reference) == [3_000_000] * 3
+    assert workers.run(lambda: id(reference) == id(reference) and len(reference)) == [1] * 3
+    assert workers.run(lambda: len(values._descriptors)) == [0] * 3
+    with pytest.raises(RuntimeError, match="this value was put on the workers of another session"):
+        values.value_of(reference.key)
+
+
+def test_output_goes_to_the_stream_of_the_caller_that_waits(workers: Any) -> None:
+    writers = set()
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writers.add(threading.current_thread())
+            return super().write(text)
+
+    with contextlib.redirect_stdout(Stream()) as stream:
+        workers.run(print, "text")
+        while stream.getvalue().count("<stdout>:text\n") < 3:  # output may come after the result
+            workers.run(read_rank)
+    assert writers <= {threading.current_thread(), *threading.enumerate()}
+    assert sorted(stream.getvalue().splitlines()) == [f"[{rank}]<stdout>:text" for rank in range(3)]
+
+
+def test_an_interrupt_ends_the_call_and_leaves_the_workers(workers: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+
+    def wait() -> None:
+        open(f"{folder}/{os.environ['HOROVOD_RANK']}", "w").close()
+        while True:
+            signal.pause()
+
+    processes = workers.run(os.getpid)
+
+    def interrupt() -> None:
+        wait_until(lambda: {"0", "1", "2"} <= set(os.listdir(folder)), "all ranks run the function")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(wait)
+    thread.join()
+    assert workers.run(os.getpid) == processes
+
+
+def test_a_second_interrupt_ends_the_session(workers: Any, tmp_path: Path) -> None:
+    folder = str(tmp_path)
+
+    def wait() -> None:
+        name = os.environ["HOROVOD_RANK"]
+        while True:
+            try:
+                open(f"{folder}/{name}", "w").close()
+                signal.pause()
+            except KeyboardInterrupt:
+                name = "interrupted"
+
+    processes = workers.run(os.getpid)
+
+    def interrupt() -> None:
+        for names in ({"0", "1", "2"}, {"interrupted"}):
+            wait_until(lambda names=names: names <= set(os.listdir(folder)), f"{names} are there")
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(wait)
+    thread.join()
+    assert_gone(processes)
+    with pytest.raises(RuntimeError, match="the session has ended and takes no calls: it was closed"):
+        workers.run(read_rank)
+
+
+def test_a_worker_that_dies_ends_the_session_with_the_reason(workers: Any) -> None:
+    processes = workers.run(os.getpid)
+
+    def die() -> None:
+        if os.environ["HOROVOD_RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+
+    waiting = workers.submit(die), workers.submit(read_rank)
+    for future in waiting:
+        with pytest.raises(
+            RuntimeError, match="the session has ended: rank 1 on host localhost was killed by signal 9"
+        ):
+            future.result(DEADLINE_S)
+    assert_gone(processes)
+    with pytest.raises(RuntimeError, match="takes no calls: rank 1 on host localhost was killed"):
+        workers.submit(read_rank)
+
+
+def test_a_closed_session_takes_no_calls(workers: Any) -> None:
+    processes = workers.run(os.getpid)
+    workers.close()
+    workers.close()
+    with pytest.raises(RuntimeError, match="the session has ended and takes no calls: it was closed"):
+        workers.run(read_rank)
+    assert_gone(processes)
+
+
+def test_close_ends_a_call_that_runs(workers: Any) -> None:
+    future = workers.submit(signal.pause)
+    workers.close()
+    with pytest.raises(RuntimeError, match="the session has ended: it was closed"):
+        future.result(DEADLINE_S)
+
+
+def test_a_forked_child_cannot_use_the_session(workers: Any) -> None:
+    assert workers.run(read_rank) == [0, 1, 2]
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            workers.run(read_rank)
+        except RuntimeError as problem:
+            os.write(writable, str(problem).encode())
+        workers.close()
+        os._exit(0)
+    os.close(writable)
+    with open(readable) as file:
+        assert f"this session belongs to process {os.getpid()}, and process {child} was forked from it" in file.read()
+    os.waitpid(child, 0)
+    assert workers.run(read_rank) == [0, 1, 2]
+
+
+def test_two_sessions_run_at_once(workers: Any) -> None:
+    with farandole.session(2, initialize=False) as other:
+        futures = [workers.submit(read_rank), other.submit(read_rank)]
+        assert [each.result(DEADLINE_S) for each in futures] == [[0, 1, 2], [0, 1]]
+
+
+def test_workers_that_wait_for_one_that_has_failed_are_interrupted(workers: Any) -> None:
+    def function() -> None:
+        if os.environ["HOROVOD_RANK"] == "1":
+            raise KeyError("labels")
+        while True:
+            signal.pause()
+
+    processes = workers.run(os.getpid)
+    with pytest.raises(RuntimeError, match="Rank 1 on host localhost raised KeyError: 'labels'\\nAlso failed: rank 0 "):
+        workers.run(function)
+    assert workers.run(os.getpid) == processes
+
+
+def test_wrong_arguments_are_refused(workers: Any) -> None:
+    with pytest.raises(ValueError, match=r"ranks \[3\] are not all ranks of this session, which has 0 to 2"):
+        workers.submit(read_rank, ranks=[3])
+    with pytest.raises(TypeError, match=r"session\(\) has no option colour"):
+        farandole.session(2, colour="red")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_is_left_when_the_interpreter_ends(tmp_path: Path, number: int) -> None:
+    """SIGKILL ends it without its handlers; SIGINT raises KeyboardInterrupt outside of a call."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import os, signal, sys
+        import farandole
+        from farandole.runner import program
+        path = sys.argv[1]
+        program.path_of_launcher = lambda: path
+        session = farandole.session(2, initialize=False)
+        print(*session.run(os.getpid), flush=True)
+        signal.pause()
+        """)
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script), program.path_of_launcher()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    processes = [int(each) for each in process.stdout.readline().split()]
+    assert len(processes) == 2
+    process.send_signal(number)
+    process.wait(DEADLINE_S)
+    process.stdout.close()
+    assert_gone(processes)
+
+
+@pytest.mark.skipif(not has_channel(), reason=f"{FARANDOLE} has no --call-descriptor, and the other has no rendezvous")
+def test_hvd_is_initialised_and_works_after_a_failure() -> None:
+    def add(failing_rank: int) -> float:
+        import farandole.numpy as hvd
+        import numpy
+
+        if hvd.rank() == failing_rank:
+            raise KeyError("labels")
+        return float(hvd.allreduce(numpy.full(4, hvd.rank()), op=hvd.Sum)[0])
+
+    with farandole.session(3) as workers:
+        assert workers.run(add, -1) == [3, 3, 3]
+        with pytest.raises(RuntimeError, match="^Rank 2 on host localhost raised KeyError: 'labels'"):
+            workers.run(add, 2)
+        assert workers.run(add, -1) == [3, 3, 3]
