@@ -219,7 +219,7 @@ class SshHosts(Hosts):
         command = [*self.entering(number), "mount", "-t", "tmpfs", "none", str(folder)]
         subprocess.run(command, check=True, capture_output=True, timeout=30)
 
-    # ---- processes of a host ---------------------------------------------------------------------------------------------
+    # ---- processes of a host -------------------------------------------------------------------------------------
 
     def entering(self, number: int, folder: Optional[Path] = None) -> List[str]:
         target = ["--target", str(self._holders[number].pid), "--net", "--uts", "--mount"]
