@@ -15,6 +15,7 @@ std::vector<host_networks> two_hosts() {
            ""},
           {"b",
            {{"docker0", "172.17.0.1"}, {"eth1", "10.0.0.2"}, {"ib0", "10.9.0.2"}, {"eth1", "fe80::2"}},
+           "machine b",
            "10.9.0.2"}};
 }
 

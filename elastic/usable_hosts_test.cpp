@@ -62,6 +62,7 @@ TEST_CASE("a host whose agent was told to end is not used any more") {
   all.found(three());
   all.connected("b", 4);
   all.connected("c", 1);
+  REQUIRE(all.usable());
   all.leaves("c");
   CHECK(all.usable() == hosts{{"here", 2}, {"b", 4}});
 }

@@ -217,7 +217,8 @@ TEST_CASE("bytes for the channel of a worker arrive there, and its answer arrive
   launcher_side launcher(log);
   host_side host(log, launcher.port);
   REQUIRE(log.wait_for("connected b"));
-  const auto slot = launcher.start(1, "echo ready; head -c 300000 <&$CHANNEL | wc -c >&$CHANNEL", {}, true);
+  const auto slot =
+      launcher.start(1, "echo ready; exec bash -c 'head -c 300000 <&$CHANNEL | wc -c >&$CHANNEL'", {}, true);
   REQUIRE(log.wait_for("1 wrote 0 ready"));
   auto owner = launcher.system.get().spawn(
       [&log,
@@ -268,6 +269,8 @@ TEST_CASE("SIGTERM to an agent without processes lets its host leave", "[agent]"
   launcher_side launcher(log);
   host_side host(log, launcher.port);
   REQUIRE(log.wait_for("connected b"));
+  launcher.start(1, "true");
+  REQUIRE(log.wait_for("1 finished")); // so the agent knows that it is accepted
   caf::anon_send(host.actor, interrupt_atom::value, SIGTERM);
   CHECK(log.wait_for("leaves b"));
   CHECK(log.wait_for("agent finished: ."));

@@ -183,20 +183,46 @@ TEST_CASE("modes that are not offered yet are refused by name", "[command line]"
 }
 
 TEST_CASE("options without effect are read, change nothing and are named in one warning", "[command line]") {
-  const auto got = parsed({"-p", "22", "-i", "key", "--mpi-args=-x A", "--mpi-args=", "-np", "1", "true"});
+  const auto got = parsed({"--binding-args", "x", "--mpi-args=-x A", "--mpi-args=", "-np", "1", "true"});
   CHECK(got.command == words{"true"});
-  CHECK(got.warnings ==
-        words{"WARNING: -p/--ssh-port, -i/--ssh-identity-file and --mpi-args have no effect in this build"});
-  refusal({"-np", "1", "-p", "x", "true"});
+  CHECK(got.warnings == words{"WARNING: --mpi-args and --binding-args have no effect in this build"});
+}
+
+TEST_CASE("port and key of ssh are read, and a port that is none is refused", "[command line]") {
+  const auto got = parsed({"-p", "2222", "-i", "key", "-np", "1", "true"});
+  CHECK(got.ssh_port == 2222);
+  CHECK(got.ssh_identity_file == "key");
+  CHECK(got.warnings.empty());
+  for (const char* port : {"x", "0", "65536"})
+    CHECK(contains(refusal({"-np", "1", "-p", port, "true"}), "ssh-port"));
+}
+
+TEST_CASE("--agents gives the number of agents that users start, and needs a secret", "[command line]") {
+  const auto with_secret = around({{"FARANDOLE_SECRET_FILE", "secret"}});
+  auto got = parsed({"--agents", "2", "-np", "4", "true"}, with_secret);
+  CHECK(got.fewest_agents == 2);
+  CHECK(got.most_agents == 2);
+  got = parsed({"--agents", "2:8", "--min-np", "3", "true"}, with_secret);
+  CHECK(got.fewest_agents == 2);
+  CHECK(got.most_agents == 8);
+  CHECK(got.processes == 3);
+  CHECK(got.scheduler.limit == most_slots);
+  CHECK(contains(refusal({"--agents", "2", "-np", "4", "true"}), "FARANDOLE_SECRET_FILE"));
+  CHECK(contains(refusal({"--agents", "2:8", "-np", "4", "true"}, with_secret), "only an elastic job"));
+  CHECK(contains(refusal({"--agents", "2", "true"}, with_secret), "-np"));
+  for (const char* text : {"0", "3:2", "x", "2:", ":2", "99999999"})
+    CHECK(contains(refusal({"--agents", text, "--min-np", "1", "true"}, with_secret), "neither a number"));
+  CHECK_FALSE(refusal({"--agents", "2", "-H", "a:1", "-np", "1", "true"}, with_secret).empty());
 }
 
 TEST_CASE("settings without effect are named in the same warning, from any source", "[command line]") {
   const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
-  const auto got = parsed({"--autotune", "-p", "22", "--config-file", config.path, "-np", "1", "true"},
-                          around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
+  const auto got =
+      parsed({"--autotune", "--binding-args", "x", "--config-file", config.path, "-np", "1", "true"},
+             around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
   CHECK(got.warnings ==
         words{"WARNING: timeline.filename (config file), --autotune, HOROVOD_THREAD_AFFINITY, "
-              "autotune.warmup_samples (config file) and -p/--ssh-port have no effect in this "
+              "autotune.warmup_samples (config file) and --binding-args have no effect in this "
               "build"});
   CHECK(parsed({"--no-autotune", "--cache-capacity", "1", "-np", "1", "true"}).warnings.empty());
 }
