@@ -88,6 +88,12 @@ void agent_registry_state::take(const agent_request& request) {
 }
 
 void agent_registry_state::over(const agent_request_over& event) {
+  if (const auto loss = losses_.find(event.host);
+      loss != losses_.end() && loss->second.slots.erase(event.number) > 0) {
+    if (loss->second.slots.empty() && watcher_)
+      self_->send(watcher_, losses_.extract(loss).mapped().event);
+    return;
+  }
   const auto found = slots_.find(event.host);
   if (found == slots_.end() || found->second.erase(event.number) == 0)
     return;
@@ -249,13 +255,19 @@ void agent_registry_state::report_connected(const std::vector<std::string>& host
 void agent_registry_state::report(const agent_table::failure& failure) {
   const auto cause =
       "host " + failure.host + (failure.was_connected ? " was lost: " : " cannot be used: ") + failure.cause;
-  if (const auto slots = slots_.extract(failure.host))
-    for (const auto& [number, far] : slots.mapped())
-      self_->send(far, host_lost{cause, failure.code});
   stop_command(failure.host);
-  if (watcher_)
-    self_->send(watcher_, host_unusable{failure.host, failure.cause, failure.code, failure.was_connected,
-                                        printed_by(failure.host)});
+  loss lost{{failure.host, failure.cause, failure.code, failure.was_connected, printed_by(failure.host)}, {}};
+  if (const auto slots = slots_.extract(failure.host))
+    for (const auto& [number, far] : slots.mapped()) {
+      lost.slots.insert(number);
+      self_->send(far, host_lost{cause, failure.code});
+    }
+  // The watcher must learn of the ends of the slots first, because to a scheduler the workers of a host that is gone are
+  // not failures.
+  if (!lost.slots.empty())
+    losses_[failure.host] = std::move(lost);
+  else if (watcher_)
+    self_->send(watcher_, lost.event);
 }
 
 // ---- the end ---------------------------------------------------------------------------------------------------

@@ -102,6 +102,12 @@ private:
     std::shared_ptr<last_lines> printed;
   };
 
+  /// A host that was lost and whose slots have not ended yet.
+  struct loss {
+    host_unusable event; ///< for the watcher, after the ends of the slots
+    std::set<process_number> slots;
+  };
+
   void take(const agent_request& request);
   void over(const agent_request_over& event);
   void opened(const link_opened& event);
@@ -129,6 +135,7 @@ private:
   std::map<link_id, caf::actor> links_;
   std::map<std::string, std::map<process_number, far_slot_actor>>
       slots_;                                          ///< by host; processes that are not over
+  std::map<std::string, loss> losses_;                 ///< by host
   std::map<std::int32_t, command> commands_;           ///< by number
   std::map<std::int32_t, process_end> ended_commands_; ///< commands whose output is not complete
   std::map<std::string, std::deque<std::string>>

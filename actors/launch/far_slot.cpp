@@ -133,8 +133,9 @@ void far_slot_state::ended(const process_ended& report) {
 
 void far_slot_state::lost(const host_lost& event) {
   if (!std::exchange(has_ended_, true))
-    self_->send(owner_, started_ ? slot_ended{spec_.slot.slot, {event.code, 0, event.cause}, {}}
-                                 : slot_ended{spec_.slot.slot, {event.code, 0}, event.cause});
+    self_->send(owner_, started_
+                            ? slot_ended{spec_.slot.slot, {event.code, 0, "ended because " + event.cause}, {}}
+                            : slot_ended{spec_.slot.slot, {event.code, 0}, event.cause});
   for (int stream = 0; stream < output_streams; ++stream)
     spec_.sink->end(stream);
   finish();

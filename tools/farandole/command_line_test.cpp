@@ -194,7 +194,7 @@ TEST_CASE("port and key of ssh are read, and a port that is none is refused", "[
   CHECK(got.ssh_identity_file == "key");
   CHECK(got.warnings.empty());
   for (const char* port : {"x", "0", "65536"})
-    CHECK(contains(refusal({"-np", "1", "-p", port, "true"}), "ssh-port"));
+    CHECK(contains(refusal({"-np", "1", "-p", port, "true"}), "-p"));
 }
 
 TEST_CASE("--agents gives the number of agents that users start, and needs a secret", "[command line]") {
