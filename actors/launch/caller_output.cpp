@@ -62,6 +62,20 @@ void caller_output::started(std::int32_t slot, const std::string& host, std::int
 }
 
 void caller_output::ended(std::int32_t slot, const std::string& manner) {
+  if (complete_.erase(slot) > 0)
+    put_ended(slot, manner);
+  else
+    ended_[slot] = manner;
+}
+
+void caller_output::complete(std::int32_t slot) {
+  if (const auto ended = ended_.extract(slot))
+    put_ended(slot, ended.mapped());
+  else
+    complete_.insert(slot);
+}
+
+void caller_output::put_ended(std::int32_t slot, const std::string& manner) {
   put(event_slot, "{\"event\": \"ended\", \"slot\": " + std::to_string(slot) +
                       ", \"manner\": " + json_text(manner) + "}");
 }

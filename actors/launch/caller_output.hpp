@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,19 +22,26 @@ public:
   /// `socket` must outlive the object. Frames are written on a thread of their own.
   explicit caller_output(int socket) : socket_(socket) {}
 
-  /// Queues bytes, cut into frames. Thread-safe, as are the others.
+  /// Queues bytes, cut into frames. Called on the loop only, as are the others.
   void send(std::int32_t slot, std::string_view bytes);
   /// The process of a slot runs.
   void started(std::int32_t slot, const std::string& host, std::int32_t process);
-  /// The process of a slot has ended. `manner` is text such as "exited with code 3".
+  /// The process of a slot has ended. `manner` is text such as "exited with code 3". The event is sent once the slot's
+  /// output is complete, too, so that all frames of the slot precede it.
   void ended(std::int32_t slot, const std::string& manner);
+  /// No further bytes of this slot will be sent.
+  void complete(std::int32_t slot);
   bool full() const { return writer_.full(); }
   void when_there_is_room(std::function<void()> action) { writer_.when_there_is_room(std::move(action)); }
 
 private:
   void put(std::uint32_t slot, std::string_view bytes);
+  void put_ended(std::int32_t slot, const std::string& manner);
 
   int socket_;
+  std::map<std::int32_t, std::string>
+      ended_;                       ///< how the processes of slots ended whose output is not complete
+  std::set<std::int32_t> complete_; ///< slots whose output is complete, and whose process has not ended
   output_writer writer_;
 };
 

@@ -97,8 +97,9 @@ TEST_CASE("what workers write, and events as JSON, arrive at the caller", "[call
   const socket_pair sockets;
   caller_output output(sockets.launcher.get());
   output.started(4, "b\"1\n", 4711);
+  output.ended(4, "exited with code 3"); // reported after the slot's last bytes
   output.send(4, "hello");
-  output.ended(4, "exited with code 3");
+  output.complete(4);
   const auto expected =
       frame(caller_output::event_slot,
             R"({"event": "started", "slot": 4, "host": "b\"1\u000a", "process": 4711})") +

@@ -174,6 +174,8 @@ void elastic_driver_state::ended(const slot_ended& event) {
 }
 
 void elastic_driver_state::finished(const slot_finished& event) {
+  if (spec_.slot_complete)
+    spec_.slot_complete(event.slot);
   slots_.erase(event.slot);
   cause_.wrote(event.slot, event.last_lines);
   if (const auto report = reports_.find(event.slot); report != reports_.end())

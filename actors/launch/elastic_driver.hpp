@@ -56,6 +56,8 @@ struct elastic_driver_spec {
   std::function<expected<slot_spec>(const worker_scheduler::start& start, const agent_hello* agent)> slot_for;
   /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
+  /// May be empty. Called on the loop when all output of a slot was forwarded.
+  std::function<void(std::int32_t slot)> slot_complete;
   /// Called on the loop: this worker is to leave in order at the next commit. A worker that is not a member also
   /// receives SIGTERM.
   std::function<void(std::int32_t slot)> slot_retired;

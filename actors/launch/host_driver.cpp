@@ -59,6 +59,8 @@ void host_driver_state::follow(const job_ending::step& step) {
 
 // The cause is determined after all slots have finished, because the process at fault may be among the last to end.
 void host_driver_state::finished(const slot_finished& event) {
+  if (spec_.slot_complete)
+    spec_.slot_complete(event.slot);
   last_errors_[event.slot] = event.last_lines;
   cause_.wrote(event.slot, event.last_lines);
   if (last_errors_.size() < slots_.size())

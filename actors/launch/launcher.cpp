@@ -301,6 +301,8 @@ int launcher::run(std::vector<slot_spec> slots) {
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
+  if (parts_->caller)
+    spec.slot_complete = [caller = parts_->caller.get()](std::int32_t slot) { caller->complete(slot); };
   spec.finished = parts_->watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec);
   caf::anon_send(parts_->rendezvous, watch_fates{driver});
@@ -346,6 +348,8 @@ int launcher::run(const elastic_job& job) {
     return slot;
   };
   spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
+  if (parts_->caller)
+    spec.slot_complete = [caller = parts_->caller.get()](std::int32_t slot) { caller->complete(slot); };
   spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   spec.no_more_starts = [rendezvous] { caf::anon_send(rendezvous, no_more_starts{}); };

@@ -70,7 +70,7 @@ def test_a_failure_to_execute_the_command_is_reported_once(tmp_path: Path) -> No
 def test_a_launched_job_reports_settings_without_effect_and_unknown_variables_once(tmp_path: Path) -> None:
     config = tmp_path / "job.yaml"
     config.write_text("library_options:\n  num_nccl_streams: 2\n  num_ncl_streams: 2\n")
-    options = ["--timeline-filename", str(tmp_path / "t.json"), "-p", "22", "--config-file", str(config)]
+    options = ["--timeline-filename", str(tmp_path / "t.json"), "--mpi-args=x", "--config-file", str(config)]
     job = run(
         [LAUNCHER, "-np", "2", *options, sys.executable, "-c", INIT],
         HOROVOD_AUTOTUNE="1",
@@ -84,7 +84,7 @@ def test_a_launched_job_reports_settings_without_effect_and_unknown_variables_on
             f"{program}: WARNING: config file: there is no setting 'library_options.num_ncl_streams'; "
             "did you mean 'library_options.num_nccl_streams'?",
             f"{program}: WARNING: --timeline-filename, HOROVOD_AUTOTUNE, library_options.num_nccl_streams "
-            "(config file) and -p/--ssh-port have no effect in this build",
+            "(config file) and --mpi-args have no effect in this build",
             f"{program}: WARNING: unknown environment variable: HOROVOD_FUSION_TRESHOLD (did you mean "
             "HOROVOD_FUSION_THRESHOLD?); nothing reads it",
         ]
