@@ -94,7 +94,7 @@ std::string lines_of(const command_description& command) {
     text += value_of(option) + " -d " + quoted(option.doc) + "\n";
   }
   for (const auto& word : command.words)
-    text += "complete -c farandole -n $" + name + " -f -a " + word + "\n";
+    text.append("complete -c farandole -n $").append(name).append(" -f -a ").append(word).append("\n");
   if (command.starts_program)
     text += std::string("complete ") + programs + " -n $" + name + " -a '(__fish_complete_command)'\n";
   return text;
