@@ -18,11 +18,9 @@ std::string_view name_of(std::string_view entry) {
 
 /// The entries of `base`, replaced and extended by those of `changes`.
 std::vector<std::string> merged(std::vector<std::string> base, const std::vector<std::string>& changes) {
-  std::map<std::string_view, std::size_t> positions;
+  std::map<std::string, std::size_t, std::less<>> positions; // owns the names: the entries change and move
   for (std::size_t i = 0; i < base.size(); ++i)
     positions.emplace(name_of(base[i]), i);
-  const auto known = base.size();
-  base.reserve(known + changes.size()); // so that the names in `positions` stay valid
   for (const auto& entry : changes) {
     const auto found = positions.find(name_of(entry));
     if (found == positions.end())
