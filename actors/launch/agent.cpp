@@ -9,6 +9,7 @@
 #include "actors/event_loop/loop.hpp"
 #include "actors/launch/agent_actor.hpp"
 #include "actors/launch/job_watch.hpp"
+#include "actors/launch/process.hpp"
 #include "actors/launch/process_keeper.hpp"
 #include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/this_host.hpp"
@@ -61,8 +62,7 @@ int run_agent(const agent_options& options) {
     spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
     spec.links.connect_timeout = options.values.duration(setting::start_timeout);
     spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
-    for (char** entry = environ; *entry; ++entry)
-      spec.environment.emplace_back(*entry);
+    spec.environment = own_environment();
     spec.own_variables = {std::string(row_of(setting::secret_descriptor).environment) + "=" +
                           std::to_string(secret->get())};
     spec.inherited = {secret->get()};

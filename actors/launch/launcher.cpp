@@ -26,13 +26,6 @@ namespace farandole {
 
 namespace {
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry; ++entry)
-    entries.emplace_back(*entry);
-  return entries;
-}
-
 auto exit_reporter(const caf::actor& rendezvous, caller_output* caller) {
   return [rendezvous, caller](std::int32_t slot, const std::string& manner) {
     caf::anon_send(rendezvous, slot_exited{slot, manner});

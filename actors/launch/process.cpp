@@ -101,6 +101,13 @@ expected<std::pair<descriptor, descriptor>> make_pipe() {
 
 } // namespace
 
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
 expected<process> start_process(const process_spec& spec) {
   assert(!spec.arguments.empty());
   auto program = find_program(spec.arguments.front(), variable(spec.environment, "PATH"));

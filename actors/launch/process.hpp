@@ -26,6 +26,9 @@ struct process_spec {
   const process_keeper* keeper = nullptr;
 };
 
+/// The environment of this process, as "NAME=value". Must not run while another thread changes the environment.
+std::vector<std::string> own_environment();
+
 /// How a process ended. `code` is the code that a shell reports: 128 + signal if a signal ended the process.
 struct process_end {
   int code = 0;

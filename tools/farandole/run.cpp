@@ -42,13 +42,6 @@ std::set<std::string> remote_hosts(const run_request& request) {
   return names;
 }
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry; ++entry)
-    entries.emplace_back(*entry);
-  return entries;
-}
-
 std::string working_directory() {
   std::error_code problem;
   const auto path = std::filesystem::current_path(problem);
@@ -87,6 +80,7 @@ struct running_job {
   job_network network;
   std::int32_t limit; ///< greatest number of workers
   launcher& by;
+  std::vector<std::string> environment; ///< of this launcher
 };
 
 expected<slot_spec> slot_for(const placement& place, const running_job& job, const agent_hello* agent) {
@@ -102,9 +96,8 @@ expected<slot_spec> slot_for(const placement& place, const running_job& job, con
   const auto facts = facts_on(agent, job.facts, job.network);
   if (!facts)
     return facts.error();
-  const auto own = own_environment();
-  slot.process.environment =
-      worker_environment(agent ? forwarded_variables(own) : own, place, *facts, request.values);
+  slot.process.environment = worker_environment(
+      agent ? forwarded_variables(job.environment) : job.environment, place, *facts, request.values);
   if (agent) {
     slot.agent = place.host;
     slot.process.directory = working_directory();
@@ -340,7 +333,7 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   if (by_users)
     ask_for_agents(request, addresses, (*started)->agent_port());
   const auto limit = request.elastic ? request.scheduler.limit : request.processes;
-  running_job running{request, std::move(job), std::move(*network), limit, **started};
+  running_job running{request, std::move(job), std::move(*network), limit, **started, own_environment()};
   return request.elastic ? run_elastic(running, remote) : run_fixed(std::move(running), remote);
 }
 

@@ -33,13 +33,6 @@ std::vector<fs::path> folders_of(const std::string& program) {
   return folders;
 }
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry; ++entry)
-    entries.emplace_back(*entry);
-  return entries;
-}
-
 std::string last_line(const std::string& text) {
   const auto end = text.find_last_not_of(" \r\n");
   if (end == std::string::npos)
