@@ -2,12 +2,14 @@
 """Runs clang-tidy over the C++ of the tree, and over nothing twice.
 
 clang-tidy knows no cache, and a file takes seconds. So a file that passed leaves a stamp named after everything its
-verdict depended on: the configuration, its compile command, itself and every header of the project that it includes.
-It is looked at again only when one of these has changed.
+verdict depended on: the tool, the configuration, its compile command, itself and every header of the project that it
+includes. It is looked at again only when one of these has changed. The stamps lie in the user's cache folder, beside
+those of ccache, so other checkouts of the same source use them, too.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
@@ -19,7 +21,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STAMPS = ROOT / ".setup" / "tidy"
+STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole" / "tidy"
+STAMP_DAYS = 30
 FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools", "tests", "docs"]
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
 # What g++ is told and clang does not understand.
@@ -64,10 +67,18 @@ def content_hash(path: Path) -> bytes:
 
 
 def stamp_of(source: Path, command: str, configuration: bytes) -> Path:
-    digest = hashlib.sha256(configuration + command.encode())
+    digest = hashlib.sha256(configuration + command.replace(str(ROOT), ".").encode())
     for path in sorted(closure(source)):
         digest.update(str(path.relative_to(ROOT)).encode() + content_hash(path))
     return STAMPS / digest.hexdigest()
+
+
+def remove_unused_stamps() -> None:
+    oldest = time.time() - STAMP_DAYS * 24 * 3600
+    for stamp in STAMPS.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another checkout may do the same
+            if stamp.stat().st_mtime < oldest:
+                stamp.unlink()
 
 
 def is_test(source: Path) -> bool:
@@ -116,7 +127,9 @@ def main() -> int:
     arguments = parser.parse_args()
 
     STAMPS.mkdir(parents=True, exist_ok=True)
-    configuration = (ROOT / ".clang-tidy").read_bytes()
+    remove_unused_stamps()
+    version = subprocess.run([arguments.tool, "--version"], check=True, capture_output=True).stdout
+    configuration = version + (ROOT / ".clang-tidy").read_bytes()
     wanted = []
     everything = entries(arguments.build)
     commands = without_precompiled(arguments.build)
@@ -124,7 +137,9 @@ def main() -> int:
         if arguments.only and not str(source.relative_to(ROOT)).startswith(tuple(arguments.only)):
             continue
         stamp = stamp_of(source, command, configuration)
-        if not stamp.exists():
+        if stamp.exists():
+            stamp.touch()
+        else:
             wanted.append((source, stamp))
     print(f"clang-tidy: {len(wanted)} of {len(everything)} files to look at", flush=True)
 

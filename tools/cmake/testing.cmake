@@ -13,6 +13,12 @@ function(farandole_stuck_after target seconds)
   set_tests_properties(${target} PROPERTIES TIMEOUT ${seconds})
 endfunction()
 
+# farandole_defines_path(FILE NAME PATH) defines NAME, a path of this checkout, in this test alone: an object that
+# contains such a path cannot come from the compiler cache of another checkout.
+function(farandole_defines_path file name path)
+  set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "${name}=\"${path}\"")
+endfunction()
+
 # farandole_unit_tests(TARGET SOURCES file… LIBRARIES library…) builds the NAME_test.cpp files that sit beside their
 # code into one Catch2 runner per folder and registers it with CTest under the label "unit".
 function(farandole_unit_tests target)
