@@ -62,6 +62,7 @@ int run_agent(const agent_options& options) {
     spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
     spec.links.connect_timeout = options.values.duration(setting::start_timeout);
     spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
+    spec.slots = real_slots(system.get());
     spec.environment = own_environment();
     spec.own_variables = {std::string(row_of(setting::secret_descriptor).environment) + "=" +
                           std::to_string(secret->get())};

@@ -179,7 +179,7 @@ void agent_state::start_process(const start_request& request) {
   };
   auto output = std::make_shared<link_output>(request.number, request.window_bytes,
                                               [this](const envelope& message) { send(message); });
-  const auto spawned = self_->spawn(slot, spec, output, caf::actor_cast<agent_actor>(self_));
+  const auto spawned = spec_.slots(spec, output, caf::actor_cast<agent_actor>(self_));
   processes_[request.number] = {spawned, output};
   ending_.started();
   self_->send(spawned, start_atom::value);

@@ -167,7 +167,7 @@ void agent_registry_state::start_agent(const std::string& host) {
   command.linger = std::chrono::milliseconds(100);
   auto printed = std::make_shared<last_lines>();
   const slot_owner_actor me = caf::actor_cast<agent_registry_actor>(self_);
-  const auto spawned = self_->spawn(slot, command, std::make_shared<collected_output>(printed), me);
+  const auto spawned = spec_.slots(command, std::make_shared<collected_output>(printed), me);
   commands_[number] = {host, spawned, printed};
   self_->send(spawned, start_atom::value);
 }

@@ -78,7 +78,8 @@ using agent_registry_actor = agent_request_actor::extend<
 
 struct agent_registry_spec {
   agent_rules rules;
-  placer place; ///< without a command if users start the agents
+  placer place;     ///< without a command if users start the agents
+  slot_maker slots; ///< for the placer's commands
   std::string secret;
   std::vector<std::string> environment; ///< of the placer's commands
   const process_keeper* keeper = nullptr;

@@ -76,6 +76,7 @@ struct launcher_side {
   explicit launcher_side(event_log& events, agent_rules rules = {}) : log(events) {
     agent_registry_spec spec;
     spec.rules = std::move(rules);
+    spec.slots = real_slots(system.get());
     registry = system.get().spawn(agent_registry, spec);
     auto opened = listen(system.get(), std::vector<std::string>{"127.0.0.1"}, 0,
                          caf::actor_cast<caf::actor>(registry), links());
@@ -156,6 +157,7 @@ struct host_side {
     spec.links = launcher_side::links(secret);
     spec.environment = {"PATH=/usr/bin:/bin", "GREETING=own", "OWN=kept"};
     spec.own_variables = {"SECRET_FD=99"};
+    spec.slots = real_slots(system.get());
     spec.own_address_towards = [](const std::string& ip) { return ip; };
     spec.finished = [this](const std::string& problem) { log.add("agent finished: " + problem + "."); };
     actor = system.get().spawn(agent, spec);

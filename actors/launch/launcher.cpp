@@ -172,6 +172,7 @@ error launcher::start_agents(parts& made, const launcher_options& options) {
   spec.keeper = &made.keeper;
   spec.log = &made.log;
   spec.place = options.agents.place;
+  spec.slots = real_slots(made.system.get());
   made.agents = made.system.get().spawn(agent_registry, spec);
   auto opened = listen(made.system.get(), options.agents.bind_ips, options.agents.port,
                        caf::actor_cast<caf::actor>(made.agents), links);

@@ -18,6 +18,13 @@ slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, co
   return self->state.begin(spec, sink, owner);
 }
 
+slot_maker real_slots(caf::actor_system& system) {
+  return [&system](const slot_spec& spec, const std::shared_ptr<output_sink>& sink,
+                   const slot_owner_actor& owner) -> slot_actor {
+    return system.spawn(slot, spec, sink, owner);
+  };
+}
+
 slot_actor::behavior_type slot_state::begin(slot_spec spec, std::shared_ptr<output_sink> sink,
                                             slot_owner_actor owner) {
   spec_ = std::move(spec);

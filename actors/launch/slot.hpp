@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +120,13 @@ private:
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
                                const std::shared_ptr<output_sink>& sink, const slot_owner_actor& owner);
+
+/// Makes the slot of a process on this host. The simulated world has slots of its own.
+using slot_maker = std::function<slot_actor(const slot_spec& spec, const std::shared_ptr<output_sink>& sink,
+                                            const slot_owner_actor& owner)>;
+
+/// Slots of real processes.
+slot_maker real_slots(caf::actor_system& system);
 
 } // namespace farandole
 
