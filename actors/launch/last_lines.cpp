@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/launch/line_ends.hpp"
+
 namespace farandole {
 
 void last_lines::take(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto end = bytes.find_first_of("\r\n");
-    const auto piece = bytes.substr(0, end);
+  line_ends ends(bytes);
+  for (std::size_t begin = 0; begin < bytes.size();) {
+    const auto end = ends.next(begin);
+    const auto piece =
+        bytes.substr(begin, end - begin); // up to the end of the bytes, if the line is incomplete
     begun_ += piece.substr(0, longest_line - std::min(longest_line, begun_.size()));
     if (end == std::string_view::npos)
       return;
@@ -16,7 +20,7 @@ void last_lines::take(std::string_view bytes) {
       whole_.push_back(std::exchange(begun_, {}));
     if (whole_.size() > most_lines)
       whole_.pop_front();
-    bytes.remove_prefix(end + 1);
+    begin = end + 1;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "actors/launch/output_prefix.hpp"
 
+#include "actors/launch/line_ends.hpp"
+
 namespace farandole {
 
 void output_prefix::open_line(std::string& text, std::string_view stamp) {
@@ -20,16 +22,17 @@ std::string output_prefix::take(std::string_view bytes, std::string_view stamp) 
       bytes.remove_prefix(1);
     }
   }
-  for (auto end = bytes.find_first_of("\r\n"); end != std::string_view::npos;
-       end = bytes.find_first_of("\r\n")) {
+  line_ends ends(bytes);
+  std::size_t begin = 0;
+  for (auto end = ends.next(0); end != std::string_view::npos; end = ends.next(begin)) {
     const bool pair = bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
     after_return_ = bytes[end] == '\r' && end + 1 == bytes.size();
     open_line(text, stamp);
-    text += bytes.substr(0, end + 1 + pair);
+    text += bytes.substr(begin, end + 1 + pair - begin);
     in_line_ = false;
-    bytes.remove_prefix(end + 1 + pair);
+    begin = end + 1 + pair;
   }
-  held_ += bytes;
+  held_ += bytes.substr(begin);
   if (held_.size() <= longest_held)
     return text;
   // Cut before the last UTF-8 character, which may be incomplete. Bytes 10xxxxxx are continuation bytes.
