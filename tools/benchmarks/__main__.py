@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 
 from benchmarks import collectives, elastic, mlp, network, operation, report, sets, sweep, training
+from benchmarks.launch import measurement
+from benchmarks.launch.rows import ROWS
 
 NETWORKS = ("wire", "sweep")
 
@@ -86,6 +89,19 @@ def parse() -> argparse.Namespace:
     whole.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     whole.add_argument("--smoke", action="store_true", help="tiny steps, two rounds: does the benchmark itself work?")
 
+    starts = commands.add_parser(
+        "launch",
+        help="how long jobs take to start and to end, beside other launchers",
+        description="Rows with several hosts make namespaces with an sshd each and need root. `tools/setup --launch` "
+        "installs the other launchers. A row that cannot be measured is named below the table.",
+    )
+    starts.add_argument("--rounds", type=int, default=15)
+    starts.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW", help="some of " + ", ".join(ROWS))
+    starts.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
+    starts.add_argument("--ray-python", default="", metavar="PATH", help="an interpreter that has Ray")
+    starts.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    starts.add_argument("--smoke", action="store_true", help="little work, two rounds: does the benchmark itself work?")
+
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
     one.add_argument("--np", type=int, default=2)
@@ -94,6 +110,8 @@ def parse() -> argparse.Namespace:
     given = parser.parse_args()
     if given.command == "network" and given.write and (given.only or given.sizes):
         parser.error("network --write keeps all tables: leave out --only and --sizes")
+    if given.command == "launch" and given.write and (given.only or given.smoke):
+        parser.error("launch --write keeps all rows: leave out --only and --smoke")
     return given
 
 
@@ -114,6 +132,20 @@ def train(given: argparse.Namespace) -> int:
     return 1 if not measured or any(each.problems for each in measured) else 0
 
 
+def launch(given: argparse.Namespace) -> int:
+    # The hosts and their processes are removed also when the benchmark is ended.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    rounds = 2 if given.smoke else given.rounds
+    makers = {name: make for name, make in ROWS.items() if not given.only or name in given.only}
+    options = measurement.Options(rounds, given.smoke, given.horovod_python, given.ray_python)
+    results = measurement.measure(makers, options)
+    text = measurement.markdown(results, rounds)
+    print(text)
+    if given.write:
+        report.write("launch", text)
+    return 0 if all(measurement.is_measured(result) for result in results) else 1
+
+
 def main() -> int:
     arguments = parse()
     if arguments.command == "op":
@@ -121,6 +153,8 @@ def main() -> int:
         return 0
     if arguments.command == "training":
         return train(arguments)
+    if arguments.command == "launch":
+        return launch(arguments)
     if arguments.command in TABLES:
         text = TABLES[arguments.command](arguments)
         print(text)

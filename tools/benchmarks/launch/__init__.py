@@ -1,0 +1,1 @@
+"""Measures how long the launcher takes, beside other launchers that do the same."""
