@@ -62,12 +62,16 @@ class Reader:
 
     def start(self, number: int, command: str) -> Process:
         path = f"{Path(FARANDOLE).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        # mpirun refuses to run as root, and to start more processes than the machine has cores.
+        # mpirun refuses to run as root, and to start more processes than the machine has cores. All workers share the
+        # cores of this machine, so that the last one may call init() late.
         settings = {
             "HOME": str(self.hosts.home),
             "XDG_RUNTIME_DIR": "/run/user/0",
             "PATH": path,
             "OMP_NUM_THREADS": "1",
+            "HOROVOD_START_TIMEOUT": "80",
+            # torchrun leaves a folder for logs there.
+            "TMPDIR": str(self.hosts.shared),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
