@@ -90,14 +90,16 @@ def settings_of(hosts: str, count: int, **options: Any) -> Settings:
 def test_the_function_of_the_caller_starts_the_worker_of_each_slot(cluster: Cluster, tmp_path: Path) -> None:
     settings = settings_of("a:1,b:2", 3)
     command = python(tmp_path, SUMS) + " && echo $OWN"
-    gloo_run.launch_gloo(command, cluster.execute, settings, None, {"OWN": "it's set"}, "127.0.0.1")
+    secret = os.urandom(32).hex()
+    variables = {"OWN": "it's set", "FARANDOLE_SECRET": secret}
+    gloo_run.launch_gloo(command, cluster.execute, settings, None, variables, "127.0.0.1")
     assert [each.to_response_string() for each in sorted(cluster.slots, key=lambda slot: slot.rank)] == [
         *("0,3,0,1,0,2", "1,3,0,2,1,2", "2,3,1,2,0,1")
     ]
     assert sorted(each.hostname or "" for each in cluster.slots) == ["a", "b", "b"]
     for rank, host in enumerate("abb"):
         assert f"{host} {rank} {rank} 3 [6.0, 6.0]\nit's set\n" in cluster.output(rank), cluster.all_output()
-    assert all(" FARANDOLE_SECRET_FILE=/" in text and "FARANDOLE_SECRET=" not in text for text in cluster.texts)
+    assert all(" FARANDOLE_SECRET_FILE=/" in text and secret not in text for text in cluster.texts)
 
 
 # Rank 1 fails after all ranks have joined; the others wait for a message that never comes.

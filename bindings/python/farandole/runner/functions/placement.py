@@ -156,8 +156,12 @@ def command_text(command: Union[str, Sequence[str]], variables: Mapping[str, str
 
 
 def exportable(environment: Mapping[str, str]) -> Dict[str, str]:
-    """The variables that are forwarded to other hosts."""
-    return {name: value for name, value in environment.items() if variables_of_hosts.is_exportable(name)}
+    """The variables that a command line may hold for other hosts: never the job's secret itself."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if variables_of_hosts.is_exportable(name) and name != job_secret.TEXT_VARIABLE
+    }
 
 
 def run_job(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from typing import List, Sequence
+from typing import List, Optional, Sequence
 
 ALLOCATION_QUERY = "/opt/ibm/csm/bin/csm_allocation_query"
 HOST_QUERY = "/opt/ibm/csm/bin/csm_node_attributes_query"
@@ -28,9 +28,7 @@ class LSFUtils:
         """The compute hosts of the job, without the host that launches it."""
         printed = _allocation()
         found = re.search(r"^compute_nodes:[ \t]*\n((?:[ \t]*-[ \t]*\S+[ \t]*(?:\n|$))+)", printed, re.MULTILINE)
-        if found is None:
-            raise _unusable(ALLOCATION_QUERY, "compute_nodes")
-        names = [line.strip(" \t-") for line in found.group(1).splitlines()]
+        names = [line.strip(" \t-") for line in _value(found, ALLOCATION_QUERY, "compute_nodes").splitlines()]
         return list(dict.fromkeys(names))
 
     @staticmethod
@@ -86,12 +84,12 @@ def _output_of(command: Sequence[str]) -> str:
 
 def _number(program: str, printed: str, key: str) -> int:
     found = re.search(rf"^[ \t]*{key}:[ \t]*(\d+)[ \t]*$", printed, re.MULTILINE)
+    return int(_value(found, program, key))
+
+
+def _value(found: Optional[re.Match[str]], program: str, key: str) -> str:
     if found is None:
-        raise _unusable(program, key)
-    return int(found.group(1))
-
-
-def _unusable(program: str, key: str) -> RuntimeError:
-    return RuntimeError(
-        f"the output of {program} has no value {key}; give the hosts (-H) and the number of workers (-np) yourself"
-    )
+        raise RuntimeError(
+            f"the output of {program} has no value {key}; give the hosts (-H) and the number of workers (-np) yourself"
+        )
+    return found.group(1)
