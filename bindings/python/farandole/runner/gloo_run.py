@@ -65,12 +65,13 @@ def launch_gloo(
     set here, it names a new file on this host, which workers on other hosts cannot read: set it to a file that all
     hosts have.
 
-    :param exec_command: is called in a thread for each slot with the text to run, the slot and a list of events
+    :param exec_command: is called in a thread for each slot with the text to run, the slot and a list of events. It
+        also handles the output of the worker; the settings' output folder has no effect
     :param env: variables for the workers in addition
     :param server_ip: the address of this host at which workers reach the launcher
     """
-    arguments = _arguments_of(settings, nics)
-    arguments.hosts, arguments.caller_address = settings.hosts, server_ip
+    arguments = _placed_arguments_of(settings, nics, server_ip)
+    arguments.hosts = settings.hosts
     environment = {**os.environ, **env}
 
     def start(slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
@@ -139,8 +140,7 @@ def launch_gloo_elastic(
             text = placement.command_text(command, {**placement.exportable(env), **variables})
             return exec_command(text, slot_info, events)
 
-        arguments = _arguments_of(settings, nics)
-        arguments.caller_address = server_ip
+        arguments = _placed_arguments_of(settings, nics, server_ip)
         ending.callback(driver.stop)
         driver._start(settings.num_proc, start, arguments, {**os.environ, **env})
         outcome = driver.get_results()
@@ -241,6 +241,13 @@ def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> _HorovodArgs:
     arguments.verbose = settings.verbose is not None and settings.verbose >= 2
     arguments.prefix_output_with_timestamp = bool(settings.prefix_output_with_timestamp)
     arguments.nics = set(nics) if nics else None
+    return arguments
+
+
+def _placed_arguments_of(settings: Any, nics: Optional[Iterable[str]], server_ip: str) -> _HorovodArgs:
+    """The arguments of a job whose workers the caller starts, and whose output it handles."""
+    arguments = _arguments_of(settings, nics)
+    arguments.output_filename, arguments.caller_address = None, server_ip
     return arguments
 
 

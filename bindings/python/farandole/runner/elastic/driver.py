@@ -111,6 +111,7 @@ class ElasticDriver:
         self.shutdown = threading.Event()
         """When it is set, the job ends."""
         self._finished = threading.Event()
+        self._thread: Optional[threading.Thread] = None
         self._results = ResultsRecorder()
         self._workers: Optional[placement.PlacedWorkers] = None
         self._lock = threading.Lock()
@@ -159,11 +160,11 @@ class ElasticDriver:
         environment[job_secret.FILE_VARIABLE] = self._rendezvous.secret_file
         self._workers = placement.PlacedWorkers(start_worker, environment, self.shutdown)
         # A thread that is no daemon would keep an interpreter alive that has forgotten its driver.
-        thread = threading.Thread(
+        self._thread = threading.Thread(
             target=self._run, args=(arguments, environment), name="farandole elastic driver", daemon=True
         )
-        self._results.expect(thread)
-        thread.start()
+        self._results.expect(self._thread)
+        self._thread.start()
 
     def _run(self, arguments: Any, environment: Dict[str, str]) -> None:
         assert self._workers is not None
@@ -190,11 +191,10 @@ class ElasticDriver:
         """
         self._results.set_error_message(error_message)
         self.shutdown.set()
-        if self._workers is None:
+        if self._thread is None:
             self._finished.set()
         else:
-            self._workers.wake()
-        self._finished.wait()
+            self._thread.join()
 
     def finished(self) -> bool:
         """Whether the job has ended."""

@@ -8,6 +8,7 @@ dies, the kernel closes the socket, and the launcher ends the job.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import selectors
@@ -217,8 +218,8 @@ class Launcher:
 
     def terminate(self) -> None:
         """Asks the launcher to end the job; its workers are served until ``step`` finds that it has ended."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            signal.pidfd_send_signal(self._process_descriptor, signal.SIGTERM)
 
     def close(self) -> None:
         """Ends the job if it still runs, and frees everything. An interrupt (Ctrl-C) kills the job at once."""

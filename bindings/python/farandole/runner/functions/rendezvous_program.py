@@ -50,8 +50,9 @@ class RendezvousProgram:
 
     def _wait_until_it_listens(self, address: str) -> None:
         assert self._process is not None and self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], START_S)
-        line = self._process.stdout.readline() if ready else ""
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        line = self._process.stdout.readline() if poll.poll(START_S * 1000) else ""
         if not line.startswith(f"{address}:"):
             raise RuntimeError(
                 f"the rendezvous does not listen at {address} after {START_S:g} s, or it ended before; standard error "
