@@ -270,15 +270,24 @@ error refuse_other_modes(const given& options, const surroundings& around) {
   return {};
 }
 
+/// The names of a comma-separated list.
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  for (std::stringstream rest{std::string(list)}; rest.good();) {
+    std::string name;
+    std::getline(rest, name, ',');
+    if (!name.empty())
+      names.push_back(name);
+  }
+  return names;
+}
+
 error find_interfaces(given& options) {
   std::set<std::string> values;
   const auto add = [&](std::string_view list) {
-    for (std::stringstream rest{std::string(list)}; rest.good();) {
-      std::string name;
-      std::getline(rest, name, ',');
-      if (!name.empty() && values.insert(name).second)
+    for (const auto& name : names_in(list))
+      if (values.insert(name).second)
         options.request.interfaces.push_back(name);
-    }
   };
   for (const auto& list : options.interface_lists)
     add(list);
@@ -290,15 +299,6 @@ error find_interfaces(given& options) {
     add(name);
   }
   return {};
-}
-
-void find_remote_hosts(std::string_view list, std::set<std::string>& names) {
-  for (std::stringstream rest{std::string(list)}; rest.good();) {
-    std::string name;
-    std::getline(rest, name, ',');
-    if (!name.empty())
-      names.insert(name);
-  }
 }
 
 /// Parses "N" or "MIN:MAX".
@@ -385,7 +385,8 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
                  std::to_string(most_slots));
   if (request.command.empty())
     return wrong("there is no command to run");
-  find_remote_hosts(options.remote_hosts, request.remote_hosts);
+  for (const auto& name : names_in(options.remote_hosts))
+    request.remote_hosts.insert(name);
   if (!request.caller_address.empty() && (request.call_descriptor < 0 || !options.agents.empty() ||
                                           request.values.text(setting::secret_file).empty()))
     return wrong("--caller-address " + request.caller_address +
