@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
-from horovod.runner import _HorovodArgs, gloo_run
+from horovod.runner import _HorovodArgs, gloo_run, launch
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
 from horovod.runner.common.util.hosts import (
@@ -25,7 +25,7 @@ from horovod.runner.common.util.hosts import (
 )
 from horovod.runner.common.util.settings import Settings
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
-from horovod.runner.elastic import discovery
+from horovod.runner.elastic import discovery, driver
 from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.elastic.worker import (
     HostUpdateResult,
@@ -33,6 +33,7 @@ from horovod.runner.elastic.worker import (
     WorkerNotificationManager,
     WorkerNotificationService,
 )
+from horovod.runner.util import lsf
 from horovod.runner.util import network as interfaces
 from horovod.runner.util.threads import in_thread
 from launched import assert_gone
@@ -362,6 +363,39 @@ def test_gloo_run_launches_a_command(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("fake")
+def test_hosts_that_the_filter_returns_are_reached_by_ssh(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filter is looked up at each call."""
+    arguments = _HorovodArgs()
+    arguments.hosts, arguments.num_proc, arguments.verbose = "localhost:1,127.0.0.1:1", 2, True
+    arguments.command = ["true"]
+    launch._run(arguments)
+    assert "--remote-hosts" not in capfd.readouterr().out
+    monkeypatch.setattr(interfaces, "filter_local_addresses", lambda names: [name for name in names if name[0] == "l"])
+    launch._run(arguments)
+    assert '"--remote-hosts": "localhost"' in capfd.readouterr().out
+    settings = Settings(hosts="localhost:1", num_proc=1, verbose=2)
+    gloo_run.gloo_run(settings, None, os.environ, None, "true")
+    assert '"--remote-hosts": "localhost"' in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("fake")
+def test_an_elastic_job_is_launched_on_its_hosts(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = _HorovodArgs()
+    arguments.num_proc, arguments.min_num_proc, arguments.verbose, arguments.command = 1, 1, True, ["true"]
+    with pytest.raises(ValueError, match="an elastic job needs to know its hosts"):
+        launch._run_elastic(arguments)
+    arguments.hosts = "localhost:1"
+    launch._run_elastic(arguments)
+    assert '"--min-np": "1"' in capfd.readouterr().out.replace("--min-num-proc", "--min-np")
+    monkeypatch.setattr(launch, "_run_elastic", lambda args: ("replaced", args))
+    assert launch._run(arguments) == ("replaced", arguments)
+
+
+@pytest.mark.usefixtures("fake")
 def test_gloo_run_elastic_runs_a_function_on_discovered_hosts(capsys: pytest.CaptureFixture[str]) -> None:
     def read_hosts() -> Any:
         return int(os.environ["HOROVOD_RANK"]), os.environ["X"]
@@ -375,11 +409,48 @@ def test_gloo_run_elastic_runs_a_function_on_discovered_hosts(capsys: pytest.Cap
 
 def test_the_script_of_a_discovery_object_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     fixed = discovery.FixedHosts({"a": 1})
-    monkeypatch.setattr(gloo_run, "DISCOVERY_S", 0.001)
-    with gloo_run.script_of(fixed) as (script, slots):
+    monkeypatch.setattr(driver, "DISCOVER_HOSTS_FREQUENCY_SECS", 0.001)
+    with driver.script_of(fixed) as (script, slots):
         printed = discovery.HostDiscoveryScript(script, slots)
         assert printed.find_available_hosts_and_slots() == {"a": 1}
         fixed.set({"b": 2})
         while printed.find_available_hosts_and_slots() != {"b": 2}:  # pytest ends a test that hangs
             pass
     assert not Path(script).exists()
+
+
+def write_query(path: Path, argument: str, text: str) -> str:
+    """A program that prints the text if it is called with this argument last."""
+    path.write_text(f'#!/bin/sh\nfor last; do :; done\ntest "$last" = "{argument}" || exit 9\ncat <<END\n{text}END\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_facts_about_a_job_of_lsf_come_from_csm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LSB_JOBID", raising=False)
+    assert not lsf.LSFUtils.using_lsf()
+    monkeypatch.setenv("LSB_JOBID", "5")
+    assert lsf.LSFUtils.using_lsf()
+    monkeypatch.delenv("CSM_ALLOCATION_ID", raising=False)
+    with pytest.raises(RuntimeError, match="CSM_ALLOCATION_ID is not set"):
+        lsf.LSFUtils.get_compute_hosts()
+    monkeypatch.setenv("CSM_ALLOCATION_ID", "17")
+    allocation = "---\nisolated_cores: 1\ncompute_nodes:\n - c1\n - c2\n - c1\nstate: running\n"
+    monkeypatch.setattr(lsf, "ALLOCATION_QUERY", write_query(tmp_path / "allocation", "17", allocation))
+    host = "Record_1:\n  discovered_cores: 44\n  discovered_sockets: 2\n  discovered_gpus: 6\n"
+    monkeypatch.setattr(lsf, "HOST_QUERY", write_query(tmp_path / "host", "c1", host))
+    write_query(tmp_path / "ssh", "lscpu", "Architecture: ppc64le\nThread(s) per core:  4\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert lsf.LSFUtils.get_compute_hosts() == ["c1", "c2"]
+    facts = (lsf.LSFUtils.get_num_cores(), lsf.LSFUtils.get_num_gpus(), lsf.LSFUtils.get_num_processes())
+    assert facts == (42, 6, 12)
+    assert lsf.LSFUtils.get_num_threads() == 4
+    monkeypatch.setattr(lsf, "HOST_QUERY", write_query(tmp_path / "host", "c1", "Record_1:\n"))
+    with pytest.raises(RuntimeError, match="has no value discovered_gpus"):
+        lsf.LSFUtils.get_num_gpus()
+    monkeypatch.setenv("CSM_ALLOCATION_ID", "18")
+    with pytest.raises(RuntimeError, match="allocation exited with code 9"):
+        lsf.LSFUtils.get_compute_hosts()
+    monkeypatch.setattr(lsf, "ALLOCATION_QUERY", str(tmp_path / "missing"))
+    with pytest.raises(RuntimeError, match="missing cannot be run"):
+        lsf.LSFUtils.get_compute_hosts()

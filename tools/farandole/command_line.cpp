@@ -34,7 +34,7 @@ struct given {
   bool disable_cache = false; ///< accepted without effect: nothing is cached
   std::int32_t processes = 0;
   std::int32_t ssh_port = 0;
-  std::string hosts, hostfile, config_file, agents;
+  std::string hosts, hostfile, config_file, agents, remote_hosts;
   std::vector<std::string> interface_lists, interfaces;
   elastic_options elastic;
   std::map<std::string, std::string> flags; ///< of settings
@@ -111,6 +111,11 @@ void add_launch_options(CLI::App& app, given& into) {
          "Connected socket that the launcher inherits from the program that has called it, and on which it "
          "exchanges messages with the workers (horovod.run).")
       ->type_name("INT");
+  app.add_option(
+         "--caller-address", request.caller_address,
+         "The program that has called the launcher starts the workers, on any host, and they reach the "
+         "launcher at this address of this host (gloo_run.launch_gloo).")
+      ->type_name("IP");
   app.add_option("--config-file", into.config_file, "Settings as YAML; options take precedence.")
       ->type_name("FILE");
   app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp,
@@ -120,6 +125,9 @@ void add_launch_options(CLI::App& app, given& into) {
   auto* hosts =
       app.add_option("-H,--hosts", into.hosts, "Hosts and their slots. Other hosts are reached by ssh.")
           ->type_name("NAME:SLOTS,...");
+  app.add_option("--remote-hosts", into.remote_hosts,
+                 "Hosts that are reached by ssh even if their names are those of this host.")
+      ->type_name("A,B");
   auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
                    ->type_name("FILE");
   auto* script = app.add_option("--host-discovery-script", request.discovery_script,
@@ -262,15 +270,24 @@ error refuse_other_modes(const given& options, const surroundings& around) {
   return {};
 }
 
+/// The names of a comma-separated list.
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  for (std::stringstream rest{std::string(list)}; rest.good();) {
+    std::string name;
+    std::getline(rest, name, ',');
+    if (!name.empty())
+      names.push_back(name);
+  }
+  return names;
+}
+
 error find_interfaces(given& options) {
   std::set<std::string> values;
   const auto add = [&](std::string_view list) {
-    for (std::stringstream rest{std::string(list)}; rest.good();) {
-      std::string name;
-      std::getline(rest, name, ',');
-      if (!name.empty() && values.insert(name).second)
+    for (const auto& name : names_in(list))
+      if (values.insert(name).second)
         options.request.interfaces.push_back(name);
-    }
   };
   for (const auto& list : options.interface_lists)
     add(list);
@@ -368,6 +385,13 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
                  std::to_string(most_slots));
   if (request.command.empty())
     return wrong("there is no command to run");
+  for (const auto& name : names_in(options.remote_hosts))
+    request.remote_hosts.insert(name);
+  if (!request.caller_address.empty() && (request.call_descriptor < 0 || !options.agents.empty() ||
+                                          request.values.text(setting::secret_file).empty()))
+    return wrong("--caller-address " + request.caller_address +
+                 " is for programs that start the workers themselves: it needs --call-descriptor and "
+                 "FARANDOLE_SECRET_FILE, and cannot be combined with --agents");
   if (auto problem = find_interfaces(options))
     return problem;
   request.processes = options.processes;

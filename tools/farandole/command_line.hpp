@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ struct run_request {
   bool prefix_timestamp = false;
   bool verbose = false;
   bool tcp_only = false;
+  std::set<std::string> remote_hosts; ///< names that are reached by ssh without looking at their addresses
+  /// An address of this host: the caller of the launcher starts the workers, which reach the launcher there. Empty: the
+  /// launcher and its agents start them.
+  std::string caller_address;
   int call_descriptor = -1; ///< socket of the program that has called the launcher; -1: none
   settings values = settings::built_in();
   std::vector<std::string> warnings; ///< to be printed to standard error

@@ -215,6 +215,25 @@ TEST_CASE("--agents gives the number of agents that users start, and needs a sec
   CHECK_FALSE(refusal({"--agents", "2", "-H", "a:1", "-np", "1", "true"}, with_secret).empty());
 }
 
+TEST_CASE("a caller that starts the workers gives an address, a channel and a secret", "[command line]") {
+  const auto with_secret = around({{"FARANDOLE_SECRET_FILE", "secret"}});
+  const words by_caller{"--caller-address", "10.0.0.1", "--call-descriptor", "3", "-np", "2", "true"};
+  CHECK(parsed(by_caller, with_secret).caller_address == "10.0.0.1");
+  CHECK(contains(refusal(by_caller), "--caller-address 10.0.0.1 is for programs"));
+  CHECK(contains(refusal({"--caller-address", "10.0.0.1", "-np", "2", "true"}, with_secret),
+                 "needs --call-descriptor"));
+  CHECK(contains(
+      refusal({"--caller-address", "10.0.0.1", "--call-descriptor", "3", "--agents", "2", "-np", "2", "true"},
+              with_secret),
+      "cannot be combined with --agents"));
+}
+
+TEST_CASE("hosts that are reached by ssh in any case are a list", "[command line]") {
+  CHECK(parsed({"--remote-hosts", "b,a,", "-np", "1", "true"}).remote_hosts ==
+        std::set<std::string>{"a", "b"});
+  CHECK(parsed({"-np", "1", "true"}).remote_hosts.empty());
+}
+
 TEST_CASE("settings without effect are named in the same warning, from any source", "[command line]") {
   const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
   const auto got =

@@ -44,12 +44,16 @@ std::vector<std::string> interfaces_for_workers(const usable_networks& networks,
 } // namespace
 
 expected<job_network> job_network::of_this_host(std::span<const std::string> wanted) {
+  return at_address(loopback_ip, wanted);
+}
+
+expected<job_network> job_network::at_address(const std::string& ip, std::span<const std::string> wanted) {
   job_network made;
   auto own = networks_of_this_host();
   if (!own)
     return own.error();
-  made.listening_ = {loopback_ip};
-  made.here_.rendezvous_address = loopback_ip;
+  made.listening_ = {ip};
+  made.here_.rendezvous_address = ip;
   auto& names = made.here_.interfaces;
   const auto add = [&](const std::string& name) {
     if (std::ranges::find(names, name) == names.end())
@@ -73,8 +77,11 @@ expected<job_network> job_network::of_this_host(std::span<const std::string> wan
   if (!wanted.empty())
     return made;
   for (const auto& address : own->addresses)
-    if (address.address == loopback_ip)
+    if (address.address == ip)
       add(address.interface);
+  if (names.empty() && ip != loopback_ip)
+    return wrong("no network interface of this host that is up has the address " + printable_name(ip) +
+                 "; give an address of this host (--caller-address)");
   if (names.empty())
     return wrong(
         "no network interface carries 127.0.0.1; bring lo up, or name one with --network-interfaces");

@@ -22,6 +22,8 @@ class job_network {
 public:
   /// A job whose hosts are all this one. An error if a wanted interface does not exist.
   static expected<job_network> of_this_host(std::span<const std::string> wanted);
+  /// A job whose workers, wherever they are, reach this host at the address `ip`.
+  static expected<job_network> at_address(const std::string& ip, std::span<const std::string> wanted);
   /// A job that has, or may get, workers on other hosts. If this host has no address for them, an error with the reasons.
   /// `has_workers`: some workers run on this host, so it must have an address in the wanted networks.
   /// `machine` is the identity of this host.

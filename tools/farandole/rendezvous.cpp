@@ -41,6 +41,7 @@ struct wishes {
   std::string secret_file;
   std::string journal;
   bool ignore_journal_damage = false;
+  int call_descriptor = -1; ///< socket of the program that has called this one; -1: none
 };
 
 expected<int> serve(const wishes& wanted) {
@@ -59,6 +60,7 @@ expected<int> serve(const wishes& wanted) {
   options.journal = wanted.journal;
   options.ignore_journal_damage = wanted.ignore_journal_damage;
   options.apart = wanted.members.elastic;
+  options.call_descriptor = wanted.call_descriptor;
   auto started = launcher::open(options);
   if (!started)
     return started.error();
@@ -107,6 +109,10 @@ std::unique_ptr<CLI::App> make_app(wishes& wanted) {
                 "continue from the records before the damage; later ones are discarded");
   app->add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app->add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
+  app->add_option(
+      "--call-descriptor", wanted.call_descriptor,
+      "connected socket that this process inherits; it ends when the program that has called it closes "
+      "its end");
   app->add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
   return app;
 }

@@ -28,13 +28,15 @@ namespace {
 /// Names the descriptor of a worker's channel to the program that has called the launcher.
 constexpr const char* call_variable = "FARANDOLE_CALL_DESCRIPTOR";
 
-/// The hosts that are other machines. Calls the resolver, so it may block.
+/// The hosts that are other machines, on which agents start the workers. Calls the resolver, so it may block.
 std::set<std::string> remote_hosts(const run_request& request) {
   if (request.verbose)
     std::cout << "Filtering local host names." << std::endl;
   std::set<std::string> names;
+  if (!request.caller_address.empty())
+    return names; // the caller reaches them
   for (const auto& host : request.hosts)
-    if (!is_this_host(host.name)) {
+    if (request.remote_hosts.contains(host.name) || !is_this_host(host.name)) {
       names.insert(host.name);
       if (request.verbose)
         std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
@@ -154,6 +156,8 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
+    if (!request.caller_address.empty())
+      return host; // only the caller knows the machines
     const auto found = agents.find(host);
     return found == agents.end() ? own_machine : found->second.machine;
   };
@@ -185,7 +189,9 @@ expected<int> run_elastic(const running_job& job, const std::set<std::string>& r
   elastic_job.hosts = {request.hosts, {}, remote};
   elastic_job.script = request.discovery_script;
   elastic_job.slots_per_host = request.slots_per_host;
-  elastic_job.is_remote = [](const std::string& host) { return !is_this_host(host); };
+  elastic_job.is_remote = [&request](const std::string& host) {
+    return request.caller_address.empty() && (request.remote_hosts.contains(host) || !is_this_host(host));
+  };
   elastic_job.first_agents = static_cast<std::size_t>(request.fewest_agents);
   elastic_job.slot_for = [&](const worker_scheduler::start& start, const agent_hello* agent) {
     const placement place{start.slot, start.host, start.local, start.local + 1, 0, 1};
@@ -258,25 +264,27 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   const auto remote = remote_hosts(request);
   const bool by_users = request.fewest_agents > 0;
   // Hosts that a script prints may be other machines.
-  const bool leaves_host = !remote.empty() || by_users || !request.discovery_script.empty();
+  const bool by_caller = !request.caller_address.empty();
+  const bool leaves_host = !by_caller && (!remote.empty() || by_users || !request.discovery_script.empty());
   const bool has_workers = !by_users && remote.size() < request.hosts.size();
-  auto network = leaves_host
+  auto network = by_caller ? job_network::at_address(request.caller_address, request.interfaces)
+                 : leaves_host
                      ? job_network::of_hosts(request.interfaces, has_workers, host_identity(request.values))
                      : job_network::of_this_host(request.interfaces);
   // A script may print hosts of this machine alone, which need no network.
-  if (!network && remote.empty() && !by_users)
+  if (!network && remote.empty() && leaves_host && !by_users)
     network = job_network::of_this_host(request.interfaces);
   if (!network)
     return network.error();
   const auto& addresses = network->listening();
-  if (request.verbose && !leaves_host) {
+  if (request.verbose && !leaves_host && !by_caller) {
     std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1\nLocal interface found";
     for (const auto& name : network->here().interfaces)
       std::cout << " " << name;
     std::cout << std::endl;
   }
   const bool apart = !request.rendezvous_ip.empty();
-  const auto secret = apart || by_users ? job_secret(request.values) : make_secret();
+  const auto secret = apart || by_users || by_caller ? job_secret(request.values) : make_secret();
   if (!secret)
     return secret.error();
   const auto kept = shared_secret(*secret);

@@ -1,4 +1,7 @@
-"""Launches commands and functions with the settings objects of Horovod, for tools that call ``gloo_run``."""
+"""Launches commands and functions with the settings objects of Horovod, for tools that call ``gloo_run``.
+
+Tools replace functions of this module, so each is looked up when it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,180 @@ import contextlib
 import math
 import os
 import shlex
-import tempfile
+import signal
+import sys
 import threading
-import warnings
-from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from farandole.runner import launch_options, program
 from farandole.runner.arguments import _HorovodArgs
-from farandole.runner.elastic import discovery as discoveries
+from farandole.runner.common.util.hosts import SlotInfo, parse_hosts
+from farandole.runner.elastic import driver as elastic_driver
+from farandole.runner.elastic.rendezvous import create_rendezvous_handler
+from farandole.runner.functions import call, job_secret, placement
+from farandole.runner.util import network
 
-DISCOVERY_S = 1.0
-"""How often a discovery object is asked."""
+ExecCommand = Callable[[str, SlotInfo, List[threading.Event]], Tuple[int, float]]
+"""Runs a text of the shell on the host of a slot until it ends, or until one of the events is set. Returns the exit
+code and the time of the end."""
+
+
+def register_shutdown_event() -> threading.Event:
+    """An event that SIGINT, SIGTERM and SIGHUP set from now on. In a thread other than the main one, signals keep their
+    handlers."""
+    event = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for each in program.FORWARDED:
+            signal.signal(each, lambda *_: event.set())
+    return event
+
+
+@contextlib.contextmanager
+def _restored_signals() -> Iterator[None]:
+    """Restores the handlers that ``register_shutdown_event()`` replaces."""
+    previous = {each: signal.getsignal(each) for each in program.FORWARDED}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in previous.items():
+                if handler is not None:  # None: it was not set by Python
+                    signal.signal(number, handler)
+
+
+def launch_gloo(
+    command: Union[str, Sequence[str]],
+    exec_command: ExecCommand,
+    settings: Any,
+    nics: Optional[Iterable[str]],
+    env: Mapping[str, str],
+    server_ip: str,
+) -> None:
+    """Runs a command on the hosts of the settings, where ``exec_command`` starts each worker; ``RuntimeError`` if the
+    job fails.
+
+    The workers need the job's secret. Its file is FARANDOLE_SECRET_FILE in their environment. If that variable is not
+    set here, it names a new file on this host, which workers on other hosts cannot read: set it to a file that all
+    hosts have.
+
+    :param exec_command: is called in a thread for each slot with the text to run, the slot and a list of events. It
+        also handles the output of the worker; the settings' output folder has no effect
+    :param env: variables for the workers in addition
+    :param server_ip: the address of this host at which workers reach the launcher
+    """
+    arguments = _placed_arguments_of(settings, nics, server_ip)
+    arguments.hosts = settings.hosts
+    environment = {**os.environ, **env}
+
+    def start(slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
+        # Variables of the launcher win over those of the caller.
+        text = placement.command_text(command, {**placement.exportable(env), **variables})
+        return exec_command(text, slot_info, events)
+
+    with _restored_signals():
+        event = register_shutdown_event()
+        secret = job_secret.SecretFile(environment)
+        try:
+            environment[job_secret.FILE_VARIABLE] = secret.path
+            workers = placement.PlacedWorkers(start, environment, event)
+            code, lines = placement.run_job(arguments, workers, environment, event)
+        finally:
+            secret.close()
+    if code != 0:
+        raise RuntimeError(call.failure_text(None, lines, code)) from workers.problem
+
+
+def launch_gloo_elastic(
+    command_or_func: Any,
+    exec_command: ExecCommand,
+    settings: Any,
+    env: Mapping[str, str],
+    get_common_interfaces: Callable[[Any], Iterable[str]],
+    rendezvous: Any,
+    executable: Optional[str],
+) -> Optional[List[Any]]:
+    """Runs a command or a function on the hosts that the discovery of the settings finds, where ``exec_command`` starts
+    each worker. Returns the results of a function in the order of the ranks; ``RuntimeError`` if the job fails, and
+    ``TimeoutException`` if there are too few slots. About the secret, see ``launch_gloo``.
+
+    :param get_common_interfaces: is called with the ``ElasticDriver``, and returns the interfaces to use
+    :param rendezvous: a ``RendezvousServer`` that has not been started
+    """
+    driver = elastic_driver.ElasticDriver(
+        rendezvous,
+        settings.discovery,
+        settings.min_num_proc or settings.num_proc,
+        settings.max_num_proc,
+        timeout=settings.elastic_timeout,
+        reset_limit=settings.reset_limit,
+        cooldown_range=settings.cooldown_range,
+        verbose=settings.verbose,
+    )
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(_restored_signals())
+        driver.shutdown = register_shutdown_event()
+        rendezvous.start(create_rendezvous_handler(driver))
+        ending.callback(rendezvous.stop)
+        driver.wait_for_available_slots(settings.num_proc, _get_min_start_hosts(settings))
+        nics = get_common_interfaces(driver)
+        server_ip = network.get_driver_ip(nics)
+        rendezvous.address = server_ip
+        if callable(command_or_func):
+            from farandole.runner import run_task
+
+            results = run_task.Results(command_or_func, server_ip)
+            ending.callback(results.close)
+            command: Any = results.command(executable or sys.executable)
+        else:
+            results, command = None, command_or_func
+
+        def start(slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
+            text = placement.command_text(command, {**placement.exportable(env), **variables})
+            return exec_command(text, slot_info, events)
+
+        arguments = _placed_arguments_of(settings, nics, server_ip)
+        ending.callback(driver.stop)
+        driver._start(settings.num_proc, start, arguments, {**os.environ, **env})
+        outcome = driver.get_results()
+        if outcome.error_message is not None:
+            raise RuntimeError(outcome.error_message)
+        return results.of(settings.min_num_proc or settings.num_proc) if results is not None else None
+
+
+def _get_min_start_hosts(settings: Any) -> int:
+    """The number of hosts that must be present before an elastic job starts."""
+    return 1
+
+
+def create_run_env_vars(server_ip: str, nics: Iterable[str], port: int, elastic: bool = False) -> Dict[str, str]:
+    """The variables by which workers find the rendezvous of their job."""
+    variables = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": server_ip,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_CONTROLLER": "gloo",
+        "PYTHONUNBUFFERED": "1",
+    }
+    names = sorted(nics or ())
+    if names:
+        variables["HOROVOD_GLOO_IFACE"], variables["NCCL_SOCKET_IFNAME"] = names[0], ",".join(names)
+    if elastic:
+        variables["HOROVOD_ELASTIC"] = "1"
+    if job_secret.FILE_VARIABLE in os.environ:
+        variables[job_secret.FILE_VARIABLE] = os.environ[job_secret.FILE_VARIABLE]
+    return variables
+
+
+def create_slot_env_vars(slot_info: SlotInfo) -> Dict[str, str]:
+    """The variables that tell a worker its place."""
+    return {
+        "HOROVOD_HOSTNAME": str(slot_info.hostname),
+        "HOROVOD_RANK": str(slot_info.rank),
+        "HOROVOD_SIZE": str(slot_info.size),
+        "HOROVOD_LOCAL_RANK": str(slot_info.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(slot_info.local_size),
+        "HOROVOD_CROSS_RANK": str(slot_info.cross_rank),
+        "HOROVOD_CROSS_SIZE": str(slot_info.cross_size),
+    }
 
 
 def gloo_run(
@@ -30,6 +195,7 @@ def gloo_run(
     """
     arguments = _arguments_of(settings, nics)
     arguments.hosts = settings.hosts
+    arguments.remote_hosts = remote_hosts_of(settings.hosts)
     _run_command(arguments, env, command)
 
 
@@ -43,14 +209,26 @@ def gloo_run_elastic(
     for name in ("min_num_proc", "max_num_proc", "elastic_timeout", "reset_limit", "cooldown_range"):
         setattr(arguments, name, getattr(settings, name))
     arguments.min_num_proc = settings.min_num_proc or settings.num_proc
-    with script_of(settings.discovery) as (script, slots):
+    environment = elastic_driver.discovery_environment(env)
+    with elastic_driver.script_of(settings.discovery) as (script, slots):
         arguments.host_discovery_script, arguments.slots = script, slots
         if not callable(command_or_func):
-            _run_command(arguments, env, command_or_func)
+            _run_command(arguments, environment, command_or_func)
             return None
         from farandole.runner.functions.job import run_function
 
-        return run_function(command_or_func, (), {}, arguments, env)
+        return run_function(command_or_func, (), {}, arguments, environment)
+
+
+def remote_hosts_of(hosts: Optional[str]) -> Optional[str]:
+    """The hosts among "name:slots,name:slots" that are reached by ssh, separated by commas; None if there are none."""
+    if not hosts:
+        return None
+    try:
+        names = [each.hostname for each in parse_hosts(hosts)]
+    except ValueError:
+        return None  # the launcher refuses them
+    return ",".join(network.filter_local_addresses(names)) or None
 
 
 def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> _HorovodArgs:
@@ -66,6 +244,13 @@ def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> _HorovodArgs:
     return arguments
 
 
+def _placed_arguments_of(settings: Any, nics: Optional[Iterable[str]], server_ip: str) -> _HorovodArgs:
+    """The arguments of a job whose workers the caller starts, and whose output it handles."""
+    arguments = _arguments_of(settings, nics)
+    arguments.output_filename, arguments.caller_address = None, server_ip
+    return arguments
+
+
 def _run_command(arguments: _HorovodArgs, env: Mapping[str, str], command: Union[str, Sequence[str]]) -> None:
     arguments.command = ["sh", "-c", command] if isinstance(command, str) else list(command)
     code = program.run_launcher(launch_options.words_of(arguments), dict(env))
@@ -74,40 +259,3 @@ def _run_command(arguments: _HorovodArgs, env: Mapping[str, str], command: Union
             f"the job of '{command if isinstance(command, str) else shlex.join(command)}' ended with exit code {code}; "
             "the launcher's output above has the cause"
         )
-
-
-@contextlib.contextmanager
-def script_of(discovery: discoveries.HostDiscovery) -> Iterator[Any]:
-    """A discovery script that prints the hosts of a discovery object, and the slots of hosts without a number."""
-    if isinstance(discovery, discoveries.HostDiscoveryScript):
-        yield discovery.script, discovery.default_slots
-        return
-    with tempfile.TemporaryDirectory(prefix="farandole-discovery-") as folder:
-        hosts, script = Path(folder, "hosts"), Path(folder, "discover.sh")
-        _write_hosts(hosts, discovery)  # an error of the first time is one of the caller
-        script.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(hosts))}\n")
-        script.chmod(0o700)
-        ended = threading.Event()
-        thread = threading.Thread(target=_refresh, args=(hosts, discovery, ended), daemon=True)
-        thread.start()
-        try:
-            yield str(script), None
-        finally:
-            ended.set()
-            thread.join()
-
-
-def _write_hosts(path: Path, discovery: discoveries.HostDiscovery) -> None:
-    found: Dict[str, int] = dict(discovery.find_available_hosts_and_slots())
-    lines: List[str] = [f"{host}:{slots}\n" for host, slots in found.items()]
-    fresh = path.with_suffix(".new")
-    fresh.write_text("".join(lines))
-    os.replace(fresh, path)  # the script reads the old file or the new one
-
-
-def _refresh(path: Path, discovery: discoveries.HostDiscovery, ended: threading.Event) -> None:
-    while not ended.wait(DISCOVERY_S):
-        try:
-            _write_hosts(path, discovery)
-        except Exception as problem:
-            warnings.warn(f"the hosts of the job stay as they are, because discovery failed: {problem}", stacklevel=2)

@@ -99,6 +99,32 @@ def _run(args: Any) -> Any:
     if getattr(args, "check_build", None):
         check_build(bool(args.verbose))
         return None
+    from farandole.runner.functions.job import is_elastic_launch
+
+    return _run_elastic(args) if is_elastic_launch(args) else _run_static(args)
+
+
+def _run_static(args: Any) -> Any:
+    """Launches a job of a fixed size, as ``_run`` does."""
+    hosts = getattr(args, "hosts", None)
+    if hosts and getattr(args, "remote_hosts", None) is None:
+        from farandole.runner import gloo_run
+
+        args.remote_hosts = gloo_run.remote_hosts_of(hosts)
+    return _launch(args)
+
+
+def _run_elastic(args: Any) -> Any:
+    """Launches an elastic job, as ``_run`` does; ``ValueError`` if the arguments say nothing about its hosts."""
+    if not any(getattr(args, name, None) for name in ("hosts", "hostfile", "host_discovery_script", "agents")):
+        raise ValueError(
+            "an elastic job needs to know its hosts, and none of hosts, hostfile, host_discovery_script and agents is "
+            "set; set one of them"
+        )
+    return _launch(args)
+
+
+def _launch(args: Any) -> Any:
     if getattr(args, "run_func", None) is not None:
         from farandole.runner.functions.job import run_function
 

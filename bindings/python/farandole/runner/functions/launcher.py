@@ -8,6 +8,7 @@ dies, the kernel closes the socket, and the launcher ends the job.
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import selectors
@@ -36,13 +37,25 @@ class Listener(Protocol):
         """A worker has sent a message."""
 
 
-_running: weakref.WeakSet[Launcher] = weakref.WeakSet()
+class ChildProcess(Protocol):
+    """A child process that ends when its parent closes a socket."""
+
+    def abandon(self) -> None:
+        """Closes the copies of a forked child of the parent."""
+
+
+_running: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
+
+
+def close_in_forked_children(process: ChildProcess) -> None:
+    """Calls ``abandon()`` in each child that this interpreter forks."""
+    _running.add(process)
 
 
 def _forget_in_child() -> None:
     """A forked child closes its copies, because the launcher must see the end of the parent's."""
-    for launcher in list(_running):
-        launcher.abandon()
+    for process in list(_running):
+        process.abandon()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
@@ -89,7 +102,7 @@ class Launcher:
         except BaseException:
             self.close()
             raise
-        _running.add(self)
+        close_in_forked_children(self)
 
     def _listen(self) -> None:
         assert self._process is not None and self._process.stdout is not None and self._process.stderr is not None
@@ -202,6 +215,11 @@ class Launcher:
             while isinstance(key.data, OutputCopy) and self._copy(key.fd, key.data):
                 pass
         self._process.wait()
+
+    def terminate(self) -> None:
+        """Asks the launcher to end the job; its workers are served until ``step`` finds that it has ended."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            signal.pidfd_send_signal(self._process_descriptor, signal.SIGTERM)
 
     def close(self) -> None:
         """Ends the job if it still runs, and frees everything. An interrupt (Ctrl-C) kills the job at once."""

@@ -38,6 +38,12 @@ RETURNED = 3
 RAISED = 4
 """The function has not returned a result; pieces sent since READY are void. JSON: see ``worker.report_of``."""
 
+# From the process in a slot whose worker the caller starts.
+PLACE = 9
+"""The caller shall start the worker. The pieces sent before are its environment as JSON. No body."""
+STOP = 10
+"""The caller shall end the worker. No body."""
+
 # To a worker.
 CALL = 5
 """A call follows in pieces. JSON: pieces, python, path, call (its number)."""
@@ -45,6 +51,8 @@ LEAVE = 6
 """There are no more calls. No body."""
 INTERRUPT = 7
 """The call that the worker runs shall be interrupted, as by Ctrl-C. JSON: call."""
+EXITED = 11
+"""The worker that the caller has started has ended. JSON: code."""
 
 # Both ways.
 PIECE = 8

@@ -1,8 +1,9 @@
 """A small request service between processes that share a key.
 
 Each request has a connection of its own. The service sends a random number first; request and response carry a digest
-of it that only holders of the key can make, so that neither can be forged or repeated. Nothing is unpickled before its
-digest was checked. The content is not encrypted.
+of it that only holders of the key can make, so that neither can be forged or repeated. A message begins with its length
+and a digest of that, so a peer without the key makes the service read no more than a header. Nothing is unpickled
+before its own digest was checked. The content is not encrypted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import socket
 import socketserver
 import struct
 import threading
+import time
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from farandole.runner.common.util import secret
@@ -24,8 +26,12 @@ _LENGTH = struct.Struct("<Q")
 _MOST_BYTES = 1 << 26
 _NONCE_BYTES = 32
 _REQUEST, _RESPONSE = b"request", b"response"
-_SERVER_WAIT_S = 30.0
-"""A peer that sends no request within this time is disconnected."""
+_HEADER_BYTES = _LENGTH.size + secret.DIGEST_LENGTH
+_SERVER_WAIT_S = 10.0
+"""A peer that has not sent the header of a request within this time is disconnected. A holder of the key must send the
+next bytes of its request within it."""
+MOST_UNKNOWN = 128
+"""Connections from one address that have not sent a header yet; further ones are closed."""
 
 
 class NoValidAddressesFound(Exception):
@@ -48,9 +54,12 @@ class AckResponse:
     """The request was handled."""
 
 
-def _read(stream: socket.socket, count: int) -> bytes:
+def _read(stream: socket.socket, count: int, deadline: Optional[float] = None) -> bytes:
+    """Reads bytes; ``TimeoutError`` if they have not all arrived at the deadline."""
     content = bytearray()
     while len(content) < count:
+        if deadline is not None:
+            stream.settimeout(max(0.001, deadline - time.monotonic()))
         chunk = stream.recv(min(count - len(content), 1 << 20))
         if not chunk:
             raise ConnectionError("the peer closed the connection within a message")
@@ -62,19 +71,58 @@ def _send(stream: socket.socket, key: bytes, purpose: bytes, nonce: bytes, value
     import cloudpickle
 
     body = cloudpickle.dumps(value)
-    digest = secret.compute_digest(key, purpose + nonce + body)
-    stream.sendall(digest + _LENGTH.pack(len(body)) + body)
+    length = _LENGTH.pack(len(body))
+    header = length + secret.compute_digest(key, purpose + b" header" + nonce + length)
+    stream.sendall(header + secret.compute_digest(key, purpose + b" body" + nonce + body) + body)
+
+
+def _receive_length(
+    stream: socket.socket, key: bytes, purpose: bytes, nonce: bytes, deadline: Optional[float] = None
+) -> int:
+    """Reads the header of a message, which proves that the peer has the key. Returns the length of the body."""
+    header = _read(stream, _HEADER_BYTES, deadline)
+    packed, digest = header[: _LENGTH.size], header[_LENGTH.size :]
+    if not secret.check_digest(key, purpose + b" header" + nonce + packed, digest):
+        raise ConnectionError("the peer does not have the key of this service")
+    (length,) = _LENGTH.unpack(packed)
+    if length > _MOST_BYTES:
+        raise ConnectionError(f"a message of {length} bytes arrived, and at most {_MOST_BYTES} are allowed")
+    return int(length)
+
+
+def _receive_body(stream: socket.socket, key: bytes, purpose: bytes, nonce: bytes, length: int) -> Any:
+    digest = _read(stream, secret.DIGEST_LENGTH)
+    body = _read(stream, length)
+    if not secret.check_digest(key, purpose + b" body" + nonce + body, digest):
+        raise ConnectionError("the peer does not have the key of this service")
+    return pickle.loads(body)
 
 
 def _receive(stream: socket.socket, key: bytes, purpose: bytes, nonce: bytes) -> Any:
-    digest = _read(stream, secret.DIGEST_LENGTH)
-    (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
-    if length > _MOST_BYTES:
-        raise ConnectionError(f"a message of {length} bytes arrived, and at most {_MOST_BYTES} are allowed")
-    body = _read(stream, length)
-    if not secret.check_digest(key, purpose + nonce + body, digest):
-        raise ConnectionError("the peer does not have the key of this service")
-    return pickle.loads(body)
+    return _receive_body(stream, key, purpose, nonce, _receive_length(stream, key, purpose, nonce))
+
+
+class _UnknownPeers:
+    """Counts the connections of each address whose peers have not proved yet that they have the key."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Dict[str, int] = {}
+
+    def enter(self, address: str) -> bool:
+        """Counts a new connection. Returns False, without counting it, if the address has too many."""
+        with self._lock:
+            if self._counts.get(address, 0) >= MOST_UNKNOWN:
+                return False
+            self._counts[address] = self._counts.get(address, 0) + 1
+            return True
+
+    def leave(self, address: str) -> None:
+        """The peer is known, or the connection is closed."""
+        with self._lock:
+            self._counts[address] -= 1
+            if not self._counts[address]:
+                del self._counts[address]
 
 
 class BasicService:
@@ -84,6 +132,7 @@ class BasicService:
         self._service_name = service_name
         self._key = key
         self._nics = set(nics) if nics else None
+        self._unknown = _UnknownPeers()
         service = self
 
         class Handler(socketserver.BaseRequestHandler):
@@ -97,15 +146,30 @@ class BasicService:
             daemon_threads = True
             request_queue_size = 128
 
-        self._server, self._port = network.find_port(lambda address: Server(address, Handler))
+            def verify_request(self, request: Any, client_address: Any) -> bool:
+                return service._unknown.enter(client_address[0])
+
+        bind = self._bind_address()
+        self._server, self._port = network.find_port(lambda address: Server((bind, address[1]), Handler))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
+    def _bind_address(self) -> str:
+        """The address at which the service listens: that of its interface; with several, or none, all addresses."""
+        names = self._nics or ()
+        return network.get_driver_ip(names) if len(names) == 1 else ""
+
     def _answer(self, stream: socket.socket, client_address: Tuple[str, int]) -> None:
-        stream.settimeout(_SERVER_WAIT_S)
+        deadline = time.monotonic() + _SERVER_WAIT_S
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        stream.sendall(nonce)
-        request = _receive(stream, self._key, _REQUEST, nonce)
+        try:
+            stream.settimeout(_SERVER_WAIT_S)
+            stream.sendall(nonce)
+            length = _receive_length(stream, self._key, _REQUEST, nonce, deadline)
+        finally:
+            self._unknown.leave(client_address[0])
+        stream.settimeout(_SERVER_WAIT_S)
+        request = _receive_body(stream, self._key, _REQUEST, nonce, length)
         stream.settimeout(None)  # a request may wait for another one
         response = self._handle(request, client_address)
         _send(stream, self._key, _RESPONSE, nonce, response)

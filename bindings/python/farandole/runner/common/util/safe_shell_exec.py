@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 GRACEFUL_TERMINATION_TIME_S = 5
 """Seconds between SIGTERM and SIGKILL."""
-_EVENT_CHECK_S = 0.1
+EVENT_CHECK_S = 0.1
 """An event of ``threading`` cannot be waited for together with output, so it is looked at this often."""
 _READ_BYTES = 1 << 16
 
@@ -61,7 +61,7 @@ def _forward(process: subprocess.Popen[bytes], selector: selectors.BaseSelector,
     kill_at: Optional[float] = None
     is_stopping = False
     while selector.get_map():
-        for key, _ in selector.select(_EVENT_CHECK_S):
+        for key, _ in selector.select(EVENT_CHECK_S):
             chunk = os.read(key.fd, _READ_BYTES)
             key.data.add(chunk)
             if not chunk:
@@ -82,7 +82,7 @@ def _wait(process: subprocess.Popen[bytes], events: List[Any]) -> None:
     """Waits for a command that has closed its output."""
     while True:
         try:
-            process.wait(_EVENT_CHECK_S)
+            process.wait(EVENT_CHECK_S)
             return
         except subprocess.TimeoutExpired:
             if any(each.is_set() for each in events):
