@@ -28,12 +28,12 @@ public:
   /// was found or connected.
   bool failed(const std::string& host);
   /// The agent of this host was told to end.
-  void leaves(const std::string& host) { connected_.erase(host); }
+  void leaves(const std::string& host);
 
   /// The names of the hosts that need an agent; empty if they are the same as at the last call.
   std::optional<std::vector<std::string>> wanted_agents();
-  /// The usable hosts, in the order of discovery. Empty at first, until the agent of every host has connected or
-  /// failed, so that the first workers are spread over all hosts.
+  /// The usable hosts, in the order of discovery. Empty at first, until the agent of every host has connected, failed or
+  /// left, so that the first workers are spread over all hosts.
   std::optional<std::vector<host_slots>> usable();
 
 private:
@@ -44,6 +44,7 @@ private:
   std::set<std::string> remote_;
   std::map<std::string, std::int32_t> connected_; ///< with the slots that the agent has reported
   std::set<std::string> failed_;                  ///< since they were found or connected
+  std::set<std::string> left_;                    ///< since they were found or connected
   std::optional<std::vector<std::string>> wanted_;
   bool settled_ = false;
 };

@@ -34,6 +34,18 @@ TEST_CASE("the first workers wait until the agent of every host has connected or
   CHECK(all.usable() == hosts{{"here", 2}, {"b", 4}});
 }
 
+TEST_CASE("the first workers do not wait for a host that has left before the others have connected") {
+  usable_hosts all;
+  all.found(three());
+  all.connected("b", 4);
+  all.leaves("b");
+  CHECK_FALSE(all.usable());
+  all.connected("c", 1);
+  CHECK(all.usable() == hosts{{"here", 2}, {"c", 1}});
+  all.connected("b", 4);
+  CHECK(all.usable() == hosts{{"here", 2}, {"b", 4}, {"c", 1}});
+}
+
 TEST_CASE("a host that comes later is used once its agent is connected") {
   usable_hosts all;
   all.found({{{"here", 2}}, {}, {}});

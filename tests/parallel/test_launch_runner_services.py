@@ -116,7 +116,7 @@ def answer_to(port: int, key: bytes, change: Any) -> bytes:
             stream.sendall(change(message(key, nonce, pickle.dumps(network.PingRequest()))))
             stream.shutdown(socket.SHUT_WR)
             return stream.recv(1 << 16)
-        except ConnectionError:
+        except OSError:  # the service has closed the connection, perhaps before the end of the request
             return b""
 
 

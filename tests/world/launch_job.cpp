@@ -119,8 +119,8 @@ private:
       auto sink = std::make_shared<launch_sink>(spec.slot, held_bytes,
                                                 [this](std::string text) { problem(std::move(text)); });
       sinks_[spec.slot] = sink;
-      const auto made_slot =
-          world_.system().spawn(far_slot, far_slot_spec{spec, window(), sink, registry_}, driver);
+      const auto made_slot = world_.system().spawn(
+          far_slot, far_slot_spec{spec, options_.window_bytes, sink, registry_}, driver);
       watch(made_slot);
       return made_slot;
     };
@@ -130,10 +130,6 @@ private:
     };
     made->agents = registry_;
     return made;
-  }
-
-  std::size_t window() const {
-    return output_window_bytes(static_cast<std::size_t>(options_.hosts * options_.slots));
   }
 
   slot_spec spec_of(std::int32_t slot, const std::string& host) const {
@@ -455,7 +451,7 @@ private:
       problem(std::to_string(running_commands_) + " commands of the placer are left");
     for (const auto& [slot, sink] : sinks_) {
       report_.received_bytes += sink->received(0) + sink->received(1);
-      if (sink->most_pending() > window() + held_bytes + chunk_bytes)
+      if (sink->most_pending() > options_.window_bytes + held_bytes + chunk_bytes)
         problem("the launcher held " + std::to_string(sink->most_pending()) + " bytes of a stream of slot " +
                 std::to_string(slot));
       const auto worker = workers_.find(slot);
@@ -569,8 +565,9 @@ launch_options launch_options::drawn(std::uint64_t seed) {
   options.hosts = static_cast<std::int32_t>(1 + draw.below(6));
   options.slots = static_cast<std::int32_t>(1 + draw.below(4));
   options.elastic = draw.one_in(2);
-  options.most_bytes = std::size_t{1} << draw.below(20);
-  options.read_bytes = draw.one_in(3) ? 20'000 : 1'000'000;
+  options.most_bytes = std::size_t{1} << draw.below(18);
+  options.window_bytes = std::size_t{4096} << draw.below(5);
+  options.read_bytes = draw.one_in(3) ? 5'000 : 1'000'000;
   options.failing = often(8);
   options.not_starting = often(20);
   options.ignoring_sigterm = often(3);

@@ -36,6 +36,7 @@ struct launch_options {
   std::int32_t slots = 2; ///< of each host
   bool elastic = false;
   std::size_t most_bytes = 100'000;      ///< of output on each stream of a worker
+  std::size_t window_bytes = 65'536;     ///< of each stream, between an agent and the launcher
   std::size_t read_bytes = 1'000'000;    ///< of each stream that the launcher's reader takes every 10 ms
   std::uint64_t failing = 0;             ///< one worker in so many fails
   std::uint64_t not_starting = 0;        ///< … cannot be started

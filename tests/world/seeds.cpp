@@ -56,8 +56,8 @@ private:
 /// Prints the progress after each of `parts` equal parts of many seeds.
 class progress {
 public:
-  explicit progress(const std::vector<std::uint64_t>& seeds)
-      : count_(seeds.size()), base_(seeds.empty() ? 0 : seeds.front() - 1) {}
+  progress(std::string test, const std::vector<std::uint64_t>& seeds)
+      : test_(std::move(test)), count_(seeds.size()), base_(seeds.empty() ? 0 : seeds.front() - 1) {}
 
   void played(bool failed) {
     ++played_;
@@ -66,9 +66,8 @@ public:
       say("played " + text() + "\n");
   }
   void failed(std::uint64_t seed) {
-    say("seed " + std::to_string(seed) +
-        " fails; to replay it alone, run: world_test \"elastic jobs keep*\" --seed " + std::to_string(seed) +
-        "\n");
+    say("seed " + std::to_string(seed) + " fails; to replay it alone, run: world_test \"" + test_ +
+        "\" --seed " + std::to_string(seed) + "\n");
   }
   void summarize() const {
     if (count_ >= many)
@@ -86,6 +85,7 @@ private:
   static constexpr std::size_t many = 10'000;
   static constexpr std::size_t parts = 50;
 
+  std::string test_;
   std::size_t count_;
   std::uint64_t base_;
   std::size_t played_ = 0;
@@ -95,10 +95,11 @@ private:
 
 } // namespace
 
-std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
+std::map<std::uint64_t, std::string> play_all(const std::string& test,
+                                              const std::vector<std::uint64_t>& seeds,
                                               const std::function<std::string(std::uint64_t seed)>& play) {
   const signal_report seed_on_signal;
-  progress report(seeds);
+  progress report(test, seeds);
   std::atomic<std::size_t> next{0};
   std::mutex guard;
   std::map<std::uint64_t, std::string> wrong;

@@ -21,7 +21,8 @@ bool keep_going();
 /// the problems by seed; `play` returns an empty text if there are none. The first failing seed ends the run,
 /// unless keep_going(). For many seeds it writes its progress and a summary to standard error. If a signal
 /// ends the process, such as that of a failed assertion, it prints the seed.
-std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
+std::map<std::uint64_t, std::string> play_all(const std::string& test,
+                                              const std::vector<std::uint64_t>& seeds,
                                               const std::function<std::string(std::uint64_t seed)>& play);
 
 } // namespace farandole::testing
