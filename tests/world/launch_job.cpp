@@ -37,7 +37,6 @@ constexpr std::uint64_t options_stream = 500, job_stream = 501;
 constexpr milliseconds reader_interval{10};
 constexpr std::size_t held_bytes = std::size_t{64}
                                    << 10; ///< of a stream, before the launcher's output is full
-constexpr std::size_t chunk_bytes = std::size_t{32} << 10;
 constexpr seconds link_timeout{30};
 
 /// The agent of a host, with the command that started it.
@@ -108,7 +107,6 @@ private:
                          caf::actor_cast<caf::actor>(registry_), links_of(launcher_process));
     port_ = opened->port;
     caf::anon_send(registry_, std::move(*opened));
-    read_output();
     options_.elastic ? start_elastic_driver() : gather();
   }
 
@@ -116,8 +114,9 @@ private:
     auto made = std::make_shared<hands>();
     made->slot = [this](const slot_spec& spec, const slot_owner_actor& driver) -> slot_actor {
       const running_process scope(world_.all_processes(), launcher_process);
-      auto sink = std::make_shared<launch_sink>(spec.slot, held_bytes,
-                                                [this](std::string text) { problem(std::move(text)); });
+      auto sink = std::make_shared<launch_sink>(
+          spec.slot, held_bytes, [this] { read_output(); },
+          [this](std::string text) { problem(std::move(text)); });
       sinks_[spec.slot] = sink;
       const auto made_slot = world_.system().spawn(
           far_slot, far_slot_spec{spec, options_.window_bytes, sink, registry_}, driver);
@@ -238,12 +237,17 @@ private:
   }
 
   void read_output() {
+    if (std::exchange(reading_, true))
+      return;
     later(launcher_process, reader_interval, [this] {
+      reading_ = false;
+      if (launcher_killed_)
+        return;
       for (const auto& [slot, sink] : sinks_)
-        if (!sink->empty())
+        if (!sink->empty()) {
           sink->read(options_.read_bytes);
-      if (!over_ && !launcher_killed_)
-        read_output();
+          read_output();
+        }
     });
   }
 
@@ -543,6 +547,7 @@ private:
   caf::actor driver_;
   std::uint16_t port_ = 0;
   std::function<void(int signal)> interrupt_;
+  bool reading_ = false; ///< the reader of the output comes soon
   std::uint64_t generation_ = 0;
   std::vector<std::int32_t> generation_slots_; ///< of the last generation
   bool over_ = false;

@@ -11,14 +11,18 @@
 
 namespace farandole::testing {
 
-/// The byte at this position of a stream of a worker.
-char pattern(std::int32_t slot, int stream, std::size_t position);
+/// The largest number of bytes that a worker writes at once: as many as the real slot reads.
+inline constexpr std::size_t chunk_bytes = std::size_t{32} << 10;
+
+/// The bytes from this position on of a stream of a worker, at most chunk_bytes.
+std::string_view pattern(std::int32_t slot, int stream, std::size_t position, std::size_t bytes);
 
 class launch_sink final : public output_sink {
 public:
-  /// `held_bytes` of a stream are held before it counts as full.
-  launch_sink(std::int32_t slot, std::size_t held_bytes, std::function<void(std::string)> problem)
-      : slot_(slot), held_bytes_(held_bytes), problem_(std::move(problem)) {}
+  /// `held_bytes` of a stream are held before it counts as full. Calls `arrived` when there are bytes to read.
+  launch_sink(std::int32_t slot, std::size_t held_bytes, std::function<void()> arrived,
+              std::function<void(std::string)> problem)
+      : slot_(slot), held_bytes_(held_bytes), arrived_(std::move(arrived)), problem_(std::move(problem)) {}
 
   void write(int stream, std::string_view bytes) override;
   void end(int stream) override { ended_[stream] = true; }
@@ -36,6 +40,7 @@ public:
 private:
   std::int32_t slot_;
   std::size_t held_bytes_;
+  std::function<void()> arrived_;
   std::function<void(std::string)> problem_;
   std::size_t received_[output_streams] = {};
   std::size_t pending_[output_streams] = {};

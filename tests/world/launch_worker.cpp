@@ -14,7 +14,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::size_t chunk_bytes = std::size_t{32} << 10; // what the real slot reads at once
 constexpr std::uint64_t worker_stream = 502;
 
 class worker_state {
@@ -62,10 +61,8 @@ public:
     const auto rest = process_->plan.prints_for_ever ? chunk_bytes : process_->plan.bytes - written;
     if (rest == 0)
       return;
-    std::string bytes(std::min<std::size_t>(1 + draw_.below(chunk_bytes), rest), ' ');
-    for (auto& byte : bytes)
-      byte = pattern(spec_.slot, stream, written++);
-    sink_->write(stream, bytes);
+    const auto bytes = std::min<std::size_t>(1 + draw_.below(chunk_bytes), rest);
+    sink_->write(stream, pattern(spec_.slot, stream, std::exchange(written, written + bytes), bytes));
     self_->delayed_send(self_, microseconds(draw_.below(2000)), output_atom::value, stream);
   }
 
