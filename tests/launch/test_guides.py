@@ -219,7 +219,7 @@ def listeners(hosts: SshHosts, number: int) -> Dict[int, str]:
 
 def close_all_ports_but(hosts: SshHosts, number: int, first: int, last: int) -> None:
     """Drops what comes from other hosts by TCP to other ports than these and 22, by rules of the routing policy."""
-    received = "iif net0 ipproto tcp"
+    received = "dev net0 ipproto tcp"
     rules = [
         "add pref 10 lookup local",
         "del pref 0",
