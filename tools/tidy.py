@@ -5,6 +5,9 @@ clang-tidy knows no cache, and a file takes seconds. So a file that passed leave
 verdict depended on: the tool, the configuration, its compile command, itself and every header of the project that it
 includes. It is looked at again only when one of these has changed. The stamps lie in the user's cache folder, beside
 those of ccache, so other checkouts of the same source use them, too.
+
+Nearly all of the time goes into headers, so the files of a folder are checked together, as one source that includes
+all. Only if there are complaints is each file checked alone; files may also use the same name for different things.
 """
 
 import argparse
@@ -14,9 +17,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -34,6 +39,11 @@ QUIET = [
 ]
 
 
+MOST_TOGETHER = 8
+# In a group, the files themselves are headers, too.
+GROUP_FILTER = r"/(messages|collectives|elastic|cuda|actors|bindings|tools|tests|docs)/.*\.(hpp|cpp|h|c)$"
+# What differs between the commands of a folder's files.
+OWN_PATHS = re.compile(r" -o \S+| -c \S+| -M[TF] \S+")
 # g++'s precompiled headers are none to clang.
 PRECOMPILED = re.compile(r" -Winvalid-pch| -include \S*cmake_pch\.hxx")
 
@@ -41,9 +51,34 @@ PRECOMPILED = re.compile(r" -Winvalid-pch| -include \S*cmake_pch\.hxx")
 def without_precompiled(build: Path) -> Path:
     """A folder with the build's compile commands, less what names a precompiled header."""
     folder = ROOT / ".setup" / "tidy-commands"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     commands = PRECOMPILED.sub("", (build / "compile_commands.json").read_text())
     (folder / "compile_commands.json").write_text(commands)
+    return folder
+
+
+def in_groups(sources: list[tuple[Path, str]]) -> list[list[Path]]:
+    """The files of a folder that are compiled with the same options, in groups."""
+    same = defaultdict(list)
+    for source, command in sources:
+        options = OWN_PATHS.sub("", PRECOMPILED.sub("", command))
+        same[source.parent, options].append(source)
+    return [all_of[i : i + MOST_TOGETHER] for all_of in same.values() for i in range(0, len(all_of), MOST_TOGETHER)]
+
+
+def together(build: Path, number: int, sources: list[Path]) -> Path:
+    """A folder with a source that includes all of these, and with its compile command, which is that of the first."""
+    folder = build / f"group-{number}"
+    folder.mkdir()
+    all_of = folder / "group.cpp"
+    all_of.write_text("".join(f'#include "{source}"\n' for source in sources))
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if entry["file"] == str(sources[0]):
+            entry["command"] = entry["command"].replace(f" -c {sources[0]}", f" -c {all_of}")
+            entry["file"] = str(all_of)
+            (folder / "compile_commands.json").write_text(json.dumps([entry]))
+            break
     return folder
 
 
@@ -97,11 +132,10 @@ def entries(build: Path) -> list[tuple[Path, str]]:
     return sorted(found.items())
 
 
-def tidy(tool: str, build: Path, source: Path, stamp: Path) -> tuple[Path, str, float]:
-    """Runs clang-tidy on one file: the file, the complaints (empty if there are none) and the seconds it took."""
-    begin = time.monotonic()
+def complaints_of(tool: str, build: Path, source: Path, *options: str) -> str:
+    """Runs clang-tidy on one source; empty if it has no complaints."""
     ran = subprocess.run(
-        [tool, "--quiet", "-p", str(build), *(f"--extra-arg={flag}" for flag in QUIET), str(source)],
+        [tool, "--quiet", "-p", str(build), *(f"--extra-arg={flag}" for flag in QUIET), *options, str(source)],
         check=False,
         cwd=ROOT,
         capture_output=True,
@@ -113,9 +147,23 @@ def tidy(tool: str, build: Path, source: Path, stamp: Path) -> tuple[Path, str, 
     said = "".join(block for block in blocks if block.startswith(str(ROOT)))
     if not said and not ran.stdout.strip() and ran.returncode != 0:
         said = ran.stderr
-    if not said:
-        stamp.touch()
-    return source, said, time.monotonic() - begin
+    return said
+
+
+def tidy(tool: str, build: Path, number: int, sources: list[Path]) -> list[tuple[Path, str, float]]:
+    """Checks the files of a group: each file, the complaints (empty if there are none) and the seconds it took."""
+    begin = time.monotonic()
+    if len(sources) > 1:
+        folder = together(build, number, sources)
+        options = [f"--header-filter={GROUP_FILTER}", "--checks=-bugprone-suspicious-include"]
+        if not complaints_of(tool, folder, folder / "group.cpp", *options):
+            share = (time.monotonic() - begin) / len(sources)
+            return [(source, "", share) for source in sources]
+    result = []
+    for source in sources:
+        begin = time.monotonic()
+        result.append((source, complaints_of(tool, build, source), time.monotonic() - begin))
+    return result
 
 
 def main() -> int:
@@ -140,20 +188,23 @@ def main() -> int:
         if stamp.exists():
             stamp.touch()
         else:
-            wanted.append((source, stamp))
+            wanted.append((source, command, stamp))
     print(f"clang-tidy: {len(wanted)} of {len(everything)} files to look at", flush=True)
 
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = [pool.submit(tidy, arguments.tool, commands, *what) for what in wanted]
+        groups = in_groups([(source, command) for source, command, stamp in wanted])
+        stamps = {source: stamp for source, command, stamp in wanted}
+        jobs = [pool.submit(tidy, arguments.tool, commands, *what) for what in enumerate(groups)]
         for done in concurrent.futures.as_completed(jobs):
-            source, complaints, seconds = done.result()
-            if complaints:
-                bad += 1
-                print(complaints, flush=True)
-            print(
-                f"clang-tidy: {source.relative_to(ROOT)} {'BAD' if complaints else 'good'} {seconds:.0f} s", flush=True
-            )
+            for source, complaints, seconds in done.result():
+                if complaints:
+                    bad += 1
+                    print(complaints, flush=True)
+                else:
+                    stamps[source].touch()
+                verdict = "BAD" if complaints else "good"
+                print(f"clang-tidy: {source.relative_to(ROOT)} {verdict} {seconds:.0f} s", flush=True)
     return 1 if bad else 0
 
 

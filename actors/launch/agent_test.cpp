@@ -174,8 +174,8 @@ TEST_CASE("a worker on another host runs in the agent's environment with the lau
   launcher_side launcher(log);
   host_side host(log, launcher.port);
   REQUIRE(log.wait_for("connected b"));
-  launcher.start(3, "echo $GREETING $OWN $SECRET_FD; pwd; echo oops >&2; exit 3", "/tmp");
-  CHECK(log.wait_for("3 wrote 0 hello kept 99\n/tmp\n"));
+  launcher.start(3, "echo $GREETING $OWN $SECRET_FD $(pwd); echo oops >&2; exit 3", "/tmp");
+  CHECK(log.wait_for("3 wrote 0 hello kept 99 /tmp\n"));
   CHECK(log.wait_for("3 wrote 1 oops"));
   CHECK(log.wait_for("3 ended: exited with code 3"));
   CHECK(log.wait_for("3 finished"));
