@@ -121,6 +121,7 @@ private:
       const auto made_slot = world_.system().spawn(
           far_slot, far_slot_spec{spec, options_.window_bytes, sink, registry_}, driver);
       watch(made_slot);
+      far_slots_.push_back(caf::actor_cast<caf::actor>(made_slot));
       return made_slot;
     };
     made->say = [this](const std::string& line) { report_.user_messages.push_back(line); };
@@ -489,8 +490,9 @@ private:
         caf::anon_send_exit(slot, caf::exit_reason::kill);
       agent.command_ends = nullptr;
     }
-    for (const auto& command : commands_)
-      caf::anon_send_exit(command, caf::exit_reason::kill);
+    for (const auto* actors : {&commands_, &far_slots_})
+      for (const auto& actor : *actors)
+        caf::anon_send_exit(actor, caf::exit_reason::kill);
     caf::anon_send_exit(driver_, caf::exit_reason::kill);
     caf::anon_send_exit(registry_, caf::exit_reason::kill);
     driver_ = nullptr;
@@ -554,6 +556,7 @@ private:
   bool launcher_killed_ = false;
   std::map<process_id, started_agent> agents_;
   std::vector<caf::actor> commands_;
+  std::vector<caf::actor> far_slots_;
   std::size_t running_commands_ = 0;
   std::map<std::int32_t, std::shared_ptr<launch_sink>> sinks_;      ///< by slot
   std::map<std::int32_t, std::shared_ptr<worker_process>> workers_; ///< by slot
