@@ -70,7 +70,6 @@ public:
     while (!over_ && world_.now() - begin < longest)
       if (!world_.run_for(milliseconds(100)))
         problem("the job is in a livelock");
-    report_.lasted = world_.now() - begin;
     if (!over_)
       problem("the job has not ended after 20 minutes");
     end_launcher();
@@ -79,7 +78,6 @@ public:
     world_.run_for(seconds(10) + seconds(5) + 2 * link_timeout);
     check_end();
     report_.trace = world_.trace_hash();
-    report_.launcher_time = world_.watched_time();
     report_.agents = agents_.size();
     take_down();
     return std::move(report_);
@@ -102,7 +100,6 @@ private:
     spec.slots = [this](const slot_spec& command, const std::shared_ptr<output_sink>& sink,
                         const slot_owner_actor& owner) { return start_command(command, sink, owner); };
     registry_ = world_.system().spawn(agent_registry, spec);
-    watch(registry_);
     auto opened = listen(world_.system(), simulated_net::address_of(launcher_process), 0,
                          caf::actor_cast<caf::actor>(registry_), links_of(launcher_process));
     port_ = opened->port;
@@ -120,7 +117,6 @@ private:
       sinks_[spec.slot] = sink;
       const auto made_slot = world_.system().spawn(
           far_slot, far_slot_spec{spec, options_.window_bytes, sink, registry_}, driver);
-      watch(made_slot);
       far_slots_.push_back(caf::actor_cast<caf::actor>(made_slot));
       return made_slot;
     };
@@ -157,7 +153,6 @@ private:
     };
     const auto gatherer = world_.system().spawn(host_gatherer, spec);
     interrupt_ = [gatherer](int signal) { caf::anon_send(gatherer, interrupt_atom::value, signal); };
-    watch(gatherer);
     caf::anon_send(gatherer, start_atom::value);
   }
 
@@ -221,7 +216,6 @@ private:
   void started_with(const Driver& driver) {
     driver_ = caf::actor_cast<caf::actor>(driver);
     interrupt_ = [driver](int signal) { caf::anon_send(driver, interrupt_atom::value, signal); };
-    watch(driver);
     caf::anon_send(driver, start_atom::value);
   }
 
@@ -527,12 +521,6 @@ private:
         self->quit();
       }};
     });
-  }
-
-  template <class Actor>
-  void watch(const Actor& actor) {
-    if (options_.measured)
-      world_.watch(caf::actor_cast<caf::actor>(actor));
   }
 
   void problem(std::string text) {

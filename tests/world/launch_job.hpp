@@ -45,7 +45,6 @@ struct launch_options {
   std::uint64_t unreachable = 0;         ///< one of the placer's commands in so many fails
   std::chrono::milliseconds lasts{5000}; ///< longest life of a worker
   std::vector<planned_fault> faults;
-  bool measured = false; ///< measure the launcher's processor time
 
   static launch_options drawn(std::uint64_t seed);
 };
@@ -59,8 +58,6 @@ struct launch_report {
   std::size_t faults = 0;         ///< faults that happened
   std::size_t received_bytes = 0; ///< of output
   std::size_t agents = 0;         ///< agents that were started
-  std::chrono::nanoseconds lasted{0};
-  std::chrono::nanoseconds launcher_time{0}; ///< processor time of the launcher's actors, if measured
 };
 
 launch_report run_launch(const launch_options& options);
