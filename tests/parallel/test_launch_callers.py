@@ -58,7 +58,7 @@ def told(text: str) -> int:
 def test_a_caller_that_dies_in_a_collective_is_named_in_the_errors_of_the_others(
     victim: int, operation: str, launch: Callable[..., Job]
 ) -> None:
-    job = launch(3, PRELUDE + SIGNALLED, str(victim), "SIGKILL", operation)
+    job = launch(3, PRELUDE + SIGNALLED, str(victim), "SIGKILL", operation, survivors_report=True)
     job.read_until(lambda text: told(text) == 2)
     assert job.end() != 0
     for line in re.findall(r"TOLD \d .*", job.text):
@@ -70,7 +70,7 @@ def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
     operation: str, launch: Callable[..., Job]
 ) -> None:
     flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
-    job = launch(3, PRELUDE + SIGNALLED, "1", "SIGSTOP", operation, flags=flags)
+    job = launch(3, PRELUDE + SIGNALLED, "1", "SIGSTOP", operation, flags=flags, survivors_report=True)
     job.read_until(lambda text: told(text) == 2)
     pid = int(re.findall(r"VICTIM (\d+)\.", job.text)[-1])
     os.kill(pid, signal.SIGCONT)

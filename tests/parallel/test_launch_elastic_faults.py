@@ -42,7 +42,7 @@ train(state)
 
 
 def test_a_mismatch_ends_the_loop_at_once_on_all_ranks(elastic: Callable[..., Job]) -> None:
-    job = elastic(SCRIPT, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], "shapes")
+    job = elastic(SCRIPT, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], "shapes", survivors_report=True)
     assert job.end() == 1, job.text
     for rank in range(2):
         assert re.search(rf"(?m)^\[{rank}\]<stderr>:.*MismatchError: allreduce.gradient: shapes differ", job.text)

@@ -91,7 +91,8 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
     for rank in others:
         os.mkfifo(tmp_path / f"pipe.{rank}")
     flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
-    job = launch(ranks, hosts + PRELUDE + STOPPED, str(victim), manner, str(tmp_path), flags=flags)
+    script, words = hosts + PRELUDE + STOPPED, (str(victim), manner, str(tmp_path))
+    job = launch(ranks, script, *words, flags=flags, survivors_report=True)
     pid = await_stop(job)
     if manner == "within":
         for rank in others:

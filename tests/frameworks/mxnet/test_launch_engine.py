@@ -121,7 +121,7 @@ else:
         print("TOLD", problem, flush=True)
 """
     )
-    ended = run_script(2, tmp_path, script, FARANDOLE_SHUTDOWN_TIMEOUT="1")
+    ended = run_script(2, tmp_path, script, survivors_report=True, FARANDOLE_SHUTDOWN_TIMEOUT="1")
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"\[0\]<stdout>:TOLD .*shut", ended.stdout), ended.stdout
 
@@ -159,7 +159,7 @@ for each in values:
         print("TOLD", problem, flush=True)
 """
     )
-    ended = run_script(2, tmp_path, script)
+    ended = run_script(2, tmp_path, script, survivors_report=True)
     assert ended.returncode != 0
     assert len(re.findall(r"\[0\]<stdout>:TOLD .*rank 1", ended.stdout)) == 2, ended.stdout
 
