@@ -83,9 +83,9 @@ class Job:
             self.text += chunk.decode(errors="replace")
         return self.text
 
-    def end(self) -> int:
+    def end(self, deadline_s: float = DEADLINE_S) -> int:
         """Reads the rest of the output and returns the exit code."""
-        rest, _ = self.process.communicate(timeout=DEADLINE_S)
+        rest, _ = self.process.communicate(timeout=deadline_s)
         self.text += rest.decode(errors="replace")
         return self.process.returncode
 
