@@ -171,7 +171,7 @@ except tf.errors.UnknownError as ended:
 
 
 def test_the_stall_report_names_a_gradient_that_one_rank_lacks(tmp_path):
-    quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
+    quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "8"]
     job = Job(["-np", "2", *quick, sys.executable, write_script(tmp_path, STALLS)])
     job.end()
     missing = re.search(r"Missing ranks:\n(?:.*\n)*?.*1: \[([^\]]*)\]", job.text)
