@@ -1,0 +1,243 @@
+"""Carries out the runs of a part, one after the other, and keeps their logs and results in the part's folder.
+
+A run is one command: pytest, pytest on the ranks of a job, CTest, or any other. Each has a process group of its own,
+which is killed when the run ends or its limit passes, and an environment with a mark, by which the processes that a
+test leaves are found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
+
+from testing.results import Failure, Record, TestResult, first_error, read_junit
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
+HOROVODRUN = ".venv/bin/horovodrun"
+FOLDER = Path(".setup") / "test"
+MARK = "TEST_RUN_MARK"
+RUN_LIMIT_S = 1800
+ENDING_S = 20.0
+KILLING_S = 60.0
+NOTHING_SELECTED = 5  # pytest's exit status
+# The exit statuses with which results are complete: all passed, or some failed.
+ORDINARY = {"pytest": (0, 1), "ranks": (0, 1), "ctest": (0, 8), "command": (0,)}
+# A rank that hangs in the native library cannot be interrupted: its process ends, and with it the job.
+RANK_OPTIONS = (
+    *("--timeout-method=thread", "-o", "faulthandler_timeout=700"),
+    *("-o", "faulthandler_exit_on_timeout=true"),
+)
+# Each rank writes a file of its own; pytest expands the variables.
+RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
+RANK_PREFIX = re.compile(r"(?m)^\[0\]<std(out|err)>:")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command with the arguments that select its tests. `kind` says how results are read, and `ranks` how many
+    processes of a job write some."""
+
+    kind: str  # a key of ORDINARY
+    command: Tuple[str, ...]
+    selection: Tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ranks: int = 1
+    limit_s: float = RUN_LIMIT_S
+
+    def of_test(self, test: str) -> Run:
+        """The run of this test alone. Without a name it is the whole run."""
+        if not test:
+            return self
+        return replace(self, selection=("-R", f"^{re.escape(test)}$") if self.kind == "ctest" else (test,))
+
+    def __str__(self) -> str:
+        settings = [f"{name}={value}" for name, value in self.environment.items()]
+        words = [*settings, *self.command, *self.selection]
+        return " ".join(word.replace(str(ROOT) + "/", "") for word in words)
+
+
+class Part:
+    """A part while it runs. `selection` is the expression of marks that selects its tests."""
+
+    def __init__(
+        self, name: str, tree: str, options: Optional[Mapping[str, int]] = None, results: Path = FOLDER
+    ) -> None:
+        self.name = name
+        self.folder = results / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.options = dict(options or {})
+        self.record = Record(tree, self.options)
+        self.runs: List[Run] = []
+        self.selection = "not slow"
+        self._mark = uuid.uuid4().hex
+
+    # ---- kinds of runs ------------------------------------------------------------------------------------------
+
+    def pytest(self, *files: str, python: str = PYTHON, options: Sequence[str] = (), **environment: str) -> bool:
+        command = (python, "-m", "pytest", "-q", "-m", self.selection, *options)
+        return self.carry_out(Run("pytest", command, files, environment))
+
+    def ranks(
+        self,
+        np: int,
+        *files: str,
+        launcher: Sequence[str] = (HOROVODRUN,),
+        through: Sequence[str] = (),
+        python: str = PYTHON,
+        options: Sequence[str] = (),
+        **environment: str,
+    ) -> bool:
+        """pytest on the ranks of a job. `through` is a program that starts each rank."""
+        job = (*launcher, "-np", str(np), *through, python, "-m", "pytest", "-q", *RANK_OPTIONS)
+        return self.carry_out(Run("ranks", (*job, "-m", self.selection, *options), files, environment, ranks=np))
+
+    def ctest(self, label: str, build: str = "build", *options: str, **environment: str) -> bool:
+        command = ("ctest", "--test-dir", build, "-j", str(os.cpu_count()), "--output-on-failure", "--no-tests=error")
+        return self.carry_out(Run("ctest", command, ("-L", label, *options), environment))
+
+    def command(self, *words: str, **environment: str) -> bool:
+        return self.carry_out(Run("command", words, (), environment))
+
+    def prepare(self, *words: str) -> bool:
+        """A command without which the part cannot go on. If it fails, it is not repeated: the rest did not run."""
+        passed = self.carry_out(Run("command", words, limit_s=2 * RUN_LIMIT_S))
+        if not passed:
+            self.record.failures[-1] = replace(self.record.failures[-1], run=0)
+        return passed
+
+    def fail(self, name: str, error: str, log: Path) -> None:
+        """Records a failure that no run reports. It is not repeated."""
+        self.record.failures.append(Failure(self.name, 0, name, error, str(log)))
+
+    def leave_out(self, name: str, reason: str) -> None:
+        print(f"-- {name} left out: {reason}", flush=True)
+
+    # ---- carrying out -------------------------------------------------------------------------------------------
+
+    def carry_out(self, run: Run) -> bool:
+        """Carries out a run and records its results. Returns whether it passed."""
+        self.runs.append(run)
+        number = len(self.runs)
+        results, failures = self._carry_out(run, number, f"run-{number}")
+        self.record.add(results, failures)
+        return not failures
+
+    def carry_out_again(self, failure: Failure) -> bool:
+        """Carries out the run of a failed test alone. Returns whether it passed."""
+        number = len(list(self.folder.glob("again-*.log"))) + 1
+        run = self.runs[failure.run - 1].of_test(failure.test)
+        _, failures = self._carry_out(run, failure.run, f"again-{number}")
+        return not failures
+
+    def _carry_out(self, run: Run, number: int, name: str) -> Tuple[List[TestResult], List[Failure]]:
+        log = self.folder / f"{name}.log"
+        print(f"-- {run}", flush=True)
+        begin = time.monotonic()
+        status = self._execute(run, name, log)
+        seconds = time.monotonic() - begin
+        left = self._end_processes()
+        results, is_complete = self._results(run, name)
+        print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
+        failures = {result.name: result.error for result in reversed(results) if result.error}
+        is_empty = run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow"
+        if seconds >= run.limit_s:  # once more would take as long
+            number, failures = 0, {"": f"exceeded {run.limit_s:.0f} s"}
+        elif not is_empty and not (is_complete and status in ORDINARY[run.kind] and (status == 0 or failures)):
+            known = [f"{test}: {error}" for test, error in failures.items()]
+            known.append(first_error(log.read_text(errors="replace")) or f"ended with status {status}")
+            failures = {"": known[0]}
+        elif left and not failures:
+            failures = {"": f"left {left}"}
+        return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
+
+    def _execute(self, run: Run, name: str, log: Path) -> int:
+        results = f"{ROOT / self.folder / name}"
+        options: List[str] = []
+        if run.kind in ("pytest", "ranks"):
+            own = f".{RANK_FILES}" if run.kind == "ranks" else ""
+            options = [f"--junitxml={results}{own}.xml", "-o", "junit_family=xunit1"]
+        elif run.kind == "ctest":
+            options = ["--output-junit", f"{results}.xml"]
+        # The output goes straight into the log: a process that a test has left could keep a pipe open.
+        with log.open("wb") as target, log.open(errors="replace") as source:
+            try:
+                process = subprocess.Popen(
+                    [*run.command, *options, *run.selection],
+                    cwd=ROOT,
+                    env={**os.environ, **run.environment, MARK: self._mark},
+                    stdin=subprocess.DEVNULL,
+                    stdout=target,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as problem:
+                target.write(f"error: {run.command[0]}: {problem.strerror}\n".encode())
+                return 127
+            deadline = time.monotonic() + run.limit_s
+            try:
+                while process.poll() is None and time.monotonic() < deadline:
+                    _show(source)
+                    time.sleep(0.2)
+            finally:
+                _kill(os.killpg, process.pid)
+                process.wait()
+            _show(source)
+        return process.returncode
+
+    def _results(self, run: Run, name: str) -> Tuple[List[TestResult], bool]:
+        """The results of a run, of all its ranks, and whether all its processes have written some."""
+        files = sorted(self.folder.glob(f"{name}.*xml"))
+        by_file = [results for path in files if (results := read_junit(path)) is not None]
+        is_complete = run.kind == "command" or len(by_file) == run.ranks
+        return [result for results in by_file for result in results], is_complete
+
+    # ---- processes that are left --------------------------------------------------------------------------------
+
+    def _end_processes(self) -> str:
+        """Ends the processes that a run has left, and names them; empty if there are none."""
+        left = self._processes_after(ENDING_S)
+        for pid in left:
+            _kill(os.kill, pid)
+        if left:
+            self._processes_after(KILLING_S)
+        return "; ".join(sorted(left.values()))[:1000]
+
+    def _processes_after(self, seconds: float) -> Dict[int, str]:
+        """The processes with this part's mark that have not ended after this time."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes_left()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def processes_left(self) -> Dict[int, str]:
+        """The processes that have inherited this part's mark, with their command lines."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"{MARK}={self._mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found[int(folder.name)] = f"process {folder.name}: {command[:200]}"
+            except OSError:  # it has ended, or belongs to another user
+                continue
+        return found
+
+
+def _show(source: TextIO) -> None:
+    """Prints the lines that were added to a log; those of rank 0 without the launcher's prefix."""
+    sys.stdout.write(RANK_PREFIX.sub("", source.read()))
+    sys.stdout.flush()
+
+
+def _kill(kill: Callable[[int, int], None], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        kill(number, signal.SIGKILL)

@@ -1,0 +1,116 @@
+"""The results of tests, read from the JUnit files that pytest and CTest write, and the record of a part."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+from xml.etree import ElementTree
+
+# Patterns of lines that name an error, the most telling first.
+TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
+PREFIX = re.compile(r"(?m)^\[\d+\]<std(out|err)>:")
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One execution of one test. `error` is its first line of error, empty if it passed."""
+
+    name: str
+    seconds: float
+    error: str = ""
+    was_skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A test that failed, or a whole run of which no test is known to have failed (then `test` is empty)."""
+
+    part: str
+    run: int
+    test: str
+    error: str
+    log: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.part}: {self.test}" if self.test else f"{self.part}: run {self.run} as a whole"
+
+
+@dataclass
+class Record:
+    """What a part leaves in its folder. `tree` identifies the files that were tested."""
+
+    tree: str
+    options: Dict[str, int] = field(default_factory=dict)
+    seconds: float = 0
+    tests: int = 0
+    skipped: int = 0
+    failures: List[Failure] = field(default_factory=list)
+    durations: List[Tuple[str, float]] = field(default_factory=list)
+
+    def add(self, results: Sequence[TestResult], failures: Sequence[Failure]) -> None:
+        self.tests += len(results)
+        self.skipped += sum(result.was_skipped for result in results)
+        self.durations += [(result.name, result.seconds) for result in results if result.seconds >= 2]
+        self.failures += failures
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+    @staticmethod
+    def read(path: Path) -> Record:
+        content = json.loads(path.read_text())
+        content["failures"] = [Failure(**each) for each in content["failures"]]
+        content["durations"] = [(name, seconds) for name, seconds in content["durations"]]
+        return Record(**content)
+
+
+def node_id(case: ElementTree.Element) -> str:
+    """The name by which a test is selected: pytest's FILE::CLASS::NAME, and CTest's name, which has no file."""
+    file, name = case.get("file", ""), case.get("name", "")
+    if not file:
+        return name
+    module = file.removesuffix(".py").replace("/", ".")
+    inner = case.get("classname", "").removeprefix(module).strip(".")
+    return "::".join(word for word in (file, inner.replace(".", "::"), name) if word)
+
+
+def read_junit(path: Path) -> Optional[List[TestResult]]:
+    """The results in a JUnit file, in its order; None if the process that wrote it was ended meanwhile. A test whose
+    body and teardown both failed is there twice."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError:
+        return None
+    found = []
+    for case in root.iter("testcase"):
+        problems = [each for each in case if each.tag in ("failure", "error")]
+        error = first_error((problems[0].text or "") + "\n" + text_of(case, "system-out")) if problems else ""
+        message = (problems[0].get("message") or "").partition("\n")[0] if problems else ""
+        found.append(
+            TestResult(
+                node_id(case),
+                float(case.get("time") or 0),
+                error or message or ("failed" if problems else ""),
+                was_skipped=case.find("skipped") is not None,
+            )
+        )
+    return found
+
+
+def text_of(case: ElementTree.Element, tag: str) -> str:
+    child = case.find(tag)
+    return (child.text or "") if child is not None else ""
+
+
+def first_error(text: str) -> str:
+    """The first line of a log that names an error; empty if none does."""
+    lines = PREFIX.sub("", text).splitlines()
+    for pattern in TELLING:
+        for line in lines:
+            if re.search(pattern, line):
+                return line.strip()[:240]
+    return ""
