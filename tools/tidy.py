@@ -150,6 +150,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--tool", default="clang-tidy-16")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--again", action="store_true", help="check files that have passed before, too")
     parser.add_argument("only", nargs="*", help="beginnings of paths; all files without it")
     arguments = parser.parse_args()
 
@@ -164,7 +165,7 @@ def main() -> int:
         if arguments.only and not str(source.relative_to(ROOT)).startswith(tuple(arguments.only)):
             continue
         stamp = stamp_of(source, command, configuration)
-        if stamp.exists():
+        if stamp.exists() and not arguments.again:
             stamp.touch()
         else:
             wanted.append((source, command, stamp))

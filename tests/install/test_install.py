@@ -1,7 +1,9 @@
-"""pip installs Farandole from a clean clone into an empty environment outside the tree.
+"""pip installs Farandole into an empty environment outside the tree: the wheel that tools/setup has made, and a clean
+clone.
 
 The tests run in order and share one clone and one environment, so that the core is compiled once. With a warm ccache,
-for which the paths of the clone do not matter, this takes seconds. pip fetches the build tools from PyPI.
+for which the paths of the clone do not matter, this takes seconds. pip takes the build tools from .setup/packages, and
+asks no registry.
 """
 
 from __future__ import annotations
@@ -138,14 +140,24 @@ def check_installed(environment: Environment) -> None:
     assert environment.python(headers) == "True"
 
 
-def test_an_installed_wheel_trains_on_two_ranks_and_is_uninstalled_completely(
+def test_the_wheel_of_tools_setup_trains_on_two_ranks_and_is_uninstalled_completely(environment: Environment) -> None:
+    (wheel,) = (ROOT / ".setup" / "wheel").glob("*.whl")
+    check_wheel(environment, wheel)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_wheel_of_a_clean_clone_trains_on_two_ranks_and_is_uninstalled_completely(
     clone: Path, environment: Environment
 ) -> None:
     wheels = environment.folder / "wheels"
     environment.pip("wheel", "--no-deps", "-w", wheels, clone)
     (wheel,) = wheels.iterdir()
+    check_wheel(environment, wheel)
+
+
+def check_wheel(environment: Environment, wheel: Path) -> None:
     environment.pip("install", f"{wheel}[numpy]")
-    wheel.unlink()
     check_installed(environment)
     check_hardened(environment)
     output = environment.run("horovodrun", "-np", "2", "python", TRAIN)
@@ -166,6 +178,8 @@ def launcher(path: str) -> List[str]:
     return ["horovodrun", "-np", "2"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_an_installation_from_the_folder_works_and_is_uninstalled_completely(
     clone: Path, environment: Environment
 ) -> None:
@@ -176,6 +190,8 @@ def test_an_installation_from_the_folder_works_and_is_uninstalled_completely(
     assert environment.leftovers() == []
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_an_editable_installation_follows_the_sources(clone: Path, environment: Environment) -> None:
     environment.pip("install", "-e", clone)
     check_installed(environment)

@@ -1,0 +1,1 @@
+"""The test command of this tree; see README.md."""

@@ -1,0 +1,342 @@
+"""What each part runs. A part is a function that carries out its runs one after the other."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Callable, Dict, List
+
+import namespaces
+
+from testing.part import PYTHON, ROOT, Part
+
+# Each simulated elastic job of the standard suite has one of these seeds; `seeds` adds more, fresh ones too.
+FIXED_SEEDS = 2000
+MORE_SEEDS = 10_000
+# Tests of errors run with three ranks as well: a process set can then have neither all ranks nor only one.
+ERRORS = [f"tests/parallel/test_{name}.py" for name in ("errors", "row_errors", "bad_input", "process_sets")]
+# These tests run once more with ranks that are placed as if on two hosts.
+BETWEEN_HOSTS = [
+    f"tests/parallel/test_{name}.py"
+    for name in ("operations", "steps", "alltoall", "reducescatter", "errors", "join", "process_sets", "stress_sets")
+]
+ON_TWO_HOSTS = ("tests/parallel/on_two_hosts",)
+MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
+TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
+LAUNCHED = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py"))
+# Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
+FRAMEWORKS = {
+    "numpy": ".venv",
+    "torch": ".venv",
+    "lightning": ".venv",
+    "tensorflow": ".setup/venvs/tensorflow",
+    "jax": ".setup/venvs/tensorflow",
+    "mxnet": ".setup/venvs/mxnet",
+    "keras": ".setup/venvs/tensorflow",
+}
+RANKED = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "tests" / "parallel").glob("test_*.py")
+    if not path.name.startswith(("test_launch", "test_mpi"))
+)
+
+
+# ---- the standard suite ------------------------------------------------------------------------------------------
+
+
+def unit(part: Part) -> None:
+    """the `*_test.cpp` files beside the code, pages compared with the sources, and the commands of `tools`"""
+    part.ctest("^unit$")
+    part.pytest("tests/docs", "tests/tools")
+
+
+def world(part: Part) -> None:
+    """whole jobs in one process in virtual time, with 2,000 fixed seeds for elastic jobs"""
+    part.ctest("^world$")
+    if "seeds" not in part.options and "seed" not in part.options:
+        elastic_jobs(part, 0, FIXED_SEEDS)
+
+
+def corpus(part: Part) -> None:
+    """every decoder on the stored inputs of its fuzz target; nothing is drawn"""
+    for target in fuzz_targets(part):
+        part.command(str(target), "-runs=0", "-rss_limit_mb=4096", "-timeout=60", *stored_inputs(target))
+
+
+def parallel(part: Part) -> None:
+    """real processes and real PyTorch: one suite on 2 and on 4 ranks, parts of it on other paths, and the launcher"""
+    part.pytest(*LAUNCHED)
+    for np in (2, 4):
+        part.ranks(np, *RANKED)
+    part.ranks(3, *ERRORS)
+    # Two simulated hosts: the ranks of a host send their requests to the leader through a relay.
+    part.ranks(4, *BETWEEN_HOSTS, through=ON_TWO_HOSTS, FARANDOLE_RELAY_RANKS="1")
+    # Paths that a job must request.
+    part.ranks(4, "tests/parallel/test_adasum.py", through=ON_TWO_HOSTS, HOROVOD_HIERARCHICAL_ALLREDUCE="1")
+    names = ("errors", "alltoall", "reducescatter", "object_tags")
+    part.ranks(3, *tests_of(*names), **TRUSTED, FARANDOLE_CPU_PATH="gloo")
+    over_mpi(part, 2, "mpi", "operations")
+    over_mpi(part, 3, "mpi", "alltoall")
+
+
+def frameworks(part: Part) -> None:
+    """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
+    part.pytest("tests/frameworks/arithmetic")
+    for name, where in FRAMEWORKS.items():
+        ranks_of_framework(part, name, where)
+        launched_of_framework(part, name, where)
+
+
+def hosts(part: Part) -> None:
+    """several hosts on one machine as network namespaces (needs root)"""
+    part.pytest("tests/hosts")
+
+
+def launch(part: Part) -> None:
+    """jobs on several hosts: by ssh, agents, mpirun, srun, torchrun, functions and sessions (needs root)"""
+    part.pytest("tests/launch", options=("-rs",))
+
+
+def strangers(part: Part) -> None:
+    """each attack on running jobs by processes without the secret, once (needs root)"""
+    part.pytest("tests/strangers")
+
+
+def install(part: Part) -> None:
+    """the wheel that `tools/setup` made in an empty environment, and a C++ program against the installed package"""
+    part.pytest("tests/install", **stored_packages())
+
+
+def bench_smoke(part: Part) -> None:
+    """`tools/bench` on tiny inputs, to see that it still runs"""
+    part.command("tools/bench", "collectives", "--smoke", "--np", "2")
+    part.command("tools/bench", "training", "--smoke", "--only", "torch")
+    if reason := namespaces.why_not():
+        part.leave_out("bench network and launch", reason)
+    else:
+        part.command("tools/bench", "network", "--rounds", "2", "--sizes", "4 B", "1 MiB")
+        part.command("tools/bench", "launch", "--smoke")
+
+
+# ---- what only `tools/test all` runs -----------------------------------------------------------------------------
+
+
+def slow(part: Part) -> None:
+    """the tests with the mark `slow`: longer variants of tests of the standard suite"""
+    part.selection = "slow"
+    part.pytest(*LAUNCHED)
+    part.pytest("tests/hosts", "tests/launch", "tests/strangers")
+    part.pytest("tests/install", **stored_packages())
+    for name, where in FRAMEWORKS.items():
+        launched_of_framework(part, name, where)
+
+
+def editors(part: Part) -> None:
+    """mypy, pyright and Jedi on a user's script"""
+    part.pytest("tests/editors")
+
+
+def wheels(part: Part) -> None:
+    """a wheel for each Python that is installed, from 3.9 to 3.13, and training with each; needs PyPI"""
+    part.command("tools/wheel", PIP_NO_INDEX="0")
+
+
+def versions(part: Part) -> None:
+    """the frameworks' tests on other versions and backends"""
+    ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", KERAS_BACKEND="jax")
+    legacy = {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
+    ranks_of_framework(part, "keras", ".venv", KERAS_BACKEND="torch")
+
+
+def attacks(part: Part) -> None:
+    """the attacks of `strangers` five times each, or `--rounds N`, with full counts; prints a table"""
+    table = ROOT / ".setup" / "strangers.md"
+    table.unlink(missing_ok=True)
+    rounds = str(part.options.get("rounds", 5))
+    part.pytest("tests/strangers", FARANDOLE_STRANGERS_TABLE=str(table), FARANDOLE_STRANGERS_ROUNDS=rounds)
+    if table.exists():
+        print(table.read_text())
+
+
+def seeds(part: Part) -> None:
+    """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, whose base is printed"""
+    elastic_jobs(part, FIXED_SEEDS, MORE_SEEDS)
+    elastic_jobs(part, secrets.randbits(32), MORE_SEEDS)
+
+
+def fuzz(part: Part) -> None:
+    """libFuzzer with new inputs on every decoder of bytes from other processes: one minute, or `--minutes N`"""
+    targets = fuzz_targets(part)
+    for target in targets:
+        found = Path("build-fuzz") / "found" / target.name
+        found.mkdir(parents=True, exist_ok=True)
+        seconds = max(1, 60 * part.options.get("minutes", 1) // len(targets))
+        limits = (f"-max_total_time={seconds}", "-rss_limit_mb=4096", "-timeout=10")
+        report = ("-print_final_stats=1", "-verbosity=0", "-artifact_prefix=build-fuzz/")
+        part.command(str(target), *limits, *report, str(found), *stored_inputs(target))
+
+
+def sanitized(part: Part) -> None:
+    """`unit`, `world` and a part of `parallel` on every path, under AddressSanitizer and UBSan"""
+    if not build(part, "build-asan", "-DFARANDOLE_SANITIZE=ON"):
+        return
+    asan = "strict_init_order=1:detect_stack_use_after_return=1"
+    ubsan = f"print_stacktrace=1:suppressions={ROOT}/tests/sanitizers/undefined.supp"
+    part.ctest(
+        "^(unit|world)$",
+        "build-asan",
+        ASAN_OPTIONS=f"detect_leaks=1:{asan}",
+        LSAN_OPTIONS=f"suppressions={ROOT}/tests/sanitizers/leaks.supp:print_suppressions=0",
+        UBSAN_OPTIONS=ubsan,
+    )
+    # The interpreter is not instrumented, so the sanitizers' run time has to come first. The C++ tests above check for
+    # leaks; the interpreter and torch keep memory to their end.
+    shared = {
+        "LD_PRELOAD": f"{compiler_file('libasan.so')}:{compiler_file('libubsan.so')}",
+        "PYTHONPATH": str(ROOT / "build-asan" / "python"),
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": f"detect_leaks=0:{asan}",
+        "UBSAN_OPTIONS": ubsan,
+    }
+    launcher = ("build-asan/tools/farandole/farandole", "run")
+    part.ranks(4, *tests_of("operations", "caller_collectives", "errors", "join"), launcher=launcher, **shared)
+    # Two simulated hosts: tcp with relays, then hierarchical.
+    on_hosts = {"through": ON_TWO_HOSTS, "launcher": launcher}
+    names = ("steps", "alltoall", "reducescatter", "errors", "process_sets")
+    part.ranks(4, *tests_of(*names), **on_hosts, **shared, FARANDOLE_RELAY_RANKS="1")  # type: ignore[arg-type]
+    levels = {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1", "HOROVOD_HIERARCHICAL_ALLGATHER": "1"}
+    part.ranks(4, *tests_of("adasum"), **on_hosts, **shared, **levels)  # type: ignore[arg-type]
+    # Paths that a job must request.
+    gloo = {**TRUSTED, "FARANDOLE_CPU_PATH": "gloo"}
+    part.ranks(2, *tests_of("alltoall", "reducescatter"), launcher=launcher, **shared, **gloo)
+    over_mpi(part, 2, "mpi", "alltoall", **shared)
+
+
+def threads(part: Part) -> None:
+    """unit tests and elastic jobs of `world` under ThreadSanitizer, on a CAF that is built with it"""
+    caf, reports = ROOT / ".setup" / "caf-threads", ROOT / ".setup" / "threads-reports"
+    with_caf = [f"-DCAF_CORE={caf}/libcaf_core.so", f"-DCAF_IO={caf}/libcaf_io.so"]
+    if not part.command("tools/setup", "--threads"):
+        return
+    if not build(part, "build-threads", "-DFARANDOLE_THREADS=ON", "-DFARANDOLE_PYTHON=OFF", *with_caf):
+        return
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    suppressions = f"suppressions={ROOT}/tests/sanitizers/threads.supp"
+    # Reports go to files: no test looks at the exit status of some children.
+    settings = {"TSAN_OPTIONS": f"{suppressions}:second_deadlock_stack=1:history_size=4:log_path={reports}/report"}
+    # One thread plays all threads of models_test, and of the simulated jobs but the elastic ones.
+    part.ctest("^unit$", "build-threads", "-E", "^models_test$", **settings)
+    number = str(part.options.get("seeds", 200))
+    part.command("build-threads/tests/world/world_test", "elastic*", "--seeds", number, **settings)
+    for report in sorted(reports.iterdir()):
+        if "WARNING: ThreadSanitizer" in report.read_text():
+            part.fail("ThreadSanitizer", f"reported a data race: {report.read_text()[:200]}", report)
+
+
+STANDARD: Dict[str, Callable[[Part], None]] = {
+    "unit": unit,
+    "world": world,
+    "corpus": corpus,
+    "parallel": parallel,
+    "frameworks": frameworks,
+    "hosts": hosts,
+    "launch": launch,
+    "strangers": strangers,
+    "install": install,
+    "bench-smoke": bench_smoke,
+}
+MORE: Dict[str, Callable[[Part], None]] = {
+    "slow": slow,
+    "editors": editors,
+    "wheels": wheels,
+    "versions": versions,
+    "attacks": attacks,
+    "seeds": seeds,
+    "fuzz": fuzz,
+    "sanitized": sanitized,
+    "threads": threads,
+}
+PARTS = {**STANDARD, **MORE}
+
+
+# ---- shared by parts ---------------------------------------------------------------------------------------------
+
+
+def tests_of(*names: str) -> List[str]:
+    return [f"tests/parallel/test_{name}.py" for name in names]
+
+
+def over_mpi(part: Part, np: int, *names: str, **environment: str) -> None:
+    """Ranks that mpirun starts, with all tensors over MPI."""
+    settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", **environment}
+    part.ranks(np, *tests_of(*names), launcher=MPIRUN, options=("--color=no",), **settings)
+
+
+def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:
+    """The suite for all frameworks and the tests of this one on 2 ranks."""
+    settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
+    python = str(ROOT / where / "bin" / "python")
+    part.ranks(2, *folders_of_framework(name), launcher=(f"{where}/bin/horovodrun",), python=python, **settings)
+
+
+def launched_of_framework(part: Part, name: str, where: str) -> None:
+    """The tests of a framework that launch jobs."""
+    folders = folders_of_framework(name)
+    files = sorted(str(path.relative_to(ROOT)) for each in folders for path in (ROOT / each).glob("test_launch*.py"))
+    if files:
+        part.pytest(*files, python=str(ROOT / where / "bin" / "python"), FARANDOLE_TEST_FRAMEWORK=name)
+
+
+def folders_of_framework(name: str) -> List[str]:
+    tests = ROOT / "tests" / "frameworks"
+    folders = [f"tests/frameworks/{name}"] if (tests / name).exists() else []
+    return ["tests/frameworks/suite", *folders] if (tests / "drivers" / f"{name}.py").exists() else folders
+
+
+def elastic_jobs(part: Part, base: int, number: int) -> None:
+    options = ("--base", str(base), "--seeds", str(number))
+    part.command("build/tests/world/world_test", "elastic jobs keep*", *options)
+
+
+def build(part: Part, folder: str, *options: str) -> bool:
+    """Compiles everything into a folder of its own, tests too."""
+    stamp = ROOT / folder / ".farandole-configured"
+    wanted = " ".join([str(ROOT), *options, (ROOT / ".venv" / ".farandole-lock").read_text()])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(ROOT / folder, ignore_errors=True)
+        fixed = ("-G", "Ninja", "-S", ".", "-B", folder, f"-DPython_EXECUTABLE={PYTHON}")
+        if not part.command("cmake", *fixed, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *options):
+            return False
+        stamp.write_text(wanted)
+    return part.command("cmake", "--build", folder)
+
+
+def fuzz_targets(part: Part) -> List[Path]:
+    """The targets, which are compiled with clang. Each has its own program."""
+    options = ["-DCMAKE_C_COMPILER=clang-14", "-DCMAKE_CXX_COMPILER=clang++-14", "-DFARANDOLE_PYTHON=OFF"]
+    if not build(part, "build-fuzz", *options, "-DFARANDOLE_FUZZ=ON", "-DFARANDOLE_TESTS=ON"):
+        return []
+    sources = sorted((ROOT / "tests" / "fuzz").glob("fuzz_*.cpp"))
+    return [Path("build-fuzz") / "tests" / "fuzz" / source.stem for source in sources]
+
+
+def stored_inputs(target: Path) -> List[str]:
+    """The corpus of a target in the tree, and the seeds that the build writes."""
+    folders = (Path("tests/fuzz/corpus") / target.name, Path("build-fuzz/corpus") / target.name)
+    return [str(each) for each in folders if each.is_dir()]
+
+
+def stored_packages() -> Dict[str, str]:
+    """Lets pip find what `tools/setup` has fetched for the tests of installations."""
+    return {"PIP_FIND_LINKS": str(ROOT / ".setup" / "packages")}
+
+
+def compiler_file(name: str) -> str:
+    found = subprocess.run(["g++", f"-print-file-name={name}"], check=True, capture_output=True, text=True)
+    return found.stdout.strip()
