@@ -105,7 +105,7 @@ def prepare(names: List[str]) -> None:
     print("== test: prepare", flush=True)
     wanted = ["tools/setup"]
     if not STANDARD.keys().isdisjoint(names) or "slow" in names:
-        wanted += ["--tests"] + (["--launch"] if os.geteuid() == 0 else [])
+        wanted += ["--tests", "--clusters"] + (["--launch"] if os.geteuid() == 0 else [])
     if not MORE.keys().isdisjoint(names):
         wanted += ["--frameworks", "--editors"]
     for command in (wanted, ["flock", ".setup/build.lock", "cmake", "--build", "build"]):
