@@ -65,7 +65,7 @@ def test_the_workers_of_each_script_train_on_different_batches(tmp_path: Path) -
         "pytorch_imagenet_resnet50_elastic.py": f"{IMAGENET} --epochs 1 --checkpoint-format {tmp_path}/{{epoch}}.pt",
     }.items():
         scripts.append([str(EXAMPLES / name), *arguments.split()])
-    done = run_script(2, tmp_path, RUNNER.format(scripts=scripts))
+    done = run_script(2, tmp_path, RUNNER.format(scripts=scripts), deadline_s=600)  # seven trainings
     assert done.returncode == 0, done.stdout
     loss = re.search(r"loss (\d\.\d+) on 2 workers", done.stdout)
     assert loss and float(loss[1]) < 10.0, done.stdout
