@@ -219,6 +219,7 @@ def test_weights_are_compared_with_those_of_an_undisturbed_run(
     assert_gone(trained(job))
 
 
+@pytest.mark.slow
 def test_the_example_reaches_the_accuracy_of_its_undisturbed_run(
     start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
