@@ -220,6 +220,7 @@ def test_weights_are_compared_with_those_of_an_undisturbed_run(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1000)
 def test_the_example_reaches_the_accuracy_of_its_undisturbed_run(
     start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:

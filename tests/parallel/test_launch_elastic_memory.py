@@ -44,6 +44,7 @@ train(state)
 
 
 # Memory that a thread takes once is a larger part of the growth over few resets.
+@pytest.mark.timeout(1000)
 @pytest.mark.parametrize(
     "every, last, kib_per_reset", [(10, 70, 16), pytest.param(50, 350, 2, marks=pytest.mark.slow)], ids=["few", "many"]
 )
