@@ -115,7 +115,7 @@ TEST_CASE("a link that a listener turns away dials again until its connect timeo
   REQUIRE(crowded);
   const auto turn_away = [&] {
     pollfd waiting{crowded->get(), POLLIN, 0};
-    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    REQUIRE(::poll(&waiting, 1, 60'000) == 1);
     REQUIRE(accept_one(crowded->get()).socket);
   };
   SECTION("it opens once the listener has room") {
@@ -125,7 +125,7 @@ TEST_CASE("a link that a listener turns away dials again until its connect timeo
       turn_away();
     // The test now serves the next connection at the port that turned the earlier ones away.
     pollfd waiting{crowded->get(), POLLIN, 0};
-    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    REQUIRE(::poll(&waiting, 1, 60'000) == 1);
     auto accepted = accept_one(crowded->get());
     REQUIRE(accepted.socket);
     tls_session tls{left.settings.credentials, tls_side::server};

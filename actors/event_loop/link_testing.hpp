@@ -18,8 +18,8 @@
 
 namespace farandole::testing {
 
-inline constexpr std::chrono::seconds patience{
-    30}; // no test takes that long; a test that hangs fails after this time
+/// No test takes that long; a test that hangs fails after this time.
+inline constexpr std::chrono::minutes patience{1};
 
 /// The lines of a log. A thread can wait for a line that contains two given parts.
 class lines {

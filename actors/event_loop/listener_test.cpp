@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <deque>
+#include <thread>
 
 #include "actors/event_loop/link_testing.hpp"
 
@@ -76,11 +77,11 @@ TEST_CASE("a peer without a complete hello is closed at the deadline, and the lo
   SECTION("nothing") {}
   SECTION("one byte") {
     const auto hello = hello_of(right.settings);
-    peer.say(std::span{hello}.first(1));
+    peer.try_to_say(std::span{hello}.first(1)); // on a busy machine the deadline may have passed already
   }
   SECTION("all but one byte") {
     const auto hello = hello_of(right.settings);
-    peer.say(std::span{hello}.first(hello.size() - 1));
+    peer.try_to_say(std::span{hello}.first(hello.size() - 1));
   }
   CHECK(peer.rest().empty());
   CHECK(right.log_lines.wait_for("closed: it did not send a TLS hello within 20 ms"));
@@ -134,11 +135,20 @@ TEST_CASE("an incomplete handshake ends at its deadline, or sooner if another co
   peer.say(hello_of(right.settings)); // as an attacker could have recorded it
   REQUIRE(peer.ready(POLLIN));
   party left;
-  dial(left.system.get(), "127.0.0.1", listener->port, left.owner(), 1, left.settings);
-  CHECK(left.next<link_opened>().link == 1);
+  link_id last = 0;
+  const auto call = [&] {
+    dial(left.system.get(), "127.0.0.1", listener->port, left.owner(), ++last, left.settings);
+    CHECK(left.next<link_opened>().link == last);
+  };
+  call();
   peer.rest();
   CHECK(right.log_lines.wait_for(expected));
-  CHECK(right.next<link_opened>().accepted);
+  // The honest peer has the same deadline for its handshake, and calls again if a busy machine makes it too slow.
+  while (right.has_none<link_opened>()) {
+    if (!left.has_none<link_closed>())
+      call();
+    std::this_thread::yield();
+  }
 }
 
 TEST_CASE("thousands of silent strangers keep no member out and take few descriptors") {

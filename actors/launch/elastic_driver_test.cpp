@@ -272,7 +272,7 @@ struct driven {
   template <class T>
   static T soon(std::promise<T>& promise) {
     auto value = promise.get_future();
-    REQUIRE(value.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+    REQUIRE(value.wait_for(std::chrono::minutes(1)) == std::future_status::ready);
     return value.get();
   }
 };
@@ -351,7 +351,7 @@ TEST_CASE("once a worker has succeeded, the rendezvous learns that no new member
   auto told = driver.complete.get_future();
   CHECK(told.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
   std::ofstream(place.path + "/go");
-  CHECK(told.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  CHECK(told.wait_for(std::chrono::minutes(1)) == std::future_status::ready);
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
 }

@@ -85,7 +85,7 @@ bool ends(pid_t id) {
   if (!watched)
     return true;
   pollfd ended{watched.get(), POLLIN, 0};
-  return ::poll(&ended, 1, 30000) == 1;
+  return ::poll(&ended, 1, 60000) == 1;
 }
 
 } // namespace
@@ -124,10 +124,17 @@ TEST_CASE("a command that cannot be found ends the job with 127 and its name", "
 }
 
 TEST_CASE("after a failure, the other processes get SIGTERM and may still print", "[launcher]") {
-  // The second waits for the first to be ready; a fifo would be one more file.
-  const auto got =
-      run(shells({"trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done", "kill -USR1 $$"}),
-          "1");
+  // The second fails only once the first has set its trap: it reads a line that the first then writes to a pipe.
+  int ends_of_pipe[2];
+  REQUIRE(::pipe2(ends_of_pipe, O_CLOEXEC) == 0);
+  const descriptor told{ends_of_pipe[0]}, tell{ends_of_pipe[1]};
+  const auto file = [](const descriptor& end) { return "/dev/fd/" + std::to_string(end.get()); };
+  auto slots = shells(
+      {"trap 'echo bye; exit 0' TERM; echo ready; echo >" + file(tell) + "; while :; do sleep 0.01; done",
+       "read line <" + file(told) + "; kill -USR1 $$"});
+  slots[0].process.inherited = {tell.get()};
+  slots[1].process.inherited = {told.get()};
+  const auto got = run(std::move(slots));
   CHECK(got.code == 128 + SIGUSR1);
   CHECK(got.text == "[0]<stdout>:ready\n[0]<stdout>:bye\n");
 }

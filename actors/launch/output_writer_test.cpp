@@ -67,7 +67,7 @@ TEST_CASE("the queue fills while its reader does not read, and has room once the
   std::promise<void> room;
   writer->when_there_is_room([&] { room.set_value(); });
   auto reading = std::async(std::launch::async, [&] { return all_of(pipe.read.get()).size(); });
-  CHECK(room.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  CHECK(room.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready);
   CHECK_FALSE(writer->full());
   writer.reset();
   pipe.write.close();

@@ -14,12 +14,14 @@ namespace {
 
 /// Shortens only the time limit by which the attack must end; the other limits are long.
 link_settings limited(link_settings settings, job_state state, behaviour attack) {
-  // A handshake that the test carries out by hand is not dialled again if it is too slow, so its limit is longer.
-  const auto soon = state == job_state::in_handshake ? 1s : 50ms;
+  // An honest peer that has not finished its hello in time dials again. It does not if the handshake was too slow, nor
+  // if the test carries it out by hand, so these limits are longer.
+  const bool by_hand = state == job_state::in_handshake;
+  const auto hello_limit = by_hand ? 1s : 50ms, handshake_limit = by_hand ? 3000ms : 1000ms;
   const bool no_hello = attack == behaviour::silence || attack == behaviour::half_a_hello;
-  settings.handshakes.hello = no_hello ? std::chrono::nanoseconds(soon) : 10min;
+  settings.handshakes.hello = no_hello ? std::chrono::nanoseconds(hello_limit) : 10min;
   settings.handshakes.handshake =
-      attack == behaviour::half_handshake ? std::chrono::nanoseconds(soon) : 10min;
+      attack == behaviour::half_handshake ? std::chrono::nanoseconds(handshake_limit) : 10min;
   settings.handshakes.connections = settings.handshakes.share = flood_kept;
   settings.close_timeout = 200ms;
   return settings;

@@ -79,7 +79,7 @@ private:
 };
 
 clock::time_point soon() {
-  return clock::now() + std::chrono::seconds(20);
+  return clock::now() + std::chrono::minutes(1);
 }
 
 std::string problem_of(const std::vector<step>& lines) {

@@ -114,11 +114,11 @@ TEST_CASE("path addresses that arrive a second time break the set, and its paths
   member_path_addresses all;
   router->receive([&](const envelope& own) { all.members.push_back(*decode_path_addresses(own)); });
   caf::anon_send(tested, encode({1, 0, 0}, all));
-  REQUIRE(connected.get_future().wait_for(30s) == std::future_status::ready);
+  REQUIRE(connected.get_future().wait_for(60s) == std::future_status::ready);
   const auto* paths = lane->paths();
   caf::anon_send(tested, encode({1, 0, 0}, all));
   auto told = broken.get_future();
-  REQUIRE(told.wait_for(30s) == std::future_status::ready);
+  REQUIRE(told.wait_for(60s) == std::future_status::ready);
   CHECK_THAT(told.get(), Catch::Contains("the leader (rank 0) broke the protocol"));
   CHECK(lane->paths() == paths);
   caf::anon_send_exit(tested, caf::exit_reason::user_shutdown);

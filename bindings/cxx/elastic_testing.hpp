@@ -76,7 +76,7 @@ inline error ending(runtime& member) {
 
 /// Returns when all members know of this many pending changes.
 inline void await_changes(const std::vector<member_ptr>& members, std::uint64_t changes) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
   for (auto& member : members)
     while (member->membership_change().first < changes) {
       REQUIRE(std::chrono::steady_clock::now() < deadline);

@@ -314,7 +314,7 @@ TEST_CASE("the shutdown of one member fails the pending operations of the others
     pending_end = asked ? asked->wait() : asked.error(); // the other member may have left already
     auto late = member.submit(
         tensor.ask("late")); // refused, or let in just before the submission queue closed, and failed
-    later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::seconds{20}) : late.error();
+    later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::minutes{1}) : late.error();
   });
   CHECK(pending_end.kind == error_kind::shut_down);
   CHECK_THAT(pending_end.text, Catch::Contains("rank 0 on ") && Catch::Contains("called shutdown()"));
@@ -354,7 +354,7 @@ TEST_CASE("a callback is called although no thread waits, also on the fast path"
     auto asked = member.submit(tensor.ask("known"));
     std::promise<void> called;
     asked->on_settled([&] { called.set_value(); });
-    if (called.get_future().wait_for(std::chrono::seconds{20}) != std::future_status::ready)
+    if (called.get_future().wait_for(std::chrono::minutes{1}) != std::future_status::ready)
       said[rank] += "no callback";
     else if (tensor.values != std::vector<float>{2, 4, 6, 8})
       said[rank] += "wrong result";
@@ -418,7 +418,7 @@ TEST_CASE("a callback after the end of the job may call the runtime again at onc
       late = refused ? error{} : refused.error();
       called.set_value();
     });
-    if (called.get_future().wait_for(std::chrono::seconds{20}) != std::future_status::ready)
+    if (called.get_future().wait_for(std::chrono::minutes{1}) != std::future_status::ready)
       said[rank] += "no callback";
   });
   for (auto& problem : said)

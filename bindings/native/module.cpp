@@ -178,7 +178,8 @@ void define_handle(nb::module_& module) {
       .def("settled", &operation_handle::settled, "Whether it has ended, well or not. Never blocks.")
       .def("wait", &operation_handle::wait, "Waits without the GIL; raises the error of the operation.")
       .def("wait_for", &operation_handle::wait_for, "seconds"_a,
-           "The same for so long at the most; then raises that it has timed out, and the operation goes on.")
+           "Like wait(), for at most this many seconds; then raises that it has timed out, and the operation "
+           "goes on.")
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
       .def("dlpack", &operation_handle::dlpack, "The result that the core allocated, as a DLPack capsule.")
@@ -273,8 +274,8 @@ void define_runtime(nb::module_& module) {
       .def(
           "withdraw", [](const python_runtime& self) { self.running->core().withdraw(); },
           nb::call_guard<nb::gil_scoped_release>(),
-          "Announces that this process leaves by plan; returns once all that wait for it may know, or a "
-          "moment later.")
+          "Announces to all members that this process will leave, as if its host were removed. Returns once "
+          "this process has heard of it, or a moment later if the rendezvous is away.")
       .def("start_timeline", &start_timeline, "path"_a, "mark_cycles"_a = false,
            "Writes a timeline to this file from now on, on rank 0 only; completes the one before first.")
       .def("stop_timeline", &stop_timeline, "Completes the file.")
@@ -311,15 +312,18 @@ void define_runtime(nb::module_& module) {
             return self.running->unnamed(set, prefix);
           },
           "set"_a, "prefix"_a,
-          "The name of the next call of this kind that has none; accepted_unnamed() follows once it is made.")
+          "The name for the next call of this kind that has none. It stays the same until accepted_unnamed() "
+          "records that the call was accepted.")
       .def(
           "accepted_unnamed",
           [](const python_runtime& self, std::uint32_t set, const std::string& prefix) {
             self.running->accepted_unnamed(set, prefix);
           },
-          "set"_a, "prefix"_a, "The call that unnamed() gave a name was made.")
+          "set"_a, "prefix"_a, "Records that the call that unnamed() named was accepted.")
       .def("acknowledge_restart", &acknowledge_restart, "set"_a, "epoch"_a,
-           "Records that callers in this process know of so many restarts, without an error.")
+           "Records that callers in this process have learnt of this many restarts by other means than an "
+           "error. Waits for at most the start timeout until this member has restarted the set so often, and "
+           "raises if it has not.")
       .def("submitted", &ask<&runtime::submitted>,
            "How many operations this process has submitted to each of its sets, since the set last started.")
       .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")

@@ -25,11 +25,13 @@
 # - A member that joins while it waits in an incomplete round gives up that round itself: it withdraws its cell,
 #   reports the round in `left`, and sends the full request before `join`. So the others may request this tensor at
 #   any time.
-# - For an alltoall or an allgather a member publishes a row descriptor instead of the tensor (`cellBytes` is the
-#   descriptor's size). The others copy their rows out of its memory, and each reports in its cell that it has done so
+# - For a tensor above the fast path limit, and for every reducescatter, allgather and alltoall, a member stages its
+#   tensor in shared memory and publishes a row descriptor instead (`cellBytes` is the size of the descriptor and of the
+#   members' counters). Once all have published, the waiting callers run the operation themselves. In an allgather or
+#   alltoall each of them writes its rows into the results of the others
 #   (collectives/transport/shm/row_descriptor.hpp).
 # - A cell is useful only to callers that wait. A member whose callers only leave callbacks, or do not wait at once
-#   for rows to be copied out of their memory, sets `noFastPath` in its full request. An id that any member has
+#   for an operation that callers run themselves, sets `noFastPath` in its full request. An id that any member has
 #   requested so is never granted a cell. A member that was granted one all the same, because its earlier request was
 #   different, leaves it as described above.
 #

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Iterator
 
 import pytest
-from namespaces import FARANDOLE, Hosts, fixtures
+from namespaces import DEADLINE_S, FARANDOLE, Hosts, fixtures
 
 sigterm_raises_system_exit = fixtures.sigterm_raises_system_exit
 permitted = fixtures.permitted
@@ -22,7 +22,7 @@ def rendezvous_command() -> None:
     if shutil.which(FARANDOLE) is None:
         pytest.skip(f"{FARANDOLE} is not there")
     help_output = subprocess.run(
-        [FARANDOLE, "rendezvous", "--help"], check=False, capture_output=True, text=True, timeout=60
+        [FARANDOLE, "rendezvous", "--help"], check=False, capture_output=True, text=True, timeout=DEADLINE_S
     )
     if help_output.returncode != 0 or "--secret-file" not in help_output.stdout:
         pytest.skip(f"{FARANDOLE} has no command rendezvous with --size, --bind, --port and --secret-file")

@@ -59,6 +59,7 @@ def chaos(permitted: None, tmp_path: Path) -> Iterator[Callable[..., Process]]:
     def start(*words: str) -> Process:
         command = [FARANDOLE, "chaos", *words, sys.executable, str(script), str(tmp_path / "enough")]
         environment = {**kept, "TMPDIR": str(temporary), "XDG_RUNTIME_DIR": str(temporary), "OMP_NUM_THREADS": "1"}
+        environment["FARANDOLE_LINK_TIMEOUT"] = "12"
         started.append(Process(command, environment))
         return started[-1]
 
@@ -87,7 +88,8 @@ def is_running(pid: str) -> bool:
 def test_a_short_link_failure_loses_no_member_and_after_a_long_one_the_member_returns(
     chaos: Callable[..., Process], tmp_path: Path
 ) -> None:
-    # Seed 33: the link of one host is down for 1.1 s, later that of one for 31.5 s.
+    # Seed 33: the link of one host is down for 1.1 s, later that of one for 31.5 s, which is much longer than the
+    # timeout in `chaos`.
     job = chaos("--seed", "33", "--every", "3", "--duration", "7", *BEYOND_ONE_LINK)
     job.read_until(r"link +member \d+, counted around, for 31.5 s$")
     job.read_until(r"BEGIN of 1 pid (\d+)")

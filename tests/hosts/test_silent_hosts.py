@@ -18,7 +18,7 @@ hvd.init()
 early = hvd.allreduce_async(numpy.ones(4, numpy.float32), name="early") if hvd.rank() == 1 else None
 hvd.allreduce(numpy.ones(4, numpy.float32), name="both")
 print("ready", flush=True)
-end = time.monotonic() + 100
+end = time.monotonic() + 240
 while not os.path.exists("CUT"):
     assert time.monotonic() < end
     time.sleep(0.01)

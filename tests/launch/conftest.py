@@ -1,5 +1,9 @@
 """Hosts with an sshd each, and the check that a test has left nothing on them or on this machine.
 
+The check looks only at what a test has made itself. Other jobs and tests may run on the machine at the same time, so
+processes carry a mark in their environment, temporary files are in a folder of the test, and the names of network
+namespaces contain the id of the test process.
+
 Making the hosts needs root; without root the tests are skipped with the reason.
 """
 
@@ -8,19 +12,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 import uuid
 from pathlib import Path
-from typing import Callable, Iterator, List
+from typing import Callable, Iterator, List, Set
 
 import pytest
-from launched import wait_for
+from launched import DEADLINE_S, wait_for
 from namespaces import FARANDOLE, Process, fixtures
 from namespaces.ssh_hosts import SshHosts, running_processes, why_not
 
 sigterm_raises_system_exit = fixtures.sigterm_raises_system_exit
 
-# The time that the processes of a test have to end after it.
-ENDING_S = 10.0
 MARK = "LAUNCH_TEST_MARK"
 
 
@@ -53,25 +56,39 @@ def made_hosts() -> List[SshHosts]:
     return []
 
 
+@pytest.fixture
+def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder for temporary files of the processes of this test that do not run on one of its hosts.
+
+    Each host has a /tmp of its own, so a test with hosts does not change TMPDIR. The path is short, because launchers
+    put sockets there.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="launch-test-"))
+    if "hosts" not in request.fixturenames:
+        monkeypatch.setenv("TMPDIR", str(folder))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left(
-    request: pytest.FixtureRequest, made_hosts: List[SshHosts], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, made_hosts: List[SshHosts], temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """After the test, the process table, /dev/shm, /tmp and the namespaces are as before.
+    """After the test, no process and no file that it has made is left on its hosts or on this machine.
 
     A test that has failed is not checked: it may have stopped with its job still running.
     """
     mark = uuid.uuid4().hex
     monkeypatch.setenv(MARK, mark)
-    files, namespaces = _files(), _namespaces()
+    namespaces = _namespaces()
 
     def left() -> List[str]:
         on_hosts = [line for hosts in made_hosts for line in hosts.leftovers()]
-        return on_hosts + _marked(mark, made_hosts) + sorted(_files() - files)
+        return on_hosts + _marked(mark, made_hosts) + _files(temporary)
 
     try:
         yield
-        if not request.node.stash.get(_failed, False) and not wait_for(lambda: not left(), ENDING_S):
+        if not request.node.stash.get(_failed, False) and not wait_for(lambda: not left(), DEADLINE_S):
             pytest.fail("the test has left:\n" + "\n".join(left()))
     finally:
         for hosts in made_hosts:
@@ -94,22 +111,24 @@ def _marked(mark: str, made_hosts: List[SshHosts]) -> List[str]:
     return found
 
 
-def _files() -> set[str]:
-    """The files of this product in the folders that all processes of this machine share.
+def _files(folder: Path) -> List[str]:
+    """The files and folders of this product in a folder for temporary files.
 
-    The folder farandole-UID belongs to all jobs of a user.
+    The folder farandole-UID belongs to all jobs of a user and stays, without files.
     """
-    found = set()
-    for folder in ("/dev/shm", "/tmp"):
-        found |= {f"{folder}/{name}" for name in os.listdir(folder) if re.search(r"farandole(?!-\d+$)|horovod", name)}
+    found = []
+    for path in sorted(folder.rglob("*")):
+        of_product = re.search("farandole|horovod", str(path.relative_to(folder)))
+        if of_product and not re.fullmatch(r"farandole-\d+", path.name):
+            found.append(str(path))
     return found
 
 
-def _namespaces() -> set[str]:
-    """The names of the network namespaces, without those of other test processes."""
+def _namespaces() -> Set[str]:
+    """The names of the network namespaces that this process has made; see `namespaces.Hosts`."""
     folder = Path("/run/netns")
     names = {each.name for each in folder.iterdir()} if folder.exists() else set()
-    return {name for name in names if not re.match(rf"fdl(?!{os.getpid()}n)\d+", name)}
+    return {name for name in names if re.match(rf"fdl{os.getpid()}\D", name)}
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_the_job_ends_when_too_few_hosts_are_left(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
     discovery.print_lines("a:1", "b:1")
-    job = train(2, 2, 2, "--host-discovery-script", str(discovery.script), "--elastic-timeout", "5")
+    job = train(2, 2, 2, "--host-discovery-script", str(discovery.script), "--elastic-timeout", "20")
     begun(job, 2, 2)
     os.kill(agent_of(hosts, 1, worker_on(job, "b")), signal.SIGKILL)
     assert exit_code(job) != 0, job.text

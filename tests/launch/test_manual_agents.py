@@ -115,7 +115,7 @@ def test_an_agent_may_start_before_its_launcher_has_all_the_others(agents: Agent
 
 
 def test_too_few_agents_are_reported_after_the_start_timeout(agents: Agents) -> None:
-    job = agents.run("2", "-np", "2", "--start-timeout", "4", "sh", "-c", "echo started")
+    job = agents.run("2", "-np", "2", "--start-timeout", "12", "sh", "-c", "echo started")
     agent = agents.start(1, "--slots", "1")
     assert exit_code(job) != 0, job.text
     lines = [line for line in job.text.splitlines() if "--launcher" not in line]

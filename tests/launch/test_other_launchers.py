@@ -20,7 +20,7 @@ from typing import Dict, Iterator, List, NamedTuple
 import pytest
 import slurm_cluster
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -265,7 +265,7 @@ if os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == "1":
     sys.exit(0)
 """
     script = never_calls_it + FAILS + "open(f'{folder}/pipe', 'w').close()\n"
-    job = run(launcher, 2, tmp_path, script, HOROVOD_START_TIMEOUT="2")
+    job = run(launcher, 2, tmp_path, script, HOROVOD_START_TIMEOUT="10")
     assert len(job.lines) == 1, job.printed
     assert "not all processes of that job called init() within the start timeout" in job.lines[0], job.lines
     assert "HOROVOD_START_TIMEOUT" in job.lines[0] and "rank 0 of 2" in job.lines[0], job.lines
@@ -277,7 +277,7 @@ def test_a_secret_of_rank_0_alone_is_refused_by_the_others(launcher: Launcher, t
     secret.write_text("0f1e2d3c4b5a69788796a5b4c3d2e1f0")
     rank = "os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK'))"
     only_rank_0 = f"if {rank} == '0':\n    os.environ['FARANDOLE_SECRET_FILE'] = {str(secret)!r}\n"
-    job = run(launcher, 2, tmp_path, only_rank_0 + FAILS, HOROVOD_START_TIMEOUT="5")
+    job = run(launcher, 2, tmp_path, only_rank_0 + FAILS, HOROVOD_START_TIMEOUT="20")
     assert any("rank 0 was given a secret, and this process was not" in line for line in job.lines), job.printed
     assert not any(line.startswith("STARTED") for line in job.lines), job.lines
 

@@ -23,7 +23,7 @@ MIB = 1 << 20
 FLOOD = """
 import os, sys, time
 lines = int(sys.argv[1])
-end = time.monotonic() + 100
+end = time.monotonic() + 240
 if os.environ["HOROVOD_RANK"] == "0":
     for number in range(1000):
         print(f"line {number} of a", flush=True)
@@ -87,7 +87,7 @@ def test_a_reader_that_stops_holds_the_worker_back_and_then_gets_all_bytes(
     go = hosts.shared / "go"
     command = python(hosts.shared, FLOOD, str(lines), str(written), str(go))
     job = launch("-np", "2", "-H", "a:1,b:1", *command, shell=f">{pipe}")
-    reader = os.open(pipe, os.O_RDONLY)
+    reader = open_for_writer(pipe)
     try:
         first = os.read(reader, 64)
         before = memory_of(job.pid, "VmHWM")
@@ -107,6 +107,15 @@ def test_a_reader_that_stops_holds_the_worker_back_and_then_gets_all_bytes(
     digest, others = digests(received)
     assert others == [b"line %d of a" % number for number in range(1000)]
     assert digest == expected_digest(lines)
+
+
+def open_for_writer(pipe: Path) -> int:
+    """Opens a named pipe for reading, and returns its descriptor when the first output can be read."""
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # without the flag, the call waits for ever for a writer
+    ready, _, _ = select.select([reader], [], [], DEADLINE_S)
+    assert ready, f"nothing was written to {pipe.name} within {DEADLINE_S} s"
+    os.set_blocking(reader, True)
+    return reader
 
 
 def held_back(written: Path) -> bool:
@@ -176,6 +185,6 @@ def test_the_job_goes_on_when_the_reader_of_its_output_is_gone(launch: Callable[
     os.mkfifo(pipe)
     command = python(hosts.shared, FLOOD, "20000", str(hosts.shared / "written"), str(hosts.shared))
     job = launch("-np", "2", "-H", "a:1,b:1", *command, shell=f">{pipe} 2>{errors}")
-    os.close(os.open(pipe, os.O_RDONLY))
+    os.close(open_for_writer(pipe))
     assert exit_code(job) == 0, errors.read_text()
     assert "output is lost" in errors.read_text()

@@ -11,7 +11,7 @@ from namespaces.ssh_hosts import SshHosts
 
 def run(hosts: SshHosts, number: int, *command: str) -> str:
     process = hosts.start(number, list(command), {"HOME": str(hosts.home)})
-    assert process.end(60) == 0, process.text
+    assert process.end() == 0, process.text
     return process.text
 
 
@@ -28,7 +28,7 @@ def test_names_resolve_to_the_addresses_of_the_hosts(hosts: SshHosts) -> None:
     for name, address in zip([*hosts.names, "b2"], [*hosts.addresses, hosts.addresses[1]]):
         assert run(hosts, 0, "getent", "hosts", name).split() == [address, name]
     assert run(hosts, 0, "ssh", "b2", "hostname") == "b\n"
-    assert hosts.start(0, ["getent", "hosts", "nowhere"]).end(60) == 2
+    assert hosts.start(0, ["getent", "hosts", "nowhere"]).end() == 2
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_processes_leave_on_a_host_is_found(hosts: SshHosts) -> None:
     process.kill()
     hosts.stop_sshd(1)
     for process_on_b in hosts.processes(1):
-        hosts.start(1, ["kill", "-KILL", str(process_on_b.pid)]).end(60)
+        hosts.start(1, ["kill", "-KILL", str(process_on_b.pid)]).end()
     run(hosts, 1, "rm", "/tmp/file", "/dev/shm/memory")
     wait_until(lambda: hosts.leftovers() == [], "nothing is left")
 
@@ -82,8 +82,8 @@ def test_the_folders_of_a_host_are_its_own(hosts: SshHosts, tmp_path: Path) -> N
 def test_a_stopped_sshd_refuses_connections_and_one_without_keys_asks_for_a_password(hosts: SshHosts) -> None:
     hosts.stop_sshd(1)
     refused = hosts.start(0, ["ssh", "b", "true"])
-    assert refused.end(60) == 255 and "Connection refused" in refused.text
+    assert refused.end() == 255 and "Connection refused" in refused.text
     hosts.start_sshd(1, keys=Path("/dev/null"))
     rejected = hosts.start(0, ["ssh", "b", "true"])
-    assert rejected.end(60) == 255 and "Permission denied" in rejected.text
+    assert rejected.end() == 255 and "Permission denied" in rejected.text
     assert hosts.connections(1) == 0

@@ -46,7 +46,7 @@ while True:
 UNTIL_FILE = """
 import os, sys, time
 print("pid", os.getpid(), "of", os.environ["HOROVOD_RANK"], flush=True)
-end = time.monotonic() + 100
+end = time.monotonic() + 240
 while not os.path.exists(sys.argv[1]):
     assert time.monotonic() < end
     time.sleep(0.01)

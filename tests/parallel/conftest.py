@@ -69,12 +69,14 @@ def jobs() -> Iterator[List[Job]]:
 
 @pytest.fixture
 def elastic(tmp_path: Path, jobs: List[Job], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
-    """Launches a script: flags go to the launcher, arguments to the script, and keywords to the environment."""
+    """Launches a script: flags go to the launcher, arguments to the script, and keywords to the environment.
+    `survivors_report`: see SURVIVORS_REPORT in launched.py."""
 
-    def start(script: str, flags: List[str], *arguments: str, **settings: str) -> Job:
+    def start(script: str, flags: List[str], *arguments: str, survivors_report: bool = False, **settings: str) -> Job:
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        jobs.append(Job([*flags, sys.executable, write_script(tmp_path, script), *arguments]))
+        words = [*flags, sys.executable, write_script(tmp_path, script), *arguments]
+        jobs.append(Job(words, survivors_report=survivors_report))
         return jobs[-1]
 
     return start

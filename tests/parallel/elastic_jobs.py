@@ -49,7 +49,7 @@ class Beginning(NamedTuple):
 
 def beginnings(text: str) -> List[Beginning]:
     """All BEGIN lines in the output of a job."""
-    lines = re.findall(r"BEGIN slot (\d+) rank (\d+) of (\d+) step (\d+) pid (\d+)", text)
+    lines = re.findall(r"BEGIN slot (\d+) rank (\d+) of (\d+) step (\d+) pid (\d+)\n", text)
     return [Beginning(*map(int, numbers)) for numbers in lines]
 
 

@@ -17,7 +17,14 @@ from typing import Callable, Dict, List, Optional, Sequence
 
 import pytest
 
-DEADLINE_S = 90.0
+DEADLINE_S = 240.0
+"""The time after which a wait of a test has failed. On a shared machine a process may be descheduled for seconds, so it
+is much longer than what a test waits for."""
+
+SURVIVORS_REPORT = {"FARANDOLE_EXIT_GRACE": "60"}
+"""Settings for a test that reads the errors of the workers that remain after one has failed. By default the launcher
+ends these workers 2 s after the failure, which may be before they have printed anything."""
+
 KEPT_VARIABLES = (
     "HOROVOD_FUSION_THRESHOLD",
     "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -41,16 +48,22 @@ def clean_environment() -> Dict[str, str]:
 
 
 class Job:
-    """A launched job, whose output the test reads while the job runs. `text` is the output that was read so far."""
+    """A launched job, whose output the test reads while the job runs. `text` is the output that was read so far.
+    `survivors_report`: see SURVIVORS_REPORT."""
 
     def __init__(
-        self, arguments: List[str], environment: Optional[Dict[str, str]] = None, program: str = LAUNCHER
+        self,
+        arguments: List[str],
+        environment: Optional[Dict[str, str]] = None,
+        program: str = LAUNCHER,
+        survivors_report: bool = False,
     ) -> None:
+        settings = SURVIVORS_REPORT if survivors_report else {}
         self.process = subprocess.Popen(
             [program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment or clean_environment(),
+            env={**(environment or clean_environment()), **settings},
             start_new_session=True,
         )
         self.text = ""
@@ -70,9 +83,9 @@ class Job:
             self.text += chunk.decode(errors="replace")
         return self.text
 
-    def end(self) -> int:
+    def end(self, deadline_s: float = DEADLINE_S) -> int:
         """Reads the rest of the output and returns the exit code."""
-        rest, _ = self.process.communicate(timeout=DEADLINE_S)
+        rest, _ = self.process.communicate(timeout=deadline_s)
         self.text += rest.decode(errors="replace")
         return self.process.returncode
 
@@ -120,16 +133,17 @@ def run_script(
     script: str,
     deadline_s: float = DEADLINE_S,
     launcher: Sequence[str] = (LAUNCHER,),
+    survivors_report: bool = False,
     **settings: str,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a job to its end with these settings and without those of this process. stdout of the result also holds
-    stderr."""
+    stderr. `survivors_report`: see SURVIVORS_REPORT."""
     dropped = ("HOROVOD_", "PYTEST_", "FARANDOLE_")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     return subprocess.run(
         [*launcher, "-np", str(ranks), sys.executable, write_script(tmp_path, script)],
         check=False,
-        env={**environment, **settings},
+        env={**environment, **(SURVIVORS_REPORT if survivors_report else {}), **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -140,10 +154,14 @@ def run_script(
 
 @pytest.fixture
 def launch(tmp_path: Path, jobs: List[Job]) -> Callable[..., Job]:
-    """A function that starts a script on this many ranks. The fixture `jobs` kills the job after the test."""
+    """A function that starts a script on this many ranks. The fixture `jobs` kills the job after the test.
+    `survivors_report`: see SURVIVORS_REPORT."""
 
-    def start(ranks: int, script: str, *arguments: str, flags: Sequence[str] = ()) -> Job:
-        jobs.append(Job(["-np", str(ranks), *flags, sys.executable, write_script(tmp_path, script), *arguments]))
+    def start(
+        ranks: int, script: str, *arguments: str, flags: Sequence[str] = (), survivors_report: bool = False
+    ) -> Job:
+        words = ["-np", str(ranks), *flags, sys.executable, write_script(tmp_path, script), *arguments]
+        jobs.append(Job(words, survivors_report=survivors_report))
         return jobs[-1]
 
     return start

@@ -15,6 +15,7 @@ import horovod.torch as hvd
 import pytest
 from farandole.common import basics, exceptions, job, signatures, util
 from farandole.common.gradient_accumulator import GradientAccumulator, check_groups
+from launched import DEADLINE_S
 
 one_rank = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,7 +170,7 @@ def run_python(code: str) -> str:
     """Runs code in a new interpreter that is no member of this job, and returns its output."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -7,6 +7,7 @@ import sys
 from typing import Tuple
 
 import pytest
+from launched import DEADLINE_S
 
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
 
@@ -29,7 +30,7 @@ exec(sys.argv[1])
 
 def end_with(action: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", SCRIPT, action]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize(

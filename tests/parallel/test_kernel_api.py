@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from farandole import _native
 from farandole.common import job
+from launched import DEADLINE_S
 
 TEXT_BYTES = 1024
 PRECONDITION, INVALID_ARGUMENT = 1, 2
@@ -128,7 +129,7 @@ def test_a_group_is_reduced_and_calls_back_when_it_completes():
     for handle, callback in zip(handles, callbacks):
         assert kernel_api.on_settled(handle, callback, None, None) == 0
     for i, (event, handle) in enumerate(zip(settled, handles)):
-        assert event.wait(60)
+        assert event.wait(DEADLINE_S)
         kernel_api.release(handle)
         assert arrays[i].tolist() == [sum(range(hvd.size())) + i * hvd.size()] * 3
 

@@ -45,6 +45,7 @@ except hvd.HorovodInternalError as problem:
     raise
 """,
         str(code),
+        survivors_report=True,
     )
     assert job.end() == code, job.text
     told = re.search(r"rank 0 was told: (.*)", job.text)
@@ -82,7 +83,7 @@ except hvd.WorkerLostError as problem:
 
 @pytest.mark.parametrize("elements", [1, 4_000_000], ids=["fast_path", "lane"])
 def test_a_killed_rank_is_named_in_the_errors_of_the_others(elements: int, launch: Callable[..., Job]) -> None:
-    job = launch(4, SURVIVORS, str(elements))
+    job = launch(4, SURVIVORS, str(elements), survivors_report=True)
     assert job.end() == 128 + signal.SIGKILL, job.text
     for rank in (0, 2, 3):
         told = re.search(rf"rank {rank} was told: (.*)", job.text)
@@ -100,7 +101,7 @@ def test_a_killed_relay_is_named_in_the_errors_of_the_others(
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
 """
-    job = launch(4, hosts + SURVIVORS, "1000")
+    job = launch(4, hosts + SURVIVORS, "1000", survivors_report=True)
     assert job.end() == 128 + signal.SIGKILL, job.text
     for rank in (0, 2, 3):
         told = re.search(rf"rank {rank} was told: (.*)", job.text)
@@ -137,6 +138,7 @@ except hvd.HorovodInternalError as problem:
     print("rank 0 was told:", problem, flush=True)
     os._exit(9)
 """,
+        survivors_report=True,
     )
     job.read_until(lambda text: "rank 0 was told:" in text)
     children = [int(pid) for pid in re.findall(r"child (\d+)", job.text)]

@@ -147,32 +147,17 @@ def test_the_seed_determines_the_faults() -> None:
 def test_a_job_continues_under_faults_and_leaves_no_processes_or_files(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    # A kill and, two seconds later, a drain; in the end a new worker replaces each of the two.
-    flags = [
-        "--seed",
-        "29",
-        "--duration",
-        "7",
-        "--every",
-        "3",
-        "--deadline",
-        "120",
-        "--faults",
-        "kill,drain",
-        "-np",
-        "3",
-        "--min-np",
-        "1",
-    ]
-    job = chaos(*flags)
+    # A kill and, nine seconds later, a drain; in the end a new worker replaces each of the two.
+    faults = ("--seed", "72", "--duration", "14", "--every", "6", "--deadline", "600", "--faults", "kill,drain")
+    job = chaos(*faults, "-np", "3", "--min-np", "1")
     job.read_until(lambda text: re.search(r"drain +member", text) is not None and len(set(trained(job))) >= 5)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)
     assert kill[2] == "kill" and kill[3].startswith("rank ")
     assert int(kill[4]) <= 1  # the script commits at every step
-    assert float(kill[5]) >= 0
-    assert float(kill[6]) >= 0
+    assert kill[5].isdigit()  # the tool has seen that the loss was detected; else it prints "-"
+    assert int(kill[6]) > 0
     assert drain[2] == "drain"
     assert drain[4] == "0"
     assert "WEIGHTS 2.000" in job.text
@@ -184,8 +169,9 @@ def test_a_job_continues_under_faults_and_leaves_no_processes_or_files(
 def test_training_continues_while_the_rendezvous_restarts(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    job = chaos("--seed", "1", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
-    job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") == 2)
+    # Seed 5: the rendezvous is away for 3 s.
+    job = chaos("--seed", "5", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
+    job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") >= 2)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     (row,) = rows(job.text)
@@ -197,7 +183,7 @@ def test_training_continues_while_the_rendezvous_restarts(
 
 def test_sigint_to_the_tool_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:
     job = chaos("--faults", "stop", "--duration", "600", "--deadline", "0", "-np", "2")
-    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
+    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid \d+\n", text)) >= 2)
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 130, job.text
     assert_gone(trained(job))
@@ -233,6 +219,8 @@ def test_weights_are_compared_with_those_of_an_undisturbed_run(
     assert_gone(trained(job))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1000)
 def test_the_example_reaches_the_accuracy_of_its_undisturbed_run(
     start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +250,7 @@ def test_a_requested_comparison_fails_if_the_script_prints_no_weights(
 
 def test_sigkill_of_the_tool_ends_the_job_and_its_rendezvous(chaos: Callable[..., Job]) -> None:
     job = chaos("--faults", "rendezvous", "--duration", "600", "-np", "2")
-    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
+    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid \d+\n", text)) >= 2)
     started = descendants(job.process.pid)
     assert len(started) >= 4  # launcher, rendezvous, workers
     job.process.kill()

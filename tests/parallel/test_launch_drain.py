@@ -98,7 +98,7 @@ def start(elastic: Callable[..., Job]) -> Callable[..., Job]:
 
 def start_three(start: Callable[..., Job], manner: str = "plain", hosts: str = "localhost:3") -> Job:
     job = start(["-np", "3", "--min-np", "2", "-H", hosts], 2, manner)
-    job.read_until(lambda text: len(beginnings(text)) == 3)
+    job.read_until(lambda text: len(beginnings(text)) >= 3)
     return job
 
 
@@ -152,7 +152,7 @@ def test_a_worker_that_receives_sigterm_leaves_at_the_next_commit(
 @pytest.mark.parametrize("manner", ["loader", "early loader"])
 def test_a_process_group_that_receives_sigterm_finishes_its_step(start: Callable[..., Job], manner: str) -> None:
     job = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1, manner)
-    job.read_until(lambda text: len(re.findall(r"CHILD slot \d pid \d+", text)) == 2)
+    job.read_until(lambda text: len(re.findall(r"CHILD slot \d pid \d+\n", text)) >= 2)
     os.killpg(os.getpgid(pid_of(job, 1)), signal.SIGTERM)
     assert_left(job, [1], [(0, 0)])
     assert "DataLoader worker" not in job.text
@@ -164,7 +164,7 @@ def test_a_rank_is_drained_by_number(start: Callable[..., Job], folder_of_jobs: 
     (path,) = folder_of_jobs.iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder_of_jobs.stat().st_mode) == 0o700
-    code, output = drain("--job", str(path), "1", "--timeout", "80")
+    code, output = drain("--job", str(path), "1", "--timeout", "200")
     assert code == 0, output
     assert output.splitlines() == [
         "rank 1 (slot 1 on localhost) leaves at the next commit",
@@ -185,7 +185,7 @@ def test_a_host_is_drained_by_name(start: Callable[..., Job]) -> None:
 def test_a_drain_of_one_of_two_jobs_does_not_affect_the_other(start: Callable[..., Job]) -> None:
     one = start_three(start)
     other = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1)
-    other.read_until(lambda text: len(beginnings(text)) == 2)
+    other.read_until(lambda text: len(beginnings(text)) >= 2)
     names = [f"script-{job.process.pid}" for job in (one, other)]
     code, output = drain("1")
     assert code == 1
@@ -204,7 +204,7 @@ def test_impossible_drains_are_refused_and_sigint_to_the_launcher_ends_the_worke
     start: Callable[..., Job], folder_of_jobs: Path
 ) -> None:
     job = start(["-np", "2", "--min-np", "2", "-H", "localhost:2"], 1)
-    job.read_until(lambda text: len(beginnings(text)) == 2)
+    job.read_until(lambda text: len(beginnings(text)) >= 2)
     for words, part in [
         (["7"], "there is no rank 7: the job has ranks 0 to 1"),
         (["elsewhere"], "there is no worker on host 'elsewhere': the job has workers on localhost"),
@@ -239,10 +239,10 @@ def test_a_job_that_is_not_elastic_cannot_be_drained(tmp_path: Path) -> None:
 def test_a_drain_waits_for_a_worker_without_commits_and_a_second_sigterm_kills_it(start: Callable[..., Job]) -> None:
     job = start_three(start, "stuck")
     job.read_until(lambda text: "STUCK" in text)
-    code, output = drain("0", "--timeout", "0.2")
+    code, output = drain("0", "--timeout", "3")
     assert code == 1
     assert "rank 0 (slot 0 on localhost) leaves at the next commit" in output
-    assert "not all are out after 0.2 s (--timeout)" in output
+    assert "not all are out after 3 s (--timeout)" in output
     stuck = pid_of(job, 1)
     os.kill(stuck, signal.SIGTERM)
     wait_until(lambda: not is_pending(stuck), "the signal is delivered")

@@ -12,7 +12,7 @@ from typing import Callable, Iterator, List
 
 import pytest
 from elastic_jobs import beginnings, of_size
-from launched import Job, assert_gone, clean_environment, needs_launcher
+from launched import DEADLINE_S, Job, assert_gone, clean_environment, needs_launcher
 
 pytestmark = needs_launcher
 
@@ -77,7 +77,7 @@ def deadly_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert own != source[table:]
     (folder / "star.c").write_text(source[:table] + DIES + own)
     command = ["cc", "-std=c11", "-shared", "-fPIC", "-I", str(ROOT / "bindings" / "include")]
-    subprocess.run([*command, "-o", "libdies.so", "star.c"], cwd=folder, check=True, timeout=120)
+    subprocess.run([*command, "-o", "libdies.so", "star.c"], cwd=folder, check=True, timeout=DEADLINE_S)
     return folder / "libdies.so"
 
 
@@ -91,7 +91,7 @@ def job_of(tmp_path: Path) -> Iterator[Callable[..., Job]]:
         settings = {key: str(value) for key, value in environment.items()}
         numbers = [str(number) for number in (wanted, longer, dies, early)]
         words = [*flags.split(), sys.executable, str(path), *numbers]
-        jobs.append(Job(words, {**clean_environment(), **settings}))
+        jobs.append(Job(words, {**clean_environment(), **settings}, survivors_report=True))
         return jobs[-1]
 
     yield start

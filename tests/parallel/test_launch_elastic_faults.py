@@ -42,7 +42,7 @@ train(state)
 
 
 def test_a_mismatch_ends_the_loop_at_once_on_all_ranks(elastic: Callable[..., Job]) -> None:
-    job = elastic(SCRIPT, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], "shapes")
+    job = elastic(SCRIPT, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], "shapes", survivors_report=True)
     assert job.end() == 1, job.text
     for rank in range(2):
         assert re.search(rf"(?m)^\[{rank}\]<stderr>:.*MismatchError: allreduce.gradient: shapes differ", job.text)
@@ -60,7 +60,9 @@ def test_a_rank_with_an_invalid_call_ends_alone_and_is_the_cause(elastic: Callab
 
 
 def test_a_repeated_error_ends_the_job_at_its_reset_limit(elastic: Callable[..., Job]) -> None:
-    job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2", "--reset-limit", "3"], "again")
+    job = elastic(
+        SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2", "--reset-limit", "3"], "again", survivors_report=True
+    )
     assert job.end() == 1, job.text
     assert "over more often than --reset-limit 3 allows; the last error was: the disk is away" in job.text
     assert "reset limit is exceeded" in job.text

@@ -30,7 +30,7 @@ def test_the_oldest_survivor_becomes_rank_0_when_rank_0_dies(elastic: Callable[.
 def test_a_new_member_gets_the_state_and_no_step_is_lost(elastic: Callable[..., Job], hosts: Hosts) -> None:
     hosts.print_lines("localhost:2")
     job = elastic(TRAINING, ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)], "3")
-    job.read_until(lambda text: len(beginnings(text)) == 2)
+    job.read_until(lambda text: len(beginnings(text)) >= 2)
     hosts.print_lines("localhost:3")
     assert job.end() == 0, job.text
     assert of_size(job.text, 3) == [(0, 0), (1, 1), (2, 2)]
@@ -42,7 +42,7 @@ def test_a_new_member_gets_the_state_and_no_step_is_lost(elastic: Callable[..., 
 def test_a_removed_host_leaves_without_a_rollback(elastic: Callable[..., Job], hosts: Hosts) -> None:
     hosts.print_lines("localhost:2", "127.0.0.1:1")
     job = elastic(TRAINING, ["-np", "3", "--min-np", "2", "--host-discovery-script", str(hosts.script)], "2")
-    job.read_until(lambda text: len(beginnings(text)) == 3)
+    job.read_until(lambda text: len(beginnings(text)) >= 3)
     hosts.print_lines("localhost:2")
     assert job.end() == 0, job.text
     assert of_size(job.text, 2) == [(0, 0), (1, 1)]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Callable
 
+import pytest
 from elastic_jobs import TRAINING, Hosts, beginnings, of_size
 from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
 from launched import Job, needs_launcher
@@ -32,9 +33,9 @@ def test_a_job_with_too_few_slots_ends_at_the_timeout_and_names_the_remedy(
     elastic: Callable[..., Job], hosts: Hosts
 ) -> None:
     hosts.print_lines("localhost:1")
-    job = elastic(TRAINING, ["-np", "2", "--elastic-timeout", "1", "--host-discovery-script", str(hosts.script)], "2")
+    job = elastic(TRAINING, ["-np", "2", "--elastic-timeout", "3", "--host-discovery-script", str(hosts.script)], "2")
     assert job.end() == 1, job.text
-    assert "waited 1 s (--elastic-timeout) for more slots" in job.text
+    assert "waited 3 s (--elastic-timeout) for more slots" in job.text
     assert "Add hosts" in job.text
     assert not beginnings(job.text)
 
@@ -60,7 +61,7 @@ WRONG = {
     "echo localhost:-1": "line 1 of the discovered hosts, 'localhost:-1', is no host",
     "echo localhost:0": "line 1 of the discovered hosts, 'localhost:0', has no slots",
     "echo localhost:1; echo localhost:1": "line 2 of the discovered hosts, 'localhost:1', is a host that was printed",
-    "exec sleep 1000": "did not end within 1 s (FARANDOLE_DISCOVERY_TIMEOUT) and was killed",
+    "exec sleep 1000": "did not end within 10 s (FARANDOLE_DISCOVERY_TIMEOUT) and was killed",
 }
 """The commands of the discovery script, and the message of the launcher about them."""
 
@@ -68,8 +69,8 @@ WRONG = {
 def test_discovery_that_fails_later_is_reported_and_the_hosts_stay(elastic: Callable[..., Job], hosts: Hosts) -> None:
     hosts.print_lines("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
-    job = elastic(TRAINING, flags, "3", FARANDOLE_DISCOVERY_TIMEOUT="1")
-    job.read_until(lambda text: len(beginnings(text)) == 2)
+    job = elastic(TRAINING, flags, "3", FARANDOLE_DISCOVERY_TIMEOUT="10")
+    job.read_until(lambda text: len(beginnings(text)) >= 2)
     for commands, told in WRONG.items():
         hosts.run_commands(commands + "\n")
         job.read_until(lambda text, told=told: told in text)
@@ -111,7 +112,7 @@ def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_other
     hosts.print_lines("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
     job = elastic(BROADCASTS_BEFORE, flags, str(tmp_path / "end"))
-    job.read_until(lambda text: len(beginnings(text)) == 2)
+    job.read_until(lambda text: len(beginnings(text)) >= 2)
     rule = "In an elastic job, call collective operations only inside the function that elastic.run"
     assert (
         len(re.findall(rf"(?m)^\[0\]<stderr>:.*A worker that joins later raises an error here.*{rule}", job.text)) == 1
@@ -121,7 +122,7 @@ def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_other
         lambda text: re.search(rf"(?m)^\[2\]<stderr>:.*joined a job that was running.*{rule}", text) is not None
     )
     job.read_until(
-        lambda text: len([beginning for beginning in beginnings(text) if beginning.size == 2]) == 4
+        lambda text: len([beginning for beginning in beginnings(text) if beginning.size == 2]) >= 4
     )  # the late worker has left
     (tmp_path / "end").touch()
     assert job.end() == 0, job.text
@@ -131,11 +132,12 @@ def test_a_collective_before_the_loop_fails_on_a_late_worker_and_warns_the_other
 # ---- memory after resets ----
 
 RESETS = """
-import os
+import os, sys
 import numpy, farandole.numpy as hvd
 
 hvd.init()
 state = hvd.elastic.NumPyState(weights=numpy.zeros((100, 100)), step=0)
+resets = int(sys.argv[1])
 seen = []
 
 def held():
@@ -145,28 +147,31 @@ def held():
 
 @hvd.elastic.run
 def train(state):
-    while len(seen) <= 130:
+    while len(seen) <= resets:
         total = hvd.allreduce(numpy.ones(200000), op=hvd.Sum, name="big")
         assert total[0] == hvd.size() == 2
         hvd.allreduce(numpy.ones(100), name="small")
         state.step += 1
         state.commit()
         seen.append(held())
-        if len(seen) <= 130:
+        if len(seen) <= resets:
             raise hvd.HorovodInternalError("scripted")
 
 train(state)
-# The maximum of several steps: connections open and close at the same time.
-before, after = ([max(values) for values in zip(*part)] for part in (seen[10:30], seen[110:130]))
-print(f"HELD {after[0] - before[0]} KiB more, threads and descriptors {before[1:]} {after[1:]}", flush=True)
+# The minimum of ten steps: at some of them, connections and buffers of two generations exist at the same time.
+before, after = ([min(values) for values in zip(*part)] for part in (seen[10:20], seen[-10:]))
+kib, threads, descriptors = (late - early for early, late in zip(before, after))
+print(f"HELD {kib} KiB, {threads} threads, {descriptors} descriptors more", flush=True)
 """
 
 
-def test_memory_threads_and_descriptors_are_the_same_after_a_hundred_resets(elastic: Callable[..., Job]) -> None:
-    job = elastic(RESETS, ["-np", "2", "--min-np", "1", "-H", "localhost:2"])
+@pytest.mark.parametrize("resets", [45, pytest.param(130, marks=pytest.mark.slow)])
+def test_memory_threads_and_descriptors_do_not_grow_with_resets(resets: int, elastic: Callable[..., Job]) -> None:
+    job = elastic(RESETS, ["-np", "2", "--min-np", "1", "-H", "localhost:2"], str(resets))
     assert job.end() == 0, job.text
-    held = re.findall(r"HELD (-?\d+) KiB more, threads and descriptors (\[.*?\]) (\[.*?\])", job.text)
+    held = re.findall(r"HELD (-?\d+) KiB, (-?\d+) threads, (-?\d+) descriptors more", job.text)
     assert len(held) == 2, job.text
-    for more_kib, before, after in held:
-        assert int(more_kib) < 2048, job.text
-        assert before == after, job.text
+    for kib, threads, descriptors in held:
+        assert int(kib) < 2048, job.text
+        # A leak at each reset, or at every third one, is more.
+        assert int(threads) < 8 and int(descriptors) < 8, job.text

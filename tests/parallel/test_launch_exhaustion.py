@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from launched import LAUNCHER, needs_launcher, run_script, write_script
+from launched import DEADLINE_S, LAUNCHER, needs_launcher, run_script, write_script
 
 pytestmark = needs_launcher
 
@@ -63,10 +63,8 @@ def works(job: subprocess.CompletedProcess[str], shortage: str) -> bool:
 
 
 def outcomes(tmp_path: Path, limit: str, when: str, spares: List[int], shortage: str) -> List[bool]:
-    return [
-        works(run_script(2, tmp_path, LIMITED.format(limit=limit, spare=spare, when=when)), shortage)
-        for spare in spares
-    ]
+    scripts = [LIMITED.format(limit=limit, spare=spare, when=when) for spare in spares]
+    return [works(run_script(2, tmp_path, script, survivors_report=True), shortage) for script in scripts]
 
 
 def test_too_few_descriptors_are_reported_by_init(tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def test_no_memory_for_a_result_fails_the_operation_on_every_rank(tmp_path: Path
 
 def can_mount() -> bool:
     tried = subprocess.run(
-        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False, capture_output=True, timeout=30
+        ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], check=False, capture_output=True, timeout=DEADLINE_S
     )
     return tried.returncode == 0
 
@@ -117,7 +115,7 @@ def test_a_job_continues_when_a_disk_is_full(tmp_path: Path, full: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         start_new_session=True,
     )
     assert job.returncode == 0, job.stdout[-2000:]

@@ -22,7 +22,7 @@ import pytest
 from farandole.runner import launch, program
 from farandole.runner.functions import launcher
 from horovod.runner.common.util.timeout import TimeoutException
-from launched import DEADLINE_S, FARANDOLE, assert_gone, is_running
+from launched import DEADLINE_S, FARANDOLE, assert_gone, is_running, wait_for
 
 FAKE = Path(__file__).with_name("fake_launcher.py")
 
@@ -67,7 +67,8 @@ def nothing_is_left() -> Iterator[None]:
     """After each test, this process has the threads, children and descriptors that it had before."""
     before = resources()
     yield
-    assert resources() == before
+    if not wait_for(lambda: resources() == before, DEADLINE_S):
+        assert resources() == before
 
 
 def resources() -> Dict[str, Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from launched import LOSES_A_RANK, run_script
 
-DEADLINE_S = 120.0
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLE = ROOT / "docs" / "examples" / "path_plugin" / "star.c"
 
@@ -28,9 +27,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "libstar.so"
 
 
-def run(ranks: int, library: str, tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+def run(
+    ranks: int, library: str, tmp_path: Path, script: str, survivors_report: bool = False
+) -> subprocess.CompletedProcess[str]:
     settings = {"FARANDOLE_CPU_PATH": "plugin", "FARANDOLE_PATH_LIBRARY": library}
-    return run_script(ranks, tmp_path, script, DEADLINE_S, **settings)
+    return run_script(ranks, tmp_path, script, survivors_report=survivors_report, **settings)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -62,7 +63,7 @@ def test_a_training_script_runs_over_the_example_plugin(library: Path, tmp_path:
 
 
 def test_operations_over_the_plugin_fail_with_the_number_of_a_lost_rank(library: Path, tmp_path: Path) -> None:
-    job = run(2, str(library), tmp_path, LOSES_A_RANK)
+    job = run(2, str(library), tmp_path, LOSES_A_RANK, survivors_report=True)
     assert job.returncode == 128 + 9, job.stdout
     assert re.search(r"\[0\]<stdout>:LOST .*rank 1", job.stdout), job.stdout
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -11,11 +10,9 @@ from pathlib import Path
 from typing import Dict, List, Tuple
 
 import pytest
+from launched import DEADLINE_S, LAUNCHER, SURVIVORS_REPORT, needs_launcher
 
-LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
-DEADLINE_S = 150
-
-pytestmark = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
+pytestmark = needs_launcher
 
 BEGINNING = """
 import os
@@ -194,9 +191,7 @@ def run(ranks: int, script: str, tmp_path: Path, faults: str, *arguments: str, *
     environment: Dict[str, str] = {
         key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "PYTEST_"))
     }
-    # The grace period lets the remaining ranks report a lost rank before the launcher ends them.
-    environment.update({"FARANDOLE_TESTING": "1", "FARANDOLE_TEST_FAULT": faults, "FARANDOLE_EXIT_GRACE": "60"})
-    environment.update(settings)
+    environment.update({"FARANDOLE_TESTING": "1", "FARANDOLE_TEST_FAULT": faults, **SURVIVORS_REPORT, **settings})
     command = [LAUNCHER, "-np", str(ranks), sys.executable, str(path), *arguments]
     done = subprocess.run(
         command,

@@ -236,10 +236,10 @@ if hvd.rank() == 0:
         print("told:", end, flush=True)
 wait_for_test()
 """
-    job = launch(2, script, str(pipe), flags=[*QUICK, "--stall-check-shutdown-time-seconds", "2"])
+    job = launch(2, script, str(pipe), flags=[*QUICK, "--stall-check-shutdown-time-seconds", "8"])
     job.read_until(lambda text: "lonely!]" in text[text.find("told:") :])
     message = job.text[job.text.index("told:") :]
-    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 2 s has passed" in message, job.text
+    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 8 s has passed" in message, job.text
     assert re.search(r"1: \[allreduce\.lonely!\]", message), job.text
     job.open_for_reader(pipe)
     job.end()

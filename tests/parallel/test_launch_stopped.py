@@ -46,6 +46,10 @@ except hvd.HorovodInternalError as end:
     raise
 """
 
+# The timeouts for a stopped process, in seconds. Other processes must never reach them, so they are longer than a busy
+# machine keeps a process from running.
+TIMEOUT_S = 8
+
 TWO_HOSTS = """
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
@@ -90,17 +94,18 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
     others = [rank for rank in range(ranks) if rank != victim]
     for rank in others:
         os.mkfifo(tmp_path / f"pipe.{rank}")
-    flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
-    job = launch(ranks, hosts + PRELUDE + STOPPED, str(victim), manner, str(tmp_path), flags=flags)
+    flags = ["--gloo-timeout-seconds", str(TIMEOUT_S), "--no-stall-check"]
+    script, words = hosts + PRELUDE + STOPPED, (str(victim), manner, str(tmp_path))
+    job = launch(ranks, script, *words, flags=flags, survivors_report=True)
     pid = await_stop(job)
     if manner == "within":
         for rank in others:
             job.open_for_reader(tmp_path / f"pipe.{rank}")
 
     def errors(text: str) -> List[str]:
-        return [line for rank in others for line in re.findall(rf"TOLD {rank} .*", text)]
+        return [line for rank in others for line in re.findall(rf"TOLD {rank} .*\n", text)]
 
-    job.read_until(lambda text: len(errors(text)) == len(others))
+    job.read_until(lambda text: len(errors(text)) >= len(others))
     os.kill(pid, signal.SIGCONT)
     assert job.end() != 0
     for line in errors(job.text):
@@ -109,7 +114,7 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
         rf"OperationTimeoutError: .*rank {victim} on .* has made no progress for ([\d.]+) s", job.text
     )
     assert silent_s and all(float(seconds) >= 0.3 for seconds in silent_s), job.text
-    assert "operation timeout (HOROVOD_GLOO_TIMEOUT_SECONDS) = 1 s" in job.text
+    assert f"operation timeout (HOROVOD_GLOO_TIMEOUT_SECONDS) = {TIMEOUT_S} s" in job.text
     # Between hosts, the small tensors that the other ranks sent before their timeout let rank 0 reduce the operation.
     if not (hosts and victim == 0 and manner == "between"):
         assert "went on" not in job.text
@@ -170,12 +175,13 @@ def test_a_stopped_worker_is_lost_after_the_stuck_timeout_and_rejoins_as_a_new_m
 ) -> None:
     # The two timeouts that apply without FARANDOLE_STUCK_TIMEOUT are longer than the test.
     enough = tmp_path / "enough"
-    job = elastic(hosts + TRAINING, sizes(600), str(victim), str(enough), FARANDOLE_STUCK_TIMEOUT="1", **LONG)
+    timeouts = {"FARANDOLE_STUCK_TIMEOUT": str(TIMEOUT_S), **LONG}
+    job = elastic(hosts + TRAINING, sizes(600), str(victim), str(enough), **timeouts)
     pid = await_stop(job)
-    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) == 2)
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) >= 2)
     assert {member.slot for member in beginnings(job.text) if member.size == 2} == {0, 1, 2} - {victim}
     os.kill(pid, signal.SIGCONT)
-    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 3]) == 6)
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 3]) >= 6)
     returned = [member for member in beginnings(job.text) if member.slot == victim][-1]
     assert (returned.rank, returned.size, returned.pid) == (2, 3, pid), job.text
     assert returned.step > 30, "it has the state of the members that went on"
@@ -188,9 +194,9 @@ def test_without_the_stuck_timeout_a_stopped_worker_costs_two_timeouts(
     tmp_path: Path, elastic: Callable[..., Job]
 ) -> None:
     enough = tmp_path / "enough"
-    job = elastic(TRAINING, sizes(1), "1", str(enough), FARANDOLE_REGROUP_TIMEOUT="1")
+    job = elastic(TRAINING, sizes(TIMEOUT_S), "1", str(enough), FARANDOLE_REGROUP_TIMEOUT=str(TIMEOUT_S))
     pid = await_stop(job)
-    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) == 2)
+    job.read_until(lambda text: len([member for member in beginnings(text) if member.size == 2]) >= 2)
     assert re.search(r"operations wait for rank 1 on \S+, which has made no progress for", job.text), job.text
     os.kill(pid, signal.SIGCONT)
     enough.touch()
@@ -203,7 +209,7 @@ def test_a_member_leaves_an_old_generation_without_waiting_for_a_stopped_peer(
     # One worker is stopped and another dies: the remaining worker closes its links without waiting for either.
     enough = tmp_path / "enough"
     flags = [*sizes(600), "--log-level", "debug"]
-    job = elastic(TRAINING, flags, "2", str(enough), FARANDOLE_REGROUP_TIMEOUT="1")
+    job = elastic(TRAINING, flags, "2", str(enough), FARANDOLE_REGROUP_TIMEOUT=str(TIMEOUT_S))
     pid = await_stop(job)
     os.kill(next(member.pid for member in beginnings(job.text) if member.slot == 1), signal.SIGKILL)
     job.read_until(lambda text: any((member.slot, member.size) == (0, 1) for member in beginnings(text)))

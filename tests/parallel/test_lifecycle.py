@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Any, List, Optional
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 import torch.utils.data
 from farandole.common import job
+from launched import DEADLINE_S, wait_for
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -163,8 +165,8 @@ def test_calls_of_a_forked_child_fail_and_its_exit_leaves_the_job_unaffected(ran
     queue = context.Queue()
     child = context.Process(target=run_in_child, args=(queue,))
     child.start()
-    assert queue.get(timeout=60) == ["refused"] * 5
-    child.join(60)
+    assert queue.get(timeout=DEADLINE_S) == ["refused"] * 5
+    child.join(DEADLINE_S)
     assert child.exitcode == 0
     if pending is None:
         pending = hvd.allreduce_async(torch.ones(5), name=f"{name}.pending", op=hvd.Sum)
@@ -173,6 +175,22 @@ def test_calls_of_a_forked_child_fail_and_its_exit_leaves_the_job_unaffected(ran
 
 
 # ---- Ctrl-C ----
+
+
+def signal_in_a_call(number: int, submitted: int) -> None:
+    """Sends the main thread a signal when it is inside a call of the library and has submitted so many operations."""
+    package, main = str(Path(job.__file__).parents[1]), threading.main_thread().ident
+    assert main is not None
+
+    def is_in_the_call() -> bool:
+        frame = sys._current_frames()[main]
+        return frame.f_code.co_filename.startswith(package) and job.runtime.counters()["submitted"] >= submitted
+
+    def send() -> None:
+        if wait_for(is_in_the_call, DEADLINE_S):
+            signal.pthread_kill(main, number)
+
+    threading.Thread(target=send, daemon=True).start()
 
 
 @several_ranks
@@ -186,10 +204,13 @@ def test_an_interrupt_ends_the_wait_but_not_the_operation(rank: int, size: int, 
     if rank == 0:
         before = signal.signal(signal.SIGALRM, on_alarm)
         handle = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
-        for wait in (lambda: hvd.synchronize(handle), lambda: hvd.allreduce(torch.ones(2), name=f"{name}.sync")):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(Interrupted):
-                wait()
+        submitted = job.runtime.counters()["submitted"]
+        with pytest.raises(Interrupted):
+            signal_in_a_call(signal.SIGALRM, submitted)
+            hvd.synchronize(handle)
+        with pytest.raises(Interrupted):
+            signal_in_a_call(signal.SIGALRM, submitted + 1)
+            hvd.allreduce(torch.ones(2), name=f"{name}.sync")
         signal.signal(signal.SIGALRM, before)
         # This broadcast holds the other ranks back until here.
     hvd.broadcast_object("go on", 0)
@@ -202,11 +223,9 @@ def test_an_interrupt_ends_the_wait_but_not_the_operation(rank: int, size: int, 
 @several_ranks
 def test_control_c_interrupts_a_barrier(rank: int, size: int, name: str) -> None:
     if rank == 0:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        before = signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
+            signal_in_a_call(signal.SIGINT, job.runtime.counters()["submitted"] + 1)
             hvd.barrier()
-        signal.signal(signal.SIGALRM, before)
         # The barrier is still in progress: the calls of the other ranks complete it.
         hvd.broadcast_object("go on", 0)
     else:
@@ -243,4 +262,3 @@ def test_counters_include_submitted_operations(size: int, name: str) -> None:
         hvd.allreduce(torch.ones(100_000), name=f"{name}.{i}")
     after = job.runtime.counters()
     assert after["submitted"] >= before["submitted"] + 5
-    assert sys.getrefcount(job.runtime) >= 1

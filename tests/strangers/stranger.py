@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, List, Set, Tuple
 
-DEADLINE_S = 60.0
+DEADLINE_S = 240.0
 AT_ONCE = 64
 Address = Tuple[str, int]
 

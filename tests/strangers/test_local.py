@@ -15,7 +15,7 @@ from results import Results
 from training import SAME, Training
 
 NOBODY = 65534
-DEADLINE_S = 60.0
+DEADLINE_S = 240.0
 
 
 def drain(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

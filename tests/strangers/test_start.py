@@ -47,7 +47,7 @@ def test_the_rendezvous_cannot_make_a_worker_load_a_library(
         "#include <stdio.h>\n"
         f'__attribute__((constructor)) static void load(void) {{ fclose(fopen("{proof}", "w")); }}\n'
     )
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "hostile.c"], check=True, timeout=60)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "hostile.c"], check=True, timeout=240)
     hostile = {"FARANDOLE_CPU_PATH": "plugin", "FARANDOLE_PATH_LIBRARY": str(library)}
     job = Training(hosts, tmp_path, settings={}, rendezvous_settings=hostile)
     codes = [worker.end() for worker in job.workers]

@@ -82,7 +82,9 @@ class Training:
     ) -> None:
         if manner == "sets":
             per_host = 2
-            settings = {**(settings or {}), "HOROVOD_DYNAMIC_PROCESS_SETS": "1"}
+            # A connection that the man in the middle holds back must not reach its timeout before it is let through.
+            longer = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "240"}
+            settings = {**longer, **(settings or {}), "HOROVOD_DYNAMIC_PROCESS_SETS": "1"}
         self.hosts = hosts
         self.over = folder / "over"
         self._progress = folder / "over.steps"

@@ -1,11 +1,13 @@
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <string>
 
+#include "tests/case_limit.hpp"
 #include "tests/world/scale.hpp"
 #include "tests/world/seeds.hpp"
 
@@ -68,5 +70,7 @@ int main(int argc, char** argv) {
     farandole::testing::write_regroup_scale(std::cout);
     return 0;
   }
+  // A case plays many seeds one after the other, and its time grows with the number that the caller chooses.
+  farandole::testing::limit_cases(std::chrono::minutes{wanted_count.empty() ? 15 : 0});
   return session.run();
 }

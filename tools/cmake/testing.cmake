@@ -1,11 +1,13 @@
-# Catch2's runner takes longer to compile than most tests: once for all.
+# Catch2's runner takes longer to compile than most tests: once for all. It limits the time of each case.
 function(farandole_catch_main)
   if(NOT TARGET farandole_catch_main)
-    add_library(farandole_catch_main STATIC ${PROJECT_SOURCE_DIR}/tests/catch_main.cpp)
+    add_library(farandole_catch_main OBJECT ${PROJECT_SOURCE_DIR}/tests/catch_main.cpp
+      ${PROJECT_SOURCE_DIR}/tests/case_limit.cpp)
   endif()
 endfunction()
 
-# After so many seconds CTest takes a runner for stuck. ThreadSanitizer makes the tests many times slower.
+# The limit of a whole runner. Usually the limit of a case (tests/case_limit.hpp) ends a stuck runner and names the case;
+# this limit ends a runner that cannot do so itself. ThreadSanitizer makes the tests many times slower.
 function(farandole_stuck_after target seconds)
   if(FARANDOLE_THREADS)
     math(EXPR seconds "6 * ${seconds}")
@@ -31,5 +33,5 @@ function(farandole_unit_tests target)
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} farandole_catch_main Threads::Threads)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES LABELS unit)
-  farandole_stuck_after(${target} 300)
+  farandole_stuck_after(${target} 1200)
 endfunction()

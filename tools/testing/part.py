@@ -27,6 +27,7 @@ FOLDER = Path(".setup") / "test"
 MARK = "TEST_RUN_MARK"
 RUN_LIMIT_S = 3000
 ENDING_S = 20.0
+KILLING_S = 60.0
 NOTHING_SELECTED = 5  # pytest's exit status
 # A rank that hangs in the native library cannot be interrupted: its process ends, and with it the job.
 RANK_OPTIONS = ("--timeout=240", "--timeout-method=thread")
@@ -184,17 +185,23 @@ class Part:
 
     def end(self) -> None:
         """Ends the processes that the part has left. That there are any is a failure."""
-        deadline = time.monotonic() + ENDING_S
-        while (left := self.processes_left()) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        left = self._processes_after(ENDING_S)
+        if not left:
+            return
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        if left:
-            found = "; ".join(sorted(left.values()))[:1000]
-            self.fail("processes were left", found, self.folder)
+        self.fail("processes were left", "; ".join(sorted(left.values()))[:1000], self.folder)
+        self._processes_after(KILLING_S)
+
+    def _processes_after(self, seconds: float) -> Dict[int, str]:
+        """The processes with this part's mark that have not ended after this time."""
+        deadline = time.monotonic() + seconds
+        while (left := self.processes_left()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
 
     def processes_left(self) -> Dict[int, str]:
         """The processes that have inherited this part's mark, with their command lines."""

@@ -41,7 +41,7 @@ class Handle:
 
     def wait_for(self, seconds: float) -> None:
         """
-        The same for so long at the most; then raises that it has timed out, and the operation goes on.
+        Like wait(), for at most this many seconds; then raises that it has timed out, and the operation goes on.
         """
 
     def finish(self) -> object:
@@ -151,7 +151,7 @@ class Runtime:
 
     def withdraw(self) -> None:
         """
-        Announces that this process leaves by plan; returns once all that wait for it may know, or a moment later.
+        Announces to all members that this process will leave, as if its host were removed. Returns once this process has heard of it, or a moment later if the rendezvous is away.
         """
 
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
@@ -207,15 +207,15 @@ class Runtime:
 
     def unnamed(self, set: int, prefix: str) -> str:
         """
-        The name of the next call of this kind that has none; accepted_unnamed() follows once it is made.
+        The name for the next call of this kind that has none. It stays the same until accepted_unnamed() records that the call was accepted.
         """
 
     def accepted_unnamed(self, set: int, prefix: str) -> None:
-        """The call that unnamed() gave a name was made."""
+        """Records that the call that unnamed() named was accepted."""
 
     def acknowledge_restart(self, set: int, epoch: int) -> None:
         """
-        Records that callers in this process know of so many restarts, without an error.
+        Records that callers in this process have learnt of this many restarts by other means than an error. Waits for at most the start timeout until this member has restarted the set so often, and raises if it has not.
         """
 
     def submitted(self) -> dict[int, int]:

@@ -41,7 +41,7 @@ public:
     REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0);
     return "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
   }
-  bool ready(short events, int longest_ms = 30'000) const {
+  bool ready(short events, int longest_ms = 60'000) const {
     pollfd descriptor{socket.get(), events, 0};
     return ::poll(&descriptor, 1, longest_ms) == 1;
   }

@@ -27,7 +27,7 @@ def imported(package: str, *before: str) -> List[str]:
             "    print('no error')",
         ]
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=240)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
 

@@ -15,7 +15,7 @@ from mxnet.util import np_shape
 from drivers import Driver, Exceptions
 
 BFLOAT16 = numpy.dtype([("bfloat16", numpy.uint16)])  # MXNet's own type for bfloat16
-DEADLINE_S = 60
+DEADLINE_S = 240
 
 
 class FrameworkDriver(Driver):

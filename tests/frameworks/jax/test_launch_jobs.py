@@ -56,5 +56,6 @@ def test_a_lost_member_raises_an_exception_inside_a_program(tmp_path: Path) -> N
         except (jax.errors.JaxRuntimeError, ValueError) as lost:
             print("LOST", str(lost).splitlines()[0], flush=True)
         """,
+        survivors_report=True,
     )
     assert "LOST UNAVAILABLE" in ended.stdout and "step" in ended.stdout, ended.stdout

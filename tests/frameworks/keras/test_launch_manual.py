@@ -163,7 +163,7 @@ def accuracies(text: str) -> list:
 @pytest.mark.skipif(BINDING != "keras", reason="the script imports keras")
 def test_the_manuals_keras_script_trains_and_saves_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = run_script(2, tmp_path, SIMPLE, deadline_s=200, **SETTINGS)
+    ended = run_script(2, tmp_path, SIMPLE, **SETTINGS)
     found = accuracies(ended.stdout)
     assert ended.returncode == 0 and len(found) == 2, ended.stdout
     assert found[0] > 0.5 and abs(found[0] - found[1]) < 1e-6, ended.stdout
@@ -176,7 +176,7 @@ def test_the_manuals_tensorflow_keras_script_trains_and_saves_checkpoints(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     script = TENSORFLOW.replace("EXTRA", "" if hasattr(keras, "ops") else ", experimental_run_tf_function=False")
-    ended = run_script(2, tmp_path, script, deadline_s=200, **SETTINGS)
+    ended = run_script(2, tmp_path, script, **SETTINGS)
     found = accuracies(ended.stdout)
     assert ended.returncode == 0 and len(found) == 2 and found[0] == found[1] > 0.7, ended.stdout
     assert len(list(tmp_path.glob("*.h5"))) == 2

@@ -68,7 +68,7 @@ print("answer", np.asarray(model.predict(x, verbose=0)).ravel().tolist(), type(m
 assert "horovod" not in sys.modules and "farandole.common" not in sys.modules
 model.fit(x, np.ones((2, 1)), verbose=0)
 """
-    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=100)
+    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=240)
     assert ended.returncode == 0 and "answer" in ended.stdout, ended.stderr
     expected = np.asarray(model.predict(np.arange(12, dtype="float32").reshape(2, 6), verbose=0)).ravel().tolist()
     answer = ended.stdout.split("answer ")[1]

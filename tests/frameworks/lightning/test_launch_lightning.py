@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import List, Tuple
 
 import pytest
-from launched import Job, clean_environment, needs_launcher, run_script, write_script
+from launched import DEADLINE_S, Job, clean_environment, needs_launcher, run_script, write_script
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
@@ -107,7 +107,9 @@ def test_a_trainer_continues_without_a_lost_member(tmp_path: Path, jobs: List[Jo
 
 def test_without_lightning_the_import_names_the_package_to_install() -> None:
     script = "import sys; sys.modules['lightning'] = sys.modules['pytorch_lightning'] = None; import horovod.lightning"
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=DEADLINE_S
+    )
     assert "ImportError: farandole.lightning needs Lightning: pip install lightning" in done.stderr
 
 
@@ -118,7 +120,7 @@ def run_python(script: str, *options: str, path: str = "") -> subprocess.Complet
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         env={**clean_environment(), "PYTHONPATH": path},
     )
 

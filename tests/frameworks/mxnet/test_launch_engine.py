@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from launched import Job, launch, needs_launcher, run_script
+from launched import DEADLINE_S, Job, launch, needs_launcher, run_script
 
 __all__ = ["launch"]  # the fixture
 
@@ -58,7 +58,8 @@ def test_an_independent_operator_completes_before_a_slow_collective(
     monkeypatch.setenv("MXNET_CPU_PRIORITY_NTHREADS", "1")
     job = launch(2, OVERLAP, str(ready), str(size))
     assert job.end() == 0, job.text
-    assert job.text.index("independent 8000000.0") < job.text.index("reduced")
+    # Rank 1 began only after rank 0 had computed the independent part, so the job would not have ended otherwise.
+    assert job.text.index("independent 8000000.0") < job.text.index("[0]<stdout>:reduced")
     assert job.text.count(f"reduced {[4.0] * 6}") == 2
 
 
@@ -121,7 +122,7 @@ else:
         print("TOLD", problem, flush=True)
 """
     )
-    ended = run_script(2, tmp_path, script, FARANDOLE_SHUTDOWN_TIMEOUT="1")
+    ended = run_script(2, tmp_path, script, survivors_report=True, FARANDOLE_SHUTDOWN_TIMEOUT="1")
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"\[0\]<stdout>:TOLD .*shut", ended.stdout), ended.stdout
 
@@ -159,7 +160,7 @@ for each in values:
         print("TOLD", problem, flush=True)
 """
     )
-    ended = run_script(2, tmp_path, script)
+    ended = run_script(2, tmp_path, script, survivors_report=True)
     assert ended.returncode != 0
     assert len(re.findall(r"\[0\]<stdout>:TOLD .*rank 1", ended.stdout)) == 2, ended.stdout
 
@@ -190,7 +191,7 @@ print("weight", net.weight.data().asnumpy().tolist(), flush=True)
     both = r"horovod_grouped_allreduce\.dense\.0_1of2, horovod_grouped_allreduce\.dense\.0_2of2"
     report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[" + both + r"\]"
     job.read_until(lambda text: re.search(report, text) is not None)
-    pipe.open("w").close()
+    job.open_for_reader(pipe)
     assert job.end() == 0, job.text
     assert job.text.count("weight [[-3.0, -3.0, -3.0], [-3.0, -3.0, -3.0]]") == 2
 
@@ -238,7 +239,9 @@ for call in (lambda: hvd.allreduce(mx.nd.ones((1,))), lambda: hvd.allgather(mx.n
     except mx.base.MXNetError as problem:
         print("TOLD", problem)
 """
-    ended = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S
+    )
     assert ended.stdout.count("call init() first") == 3, ended.stdout
 
 
@@ -251,5 +254,7 @@ try:
 except ImportError as problem:
     print("TOLD", problem)
 """
-    ended = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S
+    )
     assert "pip install mxnet==1.9.1" in ended.stdout

@@ -12,7 +12,7 @@ from typing import Any, List
 
 import numpy
 import pytest
-from launched import LAUNCHER, needs_launcher, run_script
+from launched import DEADLINE_S, LAUNCHER, needs_launcher, run_script
 
 pytestmark = needs_launcher
 
@@ -243,7 +243,7 @@ def test_a_checkpoint_loads_without_farandole(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, LEAVES.format(folder=str(tmp_path)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
     loaded = subprocess.run(
-        [sys.executable, "-c", LOADS, str(tmp_path)], check=False, stdout=subprocess.PIPE, text=True, timeout=60
+        [sys.executable, "-c", LOADS, str(tmp_path)], check=False, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S
     )
     assert loaded.returncode == 0 and "STATES 4" in loaded.stdout, loaded.stdout
     output = re.compile(r"OUTPUT (.*)")
@@ -259,7 +259,7 @@ def run_example(*arguments: Any) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=90,
+        timeout=DEADLINE_S,
     )
     assert ended.returncode == 0, ended.stdout
     return ended.stdout

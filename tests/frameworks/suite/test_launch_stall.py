@@ -33,6 +33,6 @@ def test_the_stall_report_names_the_missing_rank_and_the_tensor(tmp_path: Path, 
     job = launch(2, script, str(pipe), flags=["--stall-check-warning-time-seconds", "1"])
     report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[\S*gradient\.weight\.late\]"
     job.read_until(lambda text: re.search(report, text) is not None)
-    pipe.open("w").close()
+    job.open_for_reader(pipe)
     assert job.end() == 0, job.text
     assert job.text.count("came [1.0, 1.0, 1.0]") == 2

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from elastic_jobs import losing_a_worker
-from launched import Job, clean_environment, needs_launcher, run_script, write_script
+from launched import DEADLINE_S, Job, clean_environment, needs_launcher, run_script, write_script
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
@@ -125,7 +125,7 @@ def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
     assert result.stdout.count("TRAINED alike") == result.stdout.count("RESUMED alike") == 2, result.stdout
     losses = [float(each) for each in re.findall(r"Loss: ([0-9.]+)", result.stdout)]
     assert len(losses) == 3 and losses[-1] < losses[0], losses
-    subprocess.run([sys.executable, "-c", folder + INFERENCE], check=True, env=clean_environment(), timeout=90)
+    subprocess.run([sys.executable, "-c", folder + INFERENCE], check=True, env=clean_environment(), timeout=DEADLINE_S)
 
 
 def test_the_mnist_example_reaches_60_percent_accuracy(tmp_path):
@@ -171,7 +171,7 @@ except tf.errors.UnknownError as ended:
 
 
 def test_the_stall_report_names_a_gradient_that_one_rank_lacks(tmp_path):
-    quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
+    quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "8"]
     job = Job(["-np", "2", *quick, sys.executable, write_script(tmp_path, STALLS)])
     job.end()
     missing = re.search(r"Missing ranks:\n(?:.*\n)*?.*1: \[([^\]]*)\]", job.text)

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import List
+from typing import Dict, List
 
 import pytest
 from elastic_jobs import losing_a_worker
@@ -51,20 +51,28 @@ def readme_script() -> str:
     return found[1]
 
 
-def test_the_workers_of_each_script_train_on_different_batches(tmp_path: Path) -> None:
+MNIST = {
+    "pytorch_mnist.py": "--epochs 1 --batch-size 200 --use-adasum",
+    "pytorch_mnist_short.py": "--steps 2",
+    "pytorch_mnist_elastic.py": "--epochs 1 --batch-size 200",
+}
+RESNET = {
+    "pytorch_synthetic_benchmark.py": f"{SYNTHETIC} --num-iters 1",
+    "pytorch_synthetic_benchmark_elastic.py": f"{SYNTHETIC} --num-iters 1",
+    "pytorch_imagenet_resnet50_elastic.py": f"{IMAGENET} --epochs 1 --checkpoint-format {{folder}}/{{{{epoch}}}}.pt",
+}
+
+
+@pytest.mark.parametrize(
+    "examples", [pytest.param(MNIST, id="mnist"), pytest.param(RESNET, id="resnet", marks=pytest.mark.slow)]
+)
+def test_the_workers_of_each_script_train_on_different_batches(examples: Dict[str, str], tmp_path: Path) -> None:
     """PyTorch uses the same default seed in all processes, so a script can get this wrong without ``manual_seed``."""
     readme = tmp_path / "readme.py"
     readme.write_text(readme_script())
     scripts = [[str(readme)]]
-    for name, arguments in {
-        "pytorch_mnist.py": "--epochs 1 --batch-size 200 --use-adasum",
-        "pytorch_mnist_short.py": "--steps 2",
-        "pytorch_mnist_elastic.py": "--epochs 1 --batch-size 200",
-        "pytorch_synthetic_benchmark.py": f"{SYNTHETIC} --num-iters 1",
-        "pytorch_synthetic_benchmark_elastic.py": f"{SYNTHETIC} --num-iters 1",
-        "pytorch_imagenet_resnet50_elastic.py": f"{IMAGENET} --epochs 1 --checkpoint-format {tmp_path}/{{epoch}}.pt",
-    }.items():
-        scripts.append([str(EXAMPLES / name), *arguments.split()])
+    for name, arguments in examples.items():
+        scripts.append([str(EXAMPLES / name), *arguments.format(folder=tmp_path).split()])
     done = run_script(2, tmp_path, RUNNER.format(scripts=scripts))
     assert done.returncode == 0, done.stdout
     loss = re.search(r"loss (\d\.\d+) on 2 workers", done.stdout)

@@ -102,7 +102,7 @@ def test_a_saved_model_and_optimizer_load_without_farandole(tmp_path: Path, rank
     torch.save(model, tmp_path / "whole.pt")
     if rank == 0:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", LOADS, str(tmp_path)], check=False, capture_output=True, text=True, timeout=120
+            [sys.executable, "-I", "-c", LOADS, str(tmp_path)], check=False, capture_output=True, text=True, timeout=240
         )
         assert done.returncode == 0 and "LOADED" in done.stdout, done.stderr
 
