@@ -30,7 +30,10 @@ if hvd.rank() == 0:
     open(sys.argv[1], "w").writelines(sorted(files))
 """
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="another machine is made of namespaces, which need root")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="another machine is made of namespaces, which need root"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -130,6 +130,7 @@ def test_the_pods_of_an_indexed_job_compute_the_sums(pods: Pods) -> None:
         assert agent.end(DEADLINE_S) == 0, agent.text
 
 
+@pytest.mark.slow
 def test_an_evicted_pod_leaves_an_elastic_job_and_its_replacement_joins(pods: Pods) -> None:
     base = kustomized(KUBERNETES / "elastic")
     enough = pods.hosts.shared / "enough"
@@ -182,7 +183,7 @@ WORKERS = {f"train-worker-{number}.train-worker.default.svc": number + 1 for num
     "manifest, notice",
     [
         ("mpijob.yaml", "does not exist yet, and is tried again"),
-        ("mpijob-elastic.yaml", "cannot be used, and is tried again"),
+        pytest.param("mpijob-elastic.yaml", "cannot be used, and is tried again", marks=pytest.mark.slow),
     ],
     ids=["fixed", "elastic"],
 )
@@ -240,6 +241,7 @@ def give_secret(hosts: SshHosts, name: str) -> None:
     (hosts.shared / "environments" / name).write_text(f"FARANDOLE_SECRET_FILE={hosts.secret}")
 
 
+@pytest.mark.slow
 def test_kubexec_starts_workers_with_a_secret_file_on_both_sides(
     launch: Callable[..., Process], hosts: SshHosts, kubexec: Path
 ) -> None:
@@ -251,6 +253,7 @@ def test_kubexec_starts_workers_with_a_secret_file_on_both_sides(
     assert job.text.count("the sum of 3 ranks is right") == 3, job.text
 
 
+@pytest.mark.slow
 def test_the_launcher_asks_for_a_secret_file_where_the_remote_shell_passes_no_input(
     launch: Callable[..., Process], hosts: SshHosts, kubexec: Path
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import List
 
+import pytest
 from benchmarks.launch.remote_rows import compile_barrier_program
 from namespaces.ssh_hosts import SshHosts
 from workers import exit_code, wait_until_empty
@@ -14,6 +15,7 @@ HOSTS = 16
 WORKERS = 4
 
 
+@pytest.mark.slow
 def test_workers_of_16_hosts_join_one_job(
     permitted: None, launcher_command: None, made_hosts: List[SshHosts], tmp_path: Path
 ) -> None:

@@ -78,7 +78,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["open-mpi-4", *(pytest.param(name, marks=pytest.mark.slow) for name in list(KINDS)[1:])])
 def mpi(request: pytest.FixtureRequest) -> Mpi:
     found = KINDS[request.param]
     if shutil.which("mpirun", path=str(found.folder)) is None:
@@ -109,6 +109,7 @@ def test_mpirun_starts_the_workers_of_two_hosts_with_the_settings_and_the_enviro
     assert exit_code(job) == 5, job.text
 
 
+@pytest.mark.slow
 def test_functions_run_on_the_workers_of_mpirun(hosts: SshHosts, mpi: Mpi) -> None:
     script = python(hosts.shared, FUNCTION)
     settings = environment(mpi, HOME=str(hosts.home), XDG_RUNTIME_DIR=RUNTIME, FARANDOLE_RSH=hosts.rsh)

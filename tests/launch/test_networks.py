@@ -69,6 +69,7 @@ def test_agents_and_workers_reach_the_launcher_through_ssh_where_its_addresses_c
     assert [blind.connections(number) for number in (1, 2)] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_host_without_forwarding_is_reported_with_both_causes(
     blind: SshHosts, launch: Callable[..., Process]
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_host_without_forwarding_is_reported_with_both_causes(
     wait_until_empty(blind, 0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_worker_of_an_elastic_job_that_is_replaced_joins_through_ssh(
     blind: SshHosts, launch: Callable[..., Process]
 ) -> None:
@@ -104,6 +106,7 @@ def ipv6_hosts(permitted: None, made_hosts: List[SshHosts], launcher_command: No
     return made
 
 
+@pytest.mark.slow
 def test_hosts_with_only_ipv6_addresses_run_jobs_on_every_path(ipv6_hosts: SshHosts) -> None:
     for path in ("auto", "ucx", "gloo"):
         settings = {} if path == "auto" else {"FARANDOLE_CPU_PATH": path, "FARANDOLE_TRUSTED_NETWORK": "1"}

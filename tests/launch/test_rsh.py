@@ -64,10 +64,12 @@ def test_a_command_runs_on_a_host_with_the_streams_and_the_exit_code_of_rsh(job:
     assert job.hosts.connections(1) == 1  # no further login
 
 
+@pytest.mark.slow
 def test_a_command_runs_on_the_launchers_own_host(job: Job) -> None:
     assert ended(job.rsh("a", "cat; hostname; exit 4", shell="</dev/null")) == [4, "a\n"]
 
 
+@pytest.mark.slow
 def test_signals_and_the_death_of_rsh_reach_the_command(job: Job) -> None:
     asked = job.rsh("b", "trap 'echo asked; exit 5' INT; echo ready; while :; do sleep 0.05; done")
     asked.read_until("ready")
@@ -86,6 +88,7 @@ def test_signals_and_the_death_of_rsh_reach_the_command(job: Job) -> None:
     assert not job.process.has_ended()
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_its_job(job: Job) -> None:
     command = job.rsh("b", "echo ready; exec sleep 3333")
     command.read_until("ready")
@@ -96,6 +99,7 @@ def test_a_command_ends_with_its_job(job: Job) -> None:
     wait_until_empty(job.hosts, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_command_that_cannot_run_is_refused_with_the_reason(job: Job) -> None:
     unknown = job.rsh("x", "true")
     assert unknown.end(DEADLINE_S) == 255
@@ -107,6 +111,7 @@ def test_a_command_that_cannot_run_is_refused_with_the_reason(job: Job) -> None:
     assert not job.process.has_ended()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 def test_mpirun_starts_its_daemons_through_the_agents_of_a_job(job: Job) -> None:
     words = ["mpirun", "--allow-run-as-root", "-np", "2", "-H", "b:2", "--mca", "plm_rsh_agent", f"{FARANDOLE} rsh"]

@@ -84,6 +84,7 @@ def test_in_an_allocation_of_slurm_the_hosts_come_from_it_and_one_step_starts_th
     assert lines_of(job, 1)[0].startswith("place localhost rank 1 of 2 local 1 of 2"), job.text
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_job_of_slurm_names_the_host_and_ends_everything(hosts: SshHosts, slurm: Dict[str, str]) -> None:
     own = Path(FARANDOLE).resolve()
     hosts.hide(1, own.parent)
@@ -108,6 +109,7 @@ def run_on(hosts: SshHosts, environment: Dict[str, str], *command: str) -> None:
     subprocess.run([*hosts.entering(0), *command], check=True, env={**os.environ, **environment}, timeout=DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_the_signal_before_the_time_limit_of_slurm_is_a_planned_leave(hosts: SshHosts, slurm: Dict[str, str]) -> None:
     script = python(hosts.shared, TRAINING, str(hosts.shared / "enough"))
     job = in_allocation(hosts, slurm, "--min-np", "2", "sh", "-c", 'echo "job $SLURM_JOB_ID"; exec "$@"', "sh", *script)
@@ -199,6 +201,7 @@ def csm(hosts: SshHosts, lsf: Dict[str, str]) -> Dict[str, str]:
     return {**lsf, **paths, "CSM_ALLOCATION_ID": "42"}
 
 
+@pytest.mark.slow
 def test_in_a_job_of_lsf_with_jsrun_it_starts_the_ranks_and_they_form_one_job(
     launch: Callable[..., Process], hosts: SshHosts, csm: Dict[str, str]
 ) -> None:
@@ -259,6 +262,7 @@ def test_a_remote_shell_with_an_open_quote_is_refused(launcher_command: None) ->
     assert "FARANDOLE_RSH='ssh -F 'a' cannot be split into words: the quote ' is not closed" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_remote_shell_may_have_quoted_words(launch: Callable[..., Process], hosts: SshHosts) -> None:
     add_program(hosts, "a shell", f'test "$1" = "two words" || exit 9\nshift\nexec {hosts.rsh} "$@"')
     rsh = f"'{hosts.shared}/programs/a shell' \"two words\""

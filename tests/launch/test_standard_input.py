@@ -15,6 +15,8 @@ from namespaces.ssh_hosts import SshHosts
 from workers import exit_code, lines_of, python
 
 KIB, MIB = 1 << 10, 1 << 20
+RANKS = [pytest.param(0, id="own-host", marks=pytest.mark.slow), pytest.param(1, id="other-host")]
+"""The rank that gets the input."""
 
 # Rank 1 stops in the debugger twice.
 DEBUGGED = """
@@ -81,8 +83,8 @@ def test_breakpoint_works_in_a_worker_on_another_host(
     assert lines_of(job, 0) == ["went on with 41"] * 2, job.text
 
 
-@pytest.mark.parametrize("rank", [0, 1], ids=["own-host", "other-host"])
-@pytest.mark.parametrize("elastic", [False, True], ids=["fixed", "elastic"])
+@pytest.mark.parametrize("rank", RANKS)
+@pytest.mark.parametrize("elastic", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["fixed", "elastic"])
 def test_all_bytes_of_the_input_go_to_one_worker_and_none_to_the_other(
     launch: Callable[..., Process], hosts: SshHosts, rank: int, elastic: bool
 ) -> None:
@@ -96,7 +98,7 @@ def test_all_bytes_of_the_input_go_to_one_worker_and_none_to_the_other(
     assert [lines_of(job, each) for each in range(2)] == [[digests[0], "a"], [digests[1], "b"]], job.text
 
 
-@pytest.mark.parametrize("rank", [0, 1], ids=["own-host", "other-host"])
+@pytest.mark.parametrize("rank", RANKS)
 def test_a_worker_that_does_not_read_holds_the_input_back(
     launch: Callable[..., Process], hosts: SshHosts, keyboard: Keyboard, rank: int
 ) -> None:

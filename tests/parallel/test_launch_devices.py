@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from device_arrays import needs_stand_in
 from device_jobs import PRELUDE
 from launched import needs_launcher, run_script
@@ -44,6 +45,7 @@ def test_a_failure_of_the_driver_is_told_on_its_rank_and_the_others_learn_of_it(
     assert "rank 1" in got(job.stdout, 0)
 
 
+@pytest.mark.slow
 def test_a_copy_that_the_driver_refuses_fails_the_operation(tmp_path: Path) -> None:
     job = run_script(2, tmp_path, FAILING, FAILS="cuMemcpyAsync", FARANDOLE_GPU_PATH="staged")
     assert "GPU 1: cuMemcpyAsync failed: CUDA_ERROR_UNKNOWN" in got(job.stdout, 1)

@@ -120,6 +120,7 @@ def test_a_rank_that_was_killed_is_explained(launch: Callable[..., Job]) -> None
     assert re.search(r"rank 2 on \S+ waited for allreduce\.second for ", text), text
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Job]) -> None:
     # The rank holds the GIL in a C function, so no thread of Python can run.
     script = PRELUDE + (
@@ -139,6 +140,7 @@ def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Jo
     ), text
 
 
+@pytest.mark.slow
 def test_jobs_that_end_well_or_record_nothing_leave_no_folder(
     launch: Callable[..., Job], dumps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +156,7 @@ def test_jobs_that_end_well_or_record_nothing_leave_no_folder(
     (folder_of(launch(1, PRELUDE + "sys.exit(5)")) / "rank-0.events").stat()
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_member_of_an_elastic_job_is_explained_while_the_job_goes_on(
     elastic: Callable[..., Job], dumps: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_run_on_the_stand_in_driver_ends_with_a_table_that_says_so(tmp_path: P
         assert expected in text
 
 
+@pytest.mark.slow
 def test_a_failure_of_a_test_fails_the_run_and_its_output_is_shown() -> None:
     status, output = run_gpu_part("--only", "gpu", "--ranks", "1", FARANDOLE_FAKE_CUDA_FAILS="cuMemAlloc")
     assert status == 1, output

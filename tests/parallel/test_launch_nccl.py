@@ -59,11 +59,29 @@ def test_each_rank_with_a_gpu_of_its_own_uses_nccl(tmp_path: Path) -> None:
     ("fault", "reason"),
     [
         ("FARANDOLE_FAKE_NCCL=0", r"rank 1 on \S+: there is no NCCL \(\S+/libnccl.so.2: it does not report a version"),
-        ("FARANDOLE_FAKE_NCCL=21700", r"rank 1 on \S+: there is no NCCL \(NCCL 2.17.0 \(.*\) is too old"),
-        ("FARANDOLE_FAKE_NCCL=22703", r"rank 0 on \S+ has NCCL 2.28.9, and rank 1 on \S+ has NCCL 2.27.3"),
-        ("FARANDOLE_FAKE_NCCL_FAILS=ncclCommInitRankConfig", r"rank 1 on \S+: ncclCommInitRankConfig failed"),
-        ("FARANDOLE_FAKE_CUDA_FAILS=cuModuleLoadData", r"rank 1 on \S+: GPU 1: cuModuleLoadData failed"),
-        ("FARANDOLE_FAKE_CUDA_FAILS=cuMemAlloc:2", r"rank 1 on \S+: GPU 1: cuMemAlloc failed"),
+        pytest.param(
+            "FARANDOLE_FAKE_NCCL=21700",
+            r"rank 1 on \S+: there is no NCCL \(NCCL 2.17.0 \(.*\) is too old",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "FARANDOLE_FAKE_NCCL=22703",
+            r"rank 0 on \S+ has NCCL 2.28.9, and rank 1 on \S+ has NCCL 2.27.3",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "FARANDOLE_FAKE_NCCL_FAILS=ncclCommInitRankConfig",
+            r"rank 1 on \S+: ncclCommInitRankConfig failed",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "FARANDOLE_FAKE_CUDA_FAILS=cuModuleLoadData",
+            r"rank 1 on \S+: GPU 1: cuModuleLoadData failed",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "FARANDOLE_FAKE_CUDA_FAILS=cuMemAlloc:2", r"rank 1 on \S+: GPU 1: cuMemAlloc failed", marks=pytest.mark.slow
+        ),
     ],
     ids=["none", "too old", "other version", "init", "kernels", "buffer"],
 )
@@ -76,6 +94,7 @@ def test_one_rank_without_nccl_makes_all_use_the_host_and_the_log_says_why(
     assert len(lines) == 1 and re.search(reason, lines[0]), job.stdout
 
 
+@pytest.mark.slow
 def test_ranks_that_share_a_gpu_use_the_host(tmp_path: Path) -> None:
     job = run_script(2, tmp_path, SUMS, FARANDOLE_FAKE_GPUS="1")
     assert kernels(job.stdout) == [0, 0]
@@ -89,7 +108,12 @@ def test_a_forced_nccl_fails_where_it_cannot_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["FARANDOLE_GPU_PATH=staged", "HOROVOD_GPU_OPERATIONS=MPI", "HOROVOD_GPU_ALLREDUCE=MPI"]
+    "setting",
+    [
+        "FARANDOLE_GPU_PATH=staged",
+        pytest.param("HOROVOD_GPU_OPERATIONS=MPI", marks=pytest.mark.slow),
+        pytest.param("HOROVOD_GPU_ALLREDUCE=MPI", marks=pytest.mark.slow),
+    ],
 )
 def test_settings_select_the_host(tmp_path: Path, setting: str) -> None:
     name, value = setting.split("=")
@@ -127,6 +151,7 @@ def test_a_failing_launch_is_told_on_its_rank_and_the_others_learn_of_it_before_
     assert job.stdout.count("misuses 0") == 2
 
 
+@pytest.mark.slow
 def test_ranks_that_share_a_gpu_use_nccl_only_if_all_of_them_allow_it(tmp_path: Path) -> None:
     for allowed_on_all, expected in ((False, [0, 0]), (True, [3, 3])):
         environment = {"FARANDOLE_FAKE_GPUS": "1", "FARANDOLE_FAKE_NCCL": "23000"}
@@ -136,6 +161,7 @@ def test_ranks_that_share_a_gpu_use_nccl_only_if_all_of_them_allow_it(tmp_path: 
         assert kernels(run_script(2, tmp_path, SUMS, **environment).stdout) == expected
 
 
+@pytest.mark.slow
 def test_a_forced_nccl_leaves_other_operations_to_the_host(tmp_path: Path) -> None:
     script = SUMS.replace('"float32"', '"int16"').replace(
         "for _ in range(3)", "summed('f', DeviceArray(numpy.ones(5, 'float32')))\n        for _ in range(3)"
@@ -144,6 +170,7 @@ def test_a_forced_nccl_leaves_other_operations_to_the_host(tmp_path: Path) -> No
     assert kernels(job.stdout) == [1, 1]
 
 
+@pytest.mark.slow
 def test_blocking_communicators_are_not_used(tmp_path: Path) -> None:
     job = run_sums(2, tmp_path, "NCCL_COMM_BLOCKING=1")
     assert kernels(job.stdout) == [0, 0]
@@ -171,6 +198,7 @@ print("went well", flush=True)
 )
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_busy_with_other_work_is_no_reason_to_end_the_process(tmp_path: Path) -> None:
     job = run_script(2, tmp_path, BUSY, FARANDOLE_FAKE_GPUS="4", HOROVOD_GLOO_TIMEOUT_SECONDS="1")
     assert job.stdout.count("went well") == 2, job.stdout

@@ -127,6 +127,7 @@ def test_an_agent_that_is_killed_ends_a_job_of_fixed_size_with_its_place(tmp_pat
     killer.join(DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_a_place_of_an_elastic_job_may_end_and_come_again(tmp_path: Path) -> None:
     def train() -> Any:
         import farandole.numpy as hvd
@@ -176,6 +177,7 @@ def test_sizes_must_be_in_order(sizes: Any) -> None:
         placing.Sizes(*sizes)
 
 
+@pytest.mark.slow
 def test_the_example_runs() -> None:
     ran = subprocess.run([sys.executable, str(EXAMPLE)], check=True, capture_output=True, text=True, timeout=DEADLINE_S)
     assert sorted(ran.stdout.splitlines()) == ["[4.0, 4.0]", "left is there", "right is there"]
@@ -196,6 +198,7 @@ def test_mpirun_starts_the_workers_through_the_agents_of_the_places() -> None:
     assert places.outcomes == [True] and all(agent.returncode == 0 for agent in places.agents)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 def test_a_place_that_is_lost_under_mpirun_is_named_by_the_cluster() -> None:
     class Cluster(Places):

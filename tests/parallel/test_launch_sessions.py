@@ -191,6 +191,7 @@ def test_an_interrupt_ends_the_call_and_leaves_the_workers(workers: Any, tmp_pat
     assert workers.run(os.getpid) == processes
 
 
+@pytest.mark.slow
 def test_an_interrupt_may_come_at_any_time(workers: Any) -> None:
     """Most of these come before the function begins."""
 
@@ -483,6 +484,7 @@ def test_workers_of_an_elastic_session_are_replaced() -> None:
         assert [each[0] for each in third[:2]] == [each[0] for each in second[1:]]
 
 
+@pytest.mark.slow
 def test_the_last_worker_of_an_elastic_session_is_replaced_also_after_code_0() -> None:
     with farandole.session(1, min_np=1, cooldown_range=(1, 1)) as workers:
         first = workers.run(place_in_job)
@@ -492,6 +494,7 @@ def test_the_last_worker_of_an_elastic_session_is_replaced_also_after_code_0() -
         assert second[0][0] != first[0][0] and second[0][1:] == (0, 1, 0, None)
 
 
+@pytest.mark.slow
 def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
     with farandole.session(2, min_np=2, initialize=False, elastic_timeout=1) as workers:
         processes = workers.run(os.getpid)
@@ -505,6 +508,7 @@ def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
         assert_gone(processes)
 
 
+@pytest.mark.slow
 def test_a_number_of_workers_for_which_there_are_too_few_slots_is_refused_after_a_while() -> None:
     with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False, start_timeout=3) as workers:
         with pytest.raises(

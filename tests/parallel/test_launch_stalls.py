@@ -58,7 +58,7 @@ farandole.on_stall(hear)
 
 
 @pytest.mark.usefixtures("py_spy")
-@pytest.mark.parametrize("fast_path", ["0", "1"])
+@pytest.mark.parametrize("fast_path", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_one_report_names_the_tensor_and_the_missing_rank_and_another_says_that_the_stall_is_over(
     fast_path: str, pipe: Path, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +126,9 @@ os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) %
 """
 
 
-@pytest.mark.parametrize("route", ["leader", "fast path", "relays", "bucket"])
+@pytest.mark.parametrize(
+    "route", ["leader", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fast path", "relays", "bucket"))]
+)
 def test_after_a_stall_shutdown_every_rank_can_exit_normally(
     route: str, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ def test_after_a_stall_shutdown_every_rank_can_exit_normally(
     assert job.text.count(cause) == job.text.count(REPORT), job.text
 
 
+@pytest.mark.slow
 def test_a_stall_warning_of_a_process_set_names_at_most_six_tensors(pipe: Path, launch: Callable[..., Job]) -> None:
     script = (
         PRELUDE.replace("hvd.init()", "pair = hvd.ProcessSet([1, 2])\nhvd.init(process_sets=[pair])")
@@ -204,6 +207,7 @@ hvd.shutdown()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_stall_is_reported_while_the_lane_is_busy_with_another_tensor(
     pipe: Path, launch: Callable[..., Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +230,7 @@ def test_a_stall_is_reported_while_the_lane_is_busy_with_another_tensor(
     check_reports(job.text)
 
 
+@pytest.mark.slow
 def test_the_stall_shutdown_time_ends_the_job_with_its_reason(pipe: Path, launch: Callable[..., Job]) -> None:
     script = PRELUDE + WAIT_FOR_TEST + "hvd.allreduce(numpy.ones(4), name='good')\n"
     script += """

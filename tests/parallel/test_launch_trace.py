@@ -41,6 +41,7 @@ def threads(trace: Dict[str, Any], process: int) -> List[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_merged_trace_has_the_events_of_torch_profiler_and_opens_in_perfetto(
     launch: Callable[..., Job], tmp_path: Path
 ) -> None:

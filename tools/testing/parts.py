@@ -44,6 +44,8 @@ OBSERVED_ON_HOSTS = "tests/launch/test_records.py"
 LAUNCHED = sorted(
     {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py")} - {*OBSERVED}
 )
+# Folders below tests/clusters, each with a session of Spark of its own.
+SPARK = ("spark", "executors")
 # Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
 FRAMEWORKS = {
     "numpy": ".venv",
@@ -143,7 +145,7 @@ def ray(part: Part) -> None:
 
 def spark(part: Part) -> None:
     """`farandole.spark` on a local Spark, and on executors that tests kill"""
-    for folder in ("spark", "executors"):
+    for folder in SPARK:
         in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
 
 
@@ -186,11 +188,13 @@ def bench_smoke(part: Part) -> None:
 def slow(part: Part) -> None:
     """the tests with the mark `slow`: longer variants of tests of the standard suite"""
     part.selection = "slow"
-    part.pytest(*LAUNCHED)
+    part.pytest(*LAUNCHED, *OBSERVED)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers")
     part.pytest("tests/install", **stored_packages())
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
+    for folder in ("ray", *SPARK):
+        in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
 
 
 def editors(part: Part) -> None:
@@ -215,6 +219,7 @@ def versions(part: Part) -> None:
 
 def clusters(part: Part) -> None:
     """the tests of Ray and Spark on other versions, on a standalone master, and with Keras"""
+    part.selection = ""  # the slow ones too
     in_cluster_environment(part, "clusters", "tests/clusters/standalone")
     in_cluster_environment(part, "clusters-keras", "tests/clusters/keras")
     keras_2 = ("estimator", "training")

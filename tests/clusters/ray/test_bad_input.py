@@ -77,6 +77,7 @@ def test_calls_before_start_say_so(options: Dict[str, int], name: str) -> None:
     executor.shutdown()  # does nothing
 
 
+@pytest.mark.slow
 def test_calls_after_shutdown_and_a_second_start_say_what_to_call(start: Start) -> None:
     two = start(num_workers=2)
     with pytest.raises(RuntimeError, match=r"start\(\) was called twice: .* call shutdown\(\) first"):
@@ -121,6 +122,7 @@ def test_more_workers_than_the_cluster_can_have_time_out() -> None:
     assert "2 bundles of {'CPU': 4, 'GPU': 2} (STRICT_SPREAD) within 1 s" in message
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 def test_too_few_slots_time_out() -> None:
     executor = RayExecutor(RayExecutor.create_settings(), min_workers=7, elastic_timeout=1)
@@ -207,12 +209,14 @@ def test_a_module_that_only_the_driver_has_is_named(
         two.run(use)
 
 
+@pytest.mark.slow
 def test_a_result_that_is_larger_than_the_object_store_arrives(start: Start) -> None:
     executor = start(num_workers=1)
     (result,) = executor.run(lambda: numpy.full(150 * 2**20, 3, numpy.uint8))
     assert (result.nbytes, int(result[0]), int(result[-1])) == (150 * 2**20, 3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 def test_a_result_without_room_is_explained() -> None:
     words = [sys.executable, str(Path(__file__).with_name("full_disk_driver.py"))]
@@ -234,6 +238,7 @@ def test_a_call_of_exit_ends_no_worker(two: RayExecutor) -> None:
     assert two.run(lambda: __import__("os").getpid()) == processes
 
 
+@pytest.mark.slow
 def test_a_worker_whose_executable_cannot_be_created_leaves_nothing(nothing_is_left: Account) -> None:
     class Broken:
         def __init__(self) -> None:

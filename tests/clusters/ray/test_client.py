@@ -44,6 +44,7 @@ def ports_of(process: subprocess.Popen) -> List[int]:
     return [each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 def test_a_driver_behind_ray_client_needs_no_return_connection(server: str) -> None:
     ran = subprocess.run(

@@ -72,6 +72,7 @@ def elastic() -> Iterator[Callable[..., RayExecutor]]:
 Elastic = Callable[..., RayExecutor]
 
 
+@pytest.mark.slow
 def test_results_come_from_the_workers_that_have_finished(elastic: Elastic) -> None:
     executor = elastic({"host-1": 2}, None, None, None, {"OWN": 7}, min_workers=2, max_workers=2)
 
@@ -118,11 +119,13 @@ def join_unless_on_first_host() -> Tuple[str, int]:
     return os.environ["HOROVOD_HOSTNAME"], hvd.size()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_before_it_has_joined_is_replaced(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1, "host-2": 1, "host-3": 1}, min_workers=2, max_workers=2)
     assert sorted(executor.run(join_unless_on_first_host)) == [("host-2", 2), ("host-3", 2)]
 
 
+@pytest.mark.slow
 def test_a_host_that_leaves_loses_its_worker_at_a_commit(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1, "host-2": 1}, min_workers=1, max_workers=2)
     seen: List[Step] = []
@@ -170,11 +173,13 @@ class Weights:
         return float(hvd.allreduce(numpy.full(1, self.start), op=hvd.Sum)[0])
 
 
+@pytest.mark.slow
 def test_functions_get_the_executable(elastic: Elastic) -> None:
     executor = elastic({"host-1": 2}, Weights, [2.5], min_workers=2, max_workers=2)
     assert executor.execute(lambda weights: weights.total()) == [5.0, 5.0]
 
 
+@pytest.mark.slow
 def test_the_job_of_a_client_runs_in_the_cluster(elastic: Elastic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elastic_v2, "is_client", lambda: True)
     executor = elastic({"host-1": 2}, Weights, [2.5], min_workers=2, max_workers=2)
@@ -194,6 +199,7 @@ def _fail() -> None:
     raise LookupError("no such data set")
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_names_the_rank_and_the_traceback(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1}, min_workers=1, max_workers=1)
 
@@ -206,6 +212,7 @@ def test_a_job_that_fails_names_the_rank_and_the_traceback(elastic: Elastic) -> 
     assert "in _fail\n" in text
 
 
+@pytest.mark.slow
 def test_the_reset_limit_ends_the_job(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1, "host-2": 1}, min_workers=1, max_workers=2, reset_limit=0)
 
@@ -217,6 +224,7 @@ def test_the_reset_limit_ends_the_job(elastic: Elastic) -> None:
         executor.run(train, ["host-3"], callbacks=[see])
 
 
+@pytest.mark.slow
 def test_an_exception_of_a_callback_reaches_the_caller(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1}, min_workers=1, max_workers=1)
 
@@ -227,6 +235,7 @@ def test_an_exception_of_a_callback_reaches_the_caller(elastic: Elastic) -> None
         executor.run(ray_logger.log, [1], callbacks=[refuse])
 
 
+@pytest.mark.slow
 def test_the_older_executor_finds_the_nodes_of_the_cluster() -> None:
     settings = ElasticRayExecutor.create_settings(min_num_proc=2, max_num_proc=2, verbose=True)
     with pytest.warns(DeprecationWarning):

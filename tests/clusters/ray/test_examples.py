@@ -15,6 +15,7 @@ from ray.cluster_utils import Cluster
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 @pytest.mark.parametrize("options", [[], ["--elastic"]])
 def test_digits_are_learned(cluster: Cluster, options: List[str]) -> None:

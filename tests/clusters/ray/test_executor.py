@@ -72,6 +72,7 @@ class Model:
         return self.weight
 
 
+@pytest.mark.slow
 def test_an_executable_keeps_its_state_between_calls(start: Start) -> None:
     executor = start(Model, [10.0], {"step": 2}, {"OWN_VARIABLE": 5}, num_workers=2)
     assert executor.execute(lambda model: model.train()) == [12.0, 12.0]
@@ -142,6 +143,7 @@ def test_the_secret_is_in_no_variable_and_no_command_line(two: RayExecutor, clus
     assert all(text.encode() not in path.read_bytes() for path in logs.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_each_worker_of_a_node_sees_all_gpus_of_the_job(start: Start) -> None:
     executor = start(num_workers=2, use_gpu=True, gpus_per_worker=2)
     own = [ray.get(worker.get_gpu_ids.remote()) for worker in executor.adapter.workers]
@@ -150,6 +152,7 @@ def test_each_worker_of_a_node_sees_all_gpus_of_the_job(start: Start) -> None:
     assert sorted(own[0] + own[1]) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_current_placement_group_is_used() -> None:
     group = placement_group([{"CPU": 1}, {"CPU": 1}, {"CPU": 1}])
     assert group.wait(30)
@@ -182,6 +185,7 @@ def test_a_current_placement_group_is_used() -> None:
     assert (count, new) == (before, before + 1)
 
 
+@pytest.mark.slow
 def test_a_placement_group_has_the_bundles_that_were_asked_for() -> None:
     group, bundles = create_placement_group({"CPU": 2}, 2, 30, "PACK")
     try:
@@ -201,6 +205,7 @@ def test_a_placement_group_has_the_bundles_that_were_asked_for() -> None:
         strategy.shutdown()
 
 
+@pytest.mark.slow
 def test_a_worker_can_be_used_by_itself() -> None:
     worker = ray.remote(BaseHorovodWorker).options(num_cpus=1).remote(world_rank=1, world_size=3)
     ray.get(worker.update_env_vars.remote({"NUMBER": 5}))
@@ -223,6 +228,7 @@ def test_large_functions_and_references_arrive(two: RayExecutor) -> None:
     assert isinstance(sendable(lambda _: reference), ray.ObjectRef)
 
 
+@pytest.mark.slow
 def test_two_executors_run_side_by_side(start: Start) -> None:
     executors = [start(num_workers=2) for _ in range(2)]
     results: Dict[int, Any] = {}
@@ -237,6 +243,7 @@ def test_two_executors_run_side_by_side(start: Start) -> None:
     assert results == {0: [(0, 2, 1.0), (1, 2, 1.0)], 1: [(0, 2, 3.0), (1, 2, 3.0)]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"num_workers": 2}, {"min_workers": 2, "max_workers": 2}])
 def test_variables_of_the_workers_are_settings_of_the_job(
     start: Start, cluster: Cluster, sizes: Dict[str, int]

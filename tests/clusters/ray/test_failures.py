@@ -72,6 +72,7 @@ def test_the_caller_gets_the_cause_when_a_worker_dies_in_a_collective(start: Sta
     assert executor.run(sum_of_ranks) == [3.0] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [1, 0])  # the rendezvous is a child of rank 0
 def test_the_other_workers_fail_within_a_second(start: Start, victim: int) -> None:
     two = start(num_workers=2)
@@ -99,6 +100,7 @@ def _waits_unless(victim: int) -> Any:
     raise AssertionError("the collective was complete without a worker")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_between_calls_is_named_by_the_next_call(start: Start) -> None:
     two = start(num_workers=2)
     two.run(sum_of_ranks)
@@ -116,6 +118,7 @@ def log_twice() -> int:
     return 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"num_workers": 1}, {"min_workers": 1, "max_workers": 1}])
 def test_a_job_that_loses_its_logged_values_has_its_results(start: Start, sizes: Dict[str, int]) -> None:
     seen: List[int] = []
@@ -131,6 +134,7 @@ class DiesOnRank1:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_at_start_is_named() -> None:
     executor = RayExecutor(SETTINGS, num_workers=2)
     with pytest.raises(RuntimeError, match="rank 1 on node .* died, so that the job has ended: The actor died"):
@@ -139,6 +143,7 @@ def test_a_worker_that_dies_at_start_is_named() -> None:
         executor.run(sum_of_ranks)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_in_init_is_named(start: Start) -> None:
     two = start(num_workers=2)
 
@@ -153,6 +158,7 @@ def test_a_worker_that_dies_in_init_is_named(start: Start) -> None:
     assert time.time() - begin < 10
 
 
+@pytest.mark.slow
 def test_shutdown_ends_workers_that_are_busy(start: Start) -> None:
     two = start(num_workers=2)
 
@@ -185,6 +191,7 @@ def driver(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str], subproc
         process.communicate(timeout=DEADLINE_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fixed", "elastic"])
 def test_nothing_is_left_of_a_driver_that_is_killed(
     driver: Callable[[str], subprocess.Popen[str]], kind: str, nothing_is_left: Account
@@ -195,6 +202,7 @@ def test_nothing_is_left_of_a_driver_that_is_killed(
     nothing_is_left.require_nothing_added()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fixed", "elastic"])
 def test_ctrl_c_can_be_followed_by_shutdown(
     driver: Callable[[str], subprocess.Popen[str]], kind: str, tmp_path: Path
@@ -206,6 +214,7 @@ def test_ctrl_c_can_be_followed_by_shutdown(
     assert (tmp_path / "lines").read_text() == "joined\nshut down\n", output
 
 
+@pytest.mark.slow
 def test_an_interrupted_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch, nothing_is_left: Account) -> None:
     executor = RayExecutor(SETTINGS, num_workers=2)
 

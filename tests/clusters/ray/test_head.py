@@ -13,6 +13,7 @@ import pytest
 DRIVER = Path(__file__).with_name("head_driver.py")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 def test_without_its_head_a_fixed_job_ends_with_the_cause_and_an_elastic_one_goes_on(tmp_path: Path) -> None:
     environment = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"}  # then Ray ends all other processes

@@ -71,6 +71,7 @@ def test_equal_numbers_of_workers_are_spread_over_nodes(start: Start, extra: Nod
     assert first != second
 
 
+@pytest.mark.slow
 def test_workers_of_a_node_have_adjacent_ranks(start: Start, extra: Nodes) -> None:
     extra.add("host-4", 4)
     found = start(num_workers=5).run(place)  # neither node has so many CPUs free
@@ -83,6 +84,7 @@ def test_workers_of_a_node_have_adjacent_ranks(start: Start, extra: Nodes) -> No
         assert {each[2] for each in found if each[5] == node} == {nodes.count(node)}
 
 
+@pytest.mark.slow
 def test_a_discovery_sees_nodes_that_come_and_go(extra: Nodes) -> None:
     discovery = RayHostDiscovery(cpus_per_worker=2)
     address = ray.nodes()[0]["NodeManagerAddress"]  # all nodes of this machine have it
@@ -117,6 +119,7 @@ def wait_on_each_node(step: str) -> None:
         threading.Event().wait()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_is_named(start: Start, extra: Nodes) -> None:
     extra.add("host-5", 2)
     executor = start(num_hosts=2)
@@ -134,6 +137,7 @@ def test_a_node_that_is_lost_is_named(start: Start, extra: Nodes) -> None:
     assert any(text.startswith(f"{place} died, so that the job has ended: ") for place in places), text
 
 
+@pytest.mark.slow
 def test_an_elastic_job_continues_when_a_node_is_lost(extra: Nodes) -> None:
     extra.add("host-5", 2)
     settings = RayExecutor.create_settings()
@@ -168,6 +172,7 @@ def test_an_elastic_job_continues_when_a_node_is_lost(extra: Nodes) -> None:
     assert removed == [2]
 
 
+@pytest.mark.slow
 def test_a_worker_leaves_a_node_that_is_drained_at_a_commit(extra: Nodes) -> None:
     node_id = extra.add("host-6", 4, node_ip_address="127.0.0.2")  # a host of its own for the discovery
     executor = RayExecutor(RayExecutor.create_settings(), min_workers=1, max_workers=2, cpus_per_worker=4)

@@ -61,6 +61,7 @@ def test_the_trainer_starts_the_group_again_when_a_worker_dies(tmp_path: Path) -
     wait_until(lambda: processes("farandole rendezvous") == before, lambda: "\n".join(processes("farandole")))
 
 
+@pytest.mark.slow
 def test_the_example_of_rays_own_trainer_runs(tmp_path: Path) -> None:
     environment = {**os.environ, "RAY_TRAIN_V2_ENABLED": "0", "RAY_ADDRESS": "local", "HOME": str(tmp_path)}
     words = [sys.executable, str(EXAMPLE), "--smoke-test"]

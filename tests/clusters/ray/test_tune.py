@@ -68,6 +68,7 @@ def learn(config: Dict[str, Any]) -> None:
             raise LookupError(f"failed at step {state['step']}")
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     results = tuner(DistributedTrainableCreator(learn, num_workers=2), tmp_path, {"rate": 2.0, "fails_at": 2})
     (problem,) = results.errors
@@ -94,6 +95,7 @@ def endless(config: Dict[str, Any]) -> None:
         tune.report({"total": total, "size": hvd.size(), "trial": tune.get_context().get_trial_id()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler",
     [
@@ -123,6 +125,7 @@ def near(config: Dict[str, Any]) -> None:
     tune.report({"distance": distance, "size": hvd.size()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search", [lambda: None, lambda: BayesOptSearch(random_search_steps=1)], ids=["random", "Bayes"]
 )

@@ -90,7 +90,13 @@ def describe() -> Any:
     return place, os.environ["HOROVOD_HOSTNAME"], get_available_devices(), sys.executable, found
 
 
-@pytest.mark.parametrize("system, devices", [("yarn", ["1", "0", "0", "1"]), ("databricks", ["0", "1", "0", "1"])])
+@pytest.mark.parametrize(
+    "system, devices",
+    [
+        ("yarn", ["1", "0", "0", "1"]),
+        pytest.param("databricks", ["0", "1", "0", "1"], marks=pytest.mark.slow),
+    ],
+)
 def test_workers_run_on_the_hosts_with_the_gpus_and_the_environment_of_their_tasks(
     system: str, devices: List[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

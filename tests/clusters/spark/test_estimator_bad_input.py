@@ -69,6 +69,7 @@ def test_an_optimizer_of_another_model_is_refused(frame: Any, store: Any) -> Non
         samples.binary(store, optimizer=other).fit(frame)
 
 
+@pytest.mark.slow
 def test_a_model_with_too_few_outputs_is_refused(frame: Any, store: Any) -> None:
     estimator = samples.binary(store, label_cols=["y", "kind"])
     with pytest.raises(ValueError, match=r"returns 1 outputs for 2 label columns \(y, kind\)"):
@@ -83,6 +84,7 @@ def test_a_store_that_cannot_be_written_is_found_before_training(frame: Any, tmp
     assert backend.calls == 0
 
 
+@pytest.mark.slow
 def test_a_store_that_is_full_is_named_with_the_cause(
     frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_a_store_that_is_full_is_named_with_the_cause(
     assert len(samples.binary(own_store, run_id="full").fit(frame).getHistory()) == 1
 
 
+@pytest.mark.slow
 def test_a_store_that_disappears_during_the_training_is_named(frame: Any, tmp_path: Path) -> None:
     def replace_runs_by_a_file(epoch: int, record: Any) -> None:
         shutil.rmtree(tmp_path / "runs")
@@ -116,6 +119,7 @@ class ManyProcesses(samples.InProcess):
         return 49
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backend, params, message",
     [
@@ -135,6 +139,7 @@ def test_rows_that_cannot_be_trained_on_are_found_before_training(
     assert backend.calls == 0
 
 
+@pytest.mark.slow
 def test_a_corrupt_parquet_file_is_named_with_its_column(frame: Any, tmp_path: Path) -> None:
     own_store = Store.create(str(tmp_path))
     frame.select("x", "y").coalesce(1).write.parquet(own_store.get_train_data_path())

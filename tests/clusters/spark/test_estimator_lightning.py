@@ -100,6 +100,7 @@ class TestTraining:
             expected = trained.getModel()(torch.tensor([row["x"] for row in rows])).numpy().reshape(-1)
         assert numpy.array([row["y__output"] for row in rows]) == pytest.approx(expected, abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_run_is_resumed_with_its_schedule(self, frame: Any, store: Any) -> None:
         whole = estimator_of(store, epochs=3, shuffle=False, run_id="whole").fit(frame)
 
@@ -116,11 +117,13 @@ class TestTraining:
         further = estimator_of(store, epochs=1, shuffle=False, run_id="part").fit(frame)
         assert [each["epoch"] for each in further.getHistory()] == [0, 1, 2, 3]
 
+    @pytest.mark.slow
     def test_a_run_of_another_module_is_not_resumed(self, frame: Any, store: Any) -> None:
         estimator_of(store, run_id="other").fit(frame)
         with pytest.raises(ValueError, match="the run 'other' cannot be resumed with this model"):
             estimator_of(store, run_id="other", model=Regression()).fit(frame)
 
+    @pytest.mark.slow
     def test_a_torn_checkpoint_is_not_taken_for_a_complete_one(self, frame: Any, store: Any) -> None:
         estimator_of(store, run_id="torn").fit(frame)
         path = Path(store.get_localized_path(store.get_checkpoints("torn")[-1]))
@@ -128,6 +131,7 @@ class TestTraining:
         with pytest.raises(ValueError, match="runs/torn/checkpoint.ckpt of the run 'torn' cannot be used.*delete it"):
             estimator_of(store, run_id="torn").fit(frame)
 
+    @pytest.mark.slow
     def test_a_plain_model(self, frame: Any, store: Any) -> None:
         model = torch.nn.Sequential(torch.nn.Linear(1, 3))
         trained = estimator_of(

@@ -79,6 +79,7 @@ def test_a_model_of_layers_of_pytorch_is_loaded_without_pickles(
     assert outputs(loaded, frame) == pytest.approx(outputs(model, frame))
 
 
+@pytest.mark.slow
 def test_a_class_of_the_user_is_saved_in_the_formats_of_pytorch(spark: Any, tmp_path: Path, no_pickles: None) -> None:
     saved = OwnStage()
     saved._set(model=torch.nn.Sequential(torch.nn.Linear(3, 2)))
@@ -88,6 +89,7 @@ def test_a_class_of_the_user_is_saved_in_the_formats_of_pytorch(spark: Any, tmp_
     assert torch.equal(*weights) and loaded.uid == saved.uid
 
 
+@pytest.mark.slow
 def test_an_estimator_is_loaded_and_trains(frame: Any, store: Any, tmp_path: Path) -> None:
     estimator = linear(store, epochs=2, metrics=[samples.absolute_error])
     path = str(tmp_path / "estimator")
@@ -107,6 +109,7 @@ def test_a_saved_object_of_another_class_is_refused(model: TorchModel, tmp_path:
         TorchEstimator.load(str(tmp_path / "model"))
 
 
+@pytest.mark.slow
 def test_a_model_of_a_class_of_the_user_is_pickled(spark: Any, frame: Any, tmp_path: Path) -> None:
     saved = TorchModel(
         model=samples.TwoInputs(),
@@ -128,6 +131,7 @@ def test_a_value_that_cannot_be_saved_is_named(store: Any, tmp_path: Path) -> No
     assert not (tmp_path / "estimator").exists()
 
 
+@pytest.mark.slow
 def test_a_pipeline_with_an_estimator(spark: Any, frame: Any, store: Any, tmp_path: Path) -> None:
     from pyspark.ml import Pipeline, PipelineModel
     from pyspark.ml.feature import VectorAssembler
@@ -149,6 +153,7 @@ def test_a_pipeline_with_an_estimator(spark: Any, frame: Any, store: Any, tmp_pa
     assert outputs(loaded, frame) == pytest.approx(outputs(fitted, frame))
 
 
+@pytest.mark.slow
 def test_a_cross_validator_chooses_among_parameters(frame: Any, store: Any, tmp_path: Path) -> None:
     from pyspark.ml.evaluation import RegressionEvaluator
     from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder

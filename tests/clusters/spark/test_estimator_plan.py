@@ -127,6 +127,7 @@ class TestBackends:
         monkeypatch.setattr(os, "environ", dict(os.environ))
         assert WithVariables(lambda name: os.environ[name], {"FARANDOLE_TEST": "set"})("FARANDOLE_TEST") == "set"
 
+    @pytest.mark.slow
     def test_a_local_backend_runs_a_job_with_its_variables(self) -> None:
         def variables(first: str, second: str = "") -> Any:
             import os

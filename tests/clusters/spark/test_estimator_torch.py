@@ -111,6 +111,7 @@ class TestTraining:
 
 
 class TestResuming:
+    @pytest.mark.slow
     def test_a_complete_run_is_trained_further(
         self, frame: Any, store: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -125,6 +126,7 @@ class TestResuming:
         assert read_checkpoint(store, "further")["epoch"] == 3
         assert second.getOptimizer().param_groups[0]["lr"] == pytest.approx(0.1)
 
+    @pytest.mark.slow
     def test_an_interrupted_run_is_completed_as_if_it_had_not_been(self, frame: Any, store: Any) -> None:
         def interrupt(epoch: int, record: Any) -> None:
             if epoch == 1:
@@ -140,6 +142,7 @@ class TestResuming:
         assert [each["epoch"] for each in resumed.getHistory()] == [0, 1, 2]
         torch.testing.assert_close(resumed.getModel()[0].weight, whole.getModel()[0].weight)
 
+    @pytest.mark.slow
     def test_a_run_of_another_model_is_not_resumed(self, frame: Any, store: Any) -> None:
         samples.binary(store, run_id="other").fit(frame)
         wider = torch.nn.Sequential(
@@ -150,6 +153,7 @@ class TestResuming:
         ):
             samples.binary(store, run_id="other", model=wider, optimizer=torch.optim.SGD(wider.parameters())).fit(frame)
 
+    @pytest.mark.slow
     def test_a_torn_checkpoint_is_not_taken_for_a_complete_one(self, frame: Any, store: Any) -> None:
         samples.binary(store, run_id="torn").fit(frame)
         path = Path(store.get_localized_path(store.get_checkpoint_path("torn")))
@@ -159,6 +163,7 @@ class TestResuming:
 
 
 class TestModels:
+    @pytest.mark.slow
     def test_several_inputs_outputs_and_classes(self, frame: Any, store: Any) -> None:
         model = samples.TwoInputs()
         estimator = samples.binary(
@@ -183,6 +188,7 @@ class TestModels:
         assert row["y__output"] == pytest.approx(value.item(), abs=1e-6)
         assert row["kind__output"].toArray() == pytest.approx(classes[0].detach().numpy(), abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_prediction_for_an_integer_label_is_an_integer(self, frame: Any) -> None:
         model = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(model.weight, 0.0)
@@ -191,6 +197,7 @@ class TestModels:
         assert transformer.transform(frame).schema["kind__output"].dataType.typeName() == "long"
         assert transformer.transform(frame).first()["kind__output"] == 2
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning", "ignore:.torch.jit:DeprecationWarning")
     def test_a_torchscript_module(self, frame: Any, store: Any) -> None:
         model = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Sigmoid()))
@@ -202,6 +209,7 @@ class TestModels:
         found = [row["y__output"] for row in trained.transform(frame).collect()]
         assert numpy.array(found) == pytest.approx(expected, abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_process_loads_the_model_once_for_all_its_partitions(
         self, spark: Any, frame: Any, tmp_path: Path
     ) -> None:
@@ -217,6 +225,7 @@ class TestModels:
 
 
 class TestParquet:
+    @pytest.mark.slow
     def test_data_of_another_program_are_trained_on(self, frame: Any, tmp_path: Path) -> None:
         import pandas
 

@@ -70,6 +70,7 @@ def test_each_row_is_in_one_part(store: Any, numbers: Any) -> None:
             )
 
 
+@pytest.mark.slow
 def test_a_random_frame_is_written_as_it_was_counted(store: Any, spark: Any) -> None:
     frame = spark.range(200).select(F.rand().alias("x"), F.lit(1.0).alias("y"))
     with prepared(store, frame, ["x"], validation=0.5) as idx:
@@ -168,6 +169,7 @@ def test_the_metadata_and_values_of_each_type(store: Any, spark: Any) -> None:
     assert [each.tolist() for each in values["ragged"]] == [list(range(row)) for row in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True])
 def test_vectors_are_read_as_they_were(store: Any, spark: Any, compress: bool) -> None:
     rows = [
@@ -197,6 +199,7 @@ def test_vectors_are_read_as_they_were(store: Any, spark: Any, compress: bool) -
             assert values[name][row].tolist() == vector.toArray().tolist()
 
 
+@pytest.mark.slow
 def test_each_row_of_a_frame_reaches_one_rank(store: Any, spark: Any) -> None:
     torch_module = pytest.importorskip("farandole.spark.torch.datamodule")
     rows = [(i, float(i), Vectors.sparse(6, {i % 6: i + 1.0})) for i in range(101)]
@@ -230,11 +233,13 @@ def test_a_row_as_prepared_data_has_it(spark: Any) -> None:
     assert util.to_petastorm_fn(["a", "b", "c"], metadata)(row) == types.Row(a=[1.0, 0.0], b=[1.0, 1.0, 5.0], c="text")
 
 
+@pytest.mark.slow
 def test_the_number_of_files_follows_the_ranks(store: Any, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with prepared(store, numbers, ["x"], partitions_per_process=3) as idx:
         assert len(store.get_parquet_dataset(store.get_train_data_path(idx)).files) == 6
 
 
+@pytest.mark.slow
 def test_row_groups_are_sized_for_the_readers(store: Any, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparing, "ROW_GROUP_BYTES", 64 << 10)
     frame = spark.range(40_000).select(F.rand(1).alias("x"), F.lit(1.0).alias("y"))
@@ -259,6 +264,7 @@ def count_writes(monkeypatch: pytest.MonkeyPatch) -> List[str]:
     return paths
 
 
+@pytest.mark.slow
 def test_the_same_frame_is_written_once(store: Any, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     written = count_writes(monkeypatch)
     found = []
@@ -283,6 +289,7 @@ def test_the_same_frame_is_written_once(store: Any, numbers: Any, monkeypatch: p
         assert idx not in found
 
 
+@pytest.mark.slow
 def test_a_data_set_that_has_disappeared_is_written_again(store: Any, numbers: Any) -> None:
     with prepared(store, numbers, ["x"]) as first:
         pass
@@ -292,6 +299,7 @@ def test_a_data_set_that_has_disappeared_is_written_again(store: Any, numbers: A
         assert len(read_all(store.get_train_data_path(second))["x"]) == 100
 
 
+@pytest.mark.slow
 def test_threads_with_the_same_frame_write_it_once(store: Any, numbers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     written = count_writes(monkeypatch)
     found: List[int] = []
@@ -322,6 +330,7 @@ def test_clearing_deletes_data_sets_when_they_are_not_in_use(store: Any, numbers
         util.get_dataset_properties(used)
 
 
+@pytest.mark.slow
 def test_concurrent_runs_in_one_store_do_not_meet(store: Any, numbers: Any) -> None:
     same = Store.create(store.prefix_path)
     other = numbers.select("x", "y")
@@ -331,6 +340,7 @@ def test_concurrent_runs_in_one_store_do_not_meet(store: Any, numbers: Any) -> N
     assert len({preparing.new_dataset_index() for _ in range(100)}) > 90
 
 
+@pytest.mark.slow
 def test_without_a_number_the_prepared_data_is_read(store: Any, numbers: Any, spark: Any) -> None:
     with prepared(store, numbers, ["x"], validation="marked") as first:
         assert util.get_simple_meta_from_parquet(store, ["y"], ["x"], None)[:2] == (75, 25)
@@ -377,6 +387,7 @@ def test_a_validation_column_that_takes_all_rows(store: Any, numbers: Any) -> No
         pass
 
 
+@pytest.mark.slow
 def test_null_values_that_cannot_be_trained_on(store: Any, spark: Any) -> None:
     schema = "x int, y double, text string, array array<double>"
     rows = [(1, 1.0, "a", [1.0]), (2, None, None, None), (3, 3.0, "c", [3.0])]
@@ -395,6 +406,7 @@ def test_null_values_that_cannot_be_trained_on(store: Any, spark: Any) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_columns_that_cannot_be_trained_on(store: Any, spark: Any, numbers: Any) -> None:
     frame = numbers.withColumn("map", F.create_map(F.lit("a"), F.lit(1)))
     message = "the column map has the type map<string,int>, which cannot be a feature or a label: convert it"
@@ -416,6 +428,7 @@ def test_a_store_that_cannot_be_written_fails_first(tmp_path: Path, numbers: Any
         pass
 
 
+@pytest.mark.slow
 def test_a_failed_write_names_the_path_and_leaves_nothing(
     store: Any, numbers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,6 +442,7 @@ def test_a_failed_write_names_the_path_and_leaves_nothing(
     assert not store.exists(store.get_train_data_path(5))
 
 
+@pytest.mark.slow
 def test_files_that_are_missing_or_were_added_are_noticed(store: Any, numbers: Any) -> None:
     with prepared(store, numbers, ["x"]) as idx:
         path = store.get_localized_path(store.get_train_data_path(idx))
@@ -452,6 +466,7 @@ def test_spark_gets_the_scheme_that_hadoop_knows() -> None:
     assert preparing.path_for_spark("file:///x", {}.get) == "file:///x"
 
 
+@pytest.mark.slow
 def test_metadata_of_another_version_is_refused(store: Any, numbers: Any) -> None:
     with prepared(store, numbers, ["x"]) as idx:
         path = store.get_data_metadata_path(store.get_train_data_path(idx))
@@ -468,6 +483,7 @@ def test_metadata_of_another_version_is_refused(store: Any, numbers: Any) -> Non
                 util.get_simple_meta_from_parquet(store, ["y"], ["x"], None, idx)
 
 
+@pytest.mark.slow
 def test_the_numbers_of_rows_are_logged_when_asked(store: Any, numbers: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO), prepared(store, numbers, ["x"], validation="marked", verbose=1):
         pass

@@ -17,7 +17,7 @@ from farandole.spark.torch.datamodule import PetastormDataModule  # noqa: E402
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("pool", ["petastorm", "thread"])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 3, 4))])
 def test_each_row_reaches_one_rank_in_each_epoch(tmp_path: Path, pool: str, ranks: int) -> None:
     start = 0
     for number, rows in enumerate((5, 1, 40, 21)):

@@ -69,6 +69,7 @@ def test_results_come_in_the_order_of_the_ranks(spark: Any) -> None:
     assert len(horovod.spark.run(ranks, kwargs={"factor": 1})) == spark.sparkContext.defaultParallelism
 
 
+@pytest.mark.slow
 def test_output_goes_to_the_streams_while_the_job_runs(spark: Any, tmp_path: Any) -> None:
     import horovod.spark
 
@@ -96,6 +97,7 @@ def test_output_goes_to_the_streams_while_the_job_runs(spark: Any, tmp_path: Any
         job.join(DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_a_worker_has_the_given_variables_and_those_of_its_executor(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_worker_has_the_given_variables_and_those_of_its_executor(
         assert not secrets
 
 
+@pytest.mark.slow
 def test_the_job_group_has_a_number(spark: Any) -> None:
     import horovod.spark
 
@@ -140,6 +143,7 @@ def test_the_first_exception_is_raised_with_rank_host_and_traceback(spark: Any) 
         assert text.count(name) == (0 if name == "Cause: " else 1), text
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_ends_the_job_with_its_rank(spark: Any) -> None:
     import horovod.spark
 
@@ -155,6 +159,7 @@ def test_a_worker_that_is_killed_ends_the_job_with_its_rank(spark: Any) -> None:
         horovod.spark.run(die, num_proc=2)
 
 
+@pytest.mark.slow
 def test_too_many_processes_time_out_with_the_number_and_the_places_of_the_tasks(spark: Any) -> None:
     import horovod.spark
     from horovod.runner.common.util.timeout import TimeoutException
@@ -168,6 +173,7 @@ def test_too_many_processes_time_out_with_the_number_and_the_places_of_the_tasks
     assert horovod.spark.run(ranks, args=(1,), num_proc=1) == [(0, 1, 0, 1.0)]
 
 
+@pytest.mark.slow
 def test_the_start_timeout_can_be_a_variable(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import horovod.spark
     from horovod.runner.common.util.timeout import TimeoutException
@@ -177,6 +183,7 @@ def test_the_start_timeout_can_be_a_variable(spark: Any, monkeypatch: pytest.Mon
         horovod.spark.run(ranks, args=(1,), num_proc=5)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_cancelled_from_outside_fails_with_the_reason(spark: Any, tmp_path: Any) -> None:
     import horovod.spark
 
@@ -224,6 +231,7 @@ def test_bad_options_are_refused(spark: Any, options: Dict[str, Any], text: str)
         horovod.spark.run(ranks, args=(1,), num_proc=2, **options)
 
 
+@pytest.mark.slow
 def test_another_python_of_the_executors_is_named_with_both_versions_and_the_host(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +297,7 @@ def test_gpus_are_those_of_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
         task_info.set_resources({})
 
 
+@pytest.mark.slow
 def test_an_elastic_job_ends_when_a_worker_has_failed_too_often(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import horovod.spark
     from farandole.spark.task import agent_program

@@ -38,6 +38,7 @@ def store(options: Dict[str, Any], request: pytest.FixtureRequest) -> Store:
     return Store.create(f"s3://bucket/{request.node.name.replace('[', '-')}", storage_options=options)
 
 
+@pytest.mark.slow
 def test_paths_and_files(store: Any) -> None:
     prefix = store.prefix_path
     assert prefix.startswith("s3://bucket/")
@@ -55,6 +56,7 @@ def test_paths_and_files(store: Any) -> None:
         store.read(f"{prefix}/none")
 
 
+@pytest.mark.slow
 def test_a_run_is_copied(store: Any) -> None:
     sync = store.to_remote("a", 1).sync
     with store.get_local_output_dir_fn("a")() as folder:
@@ -72,6 +74,7 @@ def test_a_run_is_copied(store: Any) -> None:
         store.delete("s3://bucket/other")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_a_folder(store: Any) -> None:
     sync = store.sync_fn("a")
     with store.get_local_output_dir_fn("a")() as folder:
@@ -99,6 +102,7 @@ def test_rows_are_read(store: Any, options: Dict[str, Any], tmp_path: Path, rank
     assert sorted(found) == list(range(300))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_named(options: Dict[str, Any]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -56,6 +56,7 @@ def test_a_part_of_a_line_of_a_worker_does_not_wait_for_the_rest() -> None:
     assert passed == [b"", b"[0]<stdout>:50 %", b" 60 %", b"\n"]
 
 
+@pytest.mark.slow
 def test_an_elastic_job_that_fails_names_arguments(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import horovod.spark
 

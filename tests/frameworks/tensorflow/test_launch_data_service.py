@@ -40,6 +40,7 @@ def test_a_compute_job_refuses_bad_numbers(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_compute_job_ends_when_its_dispatcher_does_not_start(tmp_path: Path) -> None:
     from horovod.tensorflow.data.compute_worker import main
 
@@ -68,6 +69,7 @@ def test_a_worker_does_not_start_without_its_dispatcher() -> None:
             service.shutdown()
 
 
+@pytest.mark.slow
 @needs_launcher
 def test_an_interrupted_compute_job_removes_its_file(tmp_path: Path, jobs: List[Job]) -> None:
     from horovod.tensorflow.data.compute_service import TfDataServiceConfig
@@ -136,6 +138,7 @@ for number, (side, dispatchers) in enumerate(itertools.product(("compute", "trai
 """
 
 
+@pytest.mark.slow
 @needs_launcher
 def test_a_job_computes_for_itself_in_threads(tmp_path: Path) -> None:
     script = f"FOLDER = {str(tmp_path)!r}\n" + BOTH_JOBS
@@ -182,7 +185,11 @@ def test_a_job_computes_for_itself_in_threads(tmp_path: Path) -> None:
 
 @needs_launcher
 @pytest.mark.parametrize(
-    "example, side", [("tensorflow_data_service.py", "compute"), ("tensorflow_data_service_dispatchers.py", "training")]
+    "example, side",
+    [
+        ("tensorflow_data_service.py", "compute"),
+        pytest.param("tensorflow_data_service_dispatchers.py", "training", marks=pytest.mark.slow),
+    ],
 )
 def test_one_job_computes_for_another(tmp_path: Path, jobs: List[Job], example: str, side: str) -> None:
     """The examples: a job that computes with two processes, and one that trains on two."""

@@ -44,6 +44,7 @@ def spark_folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_executors_of_spark_compute(
     tmp_path: Path, spark_folder: Path, jobs: List[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
