@@ -232,7 +232,7 @@ print("all ended")
 def test_processes_that_a_command_leaves_are_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LEAVING, str(tmp_path / "log")]
     ran = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(TOOLS)}, check=False, capture_output=True, text=True, timeout=60
+        command, env={**os.environ, "PYTHONPATH": str(TOOLS)}, check=False, capture_output=True, text=True, timeout=240
     )
     assert ran.stdout == "all ended\n", ran.stderr
 

@@ -11,7 +11,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence
 
 from launched import wait_for
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 INSTALLED = Path(__file__).resolve().parents[2] / ".setup" / "launchers"
 PROGRAMS = INSTALLED / "slurm" / "usr"
 LIBRARIES = PROGRAMS / "lib" / "x86_64-linux-gnu"

@@ -14,6 +14,7 @@ from typing import Dict, List
 import pytest
 import yaml
 from deploy import DEPLOY, KUBERNETES, ROOT, instructions, kustomized, manifests, objects_of, pod_templates, shell_lines
+from launched import DEADLINE_S
 from namespaces import FARANDOLE
 
 VERSIONS = ("1.28", "1.34", "1.37")
@@ -41,7 +42,7 @@ def problems_of(objects: List[Dict[str, object]]) -> str:
         pytest.skip(f"{VALIDATOR} is not there: tools/setup --launch makes it")
     given = json.dumps([objects, VERSIONS])
     command = [str(VALIDATOR), "-c", VALIDATION]
-    return subprocess.run(command, input=given, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, input=given, check=True, capture_output=True, text=True, timeout=DEADLINE_S).stdout
 
 
 def test_kubernetes_accepts_the_manifests() -> None:
@@ -126,7 +127,7 @@ def refused(words: List[str], etc: Path) -> str:
         words = [*words[:-2], "/nonexistent/program"]
         code, expected = 127, "/nonexistent/program"
     result = subprocess.run(
-        [program, *words[1:]], check=False, env=environment, capture_output=True, text=True, timeout=60
+        [program, *words[1:]], check=False, env=environment, capture_output=True, text=True, timeout=DEADLINE_S
     )
     output = result.stdout + result.stderr
     return (
@@ -204,7 +205,7 @@ def test_a_dockerfile_names_files_that_exist_and_arguments_that_it_declares(dock
         elif name == "COPY":
             assert (ROOT / arguments.split()[0]).exists(), arguments
         elif name == "RUN":
-            subprocess.run(["sh", "-n", "-c", arguments], check=True, timeout=60)
+            subprocess.run(["sh", "-n", "-c", arguments], check=True, timeout=DEADLINE_S)
         elif name == "CMD":
             command = json.loads(arguments)
             assert command[0] == "sh" or refused(command, etc) == ""
@@ -224,10 +225,12 @@ def test_an_image_is_built_by_the_command_that_sets_up_this_tree(name: str) -> N
 def test_an_image_has_the_libraries_of_the_product(name: str) -> None:
     text = " ".join(arguments for _, arguments in instructions(DEPLOY / "docker" / f"{name}.Dockerfile"))
     command = "import farandole._native as module; print(module.__file__)"
-    native = subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True, timeout=60)
+    native = subprocess.run(
+        [sys.executable, "-c", command], check=True, capture_output=True, text=True, timeout=DEADLINE_S
+    )
     missing = set()
     for file in (native.stdout.strip(), FARANDOLE):
-        linked = subprocess.run(["ldd", file], check=True, capture_output=True, text=True, timeout=60).stdout
+        linked = subprocess.run(["ldd", file], check=True, capture_output=True, text=True, timeout=DEADLINE_S).stdout
         for path in re.findall(r"=> (/\S+)", linked):
             owner = package_of(path)
             if owner not in ALWAYS_THERE and not re.search(rf"\s{re.escape(owner)}\s", text):
@@ -241,7 +244,7 @@ ALWAYS_THERE = {"libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libfmt9"}
 
 def package_of(library: str) -> str:
     for path in (library, os.path.realpath(library), f"/usr{library}"):
-        found = subprocess.run(["dpkg", "-S", path], check=False, capture_output=True, text=True, timeout=60)
+        found = subprocess.run(["dpkg", "-S", path], check=False, capture_output=True, text=True, timeout=DEADLINE_S)
         if found.returncode == 0:
             return found.stdout.split(":")[0]
     raise AssertionError(f"no Debian package has {library}")

@@ -83,7 +83,7 @@ class Pods:
 
     def _run(self, number: int, line: str) -> None:
         process = self.hosts.start(number, ["sh", "-c", line])
-        assert process.end(60) == 0, process.text
+        assert process.end(DEADLINE_S) == 0, process.text
 
     def publish(self, *numbers: int) -> None:
         """Lets the name of these pods appear in the headless Service."""

@@ -27,7 +27,7 @@ def test_workers_of_16_hosts_join_one_job(
     size = HOSTS * WORKERS
     placed = ",".join(f"{name}:{WORKERS}" for name in hosts.names)
     # All workers share the cores of this machine, so that the last ones may call init() late.
-    job = hosts.launch("-np", str(size), "-H", placed, str(program), settings={"HOROVOD_START_TIMEOUT": "80"})
+    job = hosts.launch("-np", str(size), "-H", placed, str(program), settings={"HOROVOD_START_TIMEOUT": "200"})
     assert exit_code(job) == 0, job.text
     places = re.findall(r"rank (\d+) of (\d+)", job.text)
     assert sorted(int(rank) for rank, _ in places) == list(range(size)), job.text

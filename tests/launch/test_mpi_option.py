@@ -171,7 +171,9 @@ def test_the_printed_command_line_is_the_one_that_is_run(launcher_command: None,
     assert printed.returncode == 0, printed.stderr
     assert printed.stdout.startswith("# MPICH\n"), printed.stdout
     assert not (tmp_path / "said").exists()
-    repeated = subprocess.run(["sh", "-c", printed.stdout], check=False, env={**os.environ, "PATH": path}, timeout=60)
+    repeated = subprocess.run(
+        ["sh", "-c", printed.stdout], check=False, env={**os.environ, "PATH": path}, timeout=DEADLINE_S
+    )
     assert repeated.returncode == 3
     assert (tmp_path / "said").read_text() == said
 

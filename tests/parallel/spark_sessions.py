@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-DEADLINE_S = 140
+DEADLINE_S = 240
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a JVM that compiles quickly: the tests take half as long."""
 
@@ -75,4 +75,4 @@ def end(session: Any) -> None:
     if gateway is not None:
         gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends when its standard input does
-        gateway.proc.wait(60)
+        gateway.proc.wait(DEADLINE_S)

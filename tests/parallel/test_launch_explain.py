@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 from elastic_jobs import TRAINING, beginnings
@@ -19,6 +19,8 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
+# Other operations of these jobs must never wait for so long, also on a busy machine.
+STALL_SHUTDOWN = ["--stall-check-warning-time-seconds", "4", "--stall-check-shutdown-time-seconds", "8"]
 LAST_LINE = re.compile(r"^farandole: what each rank was doing: farandole explain (\S+)\n\Z", re.M)
 
 
@@ -37,8 +39,8 @@ def dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "farandole" / "dumps"
 
 
-def farandole(*words: str, code: int = 0) -> str:
-    """What the command prints, which must exit with this code."""
+def farandole(*words: str, code: Optional[int] = 0) -> str:
+    """What the command prints, which must exit with this code; None: with any."""
     ran = subprocess.run(
         [FARANDOLE, *words],
         check=False,
@@ -48,7 +50,7 @@ def farandole(*words: str, code: int = 0) -> str:
         text=True,
         timeout=DEADLINE_S,
     )
-    assert ran.returncode == code, ran.stdout
+    assert code in (None, ran.returncode), ran.stdout
     return ran.stdout
 
 
@@ -64,6 +66,7 @@ def folder_of(job: Job) -> Path:
     return Path(line.group(1))
 
 
+@pytest.mark.slow
 def test_ranks_that_call_in_different_orders_are_explained_after_a_stall_shutdown(
     launch: Callable[..., Job], dumps: Path
 ) -> None:
@@ -72,16 +75,15 @@ def test_ranks_that_call_in_different_orders_are_explained_after_a_stall_shutdow
         "for name in ['a', 'b'] if hvd.rank() == 0 else ['b', 'a']:\n"
         "    hvd.allreduce(numpy.ones(4), name=name)\n"
     )
-    flags = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
-    folder = folder_of(launch(2, script, flags=flags))
+    folder = folder_of(launch(2, script, flags=STALL_SHUTDOWN))
     assert folder.parent == dumps
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert sorted(file.name for file in folder.iterdir()) == ["rank-0.events", "rank-1.events"]
     text = explain(str(folder))
     cause = "rank 0 waited for allreduce.a, rank 1 for allreduce.b: they call in different orders."
     assert f"Cause:\n  {cause}\n\n" in text
-    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 2 s" in text
-    assert re.search(r"allreduce\.a \(allreduce, 32 B\), for \d\.\d s: called by rank 0; not by rank 1\n", text), text
+    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 8 s" in text
+    assert re.search(r"allreduce\.a \(allreduce, 32 B\), for \d+\.\d s: called by rank 0; not by rank 1\n", text), text
 
     facts: Dict[str, Any] = json.loads(explain("--json", str(folder)))
     assert facts["causes"] == [cause]
@@ -104,10 +106,16 @@ def test_a_rank_that_was_killed_is_explained(launch: Callable[..., Job]) -> None
         "print('INHERITED', number in child.stdout.split(), flush=True)\n"
         "hvd.allreduce(numpy.ones(4), name='first')\n"
         "if hvd.rank() == 1:\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    signal.pause()\n"
         "hvd.allreduce(numpy.ones(4), name='second')\n"
     )
     job = launch(3, script)
+    job.read_until(lambda text: text.count("INHERITED") >= 3)
+    waiting = [rf"rank {rank} on \S+ has waited for allreduce\.second for " for rank in (0, 2)]
+    wait_until(lambda: all(re.search(state, explain()) for state in waiting), "ranks 0 and 2 wait")
+    victim = re.search(r"\[1\]<stdout>:pid (\d+)\n", job.text)
+    assert victim, job.text
+    os.kill(int(victim.group(1)), signal.SIGKILL)
     folder = folder_of(job)
     assert job.process.returncode == 128 + signal.SIGKILL
     assert job.text.count("INHERITED False") == 3, job.text
@@ -130,12 +138,11 @@ def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Jo
         "    ctypes.PyDLL(None).pause()\n"
         "hvd.allreduce(numpy.ones(4), name='gradient')\n"
     )
-    flags = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
-    folder = folder_of(launch(3, script, flags=flags))
+    folder = folder_of(launch(3, script, flags=STALL_SHUTDOWN))
     text = explain(str(folder))
     assert re.search(
         r"Cause:\n  ranks 0 and 1 waited for rank 2, which had not called allreduce\.gradient: it was in user code for "
-        r"\d\.\d s, since allreduce\.loaded was complete; its launcher ended it\.\n\n",
+        r"\d+\.\d s, since allreduce\.loaded was complete; its launcher ended it\.\n\n",
         text,
     ), text
 
@@ -196,7 +203,7 @@ def test_a_running_job_is_explained_although_its_ranks_are_stopped_or_stuck(
         "hvd.allreduce(numpy.ones(4), name='gradient')\n"
     )
     job = launch(3, script)
-    job.read_until(lambda text: text.count("LOADED") == 3)
+    job.read_until(lambda text: text.count("LOADED") >= 3)
 
     # The ranks reach these states without an event that the test could wait for.
     states = (

@@ -16,7 +16,7 @@ from farandole.runner import placing, placing_mpi
 from launched import DEADLINE_S, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/placer.py"
-LOOPBACK = placing.Options(address="127.0.0.1", start_timeout_s=60)
+LOOPBACK = placing.Options(address="127.0.0.1", start_timeout_s=DEADLINE_S)
 
 
 def rank_and_size() -> Any:
@@ -40,7 +40,7 @@ class Places:
 
     def start(self, launcher: str, secret: str) -> None:
         for name in self.names:
-            self.agents.append(self.begin(name, placing.agent_command(launcher, name, 60), secret))
+            self.agents.append(self.begin(name, placing.agent_command(launcher, name, DEADLINE_S), secret))
 
     def connected(self, place: str) -> None:
         self.seen.append(place)
@@ -77,12 +77,13 @@ def test_a_function_runs_in_each_place() -> None:
     assert sorted(places.seen) == ["a", "b", "c"] and places.outcomes == [True]
 
 
+@pytest.mark.slow
 def test_a_place_that_never_starts_is_counted() -> None:
     places = Places(["a", "b"], lambda name, *rest: (run_agent if name == "a" else run_nothing)(name, *rest))
-    options = placing.Options(address="127.0.0.1", start_timeout_s=2)
+    options = placing.Options(address="127.0.0.1", start_timeout_s=12)
     with pytest.raises(placing.PlacesMissing) as caught:
         placing.run(rank_and_size, (), {}, places, placing.Sizes(2), options)
-    assert str(caught.value) == "places have no agent: 1 of 2 have started within 2 s (a)"
+    assert str(caught.value) == "places have no agent: 1 of 2 have started within 12 s (a)"
     assert places.outcomes == [False]
 
 

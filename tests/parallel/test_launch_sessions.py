@@ -496,13 +496,13 @@ def test_the_last_worker_of_an_elastic_session_is_replaced_also_after_code_0() -
 
 @pytest.mark.slow
 def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
-    with farandole.session(2, min_np=2, initialize=False, elastic_timeout=1) as workers:
+    with farandole.session(2, min_np=2, initialize=False, elastic_timeout=3) as workers:
         processes = workers.run(os.getpid)
         with pytest.raises(RuntimeError, match="^Rank 1 on host localhost was killed by signal 9"):
             workers.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=[1])
         with pytest.raises(
             RuntimeError,
-            match=r"^the session has ended: the launcher ended with exit code 1\n(.*\n)*.* waited 1 s \(--el",
+            match=r"^the session has ended: the launcher ended with exit code 1\n(.*\n)*.* waited 3 s \(--el",
         ):
             workers.run(read_rank)
         assert_gone(processes)
@@ -510,9 +510,9 @@ def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
 
 @pytest.mark.slow
 def test_a_number_of_workers_for_which_there_are_too_few_slots_is_refused_after_a_while() -> None:
-    with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False, start_timeout=3) as workers:
+    with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False, start_timeout=15) as workers:
         with pytest.raises(
-            RuntimeError, match=r"^the session has 1 of the 2 workers for which scale\(\) has waited 3 s"
+            RuntimeError, match=r"^the session has 1 of the 2 workers for which scale\(\) has waited 15 s"
         ):
             workers.scale(2)
         assert workers.run(read_rank) == [0]

@@ -43,18 +43,6 @@ while not ended:
     time.sleep(0.002)
 """
 )
-# Far more events than a ring of 64 keeps.
-SHORT_RECORD = (
-    PRELUDE
-    + """
-import time, farandole
-for step in range(100):
-    for name in range(6):
-        hvd.allreduce(numpy.ones(4), name=str(name))
-    farandole.mark_step()
-    time.sleep(0.005)
-"""
-)
 
 
 def names_in(folder: Path) -> List[str]:
@@ -77,6 +65,12 @@ def endless_trace() -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def merged_steps(folder: Path, merged: Path) -> List[int]:
+    """The steps in the trace that a running job has written so far; none while it cannot be read yet."""
+    text = farandole("trace", "merge", "--output", str(merged), str(folder), code=None)
+    return marked_steps(merged) if "of 2 ranks" in text else []
 
 
 def traced_job(jobs: List[Job], folder: Path, script: str, *arguments: str, **settings: str) -> Job:
@@ -135,13 +129,15 @@ def test_bad_words_are_refused() -> None:
 
 @pytest.mark.slow
 def test_each_rank_writes_all_of_its_events_into_the_folder_of_the_setting(jobs: List[Job], tmp_path: Path) -> None:
-    folder, merged = tmp_path / "traces", tmp_path / "trace.json"
+    folder, merged, end = tmp_path / "traces", tmp_path / "trace.json", tmp_path / "end"
     folder.mkdir()
-    job = traced_job(jobs, folder, SHORT_RECORD, FARANDOLE_RECORDER_EVENTS="64")
+    job = traced_job(jobs, folder, STEPS, str(end), FARANDOLE_RECORDER_EVENTS="64")
+    # The record itself would have only the last few steps. A gap, on a busy machine, may hide some.
+    wait_until(lambda: len(merged_steps(folder, merged)) > 20, "the trace has more steps than the record")
+    end.touch()
     assert job.end() == 0, job.text
     assert names_in(folder) == ["rank-0.trace", "rank-1.trace"]
     farandole("trace", "merge", "--output", str(merged), str(folder))
-    # The record itself would have only the last few steps. A gap, on a busy machine, may hide some.
     assert len(marked_steps(merged)) > 20
 
     missing = traced_job(jobs, tmp_path / "none", PRELUDE)
@@ -155,11 +151,10 @@ def test_the_trace_of_a_killed_process_can_be_read(jobs: List[Job], tmp_path: Pa
     folder.mkdir()
     job = traced_job(jobs, folder, STEPS, str(tmp_path / "never"))
     pids = job.pids(2)
-    merge = ["trace", "merge", "--output", str(merged), str(folder)]
-    wait_until(lambda: len(names_in(folder)) == 2 and "of 2 ranks" in farandole(*merge), "both ranks write a trace")
+    wait_until(lambda: merged_steps(folder, merged) != [], "both ranks write a trace")
     os.kill(pids[0], signal.SIGKILL)
     assert job.end() != 0
     assert f"process-{pids[0]}.events" in names_in(folder)
-    farandole(*merge)
+    farandole("trace", "merge", "--output", str(merged), str(folder))
     events = json.loads(merged.read_text())["traceEvents"]
     assert {event["pid"] for event in events} == {0, 1}

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 import pytest
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -61,7 +61,7 @@ def message_of(call: Callable[[], Any]) -> str:
 
 def main() -> None:
     ray.init(sys.argv[1], logging_level="ERROR", log_to_driver=False)
-    settings = RayExecutor.create_settings(placement_group_timeout_s=30)
+    settings = RayExecutor.create_settings(placement_group_timeout_s=200)
     hasty = RayExecutor.create_settings(placement_group_timeout_s=1)
     found = {
         "fixed": found_by(RayExecutor(settings, num_workers=2)),

@@ -18,7 +18,7 @@ from horovod.ray import RayExecutor
 from horovod.runner.elastic.discovery import FixedHosts
 from ray.cluster_utils import Cluster
 
-WAIT_S = 60
+WAIT_S = 180
 """The longest that the two jobs may take to start, and Ray to end processes after its own timeout."""
 
 

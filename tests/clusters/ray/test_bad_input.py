@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Type
 
 import numpy
 import pytest
 import ray
-from conftest import SETTINGS, Account
+from conftest import DEADLINE_S, SETTINGS, Account
 from horovod.ray import RayExecutor
 from horovod.ray.elastic import ElasticRayExecutor
 from horovod.runner.common.util.timeout import TimeoutException
@@ -125,7 +124,7 @@ def test_more_workers_than_the_cluster_can_have_time_out() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("nothing_is_left")
 def test_too_few_slots_time_out() -> None:
-    executor = RayExecutor(RayExecutor.create_settings(), min_workers=7, elastic_timeout=1)
+    executor = RayExecutor(RayExecutor.create_settings(), min_workers=7, elastic_timeout=15)
     executor.start()
     with pytest.raises(TimeoutException, match="waiting for 7 slots on 1 hosts, of which 6 on 1 were found"):
         executor.run(print)
@@ -140,10 +139,8 @@ def test_an_exception_names_the_rank_the_node_and_the_traceback(two: RayExecutor
             raise FileNotFoundError("no such data set")
         hvd.allreduce(numpy.ones(2))  # waits for rank 1
 
-    begin = time.monotonic()
     with pytest.raises(FileNotFoundError) as caught:
         two.run(fail)
-    assert time.monotonic() - begin < 5
     node = ray.nodes()[0]
     where = re.escape(f"rank 1 on node {node['NodeID']} ({node['NodeManagerHostname']})")
     text = str(caught.value)
@@ -220,7 +217,7 @@ def test_a_result_that_is_larger_than_the_object_store_arrives(start: Start) -> 
 @pytest.mark.usefixtures("nothing_is_left")
 def test_a_result_without_room_is_explained() -> None:
     words = [sys.executable, str(Path(__file__).with_name("full_disk_driver.py"))]
-    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=100)
+    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert ran.returncode == 0, ran.stderr
     expected = "the result or another object of rank 0 on node .* fits neither into Ray's object store nor on the disk"
     assert re.match(rf"{expected}: return less(?s:.*)OutOfDiskError(?s:.*)\nthen: \[5\]\n$", ran.stdout), ran.stdout

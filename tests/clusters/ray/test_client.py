@@ -52,7 +52,7 @@ def test_a_driver_behind_ray_client_needs_no_return_connection(server: str) -> N
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=DEADLINE_S,
     )
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout.splitlines()[-1])

@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 def test_digits_are_learned(cluster: Cluster, options: List[str]) -> None:
     words = [sys.executable, str(EXAMPLES / "ray_mnist.py"), "--epochs", "3", *options]
     environment = {**os.environ, "RAY_ADDRESS": cluster.address}
-    ran = subprocess.run(words, env=environment, check=False, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(words, env=environment, check=False, capture_output=True, text=True, timeout=500)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines if line.startswith("epoch")] == ["epoch 1", "epoch 2", "epoch 3"]

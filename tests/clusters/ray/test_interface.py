@@ -36,7 +36,7 @@ def python(script: str, *path: Path) -> subprocess.CompletedProcess[str]:
     """Runs a script with more folders of modules in front."""
     begin = f"import sys; sys.path[:0] = {[str(each) for each in path]}\n"
     return subprocess.run(
-        [sys.executable, "-c", begin + script], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", begin + script], check=False, capture_output=True, text=True, timeout=240
     )
 
 

@@ -65,7 +65,7 @@ def test_the_trainer_starts_the_group_again_when_a_worker_dies(tmp_path: Path) -
 def test_the_example_of_rays_own_trainer_runs(tmp_path: Path) -> None:
     environment = {**os.environ, "RAY_TRAIN_V2_ENABLED": "0", "RAY_ADDRESS": "local", "HOME": str(tmp_path)}
     words = [sys.executable, str(EXAMPLE), "--smoke-test"]
-    ran = subprocess.run(words, env=environment, check=False, capture_output=True, text=True, timeout=140)
+    ran = subprocess.run(words, env=environment, check=False, capture_output=True, text=True, timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     errors = [path.read_text() for path in tmp_path.rglob("error.txt")]
     assert "Trial status: 2 TERMINATED" in ran.stdout, "\n".join(errors) or ran.stdout

@@ -17,7 +17,7 @@ from farandole.runner import placing
 from farandole.spark.cluster import WORKER_COMMAND
 from farandole.spark.task.task_info import RESOURCES_VARIABLE
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 ENVIRONMENTS = json.loads(Path(__file__).with_name("cluster_environments.json").read_text())
 TASK = """
 import json, socket, sys

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence
 import pytest
 from farandole.spark.common.steps import Epochs, Means, Part, Steps
 
-DEADLINE_S = 20
+DEADLINE_S = 240
 
 
 class Ranks:

@@ -312,7 +312,7 @@ def test_threads_with_the_same_frame_write_it_once(store: Any, numbers: Any, mon
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     assert len(found) == 3 and len(set(found)) == len(written) == 1
 
 

@@ -178,7 +178,7 @@ def test_a_reader_holds_two_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(reader, "pieces", counted)
     batches = reader.batches(10)
     next(batches)
-    assert two_read.wait(60)  # one is being consumed, one is ready, and the thread holds one more
+    assert two_read.wait(240)  # one is being consumed, one is ready, and the thread holds one more
     assert read == 3
     batches.close()
     assert not [each for each in threading.enumerate() if each.name == "data loader"]

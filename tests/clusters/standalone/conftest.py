@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List
 import pytest
 from spark_sessions import SHORT_LIVED, end
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 UNTIL_THE_TEST_ENDS = '"$@" & read line; kill 0'
 """For a shell: ends the daemon with its standard input, and so also when this process is killed."""
 MARK = "FARANDOLE_TEST_STANDALONE"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from spark_workers import elastic_worker_that_fails
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 
 
 def processes_of(cluster: Any, word: str) -> Any:

@@ -98,7 +98,7 @@ def test_a_reader_waits_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found: List[Any] = []
     reader = in_thread(lambda: found.append(type(config).read(str(path), wait_for_file_creation=True)))
     config.write(str(path))
-    reader.join(30)
+    reader.join(240)
     assert found == [config]
     with pytest.raises(FileNotFoundError):
         type(config).read(str(tmp_path / "other"))

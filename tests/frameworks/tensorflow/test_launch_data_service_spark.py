@@ -51,7 +51,7 @@ def test_executors_of_spark_compute(
     import tensorflow as tf
     from horovod.tensorflow.data.compute_service import TfDataServiceConfig, tf_data_service
 
-    monkeypatch.setenv("HOROVOD_START_TIMEOUT", "90")
+    monkeypatch.setenv("HOROVOD_START_TIMEOUT", "200")
     path, script = tmp_path / "compute.json", tmp_path / "driver.py"
     script.write_text(DRIVER)
     temporary = tmp_path / "temporary"
