@@ -147,7 +147,6 @@ def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Jo
     ), text
 
 
-@pytest.mark.slow
 def test_jobs_that_end_well_or_record_nothing_leave_no_folder(
     launch: Callable[..., Job], dumps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +162,6 @@ def test_jobs_that_end_well_or_record_nothing_leave_no_folder(
     (folder_of(launch(1, PRELUDE + "sys.exit(5)")) / "rank-0.events").stat()
 
 
-@pytest.mark.slow
 def test_the_loss_of_a_member_of_an_elastic_job_is_explained_while_the_job_goes_on(
     elastic: Callable[..., Job], dumps: Path
 ) -> None:

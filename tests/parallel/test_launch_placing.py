@@ -16,7 +16,7 @@ from farandole.runner import placing, placing_mpi
 from launched import DEADLINE_S, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/placer.py"
-LOOPBACK = placing.Options(address="127.0.0.1", start_timeout_s=DEADLINE_S)
+LOOPBACK = placing.Options(address="127.0.0.1", start_timeout_s=240)
 
 
 def rank_and_size() -> Any:
@@ -40,7 +40,7 @@ class Places:
 
     def start(self, launcher: str, secret: str) -> None:
         for name in self.names:
-            self.agents.append(self.begin(name, placing.agent_command(launcher, name, DEADLINE_S), secret))
+            self.agents.append(self.begin(name, placing.agent_command(launcher, name, 240), secret))
 
     def connected(self, place: str) -> None:
         self.seen.append(place)

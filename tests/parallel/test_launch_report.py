@@ -93,7 +93,6 @@ def test_a_late_rank_of_a_job_on_the_fast_path_is_named_from_its_dump(launch: Ca
     assert "There are no records of rank 1." in text
 
 
-@pytest.mark.slow
 def test_a_late_rank_of_a_running_job_is_named_by_tensors_that_the_leader_schedules(
     launch: Callable[..., Job], pipe: str
 ) -> None:

@@ -109,9 +109,7 @@ while True:
     ("path", "settings"),
     [
         pytest.param("FAST_PATH", {}, id="fast-path"),
-        pytest.param(
-            "LOCAL", {"FARANDOLE_FAST_PATH": "0", "FARANDOLE_RECORDER_EVENTS": "0"}, id="leader", marks=pytest.mark.slow
-        ),
+        pytest.param("LOCAL", {"FARANDOLE_FAST_PATH": "0", "FARANDOLE_RECORDER_EVENTS": "0"}, id="leader"),
     ],
 )
 def test_rank_0_alone_writes_a_file_that_is_valid_while_the_job_runs_and_after_sigkill(
@@ -337,7 +335,6 @@ def test_each_operation_between_hosts_shows_its_phases(launch: Callable[..., Job
     assert timeline.cycles() >= 8
 
 
-@pytest.mark.slow
 def test_the_timeline_goes_on_in_a_new_generation_when_rank_0_dies(elastic: Callable[..., Job], tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     flags = ["-np", "3", "--min-np", "1", "-H", "localhost:3", "--timeline-filename", str(file)]

@@ -41,10 +41,9 @@ def threads(trace: Dict[str, Any], process: int) -> List[str]:
     ]
 
 
-@pytest.mark.slow
-def test_a_merged_trace_has_the_events_of_torch_profiler_and_opens_in_perfetto(
-    launch: Callable[..., Job], tmp_path: Path
-) -> None:
+@pytest.fixture
+def merged(launch: Callable[..., Job], tmp_path: Path) -> Path:
+    """The trace of a job of two ranks with what torch.profiler has recorded."""
     logs = tmp_path / "logs"
     logs.mkdir()
     folder = folder_of(launch(2, PROFILED, str(logs)))
@@ -53,8 +52,11 @@ def test_a_merged_trace_has_the_events_of_torch_profiler_and_opens_in_perfetto(
     text = farandole("trace", "merge", "--output", str(path), "--profiler", str(logs), str(folder), code=2)
     assert f"{logs}/notes.json is left out: it is no JSON at byte 1" in text
     assert " of 2 traces of other profilers\n" in text
+    return path
 
-    trace = json.loads(path.read_text())
+
+def test_a_merged_trace_has_the_events_of_torch_profiler(merged: Path) -> None:
+    trace = json.loads(merged.read_text())
     for rank in range(2):
         assert [name for name in threads(trace, rank) if name.startswith("torch.profiler: thread ")]
         # What the library recorded of each call lies within the range that torch.profiler has of it.
@@ -64,9 +66,11 @@ def test_a_merged_trace_has_the_events_of_torch_profiler_and_opens_in_perfetto(
         for call in calls:
             assert [each for each in ranges if each["ts"] <= call["ts"] <= each["ts"] + each["dur"]], (call, ranges)
 
-    if reason := perfetto_ui.why_not():
-        pytest.skip(f"the trace is right; Perfetto's user interface was not tried: {reason}")
-    with perfetto_ui.PerfettoUi(path) as ui:
+
+@pytest.mark.slow
+@pytest.mark.skipif(perfetto_ui.why_not() != "", reason=perfetto_ui.why_not() or "")
+def test_a_merged_trace_opens_in_perfetto(merged: Path) -> None:
+    with perfetto_ui.PerfettoUi(merged) as ui:
         assert ui.import_problems() == []
         shown = ui.query(
             "select distinct process.name || ': ' || thread.name from slice"

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Callable, List
 
-import pytest
 from launched import (
     DEADLINE_S,
     FARANDOLE,
@@ -127,7 +126,6 @@ def test_bad_words_are_refused() -> None:
     assert "no job" in farandole("trace", "stop", code=1).lower()
 
 
-@pytest.mark.slow
 def test_each_rank_writes_all_of_its_events_into_the_folder_of_the_setting(jobs: List[Job], tmp_path: Path) -> None:
     folder, merged, end = tmp_path / "traces", tmp_path / "trace.json", tmp_path / "end"
     folder.mkdir()
@@ -145,7 +143,6 @@ def test_each_rank_writes_all_of_its_events_into_the_folder_of_the_setting(jobs:
     assert "must name an existing folder that this process may write to" in missing.text
 
 
-@pytest.mark.slow
 def test_the_trace_of_a_killed_process_can_be_read(jobs: List[Job], tmp_path: Path) -> None:
     folder, merged = tmp_path / "traces", tmp_path / "trace.json"
     folder.mkdir()
