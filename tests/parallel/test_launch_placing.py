@@ -185,8 +185,13 @@ def test_the_example_runs() -> None:
     assert importlib.util.find_spec("farandole.runner.placing")
 
 
+def own_folder(path: Path) -> str:
+    """Options for mpirun and its daemons, which else share a folder with all jobs of the machine that end meanwhile."""
+    return f"-mca orte_tmpdir_base {path}"
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
-def test_mpirun_starts_the_workers_through_the_agents_of_the_places() -> None:
+def test_mpirun_starts_the_workers_through_the_agents_of_the_places(tmp_path: Path) -> None:
     def describe() -> Any:
         import farandole.numpy as hvd
 
@@ -194,14 +199,16 @@ def test_mpirun_starts_the_workers_through_the_agents_of_the_places() -> None:
         return hvd.rank(), hvd.size(), hvd.local_rank(), os.environ["OMPI_COMM_WORLD_RANK"], os.environ["GIVEN"]
 
     places = Places(["b", "a"])
-    results = placing_mpi.run(describe, (), {}, places, placing.Sizes(2), LOOPBACK, "-x GIVEN=1")
+    results = placing_mpi.run(
+        describe, (), {}, places, placing.Sizes(2), LOOPBACK, f"-x GIVEN=1 {own_folder(tmp_path)}"
+    )
     assert results == [(rank, 2, rank, str(rank), "1") for rank in range(2)]
     assert places.outcomes == [True] and all(agent.returncode == 0 for agent in places.agents)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
-def test_a_place_that_is_lost_under_mpirun_is_named_by_the_cluster() -> None:
+def test_a_place_that_is_lost_under_mpirun_is_named_by_the_cluster(tmp_path: Path) -> None:
     class Cluster(Places):
         def lost(self, problem: Exception) -> Exception:
             assert "was lost" in str(problem)
@@ -219,5 +226,5 @@ def test_a_place_that_is_lost_under_mpirun_is_named_by_the_cluster() -> None:
 
     places = Cluster(["a"])
     with pytest.raises(RuntimeError, match="the cluster has ended a place"):
-        placing_mpi.run(end_the_agent_of_the_place, (), {}, places, placing.Sizes(1), LOOPBACK)
+        placing_mpi.run(end_the_agent_of_the_place, (), {}, places, placing.Sizes(1), LOOPBACK, own_folder(tmp_path))
     assert places.outcomes == [False]
