@@ -190,6 +190,7 @@ def own_folder(path: Path) -> str:
     return f"-mca orte_tmpdir_base {path}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 def test_mpirun_starts_the_workers_through_the_agents_of_the_places(tmp_path: Path) -> None:
     def describe() -> Any:

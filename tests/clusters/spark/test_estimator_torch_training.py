@@ -10,6 +10,7 @@ import torch
 from farandole.spark.common.backend import LocalBackend
 from farandole.spark.common.serialization import pickled
 
+pytestmark = pytest.mark.slow
 RANKS = 3
 LR = 0.02
 
