@@ -38,9 +38,9 @@ def parser() -> argparse.ArgumentParser:
         description="Runs the tests. Without a name it runs the standard suite, which decides about a change: every\n"
         "part once, with fixed inputs. `tools/test all` runs everything else too. Missing tools are set up first.\n\n"
         f"the standard suite:\n{described(STANDARD)}\n\nonly in all, or by name:\n{described(MORE)}",
-        epilog="A test that fails is run once more, alone, when all parts have ended, unless more than "
-        f"{MOST_REPEATED} have failed.\nIf it passes then, it is called flaky, and the run passes with at most {MOST_FLAKY} "
-        "of them. Logs are in .setup/test/PART/.",
+        epilog="A test that fails is run once more, alone, when all parts have ended, unless more than\n"
+        f"{MOST_REPEATED} have failed. If it passes then, it is called flaky, and the run passes with at most\n"
+        f"{MOST_FLAKY} of them. Logs are in .setup/test/PART/.",
     )
     made.add_argument("part", nargs="*", help="names of parts, or all")
     made.add_argument("--continue", dest="resume", action="store_true", help="leave out parts that passed on this tree")
