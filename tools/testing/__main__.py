@@ -103,7 +103,7 @@ def busy_processes(number: int) -> Iterator[None]:
 
 
 def prepare(names: List[str]) -> float:
-    """Fetches all that the parts need, and compiles the tests: what is fetched is there before a test runs. Returns the
+    """Fetches all that the parts need before any test runs, and compiles the tests. Returns the
     seconds that it took."""
     begin = time.monotonic()
     print("== test: prepare", flush=True)

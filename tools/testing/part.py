@@ -233,7 +233,7 @@ class Part:
 
 
 def _show(source: TextIO) -> None:
-    """Prints what has been written into a log since; of rank 0's lines, without the launcher's prefix."""
+    """Prints the lines that were added to a log; those of rank 0 without the launcher's prefix."""
     sys.stdout.write(RANK_PREFIX.sub("", source.read()))
     sys.stdout.flush()
 

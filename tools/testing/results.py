@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
-# What a line that says what went wrong contains, the most telling first.
+# Patterns of lines that name an error, the most telling first.
 TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
 PREFIX = re.compile(r"(?m)^\[\d+\]<std(out|err)>:")
 
@@ -107,7 +107,7 @@ def text_of(case: ElementTree.Element, tag: str) -> str:
 
 
 def first_error(text: str) -> str:
-    """The first line of a log that says what went wrong; empty if none does."""
+    """The first line of a log that names an error; empty if none does."""
     lines = PREFIX.sub("", text).splitlines()
     for pattern in TELLING:
         for line in lines:
