@@ -67,6 +67,7 @@ def test_an_unreachable_host_is_reported_with_its_cause(
     assert not lines_about(job, "c"), job.text
 
 
+@pytest.mark.slow
 def test_all_unreachable_hosts_are_reported_at_once(launch: Callable[..., Process], hosts: SshHosts) -> None:
     hosts.stop_sshd(1)
     job = launch("-np", "4", "-H", "a:1,b:1,nowhere:1,c:1", *STARTED)
@@ -85,6 +86,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
     silent.kill()
 
 
+@pytest.mark.slow
 def test_a_host_without_farandole_is_named_with_the_path(launch: Callable[..., Process], hosts: SshHosts) -> None:
     path = "/nonexistent/farandole"
     job = launch("-np", "3", "-H", "a:1,b:1,c:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": path})
@@ -109,6 +112,7 @@ def test_a_host_without_farandole_is_named_with_the_path(launch: Callable[..., P
     wait_until_empty(hosts, 0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Process], hosts: SshHosts) -> None:
     job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, rsh="/nonexistent/shell -x")
     assert exit_code(job) != 0, job.text
@@ -116,6 +120,7 @@ def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Proce
     assert "started" not in job.text
 
 
+@pytest.mark.slow
 def test_the_remote_program_is_used_where_it_is_given(launch: Callable[..., Process], hosts: SshHosts) -> None:
     program = hosts.shared / "the program"
     program.write_text(f'#!/bin/sh\necho "$(hostname)" >>{hosts.shared}/called\nexec {FARANDOLE} "$@"\n')
@@ -125,6 +130,7 @@ def test_the_remote_program_is_used_where_it_is_given(launch: Callable[..., Proc
     assert (hosts.shared / "called").read_text() == "b\n"
 
 
+@pytest.mark.slow
 def test_too_few_slots_are_reported_before_any_host_is_reached(launch: Callable[..., Process], hosts: SshHosts) -> None:
     job = launch("-np", "5", "-H", "a:2,b:2", *STARTED)
     assert exit_code(job) == 2, job.text

@@ -124,11 +124,12 @@ def bench_smoke(part: Part) -> None:
 
 
 def slow(part: Part) -> None:
-    """the tests with the mark `slow`: longer variants of tests of the standard suite"""
+    """the tests with the mark `slow`: longer variants of tests of the standard suite, and whole examples"""
     part.selection = "slow"
     part.pytest(*LAUNCHED)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers")
     part.pytest("tests/install", **stored_packages())
+    ranks_of_framework(part, "torch", FRAMEWORKS["torch"])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
 
