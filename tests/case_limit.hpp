@@ -12,7 +12,7 @@ namespace farandole::testing {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr std::chrono::seconds usual_case_limit{600};
 #else
-inline constexpr std::chrono::seconds usual_case_limit{120};
+inline constexpr std::chrono::seconds usual_case_limit{300};
 #endif
 
 /// Sets the limit of the cases that begin later; 0: none. The environment variable FARANDOLE_TEST_CASE_SECONDS has

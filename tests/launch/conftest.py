@@ -74,7 +74,8 @@ def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def nothing_is_left(
     request: pytest.FixtureRequest, made_hosts: List[SshHosts], temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """After the test, no process and no file that it has made is left on its hosts or on this machine.
+    """After the test, nothing is left of what carries its mark: processes, namespaces, and files on its hosts, which
+    have a /tmp and a /dev/shm of their own, or else in its folder for temporary files.
 
     A test that has failed is not checked: it may have stopped with its job still running.
     """

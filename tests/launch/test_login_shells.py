@@ -42,6 +42,7 @@ def test_the_login_shell_does_not_disturb_the_start(
     assert [lines_of(job, rank) for rank in range(2)] == [[line] for line in PLACES], job.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_remote_shell_that_is_not_ssh_starts_the_agent_through_any_shell(
     launch: Callable[..., Process], hosts: SshHosts, shell: str
@@ -60,6 +61,7 @@ def test_a_remote_shell_that_is_not_ssh_starts_the_agent_through_any_shell(
     assert hosts.connections(1) == 0
 
 
+@pytest.mark.slow
 def test_a_login_shell_that_ends_at_once_is_reported_with_its_host(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:

@@ -79,6 +79,7 @@ def test_two_hundred_megabytes_of_a_remote_rank_arrive_and_no_line_of_another_is
     assert digest == expected_digest(lines)
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_holds_the_worker_back_and_then_gets_all_bytes(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:
@@ -127,6 +128,7 @@ def held_back(written: Path) -> bool:
     return len(set(looks)) == 1 and looks[0] != ""
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_utf_8_arrive_as_those_of_a_local_worker(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:
@@ -141,6 +143,7 @@ def test_bytes_that_are_not_utf_8_arrive_as_those_of_a_local_worker(
     assert remote[-1].endswith(b"no newline") and remote[1].endswith("你".encode())
 
 
+@pytest.mark.slow
 def test_a_line_of_many_megabytes_arrives_whole(launch: Callable[..., Process], hosts: SshHosts) -> None:
     script = f"import sys; sys.stdout.write('y' * {20 * MIB} + '\\n')"
     output = hosts.shared / "output"
@@ -149,6 +152,7 @@ def test_a_line_of_many_megabytes_arrives_whole(launch: Callable[..., Process], 
     assert output.read_bytes().count(b"y") == 2 * 20 * MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["1", "2"], ids=["stdout", "stderr"])
 def test_a_worker_may_close_an_output_stream_and_continue(
     launch: Callable[..., Process], hosts: SshHosts, closed: str
@@ -163,6 +167,7 @@ def test_a_worker_may_close_an_output_stream_and_continue(
         assert lines_of(job, rank, streams[other]) == [host], job.text
 
 
+@pytest.mark.slow
 def test_the_two_streams_of_a_remote_worker_stay_apart(launch: Callable[..., Process], hosts: SshHosts) -> None:
     errors = hosts.shared / "errors"
     job = launch("-np", "2", "-H", "a:1,b:1", "sh", "-c", "echo out; echo err >&2", shell=f"2>{errors}")
@@ -171,6 +176,7 @@ def test_the_two_streams_of_a_remote_worker_stay_apart(launch: Callable[..., Pro
     assert re.search(r"^\[1\]<stderr>: ?err$", errors.read_text(), re.MULTILINE), errors.read_text()
 
 
+@pytest.mark.slow
 def test_timestamps_precede_the_prefix_of_remote_lines(launch: Callable[..., Process]) -> None:
     job = launch("-np", "2", "-H", "a:1,b:1", "--prefix-output-with-timestamp", "hostname")
     assert exit_code(job) == 0, job.text
@@ -180,6 +186,7 @@ def test_timestamps_precede_the_prefix_of_remote_lines(launch: Callable[..., Pro
         )
 
 
+@pytest.mark.slow
 def test_the_job_goes_on_when_the_reader_of_its_output_is_gone(launch: Callable[..., Process], hosts: SshHosts) -> None:
     pipe, errors = hosts.shared / "pipe", hosts.shared / "errors"
     os.mkfifo(pipe)

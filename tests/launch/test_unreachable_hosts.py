@@ -71,6 +71,7 @@ def test_an_unreachable_host_is_reported_with_its_cause(
     assert not lines_about(job, "c"), job.text
 
 
+@pytest.mark.slow
 def test_all_unreachable_hosts_are_reported_at_once(launch: Callable[..., Process], hosts: SshHosts) -> None:
     hosts.stop_sshd(1)
     job = launch("-np", "4", "-H", "a:1,b:1,nowhere:1,c:1", *SHORT, *STARTED)
@@ -78,6 +79,7 @@ def test_all_unreachable_hosts_are_reported_at_once(launch: Callable[..., Proces
     assert lines_about(job, "b") and lines_about(job, "nowhere"), job.text
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
     silent.kill()
 
 
+@pytest.mark.slow
 def test_a_host_without_farandole_is_named_with_the_paths(launch: Callable[..., Process], hosts: SshHosts) -> None:
     path = "/nonexistent/farandole"
     own = Path(FARANDOLE).resolve()
@@ -105,6 +108,7 @@ def test_a_host_without_farandole_is_named_with_the_paths(launch: Callable[..., 
     wait_until_empty(hosts, 0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Process], hosts: SshHosts) -> None:
     job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, rsh="/nonexistent/shell -x")
     assert exit_code(job) != 0, job.text
@@ -112,6 +116,7 @@ def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Proce
     assert "started" not in job.text
 
 
+@pytest.mark.slow
 def test_a_host_uses_the_path_of_the_launcher_then_its_own_program_then_the_remote_program(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:
@@ -142,6 +147,7 @@ def test_a_host_uses_the_path_of_the_launcher_then_its_own_program_then_the_remo
     assert programs_used() == [str(given)]
 
 
+@pytest.mark.slow
 def test_too_few_slots_are_reported_before_any_host_is_reached(launch: Callable[..., Process], hosts: SshHosts) -> None:
     job = launch("-np", "5", "-H", "a:2,b:2", *STARTED)
     assert exit_code(job) == 2, job.text

@@ -65,7 +65,9 @@ def test_a_caller_that_dies_in_a_collective_is_named_in_the_errors_of_the_others
         assert re.search(rf"\brank {victim} on \S+", line), job.text
 
 
-@pytest.mark.parametrize("operation", ["allreduce", "alltoall", "barrier"])
+@pytest.mark.parametrize(
+    "operation", ["allreduce", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alltoall", "barrier"))]
+)
 def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
     operation: str, launch: Callable[..., Job]
 ) -> None:

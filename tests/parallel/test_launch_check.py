@@ -26,7 +26,7 @@ FRAMEWORKS = {"TensorFlow": "farandole.tensorflow", "PyTorch": "farandole.torch"
 def report(*command: str) -> str:
     """The standard output of a command, which exits with 0 and prints no error."""
     ran = subprocess.run(
-        command, check=False, env=clean_environment(), capture_output=True, text=True, timeout=DEADLINE_S * 4
+        command, check=False, env=clean_environment(), capture_output=True, text=True, timeout=2 * DEADLINE_S
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout
@@ -62,7 +62,7 @@ def test_a_framework_is_marked_if_its_binding_can_be_imported() -> None:
             check=False,
             env=clean_environment(),
             capture_output=True,
-            timeout=DEADLINE_S * 2,
+            timeout=DEADLINE_S,
         )
         assert line.startswith("    [X]") == (imported.returncode == 0), line
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
+import pytest
 from launched import Job, clean_environment, needs_launcher, wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -26,6 +27,7 @@ def test_the_elastic_example_reaches_its_accuracy_in_a_job_with_fixed_members() 
     assert "100 steps" in job.text
 
 
+@pytest.mark.slow
 def test_the_same_batch_example_gives_the_same_weights_after_a_lost_worker(tmp_path: Path, jobs: List[Job]) -> None:
     events = tmp_path / "events"
     events.touch()

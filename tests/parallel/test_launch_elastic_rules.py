@@ -66,6 +66,7 @@ WRONG = {
 """The commands of the discovery script, and the message of the launcher about them."""
 
 
+@pytest.mark.slow
 def test_discovery_that_fails_later_is_reported_and_the_hosts_stay(elastic: Callable[..., Job], hosts: Hosts) -> None:
     hosts.print_lines("localhost:2")
     flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]

@@ -218,6 +218,7 @@ def test_sets_of_equal_members_stay_separate_and_an_empty_set_names_its_cause(el
     assert len(added) == 2 and all("exists already: it has id 1" in message for message in added), job.text
 
 
+@pytest.mark.slow
 def test_an_optimizer_continues_with_the_remaining_members_of_its_set(elastic: Callable[..., Job]) -> None:
     job = elastic(BEGINNING + TRAINS, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
     assert job.end() == 0, job.text

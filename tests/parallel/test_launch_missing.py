@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from launched import needs_launcher, run_script
 
 pytestmark = needs_launcher
 
 
+@pytest.mark.slow
 def test_rank_0_reports_a_rank_that_never_calls_init_and_the_final_error_lists_it(tmp_path: Path) -> None:
     script = """
     import os, signal

@@ -278,6 +278,7 @@ def test_the_rendezvous_refuses_a_foreign_slot_and_a_wrong_secret_with_the_reaso
     job.end_training()
 
 
+@pytest.mark.slow
 def test_a_member_of_an_earlier_generation_is_refused_and_joins_as_a_new_member(
     start_rendezvous: Callable[..., Rendezvous], launch: Callable[..., Training], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,16 +68,19 @@ def await_stop(job: Job) -> int:
     return pid
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("ranks", "victim", "manner", "hosts", "fast_path"),
     [
         pytest.param(3, 1, "between", "", "1", id="fast-path"),
-        pytest.param(3, 0, "between", "", "1", id="fast-path-leader"),
+        pytest.param(3, 0, "between", "", "1", id="fast-path-leader", marks=SLOW),
         pytest.param(2, 1, "between", "", "0", id="negotiation"),
-        pytest.param(3, 2, "within", "", "1", id="in-shared-memory"),
-        pytest.param(4, 3, "between", TWO_HOSTS, "1", id="between-hosts"),
-        pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-leader"),
-        pytest.param(4, 3, "within", TWO_HOSTS, "1", id="between-hosts-in-a-bundle"),
+        pytest.param(3, 2, "within", "", "1", id="in-shared-memory", marks=SLOW),
+        pytest.param(4, 3, "between", TWO_HOSTS, "1", id="between-hosts", marks=SLOW),
+        pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-leader", marks=SLOW),
+        pytest.param(4, 3, "within", TWO_HOSTS, "1", id="between-hosts-in-a-bundle", marks=SLOW),
     ],
 )
 def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
@@ -166,8 +169,8 @@ LONG = {"FARANDOLE_REGROUP_TIMEOUT": "600"}
     ("victim", "hosts"),
     [
         pytest.param(1, "", id="one-host"),
-        pytest.param(0, "", id="one-host-leader"),
-        pytest.param(1, TWO_HOSTS, id="two-hosts"),
+        pytest.param(0, "", id="one-host-leader", marks=SLOW),
+        pytest.param(1, TWO_HOSTS, id="two-hosts", marks=SLOW),
     ],
 )
 def test_a_stopped_worker_is_lost_after_the_stuck_timeout_and_rejoins_as_a_new_member(
@@ -190,6 +193,7 @@ def test_a_stopped_worker_is_lost_after_the_stuck_timeout_and_rejoins_as_a_new_m
     assert len(re.findall(r"DONE slot \d of 3", job.text)) == 3, job.text
 
 
+@pytest.mark.slow
 def test_without_the_stuck_timeout_a_stopped_worker_costs_two_timeouts(
     tmp_path: Path, elastic: Callable[..., Job]
 ) -> None:

@@ -68,9 +68,9 @@ def test_a_test_that_fails_alone_too_fails_the_run(part: Part, run: Callable[[st
     assert failure.log in block and block.endswith("tools/test: failed")
 
 
-def test_more_than_three_failures_are_not_repeated(part: Part, run: Callable[[str], List[Failure]]) -> None:
-    failures = run("import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_each(n): assert n < 0\n")
-    assert len(failures) == 4
+def test_more_than_ten_failures_are_not_repeated(part: Part, run: Callable[[str], List[Failure]]) -> None:
+    failures = run("import pytest\n@pytest.mark.parametrize('n', range(11))\ndef test_each(n): assert n < 0\n")
+    assert len(failures) == 11
     assert run_failed_again([part]) == (failures, [])
     assert not list(part.folder.glob("again-*"))
 
@@ -89,16 +89,56 @@ def test_a_process_that_ends_without_results_is_a_failure_of_the_run(
     assert failure.name == "example: run 1 as a whole"
 
 
-def test_a_process_that_a_test_leaves_is_ended_and_fails_the_part(
+def test_a_process_that_a_test_leaves_is_ended_and_fails_the_run(
     part: Part, run: Callable[[str], List[Failure]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("testing.part.ENDING_S", 0.0)
     starts = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)"
-    assert run(f"def test_leaves(): {starts}\n") == []
-    part.end()
-    (failure,) = part.record.failures
-    assert failure.test == "processes were left" and "time.sleep(600)" in failure.error
+    (failure,) = run(f"def test_leaves(): {starts}\n")
+    assert failure.test == "" and "left process" in failure.error and "time.sleep(600)" in failure.error
     assert part.processes_left() == {}
+
+
+def test_a_test_that_fails_does_not_hide_that_its_process_crashed(
+    part: Part, run: Callable[[str], List[Failure]]
+) -> None:
+    crashes = "import atexit\natexit.register(lambda: os._exit(9))\n"
+    (failure,) = run(crashes + "def test_wrong(): assert 1 == 2\n")
+    assert failure.test == "" and "test_wrong: E   assert 1 == 2" in failure.error
+
+
+def test_a_run_without_results_fails_even_with_status_0(part: Part, run: Callable[[str], List[Failure]]) -> None:
+    (failure,) = run("def test_ends(): os._exit(0)\n")
+    assert failure.error == "ended with status 0"
+
+
+def test_a_run_that_exceeds_its_limit_is_ended_and_not_repeated(part: Part) -> None:
+    assert not part.carry_out(Run("command", ("sleep", "600"), limit_s=0.5))
+    (failure,) = part.record.failures
+    assert failure.error == "exceeded 0 s" and run_failed_again([part]) == ([failure], [])
+
+
+def test_a_build_that_fails_is_not_repeated(part: Part) -> None:
+    assert not part.prepare("false")
+    assert run_failed_again([part]) == (part.record.failures, [])
+    assert len(list(part.folder.glob("*.log"))) == 1
+
+
+def test_a_program_that_does_not_exist_is_a_failure(part: Part) -> None:
+    assert not part.command("./no-such-program")
+    assert part.record.failures[0].error == "error: ./no-such-program: No such file or directory"
+
+
+def test_a_failed_runner_of_ctest_is_repeated_alone(part: Part, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "CTestTestfile.cmake").write_text(
+        f'add_test(second "sh" "-c" "test -e {seen} || {{ touch {seen}; echo boom: FAILED:; exit 3; }}")\n'
+        "add_test(other true)\nset_tests_properties(second other PROPERTIES LABELS unit)\n"
+    )
+    assert not part.ctest("^unit$", str(tmp_path))
+    (failure,) = part.record.failures
+    assert failure.test == "second" and "FAILED:" in failure.error
+    assert run_failed_again([part]) == ([], [failure])
 
 
 def test_a_command_has_no_tests_and_is_repeated_as_a_whole(part: Part) -> None:
@@ -116,7 +156,7 @@ def test_the_run_of_one_test_selects_it_alone() -> None:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    record = Record("tree", 1.5, 3, 1, [Failure("part", 2, "test", "error", "log")], [["test", 2.5]])
+    record = Record("tree", {"seed": 4}, 1.5, 3, 1, [Failure("part", 2, "test", "error", "log")], [("test", 2.5)])
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
 
@@ -127,6 +167,9 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("fine\nE   assert 1 == 2\nE   more\n", "E   assert 1 == 2"),
         ("a.cpp:3: FAILED:\n  CHECK( x )\n", "a.cpp:3: FAILED:"),
         ("ninja\na.cpp:1:2: error: expected ;\n", "a.cpp:1:2: error: expected ;"),
+        ("fine\nerror: no such thing\n", "error: no such thing"),
+        ("[1]<stdout>:E   assert 3 == 4\n", "E   assert 3 == 4"),
+        ("+++++++++ Timeout +++++++++\n", "+++++++++ Timeout +++++++++"),
         ("all is well\n", ""),
     ],
 )

@@ -12,23 +12,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import Dict, Iterable, Iterator, List, Tuple
 
 from testing.part import FOLDER, ROOT, Part
-from testing.parts import MORE, PARTS, STANDARD
+from testing.parts import MORE, NEEDS, PARTS, STANDARD
 from testing.results import Failure, Record
 
 MOST_FLAKY = 3
+MOST_REPEATED = 10
+MOST_SHOWN = 6
 LOCK = Path(".setup") / "test.lock"
 # In the parts: ranks share the cores, and nothing is fetched while tests run.
 SETTINGS = {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def parser() -> argparse.ArgumentParser:
-    def described(parts: object) -> str:
-        return "\n".join(f"  {name:12} {PARTS[name].__doc__}" for name in parts)  # type: ignore[attr-defined]
+    def described(parts: Iterable[str]) -> str:
+        return "\n".join(f"  {name:12} {PARTS[name].__doc__}" for name in parts)
 
     made = argparse.ArgumentParser(
         prog="tools/test",
@@ -36,8 +38,9 @@ def parser() -> argparse.ArgumentParser:
         description="Runs the tests. Without a name it runs the standard suite, which decides about a change: every\n"
         "part once, with fixed inputs. `tools/test all` runs everything else too. Missing tools are set up first.\n\n"
         f"the standard suite:\n{described(STANDARD)}\n\nonly in all, or by name:\n{described(MORE)}",
-        epilog="A test that fails is run once more, alone, when all parts have ended. If it passes then, it is called\n"
-        f"flaky, and the run passes with at most {MOST_FLAKY} of them. Logs are in .setup/test/PART/.",
+        epilog="A test that fails is run once more, alone, when all parts have ended, unless more than\n"
+        f"{MOST_REPEATED} have failed. If it passes then, it is called flaky, and the run passes with at most\n"
+        f"{MOST_FLAKY} of them. Logs are in .setup/test/PART/.",
     )
     made.add_argument("part", nargs="*", help="names of parts, or all")
     made.add_argument("--continue", dest="resume", action="store_true", help="leave out parts that passed on this tree")
@@ -56,7 +59,7 @@ def main() -> int:
     arguments = parser().parse_args()
     names = list(STANDARD)
     if arguments.part:
-        names = list(PARTS) if arguments.part == ["all"] else arguments.part
+        names = list(PARTS) if "all" in arguments.part else arguments.part
     if unknown := [name for name in names if name not in PARTS]:
         parser().error(f"no part is called {unknown[0]} ({' '.join(PARTS)}, all)")
     os.chdir(ROOT)
@@ -70,11 +73,11 @@ def main() -> int:
         if each in options:
             os.environ[f"FARANDOLE_WORLD_{each.upper()}"] = str(options[each])
     with only_run(), busy_processes(arguments.load):
-        prepare(names)
+        preparing = prepare(names)
         os.environ.update(SETTINGS)
         if arguments.repeat > 1:
             return repeat(names, options, arguments.repeat)
-        return run_once(names, options, arguments.resume)
+        return run_once(names, options, arguments.resume, preparing)
 
 
 @contextlib.contextmanager
@@ -99,64 +102,67 @@ def busy_processes(number: int) -> Iterator[None]:
             process.wait()
 
 
-def prepare(names: List[str]) -> None:
-    """Fetches all that the parts need, and compiles the tests. Fetching is not a part of any test."""
+def prepare(names: List[str]) -> float:
+    """Fetches all that the parts need before any test runs, and compiles the tests. Returns the
+    seconds that it took."""
     begin = time.monotonic()
     print("== test: prepare", flush=True)
-    wanted = ["tools/setup"]
-    if not STANDARD.keys().isdisjoint(names) or "slow" in names:
-        wanted += ["--tests", "--clusters"] + (["--launch"] if os.geteuid() == 0 else [])
-    if not MORE.keys().isdisjoint(names):
-        wanted += ["--frameworks", "--editors"]
-    for command in (wanted, ["flock", ".setup/build.lock", "cmake", "--build", "build"]):
+    options = sorted({option for name in names for option in NEEDS.get(name, ())})
+    if os.geteuid() != 0:  # the tests that need it are skipped
+        options = [option for option in options if option != "--launch"]
+    for command in (["tools/setup", *options], ["flock", ".setup/build.lock", "cmake", "--build", "build"]):
         if subprocess.run(command, check=False).returncode != 0:
             sys.exit(f"tools/test: {' '.join(command)} failed")
-    print(f"== test: prepare {time.monotonic() - begin:.0f} s", flush=True)
+    seconds = time.monotonic() - begin
+    print(f"== test: prepare {seconds:.0f} s", flush=True)
+    return seconds
 
 
 def tree() -> str:
     """Identifies the files of this checkout."""
     made = hashlib.sha256()
-    for command in (
-        ["git", "rev-parse", "HEAD"],
-        ["git", "diff", "HEAD"],
-        ["git", "ls-files", "-o", "--exclude-standard"],
-    ):
+    for command in (["git", "rev-parse", "HEAD"], ["git", "diff", "HEAD"]):
         made.update(subprocess.run(command, check=True, capture_output=True).stdout)
+    others = subprocess.run(["git", "ls-files", "-oz", "--exclude-standard"], check=True, capture_output=True).stdout
+    for name in filter(None, others.split(b"\0")):
+        made.update(name + Path(os.fsdecode(name)).read_bytes())
     return made.hexdigest()
 
 
-def run_part(name: str, options: dict[str, int]) -> Part:
+def run_part(name: str, options: Dict[str, int]) -> Part:
     shutil.rmtree(FOLDER / name, ignore_errors=True)
     part = Part(name, tree(), options)
     begin = time.monotonic()
     print(f"== test: {name}", flush=True)
     PARTS[name](part)
-    part.end()
     part.record.seconds = time.monotonic() - begin
     part.record.write(part.folder / "record.json")
     print(f"== test: {name} {part.record.seconds:.0f} s", flush=True)
     return part
 
 
-def passed_before(name: str) -> bool:
+def passed_before(name: str, options: Dict[str, int]) -> bool:
     try:
         record = Record.read(FOLDER / name / "record.json")
     except FileNotFoundError:
         return False
-    return record.tree == tree() and not record.failures
+    return record.tree == tree() and record.options == options and not record.failures
 
 
-def run_once(names: List[str], options: dict[str, int], resume: bool) -> int:
+def run_once(names: List[str], options: Dict[str, int], resume: bool, preparing: float) -> int:
     """Runs the parts, then each failed test alone, and prints the table of all parts."""
+    shutil.rmtree(FOLDER / "flaky", ignore_errors=True)
     parts = []
     for name in names:
-        if resume and passed_before(name):
+        if resume and passed_before(name, options):
             print(f"== test: {name} has passed on this tree", flush=True)
         else:
             parts.append(run_part(name, options))
+    begin = time.monotonic()
     failures, flaky = run_failed_again(parts)
-    records = [(name, Record.read(FOLDER / name / "record.json")) for name in names]
+    records = [("prepare", Record("", seconds=preparing))]
+    records += [(name, Record.read(FOLDER / name / "record.json")) for name in names]
+    records.append(("again", Record("", seconds=time.monotonic() - begin)))
     print(closing_block(records, failures, flaky))
     return 1 if failures or len(flaky) > MOST_FLAKY else 0
 
@@ -164,8 +170,7 @@ def run_once(names: List[str], options: dict[str, int], resume: bool) -> int:
 def run_failed_again(parts: List[Part]) -> Tuple[List[Failure], List[Failure]]:
     """The tests that fail also alone, and those that pass alone, whose first logs are kept in the folder flaky."""
     found = [(part, failure) for part in parts for failure in part.record.failures]
-    repeatable = [failure for _, failure in found if failure.run]
-    if not repeatable or len(repeatable) > MOST_FLAKY:
+    if not found or len(found) > MOST_REPEATED:
         return [failure for _, failure in found], []
     print("== test: the failed tests once more, alone", flush=True)
     failures, flaky = [], []
@@ -180,34 +185,38 @@ def run_failed_again(parts: List[Part]) -> Tuple[List[Failure], List[Failure]]:
     return failures, flaky
 
 
-def repeat(names: List[str], options: dict[str, int], times: int) -> int:
-    """Runs the parts several times and prints how often each test failed."""
-    failed: Counter[str] = Counter()
-    for number in range(times):
-        print(f"== test: repetition {number + 1} of {times}", flush=True)
+def repeat(names: List[str], options: Dict[str, int], times: int) -> int:
+    """Runs the parts several times and prints how often each test failed. The logs of failures are kept."""
+    failed: Dict[str, List[Failure]] = {}
+    shutil.rmtree(FOLDER / "repeat", ignore_errors=True)
+    for number in range(1, times + 1):
+        print(f"== test: repetition {number} of {times}", flush=True)
         for name in names:
-            failed.update({failure.name for failure in run_part(name, options).record.failures})
-    for test, count in failed.most_common():
-        print(f"== test: {test} failed {count} of {times} times")
-    print(f"== test: {times} repetitions of {' '.join(names)}: {len(failed)} tests failed at least once")
+            for failure in run_part(name, options).record.failures:
+                kept = FOLDER / "repeat" / f"{number}-{name}-{Path(failure.log).name}"
+                kept.parent.mkdir(exist_ok=True)
+                shutil.copy(failure.log, kept)
+                failed.setdefault(failure.name, []).append(replace(failure, log=str(kept)))
+    for test, found in sorted(failed.items(), key=lambda item: -len(item[1])):
+        print(f"failed {len(found)} of {times} times: {test}\n    {found[0].error}\n    {found[0].log}")
+    print(f"tools/test: {times} repetitions of {' '.join(names)}: {len(failed)} tests failed at least once")
     return 1 if failed else 0
 
 
 def closing_block(records: List[Tuple[str, Record]], failures: List[Failure], flaky: List[Failure]) -> str:
-    """The last lines of a run: its slowest tests, its parts, and what failed."""
-    slowest = sorted(((float(str(seconds)), str(test)) for _, each in records for test, seconds in each.durations))
-    lines = ["the slowest tests:"]
-    lines += [f"{seconds:8.1f} s  {test}" for seconds, test in reversed(slowest[-8:])]
-    lines += [f"{'part':12} {'seconds':>8} {'tests':>6} {'skipped':>8} {'failed':>7}"]
+    """The last lines of a run: its slowest tests, its parts, and what failed. They fit on a page."""
+    slowest = sorted((seconds, test) for _, each in records for test, seconds in each.durations)[-4:]
+    lines = [f"slow: {seconds:.0f} s {test}" for seconds, test in reversed(slowest)]
+    lines.append(f"{'part':12} {'seconds':>8} {'tests':>6} {'skipped':>8} {'failed':>7}")
     for name, each in records:
         lines.append(f"{name:12} {each.seconds:8.0f} {each.tests:6} {each.skipped:8} {len(each.failures):7}")
     lines.append(f"{'all':12} {sum(each.seconds for _, each in records):8.0f}")
-    for label, found in (("flaky", flaky), ("FAILED", failures)):
-        for failure in found[:8]:
-            lines += [f"{label}: {failure.name}", f"    {failure.error}", f"    {failure.log}"]
-        if len(found) > 8:
-            lines.append(f"{label}: {len(found) - 8} more")
-    if not failures and len(flaky) > MOST_FLAKY:
+    found = [("FAILED", failure) for failure in failures] + [("flaky", failure) for failure in flaky]
+    for label, failure in found[:MOST_SHOWN]:
+        lines += [f"{label}: {failure.name}", f"    {failure.error}", f"    {failure.log}"]
+    if len(found) > MOST_SHOWN:
+        lines.append(f"{len(found) - MOST_SHOWN} more failed: see .setup/test/PART/record.json")
+    if len(flaky) > MOST_FLAKY:
         lines.append(f"FAILED: {len(flaky)} flaky tests; at most {MOST_FLAKY} are accepted")
     lines.append("tools/test: " + ("failed" if failures or len(flaky) > MOST_FLAKY else "good"))
     return "\n".join(lines)

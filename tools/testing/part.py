@@ -7,6 +7,7 @@ test leaves are found.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -14,9 +15,9 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
 
 from testing.results import Failure, Record, TestResult, first_error, read_junit
 
@@ -25,32 +26,39 @@ PYTHON = str(ROOT / ".venv" / "bin" / "python")
 HOROVODRUN = ".venv/bin/horovodrun"
 FOLDER = Path(".setup") / "test"
 MARK = "TEST_RUN_MARK"
-RUN_LIMIT_S = 3000
+RUN_LIMIT_S = 1800
 ENDING_S = 20.0
 KILLING_S = 60.0
 NOTHING_SELECTED = 5  # pytest's exit status
+# The exit statuses with which results are complete: all passed, or some failed.
+ORDINARY = {"pytest": (0, 1), "ranks": (0, 1), "ctest": (0, 8), "command": (0,)}
 # A rank that hangs in the native library cannot be interrupted: its process ends, and with it the job.
-RANK_OPTIONS = ("--timeout=240", "--timeout-method=thread")
-# The same file for all ranks would be written by all; pytest expands the variables.
+RANK_OPTIONS = (
+    *("--timeout-method=thread", "-o", "faulthandler_timeout=700"),
+    *("-o", "faulthandler_exit_on_timeout=true"),
+)
+# Each rank writes a file of its own; pytest expands the variables.
 RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
 RANK_PREFIX = re.compile(r"(?m)^\[0\]<std(out|err)>:")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A command with the arguments that select its tests. `kind` says how results are read."""
+    """A command with the arguments that select its tests. `kind` says how results are read, and `ranks` how many
+    processes of a job write some."""
 
-    kind: str  # "pytest", "ranks", "ctest" or "command"
+    kind: str  # a key of ORDINARY
     command: Tuple[str, ...]
     selection: Tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    ranks: int = 1
+    limit_s: float = RUN_LIMIT_S
 
     def of_test(self, test: str) -> Run:
         """The run of this test alone. Without a name it is the whole run."""
-        if not test or self.kind == "command":
+        if not test:
             return self
-        selection = ("-R", f"^{re.escape(test)}$") if self.kind == "ctest" else (test,)
-        return Run(self.kind, self.command, selection, self.environment)
+        return replace(self, selection=("-R", f"^{re.escape(test)}$") if self.kind == "ctest" else (test,))
 
     def __str__(self) -> str:
         settings = [f"{name}={value}" for name, value in self.environment.items()]
@@ -67,10 +75,10 @@ class Part:
         self.name = name
         self.folder = results / name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.record = Record(tree)
+        self.options = dict(options or {})
+        self.record = Record(tree, self.options)
         self.runs: List[Run] = []
         self.selection = "not slow"
-        self.options = dict(options or {})
         self._mark = uuid.uuid4().hex
 
     # ---- kinds of runs ------------------------------------------------------------------------------------------
@@ -91,7 +99,7 @@ class Part:
     ) -> bool:
         """pytest on the ranks of a job. `through` is a program that starts each rank."""
         job = (*launcher, "-np", str(np), *through, python, "-m", "pytest", "-q", *RANK_OPTIONS)
-        return self.carry_out(Run("ranks", (*job, "-m", self.selection, *options), files, environment))
+        return self.carry_out(Run("ranks", (*job, "-m", self.selection, *options), files, environment, ranks=np))
 
     def ctest(self, label: str, build: str = "build", *options: str, **environment: str) -> bool:
         command = ("ctest", "--test-dir", build, "-j", str(os.cpu_count()), "--output-on-failure", "--no-tests=error")
@@ -99,6 +107,13 @@ class Part:
 
     def command(self, *words: str, **environment: str) -> bool:
         return self.carry_out(Run("command", words, (), environment))
+
+    def prepare(self, *words: str) -> bool:
+        """A command without which the part cannot go on. If it fails, it is not repeated: the rest did not run."""
+        passed = self.carry_out(Run("command", words, limit_s=2 * RUN_LIMIT_S))
+        if not passed:
+            self.record.failures[-1] = replace(self.record.failures[-1], run=0)
+        return passed
 
     def fail(self, name: str, error: str, log: Path) -> None:
         """Records a failure that no run reports. It is not repeated."""
@@ -113,37 +128,40 @@ class Part:
         """Carries out a run and records its results. Returns whether it passed."""
         self.runs.append(run)
         number = len(self.runs)
-        name = f"run-{number}"
-        failures = self._failures_of(run, number, name)
-        self.record.failures += failures
-        self._count(self._results(name))
+        results, failures = self._carry_out(run, number, f"run-{number}")
+        self.record.add(results, failures)
         return not failures
 
     def carry_out_again(self, failure: Failure) -> bool:
         """Carries out the run of a failed test alone. Returns whether it passed."""
         number = len(list(self.folder.glob("again-*.log"))) + 1
         run = self.runs[failure.run - 1].of_test(failure.test)
-        return not self._failures_of(run, failure.run, f"again-{number}")
+        _, failures = self._carry_out(run, failure.run, f"again-{number}")
+        return not failures
 
-    def _failures_of(self, run: Run, number: int, name: str) -> List[Failure]:
+    def _carry_out(self, run: Run, number: int, name: str) -> Tuple[List[TestResult], List[Failure]]:
         log = self.folder / f"{name}.log"
         print(f"-- {run}", flush=True)
         begin = time.monotonic()
         status = self._execute(run, name, log)
-        results = self._results(name)
-        print(f"-- {len(results)} results in {time.monotonic() - begin:.0f} s", flush=True)
-        by_test: Dict[str, str] = {}
-        for result in results:
-            if result.error:
-                by_test.setdefault(result.name, result.error)
-        if run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow":
-            return []
-        if status != 0 and not by_test:
-            by_test[""] = first_error(log.read_text(errors="replace")) or f"ended with status {status}"
-        return [Failure(self.name, number, test, error, str(log)) for test, error in by_test.items()]
+        seconds = time.monotonic() - begin
+        left = self._end_processes()
+        results, is_complete = self._results(run, name)
+        print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
+        failures = {result.name: result.error for result in reversed(results) if result.error}
+        is_empty = run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow"
+        if seconds >= run.limit_s:  # once more would take as long
+            number, failures = 0, {"": f"exceeded {run.limit_s:.0f} s"}
+        elif not is_empty and not (is_complete and status in ORDINARY[run.kind] and (status == 0 or failures)):
+            known = [f"{test}: {error}" for test, error in failures.items()]
+            known.append(first_error(log.read_text(errors="replace")) or f"ended with status {status}")
+            failures = {"": known[0]}
+        elif left and not failures:
+            failures = {"": f"left {left}"}
+        return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
 
     def _execute(self, run: Run, name: str, log: Path) -> int:
-        results = ROOT / self.folder / f"{name}"
+        results = f"{ROOT / self.folder / name}"
         options: List[str] = []
         if run.kind in ("pytest", "ranks"):
             own = f".{RANK_FILES}" if run.kind == "ranks" else ""
@@ -152,49 +170,47 @@ class Part:
             options = ["--output-junit", f"{results}.xml"]
         # The output goes straight into the log: a process that a test has left could keep a pipe open.
         with log.open("wb") as target, log.open(errors="replace") as source:
-            process = subprocess.Popen(
-                [*run.command, *options, *run.selection],
-                cwd=ROOT,
-                env={**os.environ, **run.environment, MARK: self._mark},
-                stdin=subprocess.DEVNULL,
-                stdout=target,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            deadline = time.monotonic() + RUN_LIMIT_S
             try:
-                while (status := process.poll()) is None and time.monotonic() < deadline:
+                process = subprocess.Popen(
+                    [*run.command, *options, *run.selection],
+                    cwd=ROOT,
+                    env={**os.environ, **run.environment, MARK: self._mark},
+                    stdin=subprocess.DEVNULL,
+                    stdout=target,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as problem:
+                target.write(f"error: {run.command[0]}: {problem.strerror}\n".encode())
+                return 127
+            deadline = time.monotonic() + run.limit_s
+            try:
+                while process.poll() is None and time.monotonic() < deadline:
                     _show(source)
                     time.sleep(0.2)
             finally:
-                _kill_group(process.pid)
+                _kill(os.killpg, process.pid)
                 process.wait()
             _show(source)
-        return process.returncode if status is None else status
+        return process.returncode
 
-    def _results(self, name: str) -> List[TestResult]:
-        """The results of a run, of all its ranks."""
-        return [result for path in sorted(self.folder.glob(f"{name}.*xml")) for result in read_junit(path)]
+    def _results(self, run: Run, name: str) -> Tuple[List[TestResult], bool]:
+        """The results of a run, of all its ranks, and whether all its processes have written some."""
+        files = sorted(self.folder.glob(f"{name}.*xml"))
+        by_file = [results for path in files if (results := read_junit(path)) is not None]
+        is_complete = run.kind == "command" or len(by_file) == run.ranks
+        return [result for results in by_file for result in results], is_complete
 
-    def _count(self, results: List[TestResult]) -> None:
-        self.record.tests += len(results)
-        self.record.skipped += sum(result.was_skipped for result in results)
-        self.record.durations += [[result.name, result.seconds] for result in results if result.seconds >= 2]
+    # ---- processes that are left --------------------------------------------------------------------------------
 
-    # ---- the end ------------------------------------------------------------------------------------------------
-
-    def end(self) -> None:
-        """Ends the processes that the part has left. That there are any is a failure."""
+    def _end_processes(self) -> str:
+        """Ends the processes that a run has left, and names them; empty if there are none."""
         left = self._processes_after(ENDING_S)
-        if not left:
-            return
         for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.fail("processes were left", "; ".join(sorted(left.values()))[:1000], self.folder)
-        self._processes_after(KILLING_S)
+            _kill(os.kill, pid)
+        if left:
+            self._processes_after(KILLING_S)
+        return "; ".join(sorted(left.values()))[:1000]
 
     def _processes_after(self, seconds: float) -> Dict[int, str]:
         """The processes with this part's mark that have not ended after this time."""
@@ -217,13 +233,11 @@ class Part:
 
 
 def _show(source: TextIO) -> None:
-    """Prints what has been written into a log since; of rank 0's lines, without the launcher's prefix."""
+    """Prints the lines that were added to a log; those of rank 0 without the launcher's prefix."""
     sys.stdout.write(RANK_PREFIX.sub("", source.read()))
     sys.stdout.flush()
 
 
-def _kill_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+def _kill(kill: Callable[[int, int], None], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        kill(number, signal.SIGKILL)

@@ -186,11 +186,12 @@ def bench_smoke(part: Part) -> None:
 
 
 def slow(part: Part) -> None:
-    """the tests with the mark `slow`: longer variants of tests of the standard suite"""
+    """the tests with the mark `slow`: longer variants of tests of the standard suite, and whole examples"""
     part.selection = "slow"
     part.pytest(*LAUNCHED, *OBSERVED)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers")
     part.pytest("tests/install", **stored_packages())
+    ranks_of_framework(part, "torch", FRAMEWORKS["torch"])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
     for folder in ("ray", *SPARK):
@@ -283,11 +284,10 @@ def sanitized(part: Part) -> None:
     launcher = ("build-asan/tools/farandole/farandole", "run")
     part.ranks(4, *tests_of("operations", "caller_collectives", "errors", "join"), launcher=launcher, **shared)
     # Two simulated hosts: tcp with relays, then hierarchical.
-    on_hosts = {"through": ON_TWO_HOSTS, "launcher": launcher}
-    names = ("steps", "alltoall", "reducescatter", "errors", "process_sets")
-    part.ranks(4, *tests_of(*names), **on_hosts, **shared, FARANDOLE_RELAY_RANKS="1")  # type: ignore[arg-type]
+    tests = tests_of("steps", "alltoall", "reducescatter", "errors", "process_sets")
+    part.ranks(4, *tests, launcher=launcher, through=ON_TWO_HOSTS, **shared, FARANDOLE_RELAY_RANKS="1")
     levels = {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1", "HOROVOD_HIERARCHICAL_ALLGATHER": "1"}
-    part.ranks(4, *tests_of("adasum"), **on_hosts, **shared, **levels)  # type: ignore[arg-type]
+    part.ranks(4, *tests_of("adasum"), launcher=launcher, through=ON_TWO_HOSTS, **shared, **levels)
     # Paths that a job must request.
     gloo = {**TRUSTED, "FARANDOLE_CPU_PATH": "gloo"}
     part.ranks(2, *tests_of("alltoall", "reducescatter"), launcher=launcher, **shared, **gloo)
@@ -305,8 +305,6 @@ def threads(part: Part) -> None:
     """unit tests and elastic jobs of `world` under ThreadSanitizer, on a CAF that is built with it"""
     caf, reports = ROOT / ".setup" / "caf-threads", ROOT / ".setup" / "threads-reports"
     with_caf = [f"-DCAF_CORE={caf}/libcaf_core.so", f"-DCAF_IO={caf}/libcaf_io.so"]
-    if not part.command("tools/setup", "--threads"):
-        return
     if not build(part, "build-threads", "-DFARANDOLE_THREADS=ON", "-DFARANDOLE_PYTHON=OFF", *with_caf):
         return
     shutil.rmtree(reports, ignore_errors=True)
@@ -351,6 +349,21 @@ MORE: Dict[str, Callable[[Part], None]] = {
     "threads": threads,
 }
 PARTS = {**STANDARD, **MORE}
+# The options of tools/setup that fetch what a part needs.
+NEEDS = {
+    "frameworks": ("--tests",),
+    "install": ("--tests",),
+    "launch": ("--launch",),
+    "observe": ("--launch",),
+    "ray": ("--clusters",),
+    "spark": ("--clusters",),
+    "clusters": ("--clusters",),
+    "slow": ("--clusters", "--launch", "--tests"),
+    "editors": ("--editors",),
+    "versions": ("--frameworks",),
+    "bench-smoke": ("--launch",),
+    "threads": ("--threads",),
+}
 
 
 # ---- shared by parts ---------------------------------------------------------------------------------------------
@@ -401,10 +414,10 @@ def build(part: Part, folder: str, *options: str) -> bool:
         shutil.rmtree(ROOT / folder, ignore_errors=True)
         fixed = ("-G", "Ninja", "-S", ".", "-B", folder, f"-DPython_EXECUTABLE={PYTHON}")
         kind = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_UNITY_BUILD=ON")
-        if not part.command("cmake", *fixed, *kind, *options):
+        if not part.prepare("cmake", *fixed, *kind, *options):
             return False
         stamp.write_text(wanted)
-    return part.command("cmake", "--build", folder)
+    return part.prepare("cmake", "--build", folder)
 
 
 def fuzz_targets(part: Part) -> List[Path]:

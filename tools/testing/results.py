@@ -6,11 +6,12 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import List
+from typing import Dict, List, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
-# A line that says what went wrong, in the order in which they are looked for.
-TELLING = ("^E   ", "FAILED:$", "(^|[^a-z])(e|E)rror:", "^Fatal ", "^Timeout ", "^.*Error")
+# Patterns of lines that name an error, the most telling first.
+TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
+PREFIX = re.compile(r"(?m)^\[\d+\]<std(out|err)>:")
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,18 @@ class Record:
     """What a part leaves in its folder. `tree` identifies the files that were tested."""
 
     tree: str
+    options: Dict[str, int] = field(default_factory=dict)
     seconds: float = 0
     tests: int = 0
     skipped: int = 0
     failures: List[Failure] = field(default_factory=list)
-    durations: List[List[object]] = field(default_factory=list)
+    durations: List[Tuple[str, float]] = field(default_factory=list)
+
+    def add(self, results: Sequence[TestResult], failures: Sequence[Failure]) -> None:
+        self.tests += len(results)
+        self.skipped += sum(result.was_skipped for result in results)
+        self.durations += [(result.name, result.seconds) for result in results if result.seconds >= 2]
+        self.failures += failures
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1))
@@ -56,21 +64,29 @@ class Record:
     def read(path: Path) -> Record:
         content = json.loads(path.read_text())
         content["failures"] = [Failure(**each) for each in content["failures"]]
+        content["durations"] = [(name, seconds) for name, seconds in content["durations"]]
         return Record(**content)
 
 
 def node_id(case: ElementTree.Element) -> str:
-    """The name by which pytest selects this test: FILE::CLASS::NAME."""
+    """The name by which a test is selected: pytest's FILE::CLASS::NAME, and CTest's name, which has no file."""
     file, name = case.get("file", ""), case.get("name", "")
+    if not file:
+        return name
     module = file.removesuffix(".py").replace("/", ".")
     inner = case.get("classname", "").removeprefix(module).strip(".")
     return "::".join(word for word in (file, inner.replace(".", "::"), name) if word)
 
 
-def read_junit(path: Path) -> List[TestResult]:
-    """The results in a JUnit file, in its order. A test whose body and teardown both failed is there twice."""
+def read_junit(path: Path) -> Optional[List[TestResult]]:
+    """The results in a JUnit file, in its order; None if the process that wrote it was ended meanwhile. A test whose
+    body and teardown both failed is there twice."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError:
+        return None
     found = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
+    for case in root.iter("testcase"):
         problems = [each for each in case if each.tag in ("failure", "error")]
         error = first_error((problems[0].text or "") + "\n" + text_of(case, "system-out")) if problems else ""
         message = (problems[0].get("message") or "").partition("\n")[0] if problems else ""
@@ -91,9 +107,10 @@ def text_of(case: ElementTree.Element, tag: str) -> str:
 
 
 def first_error(text: str) -> str:
-    """The first line of a log that says what went wrong; empty if none does."""
+    """The first line of a log that names an error; empty if none does."""
+    lines = PREFIX.sub("", text).splitlines()
     for pattern in TELLING:
-        found = re.search(f"(?m)^.*{pattern}.*$" if not pattern.startswith("^") else f"(?m){pattern}.*$", text)
-        if found:
-            return found[0].strip()[:240]
+        for line in lines:
+            if re.search(pattern, line):
+                return line.strip()[:240]
     return ""

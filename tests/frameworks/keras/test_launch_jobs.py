@@ -121,6 +121,7 @@ print(f"DONE slot {{slot}} alike {{alike}}", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_member_that_joins_continues_with_the_model_of_the_others(tmp_path: Path, jobs: List[Job]) -> None:
     hosts = Hosts(tmp_path)
     hosts.print_lines("localhost:1")
@@ -136,6 +137,7 @@ def test_a_member_that_joins_continues_with_the_model_of_the_others(tmp_path: Pa
     assert int(together[0][2]) > 0 and sorted(re.findall(r"DONE slot (\d) alike True", text)) == ["0", "1"], text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BINDING != "keras", reason="the example imports keras")
 def test_the_mnist_example_reaches_50_percent_accuracy(jobs: List[Job]) -> None:
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
@@ -145,6 +147,7 @@ def test_the_mnist_example_reaches_50_percent_accuracy(jobs: List[Job]) -> None:
     assert accuracy and float(accuracy[1]) > 0.5, jobs[-1].text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BINDING != "keras", reason="the example imports keras")
 def test_the_elastic_example_continues_after_a_worker_is_lost(tmp_path: Path, jobs: List[Job]) -> None:
     environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}

@@ -160,6 +160,7 @@ def accuracies(text: str) -> list:
     return [float(each) for each in re.findall(r"Test accuracy: ([\d.]+)", text)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BINDING != "keras", reason="the script imports keras")
 def test_the_manuals_keras_script_trains_and_saves_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -170,6 +171,7 @@ def test_the_manuals_keras_script_trains_and_saves_checkpoints(tmp_path: Path, m
     assert sorted(each.name for each in tmp_path.glob("*.h5")) == ["checkpoint-1.h5", "checkpoint-2.h5"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BINDING != "tensorflow.keras", reason="the script imports tensorflow")
 def test_the_manuals_tensorflow_keras_script_trains_and_saves_checkpoints(
     keras, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

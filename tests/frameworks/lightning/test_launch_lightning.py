@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
+@pytest.mark.slow
 def test_the_mnist_example_reaches_50_percent_accuracy() -> None:
     job = Job(["-np", "2", sys.executable, str(EXAMPLES / "lightning_mnist.py"), "--steps", "30", "--epochs", "1"])
     assert job.end() == 0, job.text
@@ -49,7 +50,7 @@ print("RANK", trainer.global_rank, "of", trainer.world_size, "steps", trainer.gl
 QUIET = '{"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}'
 
 
-@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+@pytest.mark.parametrize("package", ["lightning.pytorch", pytest.param("pytorch_lightning", marks=pytest.mark.slow)])
 def test_the_manuals_snippet_trains_on_two_ranks(package: str, tmp_path: Path) -> None:
     done = run_script(2, tmp_path, SNIPPET.format(package=package, quiet=QUIET))
     assert done.returncode == 0, done.stdout
@@ -148,10 +149,10 @@ print("SERVED")
 @pytest.mark.parametrize(
     "order",
     [
-        ("horovod.torch",),
-        ("horovod.lightning",),
+        pytest.param(("horovod.torch",), marks=pytest.mark.slow),
+        pytest.param(("horovod.lightning",), marks=pytest.mark.slow),
         ("lightning.pytorch", "horovod.torch"),
-        ("pytorch_lightning", "horovod.lightning"),
+        pytest.param(("pytorch_lightning", "horovod.lightning"), marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

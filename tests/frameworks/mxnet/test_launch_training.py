@@ -109,6 +109,7 @@ def accuracies(text: str) -> List[float]:
     return [float(each) for each in re.findall(r"accuracy ([\d.]+)", text)]
 
 
+@pytest.mark.slow
 def test_the_gluon_script_reaches_the_accuracy_of_the_blog_post(images: Path, tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, GLUON.format(folder=str(images)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
@@ -157,6 +158,7 @@ print(f"accuracy {right:.6f}", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_the_manuals_skeleton_reaches_90_percent_accuracy(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, SKELETON, OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout
@@ -195,6 +197,7 @@ print(f"accuracy {{dict(model.score(val_iter, 'acc'))['accuracy']:.6f}}", flush=
 """
 
 
+@pytest.mark.slow
 def test_a_symbolic_module_reaches_90_percent_accuracy(images: Path, tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, MODULE.format(folder=str(images)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout

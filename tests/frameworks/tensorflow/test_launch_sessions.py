@@ -207,6 +207,7 @@ def test_a_claim_about_graphs_and_sessions_holds_on_all_ranks(output, claim):
     assert all(f"TRUE on {rank}: {claim}." in output for rank in range(2))
 
 
+@pytest.mark.slow
 def test_the_manuals_script_trains_and_saves_checkpoints(tmp_path):
     result = run_script(2, tmp_path, MANUAL.replace("sys.argv[1]", repr(str(tmp_path))))
     assert result.returncode == 0 and result.stdout.count("SAME True") == 2, result.stdout
@@ -266,6 +267,7 @@ with tf.Session(config=config) as session:
 """
 
 
+@pytest.mark.slow
 def test_the_manuals_elastic_script_continues_after_a_member_is_lost(tmp_path):
     script = write_script(tmp_path, ELASTIC)
     job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])

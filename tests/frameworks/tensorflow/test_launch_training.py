@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from elastic_jobs import losing_a_worker
 from launched import DEADLINE_S, Job, clean_environment, needs_launcher, run_script, write_script
 
@@ -116,6 +117,7 @@ assert not any(kind.startswith("Horovod") for kind in kinds), kinds
 """
 
 
+@pytest.mark.slow
 def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
     """XLA compiles the rest of each step and leaves collectives outside, without any setting for that."""
     folder = f"FOLDER = {str(tmp_path)!r}\n"
@@ -128,6 +130,7 @@ def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
     subprocess.run([sys.executable, "-c", folder + INFERENCE], check=True, env=clean_environment(), timeout=DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_the_mnist_example_reaches_60_percent_accuracy(tmp_path):
     job = Job(["-np", "2", sys.executable, str(EXAMPLES / "tensorflow_mnist.py"), "--steps", "200"])
     assert job.end() == 0, job.text
@@ -145,6 +148,7 @@ def test_the_elastic_example_continues_after_a_worker_is_lost(tmp_path):
     assert found is not None and float(found.group(1)) > 0.5, job.text
 
 
+@pytest.mark.slow
 def test_the_synthetic_benchmark_accepts_horovods_options():
     script = str(EXAMPLES / "tensorflow_synthetic_benchmark.py")
     options = ["--model", "small", "--batch-size", "2", "--num-warmup-batches", "1", "--num-batches-per-iter", "1"]
@@ -245,6 +249,7 @@ print(f"DONE slot {slot} rates {rates} steps {int(optimizer.iterations.numpy())}
 """
 
 
+@pytest.mark.slow
 def test_the_manuals_elastic_script_continues_after_a_member_is_lost(tmp_path):
     script = write_script(tmp_path, ELASTIC)
     job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])

@@ -88,6 +88,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
     return {"XDG_CACHE_HOME": cache, "HOROVOD_ENABLE_XLA_OPS": "1"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[str, str], tmp_path: Path) -> None:
     job = run_script(2, tmp_path, COMPILED, **built)
     assert job.returncode == 0, job.stdout

@@ -71,6 +71,7 @@ def test_each_operation_compiles_into_one_graph_with_the_same_results_and_gradie
     torch.testing.assert_close(compiled, expected)
 
 
+@pytest.mark.slow
 def test_the_default_compiler_compiles_operations_into_one_graph(rank: int, size: int) -> None:
     def step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         mean = hvd.allreduce(torch.sin(a), name="inductor.a")

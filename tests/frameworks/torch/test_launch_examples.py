@@ -63,9 +63,8 @@ RESNET = {
 }
 
 
-@pytest.mark.parametrize(
-    "examples", [pytest.param(MNIST, id="mnist"), pytest.param(RESNET, id="resnet", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("examples", [MNIST, RESNET], ids=["mnist", "resnet"])
 def test_the_workers_of_each_script_train_on_different_batches(examples: Dict[str, str], tmp_path: Path) -> None:
     """PyTorch uses the same default seed in all processes, so a script can get this wrong without ``manual_seed``."""
     readme = tmp_path / "readme.py"
@@ -83,6 +82,7 @@ def test_the_workers_of_each_script_train_on_different_batches(examples: Dict[st
         assert len(set(sums)) == 2, f"{name}: the first batches of both workers add up to {sums}"
 
 
+@pytest.mark.slow
 def test_resnet50_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint-{epoch}.pt"
 
@@ -112,17 +112,19 @@ def test_resnet50_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
             2,
             r"epoch 1: 1 workers, step 30, accuracy",
         ),
-        (
+        pytest.param(
             "pytorch_synthetic_benchmark_elastic.py",
             f"{SYNTHETIC} --num-iters 4",
             2,
             r"Iter #3: .*\n(.*\n)*.*Total img/sec on 1 worker\(s\)",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "pytorch_imagenet_resnet50_elastic.py",
             f"{IMAGENET} --images 16 --epochs 2 --batches-per-commit 2",
             1,
             r"epoch 2: 1 workers, step 14,",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["adasum", "synthetic", "imagenet"],

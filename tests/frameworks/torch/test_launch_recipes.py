@@ -15,7 +15,9 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
-@pytest.mark.parametrize("options", [["--fp16-allreduce"], ["--use-adasum"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [["--fp16-allreduce"], pytest.param(["--use-adasum"], marks=pytest.mark.slow)], ids=" ".join
+)
 def test_the_synthetic_benchmark_reports_images_per_second(options: List[str]) -> None:
     small = (
         "--model resnet18 --image-size 32 --batch-size 2 --num-warmup-batches 1 --num-batches-per-iter 1 --num-iters 2"
