@@ -257,6 +257,7 @@ def test_without_the_process_manager_init_fails_with_both_sizes_and_the_remedy(
         assert launcher.variables in line and "HOROVOD_SIZE=1" in line and "mpirun -np N" in line, line
 
 
+@pytest.mark.slow
 def test_init_fails_when_another_rank_never_calls_it(launcher: Launcher, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     never_calls_it = """
@@ -271,6 +272,7 @@ if os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK")) == "1":
     assert "HOROVOD_START_TIMEOUT" in job.lines[0] and "rank 0 of 2" in job.lines[0], job.lines
 
 
+@pytest.mark.slow
 def test_a_secret_of_rank_0_alone_is_refused_by_the_others(launcher: Launcher, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.touch(mode=0o600)
