@@ -3,8 +3,9 @@
 
 A folder may include itself and the folders in its row. A foreign header may be included only in the folders of its
 row; a header that is neither the project's, nor C++'s, nor the system's, nor in the table is refused, so that a new
-library is a decision and not an accident. No module of the Python packages may import itself through others, also not
-inside of functions. Prints every line that breaks a rule; exits 1 if there is one.
+library is a decision and not an accident. Each header of the product is included by a file of the product besides the
+one that implements it: code that only tests use is not in the tree. No module of the Python packages may import itself
+through others, also not inside of functions. Prints every line that breaks a rule; exits 1 if there is one.
 """
 
 import ast
@@ -399,6 +400,29 @@ def problems_of(source: Path) -> list[str]:
     return found
 
 
+def headers_without_user() -> list[str]:
+    """Headers that no product file includes except those that such headers belong to."""
+    product = [source for source in sources() if not is_test(source)]
+    includes = {
+        source: re.findall(r'(?m)^\s*#\s*include\s*"([^"]+)"', (ROOT / source).read_text()) for source in product
+    }
+    headers = {source for source in product if source.suffix in (".hpp", ".h")}
+    # What is installed has its users elsewhere; a source without a header of its own is a program or a module.
+    used = {header for header in headers if header.is_relative_to("bindings/include")}
+    reached = used | {source for source in product if source.suffix in (".cpp", ".c", ".cu") and not own_header(source)}
+    while reached:
+        found = {Path(name) for source in reached for name in includes[source]} & headers - used
+        used |= found
+        reached = found | {source for source in product if own_header(source) in found}
+    return [f"{header}: no file of the product includes it" for header in sorted(headers - used)]
+
+
+def own_header(source: Path) -> Path | None:
+    """The header that a source implements: the one of its name."""
+    header = source.with_suffix(".hpp")
+    return header if source.suffix != ".hpp" and (ROOT / header).exists() else None
+
+
 def python_modules() -> dict[str, Path]:
     """The modules of the Python packages by name, the compiled one by its stub."""
     packages = ROOT / "bindings" / "python"
@@ -441,7 +465,7 @@ def import_cycle() -> list[str]:
 
 
 def main() -> int:
-    found = table_problems() + import_cycle()
+    found = table_problems() + import_cycle() + headers_without_user()
     for source in sources():
         if str(source.parent) not in FOLDERS and not is_test(source):
             found.append(f"{source}: the include table has no row for {source.parent}")
