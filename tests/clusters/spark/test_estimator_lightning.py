@@ -71,6 +71,7 @@ def estimator_of(own_store: Any, **params: Any) -> TorchEstimator:
 
 @pytest.mark.filterwarnings("ignore")
 class TestTraining:
+    @pytest.mark.slow
     def test_two_ranks_train_and_the_module_predicts(self, frame: Any, store: Any, tmp_path: Path) -> None:
         module = Line()
         estimator = estimator_of(
@@ -117,7 +118,6 @@ class TestTraining:
         further = estimator_of(store, epochs=1, shuffle=False, run_id="part").fit(frame)
         assert [each["epoch"] for each in further.getHistory()] == [0, 1, 2, 3]
 
-    @pytest.mark.slow
     def test_a_run_of_another_module_is_not_resumed(self, frame: Any, store: Any) -> None:
         estimator_of(store, run_id="other").fit(frame)
         with pytest.raises(ValueError, match="the run 'other' cannot be resumed with this model"):
