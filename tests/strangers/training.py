@@ -181,7 +181,9 @@ def listeners(process: Process) -> List[int]:
 
 def attack(hosts: Hosts, name: str, ip: str, port: int, count: int, path: str = "", host: int = -1) -> Process:
     """Begins an attack from the attacker's host, or as another user from a host of the job."""
-    command = [sys.executable, str(HERE / "stranger.py"), name, ip, str(port), str(count), path]
+    # Another user may not be able to read the folders of this tree, so the program is an argument.
+    program = (HERE / "stranger.py").read_text()
+    command = [sys.executable, "-c", program, name, ip, str(port), str(count), path]
     if host >= 0:
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
     started = hosts.start(host if host >= 0 else len(hosts.addresses) - 1, command)
