@@ -293,7 +293,7 @@ def cross_size() -> int:
     """Hosts that have a process with this one's local rank."""
 
 def cuda_built() -> bool:
-    """Whether CUDA is built in."""
+    """Whether this build takes tensors in the memory of CUDA devices."""
 
 def ddl_built() -> bool:
     """Whether IBM DDL is built in."""
@@ -435,7 +435,9 @@ def mpi_threads_supported() -> bool:
     """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
 
 def nccl_built() -> int:
-    """The version code of NCCL that is built in, 0 for none."""
+    """The version code of the NCCL that moves tensors in GPU memory, such as 22809; 0 if this build can use none,
+    or finds none.
+    """
 
 def process_set_included_op(process_set_id: int = ..., name: Optional[str] = ...) -> Any:
     """Whether this process is in a process set, when the operation runs, rather than when the graph is built.
