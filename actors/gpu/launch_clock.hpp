@@ -1,7 +1,7 @@
 // The order in which work that waits for other members is launched on devices, over all process sets. The leader, which
 // leads every set, counts the bundles of each set that take part in the order, and states with each bundle how many of
-// the other sets were before it. Members launch accordingly (launch_order.hpp), whatever the order in which messages about
-// different sets are handled on their way. These counts are a vector clock with an entry for each set.
+// the other sets were before it. Members launch accordingly (launch_order.hpp): messages about different sets may be
+// handled in any order on their way. These counts are a vector clock with an entry for each set.
 #pragma once
 
 #include <cstdint>

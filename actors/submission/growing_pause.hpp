@@ -1,4 +1,4 @@
-// How a thread waits for a word that nobody wakes it for, as a device does not: a short wait is noticed at once, and a
+// How a thread waits for a word without being woken, as devices wake no thread: a short wait is noticed at once, and a
 // long one costs no core.
 #pragma once
 

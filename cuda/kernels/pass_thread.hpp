@@ -1,7 +1,7 @@
 // What a thread of a kernel does, and how the work is divided.
 //
 // The elements of all pieces, one piece behind the other, are divided into equal shares, one for each block,
-// so blocks have equal numbers of bytes whatever the sizes of the pieces are. A block finds its first piece
+// so blocks have equal numbers of bytes for any sizes of the pieces. A block finds its first piece
 // by binary search, and goes on to the next one until its share ends. Its threads take turns: each moves 16
 // bytes of the narrower type, a packet, where the addresses of the piece allow it, which is where input and
 // output are both multiples of 16 at the same element. The elements before the first and behind the last of

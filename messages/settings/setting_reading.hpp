@@ -1,5 +1,5 @@
 // Reads the text that a user gave for one setting, as the type and the range of the setting's row demand, and says
-// what is wrong with a text that cannot be used. settings.hpp decides which source gives the text.
+// the fault of a text that cannot be used. settings.hpp decides which source gives the text.
 #pragma once
 
 #include <cstdint>
