@@ -84,6 +84,8 @@ constexpr const operation_row& row_of(operation id) {
 /// are small.
 inline fast_path_use use_of_fast_path(const signature& tensor, std::size_t bytes, std::size_t limit_bytes) {
   const auto& row = row_of(tensor.operation);
+  if (tensor.memory != memory_kind::host)
+    return fast_path_use::none; // callers cannot touch the memory of a device
   if (row.reduces && (tensor.reduce_op == reduce_op::adasum || tensor.dtype == dtype::boolean))
     return fast_path_use::none;
   return row.on_fast_path == fast_path_use::bytes && bytes > limit_bytes ? fast_path_use::collective

@@ -36,6 +36,28 @@ agent_table::step agent_table::command_failed(const std::string& host, std::stri
   return finish(decision, current_time);
 }
 
+agent_table::step agent_table::host_missing(const std::string& host, std::string cause, int code,
+                                            time_point current_time) {
+  step decision;
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end() || found->second.at != state::starting)
+    return finish(decision, current_time);
+  auto& entry = found->second;
+  const auto next_try = current_time + waits_for_name_.before_try(entry.failures);
+  if (!entry.give_up || next_try >= *entry.give_up) {
+    if (entry.give_up && entry.failures > 0)
+      cause += ", in each of " + std::to_string(entry.failures + 1) + " tries within " +
+               rules_.start_timeout_setting;
+    fail(host, entry, std::move(cause), code, current_time, decision);
+  } else {
+    if (entry.failures++ == 0)
+      decision.postponed.emplace_back(host, std::move(cause));
+    entry.at = state::waiting;
+    entry.deadline = next_try;
+  }
+  return finish(decision, current_time);
+}
+
 agent_table::step agent_table::hello(link from, const agent_hello& hello, time_point current_time) {
   step decision;
   if (auto reason = objection(hello); !reason.empty()) {
@@ -138,6 +160,7 @@ agent_table::step agent_table::due(time_point current_time) {
       decision.stops.push_back(name);
       fail(name, entry, "its agent has not connected within " + rules_.start_timeout_setting, 1, current_time,
            decision);
+      decision.failures.back().timed_out = true;
     } else if (entry.at == state::waiting && entry.deadline <= current_time) {
       entry.at = state::queued;
     }
@@ -176,6 +199,8 @@ agent_table::step& agent_table::finish(step& decision, time_point current_time) 
       continue;
     entry.at = state::starting;
     entry.deadline = current_time + rules_.start_timeout;
+    if (!rules_.retries)
+      entry.deadline = *(entry.give_up = entry.give_up.value_or(entry.deadline));
     decision.starts.push_back(name);
     ++starting;
   }
@@ -193,9 +218,20 @@ std::optional<agent_table::link> agent_table::link_of(const std::string& host) c
   return found->second.agent;
 }
 
+std::optional<agent_table::link> agent_table::serving_link_of(const std::string& host) const {
+  const auto found = hosts_.find(host);
+  return found == hosts_.end() || found->second.agent == 0 ? std::nullopt
+                                                           : std::optional(found->second.agent);
+}
+
 std::optional<std::string> agent_table::host_of(link from) const {
   const auto found = names_.find(from);
   return found == names_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool agent_table::is_starting(const std::string& host) const {
+  const auto found = hosts_.find(host);
+  return found != hosts_.end() && found->second.at == state::starting;
 }
 
 std::vector<std::string> agent_table::missing() const {

@@ -10,7 +10,7 @@
 //
 //   queued:  its agent is started once fewer hosts than the limit are starting
 //   leaving: its agent was told to leave
-//   waiting: it failed, and is tried again with exponential backoff, or never
+//   waiting: it failed, or its name does not exist yet, and is tried again with exponential backoff; or never
 #pragma once
 
 #include <chrono>
@@ -48,6 +48,7 @@ public:
     std::string cause; ///< "the connection ended"
     int code = 1;      ///< exit code for a job that ends by it
     bool was_connected = false;
+    bool timed_out = false; ///< no agent has connected within the start timeout
 
     friend bool operator==(const failure&, const failure&) = default;
   };
@@ -60,6 +61,8 @@ public:
     std::vector<std::pair<link, std::string>> connected; ///< accept these agents; their hosts can be used
     std::vector<link> dismissals;                        ///< tell these agents to leave
     std::vector<failure> failures;
+    std::vector<std::pair<std::string, std::string>>
+        postponed;                       ///< hosts that do not exist yet, with the cause
     std::optional<time_point> call_next; ///< call due() then
   };
 
@@ -71,6 +74,9 @@ public:
   /// The command that starts the agent of this host has ended, although its agent had not connected, or could not be
   /// run. `code` is its exit code.
   step command_failed(const std::string& host, std::string cause, int code, time_point current_time);
+  /// The same, because the host does not exist yet: its name cannot be resolved. It is no failure before the start
+  /// timeout, because the names of a cluster's pods appear while a job starts.
+  step host_missing(const std::string& host, std::string cause, int code, time_point current_time);
   /// The first message of an agent.
   step hello(link from, const agent_hello& hello, time_point current_time);
   /// An agent's host is to leave: it is not wanted any more. Its agent is dismissed once no process runs; in a job of
@@ -84,9 +90,13 @@ public:
   step end(time_point current_time);
   step due(time_point current_time);
 
-  /// The link of the host's agent, if it is connected.
+  /// The link of the host's agent, if it is connected: the agent can start processes.
   std::optional<link> link_of(const std::string& host) const;
+  /// The same, also while the agent is leaving: it serves the processes that it has started.
+  std::optional<link> serving_link_of(const std::string& host) const;
   std::optional<std::string> host_of(link from) const;
+  /// Whether the host waits for the agent that a command is to start.
+  bool is_starting(const std::string& host) const;
   /// What the agents of connected hosts have reported, by name of the host.
   const std::map<std::string, agent_hello>& facts() const { return facts_; }
   /// Hosts that are wanted and not connected, in the order of their names.
@@ -99,12 +109,14 @@ private:
     state at = state::queued;
     bool wanted = true;
     std::size_t processes = 0;
-    int failures = 0;      ///< in a row
-    time_point deadline{}; ///< of starting or waiting
+    int failures = 0;                  ///< in a row
+    time_point deadline{};             ///< of starting or waiting
+    std::optional<time_point> give_up; ///< end of the start timeout in a job that does not retry failures
     link agent = 0;
   };
 
   static constexpr backoff waits_{std::chrono::seconds{1}, std::chrono::seconds{60}};
+  static constexpr backoff waits_for_name_{std::chrono::seconds{1}, std::chrono::seconds{5}};
 
   std::string objection(const agent_hello& hello) const;
   void dismiss(entry& entry, step& decision);

@@ -41,6 +41,20 @@ TEST_CASE("the agents of all wanted hosts are started, at most a given number at
   CHECK(table.facts().at("a").machine == "machine of a");
 }
 
+TEST_CASE("a leaving agent serves the processes that it has started, and starts no others") {
+  agent_table table(agent_rules{});
+  table.want({"a", "b"}, start);
+  CHECK_FALSE(table.serving_link_of("a"));
+  CHECK_FALSE(table.serving_link_of("x"));
+  table.hello(7, hello_of("a"), start);
+  CHECK(table.serving_link_of("a") == 7);
+  CHECK(table.leaving(7, start).dismissals == std::vector<std::uint64_t>{7});
+  CHECK_FALSE(table.link_of("a"));
+  CHECK(table.serving_link_of("a") == 7);
+  table.closed(7, "", start);
+  CHECK_FALSE(table.serving_link_of("a"));
+}
+
 TEST_CASE("an agent that is not wanted, the second of its host, or too late is refused with the reason") {
   agent_table table(agent_rules{});
   table.want({"a"}, start);
@@ -72,11 +86,63 @@ TEST_CASE("a host whose agent does not connect within the start timeout fails, a
   const auto first = table.want({"a"}, start);
   REQUIRE(first.call_next == start + 30s);
   CHECK(table.due(start + 29s).failures.empty());
+  CHECK(table.is_starting("a"));
+  CHECK_FALSE(table.is_starting("b"));
   const auto step = table.due(start + 30s);
+  CHECK_FALSE(table.is_starting("a"));
   CHECK(step.stops == names{"a"});
   CHECK(step.failures.at(0).cause == "its agent has not connected within start timeout");
+  CHECK(step.failures.at(0).timed_out);
   CHECK_FALSE(step.call_next);
   CHECK(table.due(start + 1h).starts.empty());
+}
+
+TEST_CASE(
+    "a host that does not exist yet is tried again until the start timeout, and reported once meanwhile") {
+  agent_table table(agent_rules{});
+  auto time = start;
+  CHECK(table.want({"a"}, time).starts == names{"a"});
+  for (const auto wait : {1s, 2s, 4s, 5s, 5s, 5s, 5s}) {
+    const auto step = table.host_missing("a", "ssh exited with code 255", 255, time);
+    CHECK(step.failures.empty());
+    CHECK(step.postponed.size() == (time == start ? 1 : 0));
+    REQUIRE(step.call_next == time + wait);
+    CHECK(table.due(time + wait - 1ms).starts.empty());
+    time += wait;
+    CHECK(table.due(time).starts == names{"a"});
+  }
+  const auto last = table.host_missing("a", "ssh exited with code 255", 255, time);
+  CHECK(last.failures ==
+        std::vector<agent_table::failure>{
+            {"a", "ssh exited with code 255, in each of 8 tries within start timeout", 255, false}});
+  CHECK(table.due(start + 1h).starts.empty());
+}
+
+TEST_CASE("tries for a host that does not exist yet do not extend the start timeout") {
+  agent_table table(agent_rules{});
+  table.want({"a"}, start);
+  table.host_missing("a", "ssh exited with code 255", 255, start + 20s);
+  const auto again = table.due(start + 21s);
+  CHECK(again.starts == names{"a"});
+  CHECK(again.call_next == start + 30s);
+  CHECK(table.due(start + 30s).failures.size() == 1);
+}
+
+TEST_CASE("a host that appears while it is tried again is connected as any other") {
+  agent_table table(agent_rules{});
+  table.want({"a"}, start);
+  table.host_missing("a", "ssh exited with code 255", 255, start);
+  CHECK(table.hello(1, hello_of("a"), start + 1s).connected.size() == 1);
+  CHECK(table.due(start + 1h).failures.empty());
+}
+
+TEST_CASE("an elastic job reports a host that does not exist yet as any other failure, and tries it again") {
+  agent_table table(elastic_rules());
+  table.want({"a"}, start);
+  const auto step = table.host_missing("a", "ssh exited with code 255", 255, start);
+  CHECK(step.failures == std::vector<agent_table::failure>{{"a", "ssh exited with code 255", 255, false}});
+  CHECK(step.postponed.empty());
+  CHECK(step.call_next == start + 1s);
 }
 
 TEST_CASE("in an elastic job a host that failed is tried again after 1 s, growing to 60 s") {

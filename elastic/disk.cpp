@@ -11,22 +11,11 @@
 #include <utility>
 
 #include "messages/values/descriptor.hpp"
+#include "messages/values/file_bytes.hpp"
 
 namespace farandole {
 
 namespace {
-
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto count = ::write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
 
 bool read_all(int fd, std::vector<std::byte>& bytes) {
   std::array<std::byte, 65536> piece;

@@ -187,6 +187,10 @@ std::string place_text(std::int32_t rank, std::int32_t size) {
 
 } // namespace
 
+bool is_slurm_task(const environment_lookup& environment) {
+  return is_set(environment, "SLURM_STEP_ID");
+}
+
 std::string foreign_launch::text() const {
   std::string variables(rank_variable);
   if (!size_variable.empty())

@@ -53,6 +53,9 @@ std::optional<foreign_launch> find_foreign_launch(const environment_lookup& envi
 /// text. A process with the same text as its parent inherited the variables and has no place of its own.
 std::string place_in_environment(const environment_lookup& environment);
 
+/// Whether this process is a task of a step that srun started, and not the batch script or the shell of a job of Slurm.
+bool is_slurm_task(const environment_lookup& environment);
+
 /// Whether HOROVOD_SIZE=1 is set: the process is then a job of its own, regardless of its launcher.
 bool is_meant_to_be_alone(const settings& values);
 

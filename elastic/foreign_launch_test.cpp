@@ -1,31 +1,16 @@
 #include <catch2/catch.hpp>
 
-#include <map>
-
 #include "elastic/foreign_launch.hpp"
+#include "messages/settings/environment_testing.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
-using variables = std::map<std::string, std::string>;
-
-environment_lookup lookup_in(variables set) {
-  return [set = std::move(set)](std::string_view name) -> std::optional<std::string> {
-    const auto found = set.find(std::string(name));
-    return found == set.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
-settings settings_in(const variables& set) {
-  auto values = settings::load({lookup_in(set), {}, {}});
-  REQUIRE(values);
-  return *values;
-}
-
 /// The launcher with rank and size, such as "mpirun of Open MPI 1/3", or "none".
 std::string launch_in(const variables& set) {
-  const auto found = find_foreign_launch(lookup_in(set));
+  const auto found = find_foreign_launch(environment_of(set));
   if (!found)
     return "none";
   return std::string(found->launcher) + " " + std::to_string(found->rank) + "/" + std::to_string(found->size);
@@ -73,14 +58,14 @@ TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[fo
   CHECK(launch_in(step) == "srun 2/4");
   CHECK(launch_in(step + variables{{"SLURM_STEP_NUM_TASKS", "3"}}) == "srun 2/3");
   CHECK(launch_in(step + variables{{"PMIX_RANK", "2"}}) == "srun --mpi=pmix 2/4");
-  CHECK(find_foreign_launch(lookup_in(step + variables{{"PMIX_RANK", "2"}}))->starts_mpi);
+  CHECK(find_foreign_launch(environment_of(step + variables{{"PMIX_RANK", "2"}}))->starts_mpi);
   CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}) == "none");
   for (const auto& pseudo : {batch_script, interactive})
     CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", pseudo}}) == "none");
 }
 
 TEST_CASE("a job is found by the process manager that the launcher offers", "[foreign_launch]") {
-  const auto found = [](const variables& set) { return find_foreign_launch(lookup_in(set)).value(); };
+  const auto found = [](const variables& set) { return find_foreign_launch(environment_of(set)).value(); };
   const variables mpich = {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}};
   const variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}};
   const variables pmi = {{"PMI_FD", "7"}}, pmix = {{"PMIX_NAMESPACE", "job@1"}, {"PMIX_RANK", "1"}};
@@ -121,7 +106,7 @@ TEST_CASE("the innermost of several launchers counts", "[foreign_launch]") {
 
 TEST_CASE("a job joins at torch's store unless it has a rendezvous or HOROVOD_SIZE=1", "[foreign_launch]") {
   const auto joins = [](const variables& set) {
-    return torch_store_launch(lookup_in(set), settings_in(set)).has_value();
+    return torch_store_launch(environment_of(set), settings_of(set)).has_value();
   };
   CHECK(joins(torchrun));
   auto by_hand = torchrun;
@@ -135,7 +120,7 @@ TEST_CASE("a job joins at torch's store unless it has a rendezvous or HOROVOD_SI
 
 TEST_CASE("a job of another size than the launcher's is refused with both sizes", "[foreign_launch]") {
   const auto objection = [](const variables& set, std::int32_t rank, std::int32_t size) {
-    const auto launch = find_foreign_launch(lookup_in(set));
+    const auto launch = find_foreign_launch(environment_of(set));
     REQUIRE(launch);
     return objection_to_job(*launch, rank, size).text;
   };
@@ -152,13 +137,13 @@ TEST_CASE("a job of another size than the launcher's is refused with both sizes"
 }
 
 TEST_CASE("HOROVOD_SIZE=1 marks a process as meant to be alone", "[foreign_launch]") {
-  CHECK(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "1"}})));
-  CHECK_FALSE(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "2"}})));
+  CHECK(is_meant_to_be_alone(settings_of({{"HOROVOD_SIZE", "1"}})));
+  CHECK_FALSE(is_meant_to_be_alone(settings_of({{"HOROVOD_SIZE", "2"}})));
   CHECK_FALSE(is_meant_to_be_alone(settings::built_in()));
 }
 
 TEST_CASE("the place of a process depends only on variables that launchers set", "[foreign_launch]") {
-  const auto place = [](const variables& set) { return place_in_environment(lookup_in(set)); };
+  const auto place = [](const variables& set) { return place_in_environment(environment_of(set)); };
   CHECK(place(torchrun) == place(torchrun + variables{{"OMP_NUM_THREADS", "1"}, {"HOME", "/"}}));
   for (const auto* name : {"RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
                            "JSM_NAMESPACE_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "MASTER_PORT",

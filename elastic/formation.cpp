@@ -26,13 +26,14 @@ const candidate& candidate_in(std::int32_t slot, const candidates& present) {
                            [](const candidate& choice, std::int32_t wanted) { return choice.slot < wanted; });
 }
 
-/// All present members; empty if an awaited member has not sent its hello.
-std::optional<candidates> all_present(const slot_table& table) {
+/// All present members; empty if an awaited member has not sent its hello. `all_usable`: every process that may still
+/// send one is awaited.
+std::optional<candidates> all_present(const slot_table& table, bool all_usable) {
   candidates present;
   for (const auto& [slot, record] : table) {
     if (record.is_present())
       present.push_back({slot, record.last_rank, &record.announced});
-    else if (record.awaited)
+    else if (record.awaited || (all_usable && record.is_usable()))
       return std::nullopt;
   }
   return present;
@@ -126,10 +127,10 @@ formation_decision formation::decide(const slot_table& table, const generation_r
     return {};
   if (auto reason = shortage_refusal(table); !reason.empty())
     return {std::nullopt, std::move(reason)};
-  auto present = all_present(table);
+  auto present = all_present(table, rules_.serves_calls);
   if (!present || !may_start(present->size(), table, last))
     return {};
-  switch (knowledge_of(*present, table, last)) {
+  switch (rules_.serves_calls ? knowledge::present : knowledge_of(*present, table, last)) {
   case knowledge::may_return:
     return {};
   case knowledge::lost:
@@ -174,7 +175,7 @@ awaited formation::missing(const slot_table& table, const generation_record& las
   const bool too_few = found.arrived < needed;
   std::uint32_t count = 0;
   for (const auto& [slot, record] : table) {
-    const bool may_come = rules_.elastic && too_few && record.is_usable();
+    const bool may_come = rules_.elastic && (too_few || rules_.serves_calls) && record.is_usable();
     if (record.link || !(record.awaited || may_come))
       continue;
     if (++count <= awaited_limit)

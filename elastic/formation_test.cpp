@@ -210,3 +210,32 @@ TEST_CASE("once no process is started any more, too few remaining members are re
   CHECK_THAT(rules.decide(job.table, job.last).refusal,
              Catch::EndsWith("of the 2 members that a generation needs (--min-np) 1 is left"));
 }
+
+TEST_CASE("a generation of workers that serve calls has all processes that were started", "[formation]") {
+  const formation rules{{.size = 2, .elastic = true, .minimum = 1, .limit = 9, .serves_calls = true}};
+  ended_job job({0, 1});
+  job.table.expect(2, {});
+  job.table.end_process(1, "was killed by signal 9");
+  arrive(job.table, {0});
+  CHECK_FALSE(rules.decide(job.table, job.last).start);
+  const auto missing = rules.missing(job.table, job.last);
+  REQUIRE(missing.missing.size() == 1);
+  CHECK(missing.missing.front().slot == 2);
+  arrive(job.table, {2});
+  CHECK(slots_of(rules.decide(job.table, job.last)) == slots{0, 2});
+  job.table.expect(3, {});
+  job.table.at(3).retired = true; // leaves, so that it is not waited for
+  CHECK(slots_of(rules.decide(job.table, job.last)) == slots{0, 2});
+}
+
+TEST_CASE("workers that serve calls go on although all members with the newest state were lost",
+          "[formation]") {
+  auto serving = two_to_three;
+  ended_job job({0, 1}, 5);
+  for (const auto slot : {0, 1})
+    job.table.end_process(slot, "was killed by signal 9");
+  arrive(job.table, {2, 3});
+  CHECK_FALSE(formation{serving}.decide(job.table, job.last).start);
+  serving.serves_calls = true;
+  CHECK(slots_of(formation{serving}.decide(job.table, job.last)) == slots{2, 3});
+}

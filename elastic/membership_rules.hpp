@@ -10,6 +10,9 @@ struct membership_rules {
   bool elastic = false;
   std::int32_t minimum = 1; ///< elastic: minimum of later generations
   std::int32_t limit = 1;   ///< elastic: maximum of any generation
+  /// Elastic: the processes serve calls of the program that has called the launcher. Each generation has all processes
+  /// that were started and have not ended, and may consist of new ones only: that program knows their contents.
+  bool serves_calls = false;
 };
 
 } // namespace farandole

@@ -36,6 +36,11 @@ bool is_in(const std::string& address, const char* network, int bits) {
   return shares_prefix(bytes_of(address), bytes_of(network), bits);
 }
 
+bool has_address_of(const usable_networks& networks, ip_family family) {
+  return std::ranges::any_of(networks.addresses,
+                             [&](const auto& address) { return family_of(address.address) == family; });
+}
+
 std::string texts_of(std::span<const wanted_network> wanted) {
   std::string texts;
   for (const auto& network : wanted)
@@ -48,9 +53,9 @@ std::string objection_to(const host_address& address, const std::string& machine
                          std::span<const host_networks> hosts, std::span<const wanted_network> wanted) {
   if (bytes_of(address.address).empty())
     return "it is no numeric address";
-  if (is_in(address.address, "127.0.0.0", 8) || is_in(address.address, "::1", 128))
+  if (is_loopback(address.address))
     return "it is a loopback address";
-  if (is_in(address.address, "169.254.0.0", 16) || is_in(address.address, "fe80::", 10))
+  if (is_link_local(address.address))
     return "it is a link-local address";
   for (const auto& other : hosts)
     if (other.machine != machine)
@@ -63,7 +68,25 @@ std::string objection_to(const host_address& address, const std::string& machine
   return {};
 }
 
+std::string objection_to_other_family(ip_family used) {
+  if (used == ip_family::v4)
+    return "the job uses IPv4 addresses";
+  return "the job uses IPv6 addresses";
+}
+
 } // namespace
+
+ip_family family_of(const std::string& address) {
+  return address.find(':') == std::string::npos ? ip_family::v4 : ip_family::v6;
+}
+
+bool is_loopback(const std::string& address) {
+  return is_in(address, "127.0.0.0", 8) || is_in(address, "::1", 128);
+}
+
+bool is_link_local(const std::string& address) {
+  return is_in(address, "169.254.0.0", 16) || is_in(address, "fe80::", 10);
+}
 
 expected<wanted_network> wanted_network::parse(const std::string& text) {
   wanted_network made;
@@ -123,6 +146,24 @@ std::map<std::string, usable_networks> choose_networks(std::span<const host_netw
                                   [&](const auto& address) { return address.address == host.preferred; });
   }
   return chosen;
+}
+
+ip_family common_family(const std::map<std::string, usable_networks>& chosen) {
+  for (const auto family : {ip_family::v4, ip_family::v6})
+    if (std::ranges::all_of(chosen, [&](const auto& entry) { return has_address_of(entry.second, family); }))
+      return family;
+  return ip_family::v4;
+}
+
+void use_family(std::map<std::string, usable_networks>& chosen, ip_family family) {
+  const auto reason = objection_to_other_family(family);
+  for (auto& [host, networks] : chosen)
+    std::erase_if(networks.addresses, [&, &excluded = networks.excluded](const host_address& address) {
+      if (family_of(address.address) == family)
+        return false;
+      excluded.push_back({address, reason});
+      return true;
+    });
 }
 
 error missing_networks(const std::map<std::string, usable_networks>& chosen,

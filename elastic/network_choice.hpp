@@ -2,6 +2,7 @@
 // is not used. Pure decisions.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +13,13 @@
 #include "messages/wire/placement.hpp"
 
 namespace farandole {
+
+enum class ip_family : std::uint8_t { v4, v6 };
+
+/// These take numeric addresses.
+ip_family family_of(const std::string& address);
+bool is_loopback(const std::string& address);
+bool is_link_local(const std::string& address);
 
 /// An interface, or a network such as 10.0.0.0/8 or fd00::/8, that the user wants the job to use.
 class wanted_network {
@@ -56,6 +64,12 @@ struct usable_networks {
 /// outside of the wanted networks. The wanted networks may differ between hosts: each host uses those that it has.
 std::map<std::string, usable_networks> choose_networks(std::span<const host_networks> hosts,
                                                        std::span<const wanted_network> wanted);
+
+/// The family in which all members of a job reach each other: IPv4 if each host has a usable IPv4 address, otherwise IPv6
+/// if each has one. IPv4 if neither holds.
+ip_family common_family(const std::map<std::string, usable_networks>& chosen);
+/// Excludes the addresses of the other family.
+void use_family(std::map<std::string, usable_networks>& chosen, ip_family family);
 
 /// The error for the hosts that have no usable address, with all their addresses and the reasons; no error if every host
 /// has one.

@@ -87,3 +87,30 @@ TEST_CASE("hosts without a usable address are reported with all addresses and re
                         "    ib0 10.9.0.2: it is not in eth0 (--network-interfaces)\n"
                         "    eth1 fe80::2: it is a link-local address");
 }
+
+TEST_CASE("a job uses IPv4 where all hosts have it, and otherwise IPv6 where all have that") {
+  std::vector<host_networks> hosts{{"a", {{"eth0", "10.0.0.1"}, {"eth0", "fd00::1"}}, "machine a", ""},
+                                   {"b", {{"eth0", "fd00::2"}, {"eth0", "10.0.0.2"}}, "machine b", ""}};
+  auto chosen = choose_networks(hosts, {});
+  CHECK(common_family(chosen) == ip_family::v4);
+  use_family(chosen, ip_family::v4);
+  CHECK(chosen.at("b").addresses == std::vector<host_address>{{"eth0", "10.0.0.2"}});
+  CHECK(chosen.at("b").excluded.back().reason == "the job uses IPv4 addresses");
+
+  hosts[1].addresses.pop_back();
+  chosen = choose_networks(hosts, {});
+  CHECK(common_family(chosen) == ip_family::v6);
+  use_family(chosen, ip_family::v6);
+  CHECK(chosen.at("a").addresses == std::vector<host_address>{{"eth0", "fd00::1"}});
+  CHECK(chosen.at("a").excluded.back().reason == "the job uses IPv6 addresses");
+}
+
+TEST_CASE("hosts without a common family are reported") {
+  const std::vector<host_networks> hosts{{"a", {{"eth0", "10.0.0.1"}}, "machine a", ""},
+                                         {"b", {{"eth0", "fd00::2"}}, "machine b", ""}};
+  auto chosen = choose_networks(hosts, {});
+  CHECK(common_family(chosen) == ip_family::v4);
+  use_family(chosen, common_family(chosen));
+  CHECK_THAT(missing_networks(chosen, {}).text,
+             Catch::Contains("b:\n    eth0 fd00::2: the job uses IPv4 addresses"));
+}

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "elastic/foreign_launch.hpp"
 #include "elastic/node_list.hpp"
 #include "messages/values/printable.hpp"
 
@@ -220,7 +221,8 @@ std::string_view to_string(batch_scheduler scheduler) {
 }
 
 batch_scheduler find_batch_scheduler(const environment_lookup& environment) {
-  if (is_set(environment, "SLURM_JOB_ID") || is_set(environment, "SLURM_JOB_NODELIST"))
+  if ((is_set(environment, "SLURM_JOB_ID") || is_set(environment, "SLURM_JOB_NODELIST")) &&
+      !is_slurm_task(environment))
     return batch_scheduler::slurm;
   if (is_set(environment, "LSB_JOBID"))
     return batch_scheduler::lsf;

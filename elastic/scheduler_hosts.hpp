@@ -33,7 +33,8 @@ struct scheduler_hosts {
 };
 
 /// The scheduler in whose job this process runs: Slurm if SLURM_JOB_ID or SLURM_JOB_NODELIST is set, else LSF if
-/// LSB_JOBID is set, else PBS if PBS_JOBID or PBS_NODEFILE is set. An empty variable counts as unset.
+/// LSB_JOBID is set, else PBS if PBS_JOBID or PBS_NODEFILE is set. An empty variable counts as unset. A task of srun is
+/// not in a job in this sense, because the hosts of the job are not its own: the other tasks of its step may run there.
 batch_scheduler find_batch_scheduler(const environment_lookup& environment);
 
 /// The hosts of that scheduler's job, from

@@ -57,6 +57,14 @@ TEST_CASE("a process outside of an allocation has no scheduler and no hosts") {
   }
 }
 
+TEST_CASE("a task of srun is not in a job of Slurm, but a batch script and an interactive shell are") {
+  auto set = slurm("n1", "2");
+  set["SLURM_STEP_ID"] = "0";
+  CHECK(find(set)->scheduler == batch_scheduler::none);
+  set["SLURM_STEP_ID"] = "4294967290"; // the interactive step of salloc
+  CHECK(find(set)->scheduler == batch_scheduler::slurm);
+}
+
 TEST_CASE("Slurm comes before LSF, and LSF before PBS") {
   variables set = {{"PBS_JOBID", "1"}, {"PBS_NODEFILE", "/n"}, {"LSB_JOBID", "2"}, {"LSB_MCPU_HOSTS", "l 1"}};
   const variables files = {{"/n", "p\n"}};

@@ -69,7 +69,7 @@ auto worker_scheduler::hosts_found(const std::vector<host_slots>& found, time_po
     return decision;
   }
   emptiness_told_ = false;
-  if (formed_ && !keeps_member(found)) {
+  if (formed_ && !options_.serves_calls && !keeps_member(found)) {
     end(failed,
         "farandole: discovery took out every host that has members (" + list_of(host_pool_.hosts()) +
             "), and with them the state of the training; now it tells " + list_of(found) +
@@ -135,17 +135,38 @@ auto worker_scheduler::ended(std::int32_t slot, int code, time_point current_tim
   workers_.erase(found);
   if (over_)
     return decision;
-  if (!worker_entry.retired && code == 0)
+  const bool has_finished = code == 0 && (finishing_ || !options_.serves_calls);
+  if (!worker_entry.retired && has_finished)
     decision.complete = !std::exchange(finishing_, true);
   else if (!worker_entry.retired)
     fail(slot, worker_entry, code, current_time, uniform, decision);
+  end_if_finished(decision);
+  refill(current_time, decision);
+  return finish(current_time, decision);
+}
+
+void worker_scheduler::end_if_finished(step& decision) {
+  if (over_ || !finishing_ || (options_.serves_calls ? !workers_.empty() : has_member()))
+    return;
   // Workers that have not joined would wait in vain, or restart the training.
-  if (!over_ && finishing_ && !has_member())
-    end(failure_ ? failure_->code : 0,
-        living() == 0 ? std::string()
-                      : "farandole: the training has come to its end; ending " + std::to_string(living()) +
-                            " that had not joined it yet",
-        decision);
+  end(failure_ ? failure_->code : 0,
+      living() == 0 ? std::string()
+                    : "farandole: the training has come to its end; ending " + std::to_string(living()) +
+                          " that had not joined it yet",
+      decision);
+}
+
+auto worker_scheduler::resize(std::int32_t count, time_point current_time) -> step {
+  step decision;
+  if (over_ || finishing_)
+    return decision;
+  if (count == 0) {
+    decision.complete = finishing_ = true;
+    end_if_finished(decision);
+    return decision;
+  }
+  options_.limit = count;
+  retire_last(living() - count, decision);
   refill(current_time, decision);
   return finish(current_time, decision);
 }
@@ -172,7 +193,7 @@ void worker_scheduler::fail(std::int32_t slot, const worker& worker_entry, int c
         decision);
     return;
   }
-  if (outlived)
+  if (outlived || options_.serves_calls)
     failure_ = before;
   if (host_pool_.fail(worker_entry.host, current_time, uniform)) {
     decision.blacklisted = true;
@@ -217,16 +238,20 @@ auto worker_scheduler::due(time_point current_time) -> step {
   if (over_)
     return decision;
   refill(current_time, decision);
-  if (deadline_ && current_time >= *deadline_)
+  if (deadline_ && current_time >= *deadline_) {
+    decision.timed_out = true;
     end(failed,
         "farandole: waited " + seconds_text(options_.timeout) +
             " (--elastic-timeout) for more slots: " + shortage() + "; hosts: " + hosts_text(current_time) +
             ". Add hosts, lower --min-np, or let hosts that failed come back (--blacklist-cooldown-range)",
         decision);
+  }
   return finish(current_time, decision);
 }
 
 bool worker_scheduler::has_member() const {
+  if (options_.serves_calls)
+    return true;
   return std::any_of(workers_.begin(), workers_.end(),
                      [this](const auto& entry) { return !entry.second.retired && is_member(entry.first); });
 }
@@ -274,6 +299,15 @@ void worker_scheduler::retire_surplus(step& decision) {
       continue;
     worker.retired = true;
     decision.retire.push_back(slot);
+  }
+}
+
+void worker_scheduler::retire_last(std::int32_t count, step& decision) {
+  for (auto entry = workers_.rbegin(); entry != workers_.rend() && count > 0; ++entry) {
+    if (std::exchange(entry->second.retired, true))
+      continue;
+    decision.retire.push_back(entry->first);
+    --count;
   }
 }
 

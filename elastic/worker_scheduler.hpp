@@ -25,6 +25,9 @@ struct worker_scheduler_options {
   std::optional<std::int32_t> reset_limit;
   std::chrono::nanoseconds timeout = std::chrono::seconds{600}; ///< for waiting for slots
   std::optional<blacklist::cooldown> cooldown;
+  /// The workers serve calls of the program that has called the launcher, until that program ends the job by resize(0).
+  /// It keeps the state, so that any worker may be replaced: also the last one, and one that exits with code 0.
+  bool serves_calls = false;
 };
 
 /// Decides which workers of an elastic job run on which hosts. Has more than 30 methods because each event of
@@ -52,6 +55,7 @@ public:
     bool complete = false;               ///< training has finished: no more workers are started
     bool blacklisted = false;            ///< a host was blacklisted: store failed_hosts()
     bool over = false;                   ///< the outcome is certain: end all running workers
+    bool timed_out = false;              ///< it is over because enough slots did not come in time
   };
 
   struct failure {
@@ -76,6 +80,9 @@ public:
   step leaving(std::int32_t slot, time_point current_time);
   /// The user drains workers. Returns the leavers, or why no worker leaves, and the actions to take.
   std::pair<draining, step> drain_workers(const drain& asked, time_point current_time);
+  /// The job is to have this number of workers from now on: the last ones to have been started leave by plan, or others
+  /// are started where hosts have free slots. 0: the workers are about to end, and no more are started.
+  step resize(std::int32_t count, time_point current_time);
   /// To be called at the time in `call_next`; an earlier call does nothing.
   step due(time_point current_time);
   /// The launcher was told to end: no more workers are started.
@@ -104,7 +111,10 @@ private:
   };
 
   bool is_member(std::int32_t slot) const { return !formed_ || world_.contains(slot); }
+  /// Whether a member remains that has the state of the training.
   bool has_member() const;
+  /// Ends the job if it has finished, and no worker is left that could still do something for it.
+  void end_if_finished(step& decision);
   /// Whether at least one member would stay if discovery found these hosts.
   bool keeps_member(const std::vector<host_slots>& found) const;
   std::int32_t living() const;
@@ -115,6 +125,7 @@ private:
   void fail(std::int32_t slot, const worker& worker_entry, int code, time_point current_time, double uniform,
             step& decision);
   void retire_surplus(step& decision);
+  void retire_last(std::int32_t count, step& decision);
   void forget_limits(const host_pool::change& change);
   void refill(time_point current_time, step& decision);
   void start_workers(const std::vector<host_slots>& usable, step& decision);

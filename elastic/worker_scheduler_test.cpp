@@ -196,6 +196,7 @@ TEST_CASE("a job that has too few workers for too long ends and says what to do"
   CHECK_FALSE(job.due(t0 + 29s).over);
   const auto late = job.due(t0 + 30s);
   CHECK(late.over);
+  CHECK(late.timed_out);
   CHECK(job.code() == 1);
   CHECK(says(late, "30 s (--elastic-timeout)"));
   CHECK(says(late, "b:1 (failed)"));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The error messages that the sources can produce, compared with those that docs/guides/errors.md explains.
+"""The error messages that the sources can produce, compared with those that docs/guides/errors*.md explain.
 
-A message is reduced to its pattern: its literal text is kept, and every inserted value becomes "…". The page explains
-messages by pattern, each in backquotes in the first column of a table; a pattern of the page may cover several of the
-source by more "…". `error_messages.py list` prints the patterns of the sources with their places. Without an argument
-it prints messages that the page does not explain and patterns of the page that no source produces any more, and exits
-1 if there are any.
+A message is reduced to its pattern: its literal text is kept, and every inserted value becomes "…". The pages explain
+messages by pattern, each in backquotes in the first column of a table; a pattern of a page may cover several of the
+sources by more "…". `error_messages.py list` prints the patterns of the sources with their places. Without an argument
+it prints messages that no page explains and patterns of the pages that no source produces any more, and exits 1 if
+there are any.
 
 C++ is read for the text of
 
@@ -13,7 +13,7 @@ C++ is read for the text of
 - every call of one of REPORTERS, and every value of one of PROBLEMS;
 - every call of a function or lambda of the same file that only makes an `error`, whose last parameter is a text;
 - every line that a logger reports as a warning or an error, that goes to `std::cerr`, that begins with "farandole: ",
-  or that the launcher prints (`lines.push_back(…)`);
+  or that the launcher prints (`lines.push_back(…)`, `warnings.push_back(…)`);
 - every `return` of a function that returns a text and whose name says refusal, objection, complaint, warning or notice.
 
 Python is read for the text of every `raise` of a call, of every call of a function that only makes an exception, of
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "guides" / "errors.md"
+PAGES = "docs/guides/errors*.md"
 CPP_FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools"]
 PYTHON_FOLDERS = ["bindings/python/farandole", "bindings/python/horovod"]
 GAP = "…"
@@ -160,7 +160,7 @@ def message_begin(texts: List[str], index: int, makers: Set[str]) -> int:
         return index + 2
     if texts[index] in {"error", "warning", "fatal"} and before in {".", ">"}:
         return index + 2
-    if texts[index] in {"push_back", "emplace_back"} and texts[index - 2] == "lines":
+    if texts[index] in {"push_back", "emplace_back"} and texts[index - 2] in {"lines", "warnings"}:
         return index + 2
     return 0
 
@@ -289,6 +289,10 @@ def source_messages() -> List[Message]:
     return messages
 
 
+def pages() -> List[Path]:
+    return sorted(ROOT.glob(PAGES))
+
+
 def page_patterns(page: str) -> List[str]:
     """What stands in backquotes in the first column of each table that is headed "message"."""
     patterns: List[str] = []
@@ -330,11 +334,14 @@ def main() -> int:
     if len(sys.argv) > 1:
         print(__doc__)
         return 2
-    unexplained, unused = compare(messages, page_patterns(PAGE.read_text()))
+    patterns = {page: page_patterns(page.read_text()) for page in pages()}
+    unexplained, unused = compare(messages, [pattern for each in patterns.values() for pattern in each])
     for message in unexplained:
-        print(f"{message.place}: docs/guides/errors.md does not explain: {message.pattern}")
-    for pattern in unused:
-        print(f"docs/guides/errors.md explains what no source says any more: {pattern}")
+        print(f"{message.place}: no page explains: {message.pattern}")
+    for page, each in patterns.items():
+        for pattern in each:
+            if pattern in unused:
+                print(f"{page.relative_to(ROOT)} explains a message that no source produces any more: {pattern}")
     return 1 if unexplained or unused else 0
 
 

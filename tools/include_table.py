@@ -3,8 +3,9 @@
 
 A folder may include itself and the folders in its row. A foreign header may be included only in the folders of its
 row; a header that is neither the project's, nor C++'s, nor the system's, nor in the table is refused, so that a new
-library is a decision and not an accident. No module of the Python packages may import itself through others, also not
-inside of functions. Prints every line that breaks a rule; exits 1 if there is one.
+library is a decision and not an accident. Each header of the product is included by a file of the product besides the
+one that implements it: code that only tests use is not in the tree. No module of the Python packages may import itself
+through others, also not inside of functions. Prints every line that breaks a rule; exits 1 if there is one.
 """
 
 import ast
@@ -20,12 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # includes only folders above it, so no two folders include each other. A row covers the files directly in its folder.
 FOLDERS: dict[str, list[str]] = {
     "messages/values": [],
+    "messages/record": ["messages/values"],
     "messages/settings": ["messages/values"],
     "messages/wire": ["messages/values"],
-    "messages/settings/rows": ["messages/settings"],
+    "messages/settings/rows": ["messages/settings", "messages/values"],
     "collectives/transport/connections": ["messages/values"],
     "collectives": ["messages/values"],
-    "collectives/fusion": ["collectives", "messages/values", "messages/wire"],
+    "collectives/fusion": ["collectives", "messages/record", "messages/values", "messages/wire"],
     "collectives/math": ["messages/values"],
     "collectives/relay": ["messages/values", "messages/wire"],
     "collectives/negotiation": [
@@ -50,6 +52,7 @@ FOLDERS: dict[str, list[str]] = {
         "collectives/transport",
         "collectives/transport/connections",
         "collectives/transport/wait",
+        "messages/record",
         "messages/values",
     ],
     "collectives/transport/plugin": [
@@ -89,6 +92,7 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
     ],
     "collectives/transport/registry": [
+        "collectives",
         "collectives/transport",
         "collectives/transport/ccl",
         "collectives/transport/gloo",
@@ -101,7 +105,12 @@ FOLDERS: dict[str, list[str]] = {
         "messages/settings",
         "messages/values",
     ],
-    "elastic": ["messages/settings", "messages/values", "messages/wire"],
+    "elastic": ["messages/record", "messages/settings", "messages/values", "messages/wire"],
+    "cuda/driver": ["messages/values"],
+    "cuda/kernels": ["cuda/driver", "messages/values"],
+    "cuda/staged": ["cuda/driver", "messages/values"],
+    "cuda/nccl": ["cuda/driver", "cuda/kernels", "messages/values"],
+    "cuda/fake": [],
     "actors/event_loop": [
         "collectives/transport/connections",
         "elastic",
@@ -115,6 +124,8 @@ FOLDERS: dict[str, list[str]] = {
         "collectives/math",
         "collectives/negotiation",
         "collectives/transport/shm",
+        "cuda/driver",
+        "messages/record",
         "messages/values",
         "messages/wire",
     ],
@@ -136,18 +147,38 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
         "messages/wire",
     ],
-    "actors/pmi": ["elastic", "messages/values"],
-    "actors/launch": [
+    "actors/pmi": [
         "actors/event_loop",
-        "actors/interfaces",
         "actors/rendezvous",
         "elastic",
         "messages/settings",
         "messages/values",
         "messages/wire",
     ],
+    "actors/launch": [
+        "actors/event_loop",
+        "actors/interfaces",
+        "actors/rendezvous",
+        "elastic",
+        "messages/record",
+        "messages/settings",
+        "messages/values",
+        "messages/wire",
+    ],
+    "actors/gpu": [
+        "actors/submission",
+        "collectives",
+        "collectives/math",
+        "collectives/transport",
+        "cuda/driver",
+        "cuda/nccl",
+        "cuda/staged",
+        "messages/values",
+        "messages/wire",
+    ],
     "actors/process_set": [
         "actors/event_loop",
+        "actors/gpu",
         "actors/interfaces",
         "actors/submission",
         "collectives",
@@ -157,22 +188,30 @@ FOLDERS: dict[str, list[str]] = {
         "collectives/transport",
         "collectives/transport/registry",
         "collectives/transport/shm",
+        "cuda/nccl",
+        "cuda/staged",
         "elastic",
+        "messages/record",
         "messages/settings",
         "messages/values",
         "messages/wire",
     ],
+    "actors/timeline": ["actors/event_loop", "collectives", "messages/record", "messages/values"],
     "actors/member": [
         "actors/event_loop",
         "actors/interfaces",
         "actors/pmi",
         "actors/process_set",
         "actors/rendezvous",
+        "actors/submission",
+        "actors/timeline",
         "collectives/negotiation",
         "collectives/transport/connections",
         "collectives/transport/mpi",
         "collectives/transport/registry",
+        "collectives/transport/wait",
         "elastic",
+        "messages/record",
         "messages/settings",
         "messages/values",
         "messages/wire",
@@ -189,6 +228,7 @@ FOLDERS: dict[str, list[str]] = {
         "actors/submission",
         "collectives/transport/mpi",
         "elastic",
+        "messages/record",
         "messages/settings",
         "messages/values",
         "messages/wire",
@@ -197,6 +237,8 @@ FOLDERS: dict[str, list[str]] = {
     "bindings/c": ["bindings/cxx", "collectives", "messages/values"],
     "bindings/native": [
         "actors/event_loop",
+        "actors/gpu",
+        "actors/pmi",
         "actors/rendezvous",
         "actors/submission",
         "bindings/c",
@@ -208,8 +250,11 @@ FOLDERS: dict[str, list[str]] = {
     ],
     "tools/farandole/cli": ["actors/launch", "messages/values"],
     "tools/farandole/chaos": ["actors/rendezvous", "messages/values", "tools/farandole/cli"],
-    "tools/farandole/placers": ["actors/launch", "messages/values"],
+    "tools/farandole/explain": ["collectives", "messages/record", "messages/values"],
+    "tools/farandole/report": ["messages/record", "messages/values", "tools/farandole/explain"],
+    "tools/farandole/placers": ["actors/launch", "messages/values", "tools/farandole/cli"],
     "tools/farandole/reference": ["messages/settings", "tools/farandole/cli"],
+    "tools/farandole/trace": ["collectives", "messages/record", "messages/values", "tools/farandole/explain"],
     "tools/farandole": [
         "actors/launch",
         "actors/member",
@@ -222,14 +267,20 @@ FOLDERS: dict[str, list[str]] = {
         "collectives/transport/mpi",
         "collectives/transport/registry",
         "collectives/transport/wait",
+        "cuda/driver",
+        "cuda/nccl",
         "elastic",
+        "messages/record",
         "messages/settings",
         "messages/values",
         "messages/wire",
         "tools/farandole/chaos",
         "tools/farandole/cli",
+        "tools/farandole/explain",
         "tools/farandole/placers",
         "tools/farandole/reference",
+        "tools/farandole/report",
+        "tools/farandole/trace",
     ],
 }
 
@@ -242,6 +293,9 @@ FOREIGN = {
     "capnp/": ["messages"],
     "kj/": ["messages"],
     "yaml-cpp/": ["tools/farandole"],
+    # Traces of torch.profiler: decision page 0040.
+    "nlohmann/": ["tools/farandole/trace", "tests"],
+    "zlib.h": ["messages/record", "tools/farandole/trace"],
     "openssl/": ["actors", "collectives/transport", "elastic", "tests"],
     "spdlog/": ["actors"],
     "fmt/": ["actors"],
@@ -254,7 +308,9 @@ FOREIGN = {
     "oneapi/": ["collectives/transport"],
     "cuda_runtime": ["cuda"],
     "cuda.h": ["cuda"],
+    "cudaTypedefs.h": ["cuda"],
     "nccl.h": ["cuda"],
+    "nvtx3/": ["actors/submission"],
     "nanobind/": ["bindings/native"],
     # Compiled on the user's machine, against the TensorFlow that is installed there.
     "tensorflow/": ["bindings/python/farandole/xla"],
@@ -344,6 +400,29 @@ def problems_of(source: Path) -> list[str]:
     return found
 
 
+def headers_without_user() -> list[str]:
+    """Headers that no product file includes except those that such headers belong to."""
+    product = [source for source in sources() if not is_test(source)]
+    includes = {
+        source: re.findall(r'(?m)^\s*#\s*include\s*"([^"]+)"', (ROOT / source).read_text()) for source in product
+    }
+    headers = {source for source in product if source.suffix in (".hpp", ".h")}
+    # What is installed has its users elsewhere; a source without a header of its own is a program or a module.
+    used = {header for header in headers if header.is_relative_to("bindings/include")}
+    reached = used | {source for source in product if source.suffix in (".cpp", ".c", ".cu") and not own_header(source)}
+    while reached:
+        found = {Path(name) for source in reached for name in includes[source]} & headers - used
+        used |= found
+        reached = found | {source for source in product if own_header(source) in found}
+    return [f"{header}: no file of the product includes it" for header in sorted(headers - used)]
+
+
+def own_header(source: Path) -> Path | None:
+    """The header that a source implements: the one of its name."""
+    header = source.with_suffix(".hpp")
+    return header if source.suffix != ".hpp" and (ROOT / header).exists() else None
+
+
 def python_modules() -> dict[str, Path]:
     """The modules of the Python packages by name, the compiled one by its stub."""
     packages = ROOT / "bindings" / "python"
@@ -386,7 +465,7 @@ def import_cycle() -> list[str]:
 
 
 def main() -> int:
-    found = table_problems() + import_cycle()
+    found = table_problems() + import_cycle() + headers_without_user()
     for source in sources():
         if str(source.parent) not in FOLDERS and not is_test(source):
             found.append(f"{source}: the include table has no row for {source.parent}")

@@ -7,7 +7,7 @@ includes. It is looked at again only when one of these has changed. The stamps l
 those of ccache, so other checkouts of the same source use them, too.
 
 Nearly all of the time goes into headers, so the files of a folder are checked together, as one source that includes
-all. Only if there are complaints is each file checked alone; files may also use the same name for different things.
+all. Only if there are complaints is each file checked alone.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import source_groups
+
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole" / "tidy"
 STAMP_DAYS = 30
-FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools", "tests", "docs"]
-INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
 # What g++ is told and clang does not understand.
 QUIET = [
     "-Wno-unknown-warning-option",
@@ -38,8 +38,6 @@ QUIET = [
     "-Wno-bitwise-conditional-parentheses",
 ]
 
-
-MOST_TOGETHER = 8
 # In a group, the files themselves are headers, too.
 GROUP_FILTER = r"/(messages|collectives|elastic|cuda|actors|bindings|tools|tests|docs)/.*\.(hpp|cpp|h|c)$"
 # What differs between the commands of a folder's files.
@@ -58,13 +56,13 @@ def without_precompiled(build: Path) -> Path:
     return folder
 
 
-def in_groups(sources: list[tuple[Path, str]]) -> list[list[Path]]:
+def groups_of(sources: list[tuple[Path, str]]) -> list[list[Path]]:
     """The files of a folder that are compiled with the same options, in groups."""
     same = defaultdict(list)
     for source, command in sources:
         options = OWN_PATHS.sub("", PRECOMPILED.sub("", command))
         same[source.parent, options].append(source)
-    return [all_of[i : i + MOST_TOGETHER] for all_of in same.values() for i in range(0, len(all_of), MOST_TOGETHER)]
+    return [group for all_of in same.values() for group in source_groups.in_groups(all_of)]
 
 
 def together(build: Path, number: int, sources: list[Path]) -> Path:
@@ -83,27 +81,13 @@ def together(build: Path, number: int, sources: list[Path]) -> Path:
 
 
 @cache
-def closure(path: Path) -> frozenset[Path]:
-    """The file and the project's headers and schemas that it reaches."""
-    reached = {path}
-    frontier = [path]
-    while frontier:
-        for name in INCLUDE.findall(frontier.pop().read_bytes()):
-            header = ROOT / name.decode().replace(".capnp.h", ".capnp")
-            if header.exists() and header not in reached:
-                reached.add(header)
-                frontier.append(header)
-    return frozenset(reached)
-
-
-@cache
 def content_hash(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest()
 
 
 def stamp_of(source: Path, command: str, configuration: bytes) -> Path:
     digest = hashlib.sha256(configuration + command.replace(str(ROOT), ".").encode())
-    for path in sorted(closure(source)):
+    for path in sorted(source_groups.closure(source)):
         digest.update(str(path.relative_to(ROOT)).encode() + content_hash(path))
     return STAMPS / digest.hexdigest()
 
@@ -116,18 +100,14 @@ def remove_unused_stamps() -> None:
                 stamp.unlink()
 
 
-def is_test(source: Path) -> bool:
-    """Whether the file is a test. Tests are left out: they take half of the time, and clang-tidy's complaints about
-    them concern only the style of their expectations."""
-    return source.stem.endswith("_test") or source.is_relative_to(ROOT / "tests")
-
-
 def entries(build: Path) -> list[tuple[Path, str]]:
+    """The files to check, with their commands. Tests are left out: they take half of the time, and clang-tidy's
+    complaints about them concern only the style of their expectations."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])
-        inside = source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in FOLDERS
-        if inside and source.exists() and ".venv" not in source.parts and not is_test(source):
+        inside = source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in source_groups.FOLDERS
+        if inside and source.exists() and ".venv" not in source.parts and not source_groups.is_test(source):
             found[source] = entry["command"]
     return sorted(found.items())
 
@@ -193,7 +173,7 @@ def main() -> int:
 
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        groups = in_groups([(source, command) for source, command, stamp in wanted])
+        groups = groups_of([(source, command) for source, command, stamp in wanted])
         stamps = {source: stamp for source, command, stamp in wanted}
         jobs = [pool.submit(tidy, arguments.tool, commands, *what) for what in enumerate(groups)]
         for done in concurrent.futures.as_completed(jobs):

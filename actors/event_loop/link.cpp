@@ -4,9 +4,11 @@
 #include "actors/event_loop/framing.hpp"
 #include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/link_parts.hpp"
+#include "actors/event_loop/link_send_queue.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 
 #include "elastic/reconnect_backoff.hpp"
+#include "messages/settings/listening_ports.hpp"
 #include "messages/settings/settings.hpp"
 
 #include <sys/socket.h>
@@ -15,7 +17,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <deque>
 
 namespace farandole {
 
@@ -28,10 +29,6 @@ using connect_deadline_atom = caf::atom_constant<caf::atom("opendue")>;
 using close_deadline_atom = caf::atom_constant<caf::atom("closedue")>;
 
 constexpr std::size_t read_bytes = 64 * 1024;
-/// Maximum of sealed (encrypted) but unsent bytes; above it, queued messages stay unsealed.
-constexpr std::size_t sealed_bytes = 256 * 1024;
-/// Small messages are collected up to this size and then sealed together.
-constexpr std::size_t gather_bytes = 64 * 1024;
 
 class link_state {
 public:
@@ -95,10 +92,9 @@ public:
   void queue(const envelope& message) {
     if (phase_ != phase::open)
       return; // the owner has received link_closed or will receive it
-    queued_bytes_ += message.bytes().size() + frame_header_bytes;
-    queue_.push_back(message);
-    if (queued_bytes_ + unsent() > start_.settings.queue_bytes)
-      return end("the peer takes too long to read: " + std::to_string(queued_bytes_ + unsent()) +
+    outgoing_.push(message);
+    if (outgoing_.waiting_bytes() > start_.settings.queue_bytes)
+      return end("the peer takes too long to read: " + std::to_string(outgoing_.waiting_bytes()) +
                  " bytes wait, more than the limit of " + std::to_string(start_.settings.queue_bytes));
     if (!flush_asked_) {
       flush_asked_ = true;
@@ -118,16 +114,16 @@ public:
     while (phase_ != phase::ended) {
       if (!send_sealed())
         return;
-      if (queue_.empty())
+      if (!outgoing_.has_unsealed())
         break;
-      if (auto problem = seal_some())
+      if (auto problem = outgoing_.seal_some(*tls_))
         return end(problem.text);
     }
     if (phase_ != phase::closing)
       return;
     if (!said_farewell_) {
       said_farewell_ = true;
-      tls_->finish(wire_);
+      tls_->finish(outgoing_.sealed());
     }
     if (send_sealed() && !shut_) {
       shut_ = true;
@@ -185,12 +181,10 @@ public:
     bool owner_knows = phase_ == phase::open || phase_ == phase::closing || !start_.listener;
     settle_with_listener();
     phase_ = phase::ended;
-    if (auto* log = start_.settings.log) {
-      auto line = "link " + std::string{start_.listener ? "from " : "to "} + peer_ + " closed" +
-                  (reason.empty() ? "" : ": " + reason);
-      if (wanted || reason.empty())
-        log->debug(line);
-      else if (peer_is_gone && owner_knows)
+    if (auto* log = start_.settings.log; log && !wanted && !reason.empty()) {
+      auto line =
+          "link " + std::string{start_.listener ? "from " : "to "} + peer_ + " closed" + ": " + reason;
+      if (peer_is_gone && owner_knows)
         log->info(line);
       else
         log->warning(line);
@@ -204,8 +198,6 @@ public:
 
 private:
   enum class phase { connecting, shaking, open, closing, ended };
-
-  std::size_t unsent() const { return wire_.size() - sent_; }
 
   void shake_hands(tls_side side) {
     phase_ = phase::shaking;
@@ -245,8 +237,7 @@ private:
       return end_without_peer(reason);
     phase_ = phase::connecting;
     watch_.stop();
-    wire_.clear();
-    sent_ = 0;
+    outgoing_.forget_sealed();
     deaf_ = false;
     self_->delayed_send(self_, *wait, call_atom::value);
   }
@@ -257,16 +248,16 @@ private:
 
   void process_received(std::span<const std::byte> received) {
     std::vector<std::byte> plain;
-    auto problem = tls_->feed(received, plain, wire_);
+    auto problem = tls_->feed(received, plain, outgoing_.sealed());
     if (problem) {
       // Send the TLS alert if the socket accepts it at once; the link ends either way.
-      [[maybe_unused]] auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
+      outgoing_.send(watch_.get());
       untrusted_ = phase_ == phase::shaking;
       return end(problem.text);
     }
     // feed() may have appended sealed bytes. flush() sends them and then continues with the queue: if they leave room
     // in the socket, no writable event follows that would continue with it.
-    if (unsent() > 0)
+    if (outgoing_.has_sealed())
       flush();
     if (phase_ == phase::ended)
       return;
@@ -302,51 +293,26 @@ private:
     return true;
   }
 
-  error seal_some() {
-    std::vector<std::byte> gathered;
-    error problem;
-    while (!queue_.empty() && unsent() + gathered.size() < sealed_bytes && !problem) {
-      auto bytes = queue_.front().bytes();
-      append_frame(gathered, bytes);
-      queued_bytes_ -= bytes.size() + frame_header_bytes;
-      queue_.pop_front();
-      if (gathered.size() >= gather_bytes) {
-        problem = tls_->seal(gathered, wire_);
-        gathered.clear();
-      }
-    }
-    if (!problem && !gathered.empty())
-      problem = tls_->seal(gathered, wire_);
-    return problem;
-  }
-
   /// Returns true if the kernel has accepted all sealed bytes. Otherwise the loop reports when the socket is
   /// writable.
   bool send_sealed() {
     if (deaf_)
       return false;
-    while (unsent() > 0) {
-      auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
-      if (put < 0 && errno == EINTR)
-        continue;
-      if (put < 0 && errno == EAGAIN) {
-        watch_.want(true, true);
-        return false;
-      }
-      if (put < 0) {
-        // The peer is gone. The bytes that it sent before are still to be read, because they may contain the reason.
-        deaf_ = true;
-        self_->send(self_, hangup_atom::value);
-        return false;
-      }
-      sent_ += static_cast<std::size_t>(put);
+    switch (outgoing_.send(watch_.get())) {
+    case link_send_queue::progress::done:
+      watch_.want(true, false);
+      return true;
+    case link_send_queue::progress::blocked:
+      watch_.want(true, true);
+      return false;
+    case link_send_queue::progress::failed:
+      // The peer is gone. The bytes that it sent before are still to be read, because they may contain the reason.
+      deaf_ = true;
+      self_->send(self_, hangup_atom::value);
+      return false;
     }
-    wire_.clear();
-    sent_ = 0;
-    if (wire_.capacity() > 4 * sealed_bytes)
-      wire_.shrink_to_fit();
-    watch_.want(true, false);
-    return true;
+    assert(false);
+    return false;
   }
 
   void settle_with_listener() {
@@ -369,10 +335,7 @@ private:
 
   std::optional<tls_session> tls_;
   std::optional<frame_reader> reader_;
-  std::deque<envelope> queue_; ///< not sealed yet
-  std::size_t queued_bytes_ = 0;
-  std::vector<std::byte> wire_; ///< sealed bytes; the kernel has accepted the first sent_ of them
-  std::size_t sent_ = 0;
+  link_send_queue outgoing_;
   descriptor_watch watch_;
   reconnect_backoff calls_; ///< retries of a dialling link whose peer closed the connection
 };
@@ -421,6 +384,7 @@ link_settings link_settings::of(const settings& values) {
   link_settings links;
   links.silence = values.duration(setting::link_timeout);
   links.silence_setting = values.cited(setting::link_timeout);
+  links.ports = ports_of(values);
   return links;
 }
 

@@ -2,7 +2,7 @@
 // (framing.hpp). It is an actor on the loop. Its owner sends it envelopes and receives link_opened, link_received and
 // link_closed (actors/event_loop/link_messages.hpp). Envelopes that are sent within one turn of the loop leave in one
 // write. Each link logs once why it ended: at level INFO if the peer is gone and the owner is notified, as a warning
-// if something is wrong.
+// if something is wrong. It does not log an end that was requested.
 #pragma once
 
 #include <caf/all.hpp>
@@ -18,6 +18,7 @@
 #include "collectives/transport/connections/handshake_table.hpp"
 #include "collectives/transport/connections/tls.hpp"
 #include "messages/values/error.hpp"
+#include "messages/values/port_range.hpp"
 #include "messages/wire/envelope.hpp"
 
 namespace farandole {
@@ -49,10 +50,11 @@ struct link_settings {
   std::string silence_setting = "link timeout"; ///< named in the error when it is exceeded
   std::size_t queue_bytes = std::size_t{256}
                             << 20; ///< with more unsent bytes the link closes, because the peer is too slow
+  port_range ports;                ///< of listeners for which no port is given
   handshake_limits handshakes;     ///< used by listeners; the time limits apply to accepted connections
   logger* log = nullptr;           ///< must outlive the link; null: nothing is logged
 
-  /// Default settings with the link timeout of `values`.
+  /// Default settings with the link timeout and the port range of `values`.
   static link_settings of(const settings& values);
 };
 

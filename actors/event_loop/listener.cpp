@@ -220,47 +220,56 @@ caf::behavior listener(caf::stateful_actor<listener_state>* self, const listener
   };
 }
 
+/// On this port of each address or, if it is 0, on one of the range that is free on all of them.
+expected<std::vector<descriptor>> open_sockets(const std::vector<std::string>& ips, std::uint16_t port,
+                                               const port_range& ports) {
+  if (port == 0)
+    return open_listeners(ips, ports);
+  std::vector<descriptor> opened;
+  for (const auto& ip : ips) {
+    auto socket = open_listener(ip, port);
+    if (!socket)
+      return socket.error();
+    opened.push_back(std::move(*socket));
+  }
+  return opened;
+}
+
 } // namespace
 
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings) {
-  assert(owner);
-  if (settings.simulated)
-    return settings.simulated->listen(bind_ip, port, std::move(owner));
-  assert(settings.credentials);
-  auto socket = open_listener(bind_ip, port);
-  if (!socket)
-    return socket.error();
-  auto chosen = port_of(*socket);
-  auto handle = system.spawn(
-      listener, listener_start{std::make_shared<descriptor>(std::move(*socket)), std::move(owner), settings});
-  return listening{chosen, std::move(handle)};
+  auto opened = listen(system, std::vector<std::string>{bind_ip}, port, owner, settings);
+  if (!opened)
+    return opened.error();
+  return std::move(opened->front());
 }
 
 expected<std::vector<listening>> listen(caf::actor_system& system, const std::vector<std::string>& bind_ips,
                                         std::uint16_t port, const caf::actor& owner,
                                         const link_settings& settings) {
-  assert(!bind_ips.empty());
-  // A free port of the first address may be in use on another one; then the next free port is tried.
-  constexpr int most_tries = 16;
-  for (int number = 1;; ++number) {
-    std::vector<listening> opened;
-    error problem;
+  assert(owner && !bind_ips.empty());
+  std::vector<listening> opened;
+  if (settings.simulated) {
     for (const auto& ip : bind_ips) {
-      auto made = listen(system, ip, opened.empty() ? port : opened.front().port, owner, settings);
-      if (!made) {
-        problem = made.error();
-        break;
-      }
+      auto made = settings.simulated->listen(ip, opened.empty() ? port : opened.front().port, owner);
+      if (!made)
+        return made.error();
       opened.push_back(std::move(*made));
     }
-    if (!problem)
-      return opened;
-    for (const auto& listener : opened)
-      caf::anon_send(listener.handle, close_atom::value);
-    if (port != 0 || opened.empty() || number == most_tries)
-      return problem;
+    return opened;
   }
+  assert(settings.credentials);
+  auto sockets = open_sockets(bind_ips, port, settings.ports);
+  if (!sockets)
+    return sockets.error();
+  for (auto& socket : *sockets) {
+    const auto chosen = port_of(socket);
+    opened.push_back(
+        {chosen, system.spawn(listener, listener_start{std::make_shared<descriptor>(std::move(socket)), owner,
+                                                       settings})});
+  }
+  return opened;
 }
 
 } // namespace farandole

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "actors/event_loop/log_line.hpp"
 #include "actors/event_loop/repetition_limit.hpp"
 
 #include "messages/settings/settings.hpp"
@@ -75,14 +76,6 @@ void to_standard_streams(log_level level, std::string_view line) {
   std::fflush(stream);
 }
 
-void write_to(spdlog::logger& sink, log_level level, std::string_view text, std::string_view file,
-              std::uint32_t line) {
-  const spdlog::source_loc source{file.data(), static_cast<int>(line), ""};
-  const auto shown = printable(text);
-  // The text is passed as a string view, not as a format string, so braces in it are printed literally.
-  sink.log(source, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
-}
-
 } // namespace
 
 /// The counts of repeated lines. Several threads log concurrently, so a mutex guards them. It is never held while a
@@ -104,15 +97,19 @@ std::optional<log_level> log_level_from(std::string_view text) {
 
 log_options log_options_of(const settings& values) {
   return {log_level_from(values.text(setting::log_level)).value_or(log_level::warning),
-          values.flag(setting::log_hide_time)};
+          values.flag(setting::log_hide_time),
+          values.text(setting::log_format) == "json" ? log_format::json : log_format::text};
 }
 
 logger::logger(const log_options& options) : logger(options, to_standard_streams) {}
 
-logger::logger(const log_options& options, std::function<void(log_level, std::string_view)> target) {
+logger::logger(const log_options& options, std::function<void(log_level, std::string_view)> target)
+    : hide_time_(options.hide_time), format_(options.format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::local, "");
   formatter->add_flag<level_letter>('*').add_flag<rank_number>('&', rank_);
-  formatter->set_pattern(options.hide_time ? "[%* %s:%#]%&: %v" : "[%Y-%m-%d %H:%M:%S.%f: %* %s:%#]%&: %v");
+  formatter->set_pattern(format_ == log_format::json ? "%v" // write_line() makes the whole object
+                         : hide_time_                ? "[%* %s:%#]%&: %v"
+                                                     : "[%Y-%m-%d %H:%M:%S.%f: %* %s:%#]%&: %v");
   auto sink = std::make_shared<line_sink>(std::move(target));
   sink->set_formatter(std::move(formatter));
   sink_ = std::make_unique<spdlog::logger>("farandole", std::move(sink));
@@ -123,7 +120,7 @@ logger::logger(const log_options& options, std::function<void(log_level, std::st
 
 logger::~logger() {
   for (const auto& summary : repetitions_->limit.rest())
-    write_to(*sink_, log_level::warning, summary.text, summary.site.file, summary.site.line);
+    write_line(log_level::warning, summary.text, summary.site.file, summary.site.line, summary.count);
 }
 
 bool logger::enabled(log_level level) const {
@@ -144,9 +141,32 @@ void logger::write(log_level level, std::string_view text, std::source_location 
       admitted = repetitions_->limit.admit(site, text, current_time);
   }
   for (const auto& summary : due)
-    write_to(*sink_, log_level::warning, summary.text, summary.site.file, summary.site.line);
+    write_line(log_level::warning, summary.text, summary.site.file, summary.site.line, summary.count);
   if (admitted)
-    write_to(*sink_, level, text, site.file, site.line);
+    write_line(level, text, site.file, site.line, 0);
+}
+
+void logger::write_line(log_level level, std::string_view text, std::string_view file, std::uint32_t line,
+                        std::size_t repetition_count) {
+  const auto time = std::chrono::system_clock::now();
+  std::string shown;
+  if (format_ == log_format::json) {
+    log_line content{{},
+                     names[static_cast<std::size_t>(level)],
+                     file,
+                     line,
+                     rank_.load(std::memory_order_relaxed),
+                     text,
+                     repetition_count};
+    if (!hide_time_)
+      content.time = time;
+    shown = json_of(content);
+  } else {
+    shown = printable(text);
+  }
+  const spdlog::source_loc source{file.data(), static_cast<int>(line), ""};
+  // The text is passed as a string view, not as a format string, so braces in it are printed literally.
+  sink_->log(time, source, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
 }
 
 void logger::fatal(std::string_view text, std::source_location from) {

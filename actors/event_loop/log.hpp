@@ -1,6 +1,7 @@
-// The log. A line has the form "[time: LEVEL file:line] [rank]: text". Levels up to INFO go to standard output,
-// levels from WARNING on go to standard error. There is no global registry: each runtime owns a logger and passes
-// pointers to its components. Repeated warnings and errors are counted instead of logged (repetition_limit.hpp).
+// The log. A line has the form "[time: LEVEL file:line] [rank]: text", or is an object of JSON (log_line.hpp). Levels up
+// to INFO go to standard output, levels from WARNING on go to standard error. There is no global registry: each runtime
+// owns a logger and passes pointers to its components. Repeated warnings and errors are counted instead of logged
+// (repetition_limit.hpp).
 #pragma once
 
 #include <atomic>
@@ -23,12 +24,15 @@ class settings;
 
 enum class log_level : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
+enum class log_format : std::uint8_t { text, json };
+
 /// Parses "trace" … "fatal" or "off", in any case. Returns nothing for other texts.
 std::optional<log_level> log_level_from(std::string_view text);
 
 struct log_options {
   log_level level = log_level::warning; ///< lines of lower levels are dropped
   bool hide_time = false;
+  log_format format = log_format::text;
   /// The clock by which repeated lines are counted.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
@@ -75,6 +79,11 @@ public:
 private:
   struct repetitions;
 
+  void write_line(log_level level, std::string_view text, std::string_view file, std::uint32_t line,
+                  std::size_t repetition_count);
+
+  const bool hide_time_;
+  const log_format format_;
   std::atomic<std::int32_t> rank_{-1};
   std::unique_ptr<spdlog::logger> sink_;
   std::unique_ptr<repetitions> repetitions_;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "messages/settings/settings.hpp"
+
 namespace farandole {
 namespace {
 
@@ -109,6 +111,53 @@ TEST_CASE("repeated lines at level info are all logged") {
   for (int i = 0; i < 10; ++i)
     capture.log.info("rank " + std::to_string(i) + " started");
   CHECK(capture.lines.size() == 10);
+}
+
+TEST_CASE("in the JSON format each line is an object with the same fields, and the level still chooses the "
+          "stream") {
+  captured capture{{.level = log_level::info, .format = log_format::json}};
+  capture.log.info("before the start");
+  capture.log.rank(3);
+  capture.log.error("stalled: {not a format} %v\nsecond line");
+  capture.log.debug("dropped");
+  REQUIRE(capture.lines.size() == 2);
+  const std::string time = R"(\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z",)";
+  CHECK(capture.lines[0].first == log_level::info);
+  CHECK(std::regex_match(
+      capture.lines[0].second,
+      std::regex{time + R"("level":"info","file":"log_test\.cpp","line":\d+,"text":"before the start"\})"}));
+  CHECK(capture.lines[1].first == log_level::error);
+  CHECK(std::regex_match(capture.lines[1].second,
+                         std::regex{time + R"("level":"error","file":"log_test\.cpp","line":\d+,"rank":3,)" +
+                                    R"("text":"stalled: \{not a format\} %v\\nsecond line"\})"}));
+}
+
+TEST_CASE("in the JSON format a line for repeated lines has their count, and the time can be hidden") {
+  std::vector<std::string> lines;
+  {
+    logger log{{.level = log_level::info, .hide_time = true, .format = log_format::json},
+               [&lines](log_level, std::string_view line) { lines.emplace_back(line); }};
+    for (int port = 1000; port < 1100; ++port)
+      log.warning("a stranger at port " + std::to_string(port));
+  }
+  REQUIRE(lines.size() == 4);
+  CHECK_THAT(lines[2], Catch::StartsWith(R"({"level":"warning","file":"log_test.cpp",)") &&
+                           Catch::EndsWith(R"("text":"a stranger at port 1002"})"));
+  CHECK_THAT(lines[3], Catch::StartsWith(R"({"level":"warning","file":"log_test.cpp",)") &&
+                           Catch::Contains(R"("text":"97 more like this within )") &&
+                           Catch::EndsWith(R"(; the last: a stranger at port 1099","repetitions":97})"));
+}
+
+TEST_CASE("the settings choose the level, the format and whether the time is hidden") {
+  auto values = settings::built_in();
+  CHECK(log_options_of(values).format == log_format::text);
+  REQUIRE_FALSE(values.assign(setting::log_format, "json", setting_source::environment));
+  REQUIRE_FALSE(values.assign(setting::log_level, "debug", setting_source::environment));
+  REQUIRE_FALSE(values.assign(setting::log_hide_time, "1", setting_source::environment));
+  const auto options = log_options_of(values);
+  CHECK(options.format == log_format::json);
+  CHECK(options.level == log_level::debug);
+  CHECK(options.hide_time);
 }
 
 } // namespace

@@ -276,7 +276,7 @@ void loop::sleep() {
 
 void loop::run() {
   block_all_signals(nullptr);
-  pthread_setname_np(pthread_self(), "farandole-loop");
+  pthread_setname_np(pthread_self(), "fd-loop");
   while (!stopping_.load()) {
     if (turn())
       poll_once(false);
@@ -339,7 +339,15 @@ loop_system::loop_system() : config_(std::make_unique<config>()) {
   // The loop's thread inherits this signal mask.
   sigset_t before;
   block_all_signals(&before);
-  system_ = std::make_unique<caf::actor_system>(*config_);
+  try {
+    // CAF crashes if its constructor cannot start the loop's thread. A thread that has started and ended before leaves
+    // its stack to the next one.
+    std::thread([] {}).join();
+    system_ = std::make_unique<caf::actor_system>(*config_);
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

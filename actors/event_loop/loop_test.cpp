@@ -1,6 +1,7 @@
 #include "actors/event_loop/loop.hpp"
 
 #include "actors/event_loop/clock.hpp"
+#include "actors/event_loop/pipe_testing.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -14,6 +15,9 @@
 #include <set>
 
 namespace farandole {
+
+using testing::pipe_ends;
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -46,16 +50,6 @@ void on_loop(loop& loop, F action) {
   REQUIRE(done.get_future().wait_for(patience) == std::future_status::ready);
 }
 
-struct pipe_ends {
-  descriptor read, write;
-  pipe_ends() {
-    int fds[2];
-    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
-    read = descriptor{fds[0]};
-    write = descriptor{fds[1]};
-  }
-};
-
 TEST_CASE("a thread outside the loop gets an answer to its request from an actor on the loop") {
   loop_system system;
   auto doubler = system.get().spawn(
@@ -79,7 +73,7 @@ TEST_CASE("a loop system starts one thread, which blocks every signal") {
       added.push_back(task);
   REQUIRE(added.size() == 1);
   on_loop(system.loop(), [] {});
-  CHECK(line_of(added[0] + "/comm", "") == "farandole-loop");
+  CHECK(line_of(added[0] + "/comm", "") == "fd-loop");
   // All signals but SIGKILL, SIGSTOP and the two that the C library reserves.
   CHECK(line_of(added[0] + "/status", "SigBlk:\t") == "fffffffe7ffbfeff");
 }

@@ -81,9 +81,9 @@ auto repetition_limit::take(time_point counted_before) -> std::vector<summary> {
 
 auto repetition_limit::summarize(const kind& which, history& lines) -> summary {
   const auto span = std::chrono::ceil<std::chrono::seconds>(lines.last_seen - lines.counted_from).count();
-  summary made{which.first, std::to_string(lines.counted) + " more like this within " +
-                                std::to_string(std::max<std::int64_t>(span, 1)) +
-                                " s; the last: " + lines.last_text};
+  summary made{which.first, lines.counted,
+               std::to_string(lines.counted) + " more like this within " +
+                   std::to_string(std::max<std::int64_t>(span, 1)) + " s; the last: " + lines.last_text};
   lines.counted = 0;
   return made;
 }

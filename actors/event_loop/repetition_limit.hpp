@@ -38,7 +38,8 @@ public:
   /// States the number of lines that were not logged.
   struct summary {
     call_site site;
-    std::string text;
+    std::size_t count = 0;
+    std::string text; ///< names the count as well
   };
   /// Returns the summaries whose interval is over. Each count is returned once.
   std::vector<summary> due(time_point current_time);

@@ -23,7 +23,7 @@ struct operations_held_up {
 };
 
 using heartbeats_actor = caf::typed_actor<
-    /// A heartbeat of the member at the other end of a link.
+    /// A heartbeat or a reading of the clock of the member at the other end of a link.
     caf::reacts_to<envelope>,
     /// All members are connected: from now on the silence of every neighbour counts, even if none of its heartbeats
     /// has arrived yet.

@@ -16,6 +16,7 @@ struct operations_held_up;
 struct peer_gone;
 struct processes_silent;
 struct rendezvous_gone;
+struct stalls_noticed;
 
 /// The root of a member's actors. It talks to the rendezvous, and starts and ends the actors of each generation.
 using member_actor = caf::typed_actor<
@@ -33,6 +34,8 @@ using member_actor = caf::typed_actor<
     caf::reacts_to<processes_silent>,
     /// From a set client.
     caf::reacts_to<operations_held_up>,
+    /// From a stall watch, for the rendezvous.
+    caf::reacts_to<stalls_noticed>,
     /// From a framework thread: leave the job in order.
     caf::reacts_to<leave_request>,
     /// Elastic jobs: this process was told to end. Tell the rendezvous that it leaves by plan.

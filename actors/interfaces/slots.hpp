@@ -11,6 +11,7 @@
 #include "elastic/slot_fate.hpp"
 #include "messages/wire/drain.hpp"
 #include "messages/wire/failed_host.hpp"
+#include "messages/wire/records.hpp"
 
 namespace farandole {
 
@@ -57,6 +58,27 @@ struct drain_answered {
   draining value;
 };
 
+/// A process that knows the job's secret wants the event records of all workers in files.
+struct records_wanted {
+  link_id link = 0;
+  write_records request;
+};
+
+/// The answer to that request, for the requester at the other end of this link.
+struct records_answered {
+  link_id link = 0;
+  records_written value;
+};
+
+using record_watcher_actor = caf::typed_actor<
+    /// From the rendezvous.
+    caf::reacts_to<records_wanted>>;
+
+/// From now on pass requests for event records to this actor.
+struct watch_records {
+  record_watcher_actor process;
+};
+
 using fate_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
     caf::reacts_to<slot_fate>>;
@@ -90,6 +112,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_answered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::records_wanted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::records_answered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_records)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_fates)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::hosts_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_generations)

@@ -1,9 +1,14 @@
 #include "actors/launch/agent.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "actors/event_loop/loop.hpp"
@@ -32,9 +37,34 @@ agent_hello hello_of(const agent_options& options) {
   return hello;
 }
 
-int complain(const std::string& problem) {
-  std::cerr << "farandole agent: " << printable(problem) << std::endl;
-  return 1;
+/// The descriptor of the socket to a process manager (PMI_FD), where it is open.
+std::optional<int> process_manager_socket() {
+  const char* text = std::getenv("PMI_FD");
+  const std::string_view digits = text ? text : "";
+  int number = -1;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_open = problem == std::errc() && end == digits.data() + digits.size() && number > 2 &&
+                       ::fcntl(number, F_GETFD) >= 0;
+  return is_open ? std::optional(number) : std::nullopt;
+}
+
+/// "NAME=value" for workers of a host from which ssh forwards a port to the rendezvous. Their own address is not that of
+/// the connection to it, so they take the address of the interface that the launcher names.
+std::vector<std::string> forwarding_variables(std::uint16_t port) {
+  if (port == 0)
+    return {};
+  return {std::string(row_of(setting::rendezvous_address).environment) + "=127.0.0.1",
+          std::string(row_of(setting::rendezvous_port).environment) + "=" + std::to_string(port),
+          std::string(forwarded_rendezvous_variable) + "=1"};
+}
+
+void print(const std::string& text) {
+  std::cerr << "farandole agent: " << printable(text) << std::endl;
+}
+
+int complain(const std::string& problem, int code = 1) {
+  print(problem);
+  return code;
 }
 
 } // namespace
@@ -51,6 +81,7 @@ int run_agent(const agent_options& options) {
     return complain(secret.error().text);
   job_watch watch;
   std::string problem; // written on the loop before `watch` is told
+  int failure_code = 1;
   {
     logger log(log_options_of(options.values));
     loop_system system;
@@ -62,11 +93,21 @@ int run_agent(const agent_options& options) {
     spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
     spec.links.connect_timeout = options.values.duration(setting::start_timeout);
     spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
+    if (options.dial_timeout.count() > 0) {
+      spec.links.connect_timeout = options.dial_timeout;
+      spec.links.connect_timeout_setting =
+          std::to_string(options.dial_timeout.count()) + " s (--dial-timeout)";
+    }
     spec.slots = real_slots(system.get());
     spec.environment = own_environment();
     spec.own_variables = {std::string(row_of(setting::secret_descriptor).environment) + "=" +
                           std::to_string(secret->get())};
+    for (auto& entry : forwarding_variables(options.forwarded_rendezvous))
+      spec.own_variables.push_back(std::move(entry));
     spec.inherited = {secret->get()};
+    // Where mpirun has started the agent, its worker can use MPI in place of it.
+    if (const auto channel = process_manager_socket())
+      spec.inherited.push_back(*channel);
     spec.keeper = &*keeper;
     spec.own_address_towards = [values = options.values](const std::string& ip) {
       const auto own = own_address_towards(ip, values);
@@ -76,11 +117,18 @@ int run_agent(const agent_options& options) {
       problem = reason;
       done(reason.empty() ? 0 : 1);
     };
+    // A command that the launcher has started keeps the input of the agent open.
+    spec.waits_for_launcher = options.watched_input < 0;
+    if (!spec.waits_for_launcher)
+      spec.unreachable = [&failure_code] { failure_code = launcher_unreachable_code; };
+    if (options.ends_with_worker)
+      spec.worker_failed = [&failure_code] { failure_code = worker_failed_code; };
+    spec.warn = [](const std::string& notice) { print(notice); };
     const auto actor = system.get().spawn(agent, spec);
     caf::anon_send(actor, start_atom::value);
     watch.wait_for(actor, options.watched_input, [actor] { caf::anon_send(actor, close_atom::value); });
   }
-  return problem.empty() ? 0 : complain(problem);
+  return problem.empty() ? 0 : complain(problem, failure_code);
 }
 
 } // namespace farandole

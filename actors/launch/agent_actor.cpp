@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "actors/event_loop/clock.hpp"
+#include "elastic/network_choice.hpp"
 #include "messages/wire/membership.hpp"
+#include "messages/wire/records.hpp"
 
 namespace farandole {
 
@@ -44,14 +46,17 @@ agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
   return {
       [this](const slot_ended& event) { ended(event); },
       [this](const slot_finished& event) { finished(event); },
-      [this](start_atom) { dial_launcher(); },
+      [this](const agent_traces& event) { handle(event); },
+      [this](start_atom) { start(); },
+      [this](retry_atom) { dial_launcher(); },
+      [this](dial_atom) { dial_delayed(); },
       [this](interrupt_atom, int signal) { interrupted(signal); },
       [this](close_atom) { end("the command that started this agent has ended"); },
       [this](const link_opened& event) { opened(event); },
       [this](const link_received& event) { received(event); },
       [this](const link_closed& event) { closed(event); },
       [this](const slot_input_taken& event) {
-        send(encode(process_input_taken{static_cast<process_number>(event.slot),
+        send(encode(process_input_taken{static_cast<process_number>(event.slot), event.stream,
                                         static_cast<std::uint32_t>(event.bytes)}));
       },
       [this](due_atom) { follow(ending_.due(now(self_))); },
@@ -60,12 +65,38 @@ agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
 
 // ---- the link --------------------------------------------------------------------------------------------------
 
+void agent_state::start() {
+  deadline_ = now(self_) + spec_.links.connect_timeout;
+  dial_launcher();
+}
+
 void agent_state::dial_launcher() {
-  link_id number = 0;
-  for (const auto& [ip, port] : spec_.launcher) {
-    dialled_[++number] = {ip, port};
-    dial(self_->system(), ip, port, caf::actor_cast<caf::actor>(self_), number, spec_.links);
-  }
+  if (problem_)
+    return;
+  const auto is_ipv4 = [](const auto& address) { return family_of(address.first) == ip_family::v4; };
+  const bool has_ipv4 = std::ranges::any_of(spec_.launcher, is_ipv4);
+  delayed_.clear();
+  for (const auto& address : spec_.launcher)
+    if (has_ipv4 && !is_ipv4(address))
+      delayed_.push_back(address);
+    else
+      dial_address(address.first, address.second);
+  constexpr std::chrono::milliseconds head_start{250};
+  if (!delayed_.empty())
+    self_->delayed_send(self_, head_start, dial_atom::value);
+}
+
+void agent_state::dial_address(const std::string& ip, std::uint16_t port) {
+  auto settings = spec_.links;
+  settings.connect_timeout = std::max(deadline_ - now(self_), instant::duration::zero());
+  dialled_[++last_dialled_] = {ip, port};
+  dial(self_->system(), ip, port, caf::actor_cast<caf::actor>(self_), last_dialled_, settings);
+}
+
+void agent_state::dial_delayed() {
+  if (!link_ && !problem_)
+    for (const auto& [ip, port] : std::exchange(delayed_, {}))
+      dial_address(ip, port);
 }
 
 void agent_state::opened(const link_opened& event) {
@@ -82,20 +113,43 @@ void agent_state::opened(const link_opened& event) {
 }
 
 void agent_state::closed(const link_closed& event) {
-  if (const auto failed = dialled_.extract(event.link))
+  if (const auto failed = dialled_.extract(event.link)) {
     failures_.push_back(failed.mapped().first + ":" + std::to_string(failed.mapped().second) + ": " +
                         event.reason);
+    untrusted_ = untrusted_ || event.untrusted;
+  }
   if (event.link == number_) {
     link_ = nullptr;
-    end("the connection to the launcher ended" + (event.reason.empty() ? "" : ": " + event.reason));
+    release_output();
+    // Without a link the agent finishes as soon as no process runs, also if the launcher has told it to leave.
+    if (!problem_)
+      end("the connection to the launcher ended" + (event.reason.empty() ? "" : ": " + event.reason));
     return finish_if_empty();
   }
   if (number_ != 0 || !dialled_.empty())
     return;
-  std::string text = "the launcher cannot be reached";
-  for (const auto& failure : failures_)
-    text += "\n  " + failure;
-  end(text);
+  if (!delayed_.empty() && !problem_)
+    dial_delayed();
+  else
+    dial_failed();
+}
+
+void agent_state::dial_failed() {
+  constexpr std::chrono::seconds pause{1};
+  const std::string problem = "the launcher cannot be reached";
+  std::string reasons;
+  for (const auto& failure : std::exchange(failures_, {}))
+    reasons += "\n  " + failure;
+  // A process without the secret is at the launcher's address, or this agent has a wrong secret: waiting is in vain.
+  if (problem_ || untrusted_ || !spec_.waits_for_launcher || now(self_) + pause >= deadline_) {
+    if (!problem_ && !untrusted_ && spec_.unreachable)
+      spec_.unreachable();
+    return end(problem + reasons);
+  }
+  if (!std::exchange(warned_, true) && spec_.warn)
+    spec_.warn(problem + "; trying again until " + spec_.links.connect_timeout_setting + " has passed" +
+               reasons);
+  self_->delayed_send(self_, pause, retry_atom::value);
 }
 
 void agent_state::received(const link_received& event) {
@@ -119,20 +173,31 @@ void agent_state::received(const link_received& event) {
   case wire::Envelope::Body::SIGNAL_PROCESS:
     if (const auto request = decode_process_signal(event.message))
       if (const auto found = processes_.find(request->number);
-          found != processes_.end() && found->second.slot)
+          found != processes_.end() && found->second.slot) {
+        found->second.told_to_end = true;
         self_->send(found->second.slot, signal_atom::value, request->signal);
+      }
     break;
   case wire::Envelope::Body::PROCESS_INPUT:
     if (auto input = decode_process_input(event.message))
       if (const auto found = processes_.find(input->number); found != processes_.end() && found->second.slot)
         self_->send(found->second.slot,
-                    slot_input{std::move(input->bytes), caf::actor_cast<agent_actor>(self_)});
+                    slot_input{std::move(input->bytes), caf::actor_cast<agent_actor>(self_), input->stream,
+                               input->ended});
     break;
   case wire::Envelope::Body::OUTPUT_CONSUMED:
     if (const auto report = decode_output_consumed(event.message))
       if (const auto found = processes_.find(report->number);
           found != processes_.end() && found->second.output)
         found->second.output->consumed(report->stream, report->bytes);
+    break;
+  case wire::Envelope::Body::SEND_RECORDS:
+    if (const auto request = decode_record_request(event.message))
+      handle(*request);
+    break;
+  case wire::Envelope::Body::RECORD_PART_TAKEN:
+    if (const auto taken = decode_record_part_taken(event.message))
+      send_next_part(taken->request);
     break;
   case wire::Envelope::Body::LEAVE_HOST:
     end({});
@@ -164,8 +229,13 @@ void agent_state::start_process(const start_request& request) {
   for (auto& entry : spec.process.environment)
     if (name_of(entry) == launcher_variable)
       entry = std::string(launcher_variable) + "=" + std::to_string(::getpid());
+  if (request.joins_job) {
+    records_.forget_ended();
+    records_.give(spec.slot, spec.process);
+  }
   spec.process.directory = request.directory;
   spec.process.channel_variable = request.channel_variable;
+  spec.process.keeps_input = request.keeps_input;
   std::string warning;
   if (!request.directory.empty() && ::access(request.directory.c_str(), X_OK) != 0) {
     spec.process.directory.clear();
@@ -175,12 +245,13 @@ void agent_state::start_process(const start_request& request) {
   spec.process.keeper = spec_.keeper;
   spec.linger = std::chrono::milliseconds(request.linger_ms);
   spec.started = [this, number = request.number, warning](pid_t process) {
+    records_.started(static_cast<std::int32_t>(number), process);
     send(encode(process_started{number, process, warning}));
   };
   auto output = std::make_shared<link_output>(request.number, request.window_bytes,
                                               [this](const envelope& message) { send(message); });
   const auto spawned = spec_.slots(spec, output, caf::actor_cast<agent_actor>(self_));
-  processes_[request.number] = {spawned, output};
+  processes_[request.number] = {spawned, output, request.joins_job};
   ending_.started();
   self_->send(spawned, start_atom::value);
 }
@@ -188,7 +259,56 @@ void agent_state::start_process(const start_request& request) {
 void agent_state::ended(const slot_ended& event) {
   ending_.left();
   const auto& end = event.exit_status;
-  send(encode(process_ended{static_cast<process_number>(event.slot), end.code, end.signal, event.failure}));
+  const auto number = static_cast<process_number>(event.slot);
+  const auto& process = processes_[number];
+  const bool is_told = process.told_to_end || ending_.signalled();
+  if (event.failure.empty())
+    records_.ended({event.slot, end.text(), is_told});
+  if (spec_.worker_failed && process.is_worker && !is_told && (end.failed() || !event.failure.empty()))
+    worker_failure_ =
+        "the worker " + (event.failure.empty() ? end.text() : "has not started: " + event.failure);
+  send(encode(process_ended{number, end.code, end.signal, event.failure}));
+}
+
+/// A later request replaces an earlier one, whose answer is not awaited any more.
+void agent_state::handle(const record_request& request) {
+  const auto me = caf::actor_cast<agent_actor>(self_);
+  if (request.task.action == record_action::begin_traces) {
+    trace_plan plan;
+    plan.bounds = {request.task.limits.steps, request.task.limits.bytes};
+    plan.sources = [this] { return records_.trace_sources(); }; // the writer ends before the records
+    plan.ended = [me, number = request.number] { caf::anon_send(me, agent_traces{number, nullptr}); };
+    traces_ = std::make_unique<trace_writer>(std::move(plan));
+    return send(encode(records_sent{request.number, {}}));
+  }
+  if (request.task.action == record_action::copy) {
+    sending_.emplace(request.number, records_.held());
+    return send_next_part(request.number);
+  }
+  if (!traces_)
+    return send(encode(records_sent{request.number, "it traces nothing, because it joined the job later"}));
+  traces_->end([me, number = request.number](written_traces traces) {
+    caf::anon_send(me, agent_traces{number, std::make_shared<written_traces>(std::move(traces))});
+  });
+}
+
+/// Without traces: they have ended by themselves, and remain here until the launcher requests them.
+void agent_state::handle(const agent_traces& event) {
+  if (!event.traces)
+    return send(encode(records_sent{event.number, {}}));
+  traces_.reset();
+  sending_.emplace(event.number, std::move(*event.traces));
+  send_next_part(event.number);
+}
+
+void agent_state::send_next_part(std::uint32_t request) {
+  if (!sending_ || sending_->request() != request)
+    return;
+  if (const auto part = sending_->next()) {
+    send(*part);
+    if (part->kind() == wire::Envelope::Body::RECORDS_SENT)
+      sending_.reset();
+  }
 }
 
 // The number stays known, so that a repeated request does not start the process again.
@@ -196,6 +316,10 @@ void agent_state::finished(const slot_finished& event) {
   const auto number = static_cast<process_number>(event.slot);
   send(encode(process_finished{number}));
   processes_[number] = {};
+  if (!worker_failure_.empty() && !problem_) {
+    spec_.worker_failed();
+    return end(worker_failure_);
+  }
   finish_if_empty();
 }
 
@@ -208,11 +332,13 @@ void agent_state::interrupted(int signal) {
 }
 
 void agent_state::end(const std::string& problem) {
-  if (problem_)
+  // An agent that leaves in order may still have to end at once.
+  if (problem_ && (problem.empty() || !problem_->empty()))
     return;
   problem_ = problem;
   // To the launcher, the host is lost now; the ends of the processes, which follow, are a consequence.
   if (!problem.empty()) {
+    release_output();
     send(encode(address{}, refused{problem}));
     if (link_)
       caf::anon_send(link_, close_atom::value);
@@ -228,6 +354,13 @@ void agent_state::follow(const job_ending::step& step) {
         self_->send(process.slot, signal_atom::value, step.signal);
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
+}
+
+/// Nothing reads the output of the processes any more, so no process may wait for that.
+void agent_state::release_output() {
+  for (const auto& [number, process] : processes_)
+    if (process.output)
+      process.output->release();
 }
 
 void agent_state::finish_if_empty() {

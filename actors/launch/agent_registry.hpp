@@ -1,5 +1,6 @@
 // The agents of a job's hosts, as the launcher sees them: starts them by the placer's commands, accepts their links,
-// forwards messages between slots and agents, and reports which hosts can be used. elastic/agent_table.hpp decides.
+// forwards messages between slots and agents, and reports which hosts can be used. elastic/agent_table.hpp decides. It
+// also forwards messages between agents and programs of the user that run a command on a host (farandole rsh).
 #pragma once
 
 #include <caf/all.hpp>
@@ -19,8 +20,10 @@
 #include "actors/event_loop/log.hpp"
 #include "actors/launch/far_slot.hpp"
 #include "actors/launch/host_driver.hpp"
-#include "actors/launch/last_lines.hpp"
 #include "actors/launch/placer.hpp"
+#include "actors/launch/placer_commands.hpp"
+#include "actors/launch/record_gatherer.hpp"
+#include "actors/launch/user_commands.hpp"
 #include "elastic/agent_table.hpp"
 
 namespace farandole {
@@ -37,6 +40,7 @@ struct host_unusable {
   std::string cause;
   int code = 1;
   bool was_connected = false;
+  bool timed_out = false;           ///< no agent has connected within the start timeout
   std::vector<std::string> printed; ///< the last lines of the command that was to start the agent
 };
 
@@ -62,7 +66,9 @@ struct watch_hosts {
 using placement_actor = caf::typed_actor<caf::reacts_to<hosts_wanted>, caf::reacts_to<watch_hosts>>;
 
 using agent_registry_actor = agent_request_actor::extend<
-    caf::reacts_to<hosts_wanted>, caf::reacts_to<watch_hosts>,
+    /// From the gatherer of event records.
+    caf::reacts_to<ask_for_records>, caf::reacts_to<record_taken>, caf::reacts_to<hosts_wanted>,
+    caf::reacts_to<watch_hosts>,
     /// The job has ended: dismiss all agents, then end.
     caf::reacts_to<close_atom>,
     /// From the slots in which the placer's commands run.
@@ -81,7 +87,10 @@ struct agent_registry_spec {
   placer place;     ///< without a command if users start the agents
   slot_maker slots; ///< for the placer's commands
   std::string secret;
+  forward_target rendezvous;            ///< that workers dial, as this host reaches it
+  std::string ip;                       ///< of this host, at which a listener accepts agents
   std::vector<std::string> environment; ///< of the placer's commands
+  std::function<void(const std::string& host)> agent_connected = {}; ///< may be empty; called on the loop
   const process_keeper* keeper = nullptr;
   std::chrono::nanoseconds leave_timeout = std::chrono::seconds{10}; ///< for agents to leave at the end
   logger* log = nullptr;
@@ -96,13 +105,6 @@ public:
   agent_registry_actor::behavior_type begin(const agent_registry_spec& spec);
 
 private:
-  /// A command of the placer that runs.
-  struct command {
-    std::string host;
-    slot_actor slot;
-    std::shared_ptr<last_lines> printed;
-  };
-
   /// A host that was lost and whose slots have not ended yet.
   struct loss {
     host_unusable event; ///< for the watcher, after the ends of the slots
@@ -114,17 +116,29 @@ private:
   void opened(const link_opened& event);
   void received(const link_received& event);
   void closed(const link_closed& event);
+  void received_first(const link_received& event);
+  void received_from_agent(const std::string& host, const link_received& event);
+  void ask_for(const ask_for_records& request);
+  void run_command(link_id program, const command_request& request);
+  void forward_command(const user_commands::command& command, const envelope& message);
+  void acknowledge_unread(const link_received& event);
+  void acknowledge_all(const user_commands::command& command);
+  void lose_agent(link_id link, const std::string& reason);
+  void refuse(const std::string& reason, link_id link);
   void command_ended(const slot_ended& event);
   void command_finished(const slot_finished& event);
   void close();
   void follow(const agent_table::step& step);
-  void start_agent(const std::string& host);
+  void start_agents(const std::vector<std::string>& hosts);
+  bool forward_ports(const std::string& host, const std::deque<std::string>& printed);
   void stop_command(const std::string& host);
   void report_connected(const std::vector<std::string>& hosts);
+  /// Tells the user that a host is tried again later.
+  void postpone(const std::string& host, const std::string& cause);
   void report(const agent_table::failure& failure);
   void count(const std::string& host);
   void send(link_id link, const envelope& message);
-  std::vector<std::string> printed_by(const std::string& host) const;
+  std::string last_line_about(const std::string& host) const;
   void end_if_empty();
 
   agent_registry_actor::pointer self_;
@@ -135,13 +149,12 @@ private:
   std::uint16_t port_ = 0; ///< that agents dial
   std::map<link_id, caf::actor> links_;
   std::map<std::string, std::map<process_number, far_slot_actor>>
-      slots_;                                          ///< by host; processes that are not over
-  std::map<std::string, loss> losses_;                 ///< by host
-  std::map<std::int32_t, command> commands_;           ///< by number
-  std::map<std::int32_t, process_end> ended_commands_; ///< commands whose output is not complete
-  std::map<std::string, std::deque<std::string>>
-      last_words_; ///< by host: last lines of a command that has ended
-  std::int32_t next_command_ = 0;
+      slots_;                          ///< by host; processes that are not over
+  std::map<std::string, loss> losses_; ///< by host
+  user_commands user_commands_;
+  record_collector_actor collector_; ///< gets the event records that agents send
+  placer_commands commands_;
+  std::map<placer_commands::number, slot_actor> command_slots_; ///< in which the placer's commands run
   std::optional<instant> timer_;
   bool closing_ = false;
 };

@@ -2,171 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <signal.h>
-#include <unistd.h>
 
-#include <condition_variable>
-#include <mutex>
-
-#include "actors/launch/agent_actor.hpp"
-#include "actors/launch/agent_registry.hpp"
-#include "actors/launch/hands.hpp"
+#include "actors/launch/agent_testing.hpp"
 
 using namespace farandole;
-using Catch::Contains;
-
-namespace {
-
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
-
-/// Events that actors report and the test waits for, in any order.
-class event_log {
-public:
-  void add(std::string text) {
-    std::lock_guard lock(mutex_);
-    events_.push_back(std::move(text));
-    changed_.notify_all();
-  }
-  bool wait_for(const std::string& part) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return holds(part); });
-  }
-
-private:
-  bool holds(const std::string& part) const {
-    for (const auto& event : events_)
-      if (event.find(part) != std::string::npos)
-        return true;
-    return false;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> events_;
-};
-
-/// Output of a worker: collected, with back-pressure at the test's request.
-class test_sink final : public output_sink {
-public:
-  test_sink(event_log& log, std::string name) : log_(log), name_(std::move(name)) {}
-
-  void write(int stream, std::string_view bytes) override {
-    text_[stream] += bytes;
-    log_.add(name_ + " wrote " + std::to_string(stream) + " " + std::string(bytes));
-  }
-  void end(int stream) override {
-    log_.add(name_ + " ended " + std::to_string(stream) + " after " + std::to_string(text_[stream].size()));
-  }
-  bool full(int) const override { return false; }
-  void when_there_is_room(int, std::function<void()> action) override { action(); }
-  std::deque<std::string> last_lines() const override { return {text_[1]}; }
-
-private:
-  event_log& log_;
-  std::string name_;
-  std::string text_[output_streams];
-};
-
-/// The launcher's side.
-struct launcher_side {
-  event_log& log;
-  loop_system system;
-  agent_registry_actor registry;
-  std::uint16_t port = 0;
-
-  explicit launcher_side(event_log& events, agent_rules rules = {}) : log(events) {
-    agent_registry_spec spec;
-    spec.rules = std::move(rules);
-    spec.slots = real_slots(system.get());
-    registry = system.get().spawn(agent_registry, spec);
-    auto opened = listen(system.get(), std::vector<std::string>{"127.0.0.1"}, 0,
-                         caf::actor_cast<caf::actor>(registry), links());
-    REQUIRE(opened);
-    port = opened->front().port;
-    caf::anon_send(registry, opened->front());
-    auto watcher =
-        system.get().spawn([this](host_watcher_actor::pointer) -> host_watcher_actor::behavior_type {
-          return {
-              [this](const host_connected& event) { log.add("connected " + event.host); },
-              [this](const host_unusable& event) { log.add("unusable " + event.host + ": " + event.cause); },
-              [this](const host_leaves& event) { log.add("leaves " + event.host); },
-          };
-        });
-    caf::anon_send(registry, watch_hosts{watcher});
-    caf::anon_send(registry, hosts_wanted{{"b"}});
-  }
-  ~launcher_side() { caf::anon_send(registry, close_atom::value); }
-
-  static link_settings links(const std::string& secret = "a secret of a test") {
-    link_settings settings;
-    settings.credentials = std::make_shared<const tls_credentials>(secret);
-    return settings;
-  }
-
-  /// Starts `sh -c script` on host b.
-  far_slot_actor start(std::int32_t number, const std::string& script, const std::string& directory = {},
-                       bool has_channel = false) {
-    far_slot_spec spec;
-    spec.slot.slot = number;
-    spec.slot.agent = "b";
-    spec.slot.process.arguments = {"sh", "-c", script};
-    spec.slot.process.environment = {"GREETING=hello"};
-    spec.slot.process.directory = directory;
-    if (has_channel)
-      spec.slot.process.channel_variable = "CHANNEL";
-    spec.slot.linger = std::chrono::nanoseconds(0);
-    spec.slot.warn = [this](const std::string& text) { log.add("warning: " + text); };
-    const auto name = std::to_string(number);
-    spec.slot.started = [this, name](pid_t) { log.add(name + " started"); };
-    spec.window_bytes = 4096;
-    spec.sink = std::make_shared<test_sink>(log, name);
-    spec.agents = registry;
-    auto owner = system.get().spawn([this, name](
-                                        slot_owner_actor::pointer self) -> slot_owner_actor::behavior_type {
-      return {
-          [this, name](const slot_ended& event) {
-            log.add(name + " ended: " + (event.failure.empty() ? event.exit_status.text() : event.failure));
-          },
-          [this, name, self](const slot_finished&) {
-            log.add(name + " finished");
-            self->quit();
-          },
-      };
-    });
-    const auto made = system.get().spawn(far_slot, spec, owner);
-    caf::anon_send(made, start_atom::value);
-    return made;
-  }
-};
-
-/// The side of host b.
-struct host_side {
-  event_log& log;
-  loop_system system;
-  agent_actor actor;
-
-  host_side(event_log& events, std::uint16_t port, const std::string& host = "b",
-            const std::string& secret = "a secret of a test")
-      : log(events) {
-    agent_spec spec;
-    // Nothing listens at the first address; the agent tries both at once.
-    spec.launcher = {{"127.0.0.2", port}, {"127.0.0.1", port}};
-    spec.hello.version = "1";
-    spec.hello.program = "agent_test";
-    spec.hello.host = host;
-    spec.hello.machine = "machine";
-    spec.links = launcher_side::links(secret);
-    spec.environment = {"PATH=/usr/bin:/bin", "GREETING=own", "OWN=kept"};
-    spec.own_variables = {"SECRET_FD=99"};
-    spec.slots = real_slots(system.get());
-    spec.own_address_towards = [](const std::string& ip) { return ip; };
-    spec.finished = [this](const std::string& problem) { log.add("agent finished: " + problem + "."); };
-    actor = system.get().spawn(agent, spec);
-    caf::anon_send(actor, start_atom::value);
-  }
-  ~host_side() { caf::anon_send(actor, interrupt_atom::value, SIGINT); }
-};
-
-} // namespace
+using namespace farandole::testing;
 
 TEST_CASE("a worker on another host runs in the agent's environment with the launcher's variables",
           "[agent]") {
@@ -174,8 +14,12 @@ TEST_CASE("a worker on another host runs in the agent's environment with the lau
   launcher_side launcher(log);
   host_side host(log, launcher.port);
   REQUIRE(log.wait_for("connected b"));
-  launcher.start(3, "echo $GREETING $OWN $SECRET_FD $(pwd); echo oops >&2; exit 3", "/tmp");
-  CHECK(log.wait_for("3 wrote 0 hello kept 99 /tmp\n"));
+  launcher.start(
+      3,
+      "echo $GREETING $OWN $SECRET_FD $(pwd) $(readlink /proc/$$/fd/${FARANDOLE_RECORDER_FD:-none}); "
+      "echo oops >&2; exit 3",
+      "/tmp");
+  CHECK(log.wait_for("3 wrote 0 hello kept 99 /tmp /memfd:farandole-events (deleted)\n"));
   CHECK(log.wait_for("3 wrote 1 oops"));
   CHECK(log.wait_for("3 ended: exited with code 3"));
   CHECK(log.wait_for("3 finished"));
@@ -213,6 +57,20 @@ TEST_CASE("a command that does not exist and a directory that does not exist are
   CHECK(log.wait_for("1 ended: exited with code 127"));
 }
 
+/// Logs "all taken" when so many bytes of input were taken.
+input_owner_actor input_owner(launcher_side& launcher, std::size_t bytes) {
+  return launcher.system.get().spawn(
+      [&log = launcher.log, bytes](input_owner_actor::pointer self) -> input_owner_actor::behavior_type {
+        return {[&log, bytes, taken = std::size_t{0}, self](const slot_input_taken& event) mutable {
+          taken += event.bytes;
+          if (taken == bytes) {
+            log.add("all taken");
+            self->quit();
+          }
+        }};
+      });
+}
+
 TEST_CASE("bytes for the channel of a worker arrive there, and its answer arrives at the launcher",
           "[agent]") {
   event_log log;
@@ -222,22 +80,48 @@ TEST_CASE("bytes for the channel of a worker arrive there, and its answer arrive
   const auto slot =
       launcher.start(1, "echo ready; exec bash -c 'head -c 300000 <&$CHANNEL | wc -c >&$CHANNEL'", {}, true);
   REQUIRE(log.wait_for("1 wrote 0 ready"));
-  auto owner = launcher.system.get().spawn(
-      [&log,
-       taken = std::size_t{0}](input_owner_actor::pointer self) mutable -> input_owner_actor::behavior_type {
-        return {[&log, taken, self](const slot_input_taken& event) mutable {
-          taken += event.bytes;
-          if (taken == 300000) {
-            log.add("all taken");
-            self->quit();
-          }
-        }};
-      });
+  const auto owner = input_owner(launcher, 300000);
   for (int i = 0; i < 3; ++i)
     caf::anon_send(slot, slot_input{std::string(100000, 'x'), owner});
   CHECK(log.wait_for("1 wrote 2 300000"));
   CHECK(log.wait_for("all taken"));
   CHECK(log.wait_for("1 finished"));
+}
+
+TEST_CASE("bytes and the end of the standard input of a worker arrive there, beside those of its channel",
+          "[agent]") {
+  event_log log;
+  launcher_side launcher(log);
+  host_side host(log, launcher.port);
+  REQUIRE(log.wait_for("connected b"));
+  const auto slot =
+      launcher.start(1, "echo ready; exec bash -c 'wc -c; head -c 5 <&$CHANNEL >&2'", {}, true, true);
+  REQUIRE(log.wait_for("1 wrote 0 ready"));
+  const auto owner = input_owner(launcher, 300005);
+  caf::anon_send(slot, slot_input{"hello", owner});
+  for (int i = 0; i < 3; ++i)
+    caf::anon_send(slot, slot_input{std::string(100000, 'x'), owner, standard_input_stream, i == 2});
+  CHECK(log.wait_for("1 wrote 0 300000"));
+  CHECK(log.wait_for("1 wrote 1 hello"));
+  CHECK(log.wait_for("all taken"));
+  CHECK(log.wait_for("1 finished"));
+}
+
+TEST_CASE("the standard input of a worker that does not read it is taken, and that of others is empty",
+          "[agent]") {
+  event_log log;
+  launcher_side launcher(log);
+  host_side host(log, launcher.port);
+  REQUIRE(log.wait_for("connected b"));
+  launcher.start(1, "wc -c");
+  CHECK(log.wait_for("1 wrote 0 0"));
+  const auto slot = launcher.start(2, "exec <&-; echo closed; exec sleep 60", {}, false, true);
+  REQUIRE(log.wait_for("2 wrote 0 closed"));
+  const auto owner = input_owner(launcher, 100000);
+  caf::anon_send(slot, slot_input{std::string(100000, 'x'), owner, standard_input_stream});
+  CHECK(log.wait_for("all taken"));
+  caf::anon_send(slot, signal_atom::value, SIGTERM);
+  CHECK(log.wait_for("2 finished"));
 }
 
 TEST_CASE("a lost agent ends its slots with the host's name, and leaves no process", "[agent]") {
@@ -253,6 +137,25 @@ TEST_CASE("a lost agent ends its slots with the host's name, and leaves no proce
   CHECK(log.wait_for("1 ended: "));
   CHECK(log.wait_for("1 finished"));
   CHECK(log.wait_for("unusable b"));
+}
+
+TEST_CASE("an agent that ends with its worker stays after a success and after a signal of the launcher",
+          "[agent]") {
+  event_log log;
+  launcher_side launcher(log);
+  host_side host(log, launcher.port, "b", "a secret of a test", false, true);
+  REQUIRE(log.wait_for("connected b"));
+  launcher.start(1, "true");
+  REQUIRE(log.wait_for("1 finished"));
+  const auto told = launcher.start(2, "echo ready; exec sleep 60");
+  REQUIRE(log.wait_for("ready"));
+  caf::anon_send(told, signal_atom::value, SIGTERM);
+  REQUIRE(log.wait_for("2 finished"));
+  launcher.start(3, "echo last words; exit 3");
+  CHECK(log.wait_for("agent finished: the worker exited with code 3."));
+  CHECK(log.in_order("3 wrote 0 last words", "3 ended: exited with code 3"));
+  CHECK(log.wait_for("3 finished"));
+  CHECK(log.in_order("agent ends with its worker", "agent finished: "));
 }
 
 TEST_CASE("the end of the launcher ends the agent and its processes", "[agent]") {
@@ -291,4 +194,54 @@ TEST_CASE("an agent with another secret does not reach the launcher", "[agent]")
   launcher_side launcher(log);
   host_side host(log, launcher.port, "b", "another secret");
   CHECK(log.wait_for("agent finished: the launcher cannot be reached"));
+  CHECK_FALSE(log.holds("agent warns: ")); // it does not try again
+}
+
+TEST_CASE("an agent that starts before its launcher listens tries again", "[agent]") {
+  event_log log;
+  const port_holder holder; // does not listen, and leaves the port to a listener
+  host_side host(log, holder.port);
+  REQUIRE(log.wait_for("agent warns: the launcher cannot be reached; trying again until "));
+  launcher_side launcher(log, {}, {}, {"b"}, holder.port);
+  CHECK(log.wait_for("connected b"));
+}
+
+TEST_CASE("an agent ends although the output of its processes waits for the launcher", "[agent]") {
+  event_log log;
+  launcher_side launcher(log);
+  launcher.reads_output = false;
+  host_side host(log, launcher.port);
+  REQUIRE(log.wait_for("connected b"));
+  launcher.start(1, "exec yes");
+  REQUIRE(log.wait_for("1 wrote 0 y"));
+  SECTION("when it receives a signal") {
+    caf::anon_send(host.actor, interrupt_atom::value, SIGINT);
+    CHECK(log.wait_for("agent finished: received signal Interrupt."));
+  }
+  SECTION("when its launcher is gone") {
+    caf::anon_send(launcher.registry, overdue_atom::value); // cuts all links
+    CHECK(log.wait_for("agent finished: the connection to the launcher ended"));
+  }
+  SECTION("when it receives a signal while it leaves in order") {
+    caf::anon_send(host.actor, interrupt_atom::value, SIGTERM);
+    REQUIRE(log.wait_for("leaves b"));
+    caf::anon_send(host.actor, interrupt_atom::value, SIGINT);
+    CHECK(log.wait_for("agent finished: received signal Interrupt."));
+  }
+}
+
+TEST_CASE("an agent tells a launcher that cannot be reached from one that does not know the secret",
+          "[agent]") {
+  event_log log;
+  const port_holder nothing_listens;
+  {
+    host_side host(log, nothing_listens.port, "b", "a secret of a test", false);
+    CHECK(log.wait_for("agent finished: the launcher cannot be reached"));
+    CHECK(log.holds("agent cannot reach the launcher"));
+  }
+  event_log other_log;
+  launcher_side launcher(other_log);
+  host_side host(other_log, launcher.port, "b", "another secret of a test", false);
+  CHECK(other_log.wait_for("agent finished: the launcher cannot be reached"));
+  CHECK_FALSE(other_log.holds("agent cannot reach the launcher"));
 }

@@ -32,6 +32,7 @@ caller_input_actor::behavior_type caller_input_state::begin(descriptor socket, s
         slots_[event.number] = event.slot;
         self_->monitor(event.slot);
       },
+      [this](const watch_size& request) { size_ = request; },
       [this](close_atom) {
         watch_.stop();
         self_->quit();
@@ -65,16 +66,34 @@ bool caller_input_state::forward_frames() {
       return false;
     if (rest.size() < frame_header::size_bytes + header.length)
       break;
-    // A frame for a worker that has ended is dropped; its end is reported as an event.
-    if (const auto found = slots_.find(static_cast<std::int32_t>(header.slot)); found != slots_.end()) {
-      untaken_bytes_ += header.length;
-      self_->send(found->second, slot_input{std::string(rest.substr(frame_header::size_bytes, header.length)),
-                                            caf::actor_cast<caller_input_actor>(self_)});
+    const auto body = rest.substr(frame_header::size_bytes, header.length);
+    if (header.slot == caller_output::event_slot) {
+      if (!forward_size(body))
+        return false;
+    } else {
+      forward_input(header.slot, body);
     }
     rest.remove_prefix(frame_header::size_bytes + header.length);
   }
   received_.erase(0, received_.size() - rest.size());
   return true;
+}
+
+bool caller_input_state::forward_size(std::string_view body) {
+  const auto count = workers_wanted_in(body);
+  if (!size_.driver || !count || *count > static_cast<std::uint32_t>(size_.most))
+    return false;
+  self_->send(size_.driver, workers_wanted{static_cast<std::int32_t>(*count)});
+  return true;
+}
+
+/// Input for a worker that has ended is dropped; its end is reported as an event.
+void caller_input_state::forward_input(std::uint32_t slot, std::string_view body) {
+  const auto found = slots_.find(static_cast<std::int32_t>(slot));
+  if (found == slots_.end())
+    return;
+  untaken_bytes_ += body.size();
+  self_->send(found->second, slot_input{std::string(body), caf::actor_cast<caller_input_actor>(self_)});
 }
 
 void caller_input_state::taken(std::size_t bytes) {

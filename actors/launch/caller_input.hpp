@@ -1,12 +1,16 @@
-// Frames from the caller of a launcher (caller_output.hpp) to the channels of workers.
+// Frames from the caller of a launcher (caller_output.hpp) to the channels of workers. A frame of the slot `event_slot` is
+// for the launcher: a u32 in little-endian order, the number of workers that the job is to have from now on, or 0 if they
+// are about to end.
 #pragma once
 
 #include <caf/all.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/loop.hpp"
@@ -21,7 +25,20 @@ struct slot_made {
   slot_actor slot;
 };
 
-using caller_input_actor = input_owner_actor::extend<caf::reacts_to<slot_made>,
+/// The caller wants the job to have this number of workers.
+struct workers_wanted {
+  std::int32_t count = 0;
+};
+
+using size_owner_actor = caf::typed_actor<caf::reacts_to<workers_wanted>>;
+
+/// The job can change its number of workers: from now on, tell its driver which number the caller wants.
+struct watch_size {
+  size_owner_actor driver;
+  std::int32_t most = 0; ///< the greatest number; a frame with another one is malformed
+};
+
+using caller_input_actor = input_owner_actor::extend<caf::reacts_to<slot_made>, caf::reacts_to<watch_size>,
                                                      /// The job has ended: read no further.
                                                      caf::reacts_to<close_atom>,
                                                      /// INTERNAL: the socket can be read.
@@ -41,6 +58,8 @@ private:
   void read();
   /// Forwards the complete frames. Returns false if one is malformed.
   bool forward_frames();
+  bool forward_size(std::string_view body);
+  void forward_input(std::uint32_t slot, std::string_view body);
   void taken(std::size_t bytes);
   void stop();
 
@@ -49,6 +68,7 @@ private:
   descriptor_watch watch_;
   std::string received_; ///< an incomplete frame
   std::map<std::int32_t, slot_actor> slots_;
+  watch_size size_; ///< without a driver, the number of workers is fixed
   std::size_t untaken_bytes_ = 0;
 };
 
@@ -59,3 +79,5 @@ caller_input_actor::behavior_type caller_input(caller_input_actor::stateful_poin
 } // namespace farandole
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_made)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_size)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::workers_wanted)

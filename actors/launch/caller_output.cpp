@@ -1,7 +1,6 @@
 #include "actors/launch/caller_output.hpp"
 
-#include <algorithm>
-#include <cstdio>
+#include "messages/values/json_text.hpp"
 
 namespace farandole {
 
@@ -32,20 +31,8 @@ frame_header frame_header::decoded(std::string_view bytes) {
   return {number_at(bytes, 0), number_at(bytes, 4)};
 }
 
-std::string json_text(std::string_view text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      json += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      json += escaped;
-    } else {
-      json += c;
-    }
-  }
-  return json + "\"";
+std::optional<std::uint32_t> workers_wanted_in(std::string_view body) {
+  return body.size() == 4 ? std::optional(number_at(body, 0)) : std::nullopt;
 }
 
 void caller_output::send(std::int32_t slot, std::string_view bytes) {
@@ -59,6 +46,23 @@ void caller_output::send(std::int32_t slot, std::string_view bytes) {
 void caller_output::started(std::int32_t slot, const std::string& host, std::int32_t process) {
   put(event_slot, "{\"event\": \"started\", \"slot\": " + std::to_string(slot) +
                       ", \"host\": " + json_text(host) + ", \"process\": " + std::to_string(process) + "}");
+}
+
+void caller_output::waits_for_agents(const std::string& launcher, const std::string& text) {
+  put(event_slot, "{\"event\": \"waits for agents\", \"launcher\": " + json_text(launcher) +
+                      ", \"text\": " + json_text(text) + "}");
+}
+
+void caller_output::agent_connected(const std::string& host) {
+  put(event_slot, "{\"event\": \"agent connected\", \"host\": " + json_text(host) + "}");
+}
+
+void caller_output::timed_out() {
+  put(event_slot, R"({"event": "timed out"})");
+}
+
+void caller_output::retired(std::int32_t slot) {
+  put(event_slot, "{\"event\": \"retired\", \"slot\": " + std::to_string(slot) + "}");
 }
 
 void caller_output::ended(std::int32_t slot, const std::string& manner) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -26,6 +27,15 @@ public:
   void send(std::int32_t slot, std::string_view bytes);
   /// The process of a slot runs.
   void started(std::int32_t slot, const std::string& host, std::int32_t process);
+  /// The job waits for agents that the caller or its user starts; `launcher` is for their option --launcher, and `text` for
+  /// the user.
+  void waits_for_agents(const std::string& launcher, const std::string& text);
+  /// An agent is connected under this name.
+  void agent_connected(const std::string& host);
+  /// The job fails because hosts, or enough slots, were not there in time.
+  void timed_out();
+  /// The worker of this slot leaves by plan. The caller lets its process end.
+  void retired(std::int32_t slot);
   /// The process of a slot has ended. `manner` is text such as "exited with code 3". The event is sent once the slot's
   /// output is complete, too, so that all frames of the slot precede it.
   void ended(std::int32_t slot, const std::string& manner);
@@ -56,7 +66,7 @@ struct frame_header {
   static frame_header decoded(std::string_view bytes);
 };
 
-/// A text as JSON: in quotes, with control characters escaped.
-std::string json_text(std::string_view text);
+/// The number of workers in a frame of the slot `event_slot`; empty if the frame holds something else.
+std::optional<std::uint32_t> workers_wanted_in(std::string_view body);
 
 } // namespace farandole

@@ -64,13 +64,13 @@ struct input_side {
           [](signal_atom, int) {},
           [this, expected_bytes, text, self](const slot_input& input) mutable {
             text += input.bytes;
-            self->send(input.owner, slot_input_taken{4, input.bytes.size()});
+            self->send(input.owner, slot_input_taken{4, channel_stream, input.bytes.size()});
             if (text.size() == expected_bytes)
               received.set_value(text);
           },
           [](ended_atom) {},
           [](output_atom, int) {},
-          [](writable_atom) {},
+          [](writable_atom, int) {},
           [](room_atom, int) {},
           [self](overdue_atom) { self->quit(); },
       };
@@ -97,14 +97,22 @@ TEST_CASE("what workers write, and events as JSON, arrive at the caller", "[call
   const socket_pair sockets;
   caller_output output(sockets.launcher.get());
   output.started(4, "b\"1\n", 4711);
+  output.waits_for_agents("10.0.0.1:7", "start them");
+  output.agent_connected("b");
+  output.retired(4);
   output.ended(4, "exited with code 3"); // reported after the slot's last bytes
   output.send(4, "hello");
   output.complete(4);
+  output.timed_out();
   const auto expected =
       frame(caller_output::event_slot,
-            R"({"event": "started", "slot": 4, "host": "b\"1\u000a", "process": 4711})") +
-      frame(4, "hello") +
-      frame(caller_output::event_slot, R"({"event": "ended", "slot": 4, "manner": "exited with code 3"})");
+            R"({"event": "started", "slot": 4, "host": "b\"1\n", "process": 4711})") +
+      frame(caller_output::event_slot,
+            R"({"event": "waits for agents", "launcher": "10.0.0.1:7", "text": "start them"})") +
+      frame(caller_output::event_slot, R"({"event": "agent connected", "host": "b"})") +
+      frame(caller_output::event_slot, R"({"event": "retired", "slot": 4})") + frame(4, "hello") +
+      frame(caller_output::event_slot, R"({"event": "ended", "slot": 4, "manner": "exited with code 3"})") +
+      frame(caller_output::event_slot, R"({"event": "timed out"})");
   CHECK(sockets.read(expected.size()) == expected);
 }
 
@@ -138,4 +146,38 @@ TEST_CASE("the end of the caller, or a malformed frame, is reported once", "[cal
       sockets.caller.close();
     CHECK(input.ended.get_future().wait_for(patience) == std::future_status::ready);
   }
+}
+
+TEST_CASE("the number of workers that the caller wants arrives at the driver", "[caller]") {
+  const socket_pair sockets;
+  std::promise<std::int32_t> wanted;
+  input_side input(sockets, 1);
+  const size_owner_actor driver =
+      input.system.get().spawn([&wanted](size_owner_actor::pointer self) -> size_owner_actor::behavior_type {
+        return {[&wanted, self](const workers_wanted& event) {
+          wanted.set_value(event.count);
+          self->quit();
+        }};
+      });
+  caf::anon_send(input.actor, watch_size{driver, 300});
+  sockets.write(frame(caller_output::event_slot, std::string("\x2c\x01\0\0", 4)));
+  auto received = wanted.get_future();
+  REQUIRE(received.wait_for(patience) == std::future_status::ready);
+  CHECK(received.get() == 300);
+  // A greater number is malformed, and so is any other content.
+  sockets.write(frame(caller_output::event_slot, std::string("\x2d\x01\0\0", 4)));
+  CHECK(input.ended.get_future().wait_for(patience) == std::future_status::ready);
+}
+
+TEST_CASE("a caller cannot change the number of workers of a job with a fixed number", "[caller]") {
+  const socket_pair sockets;
+  input_side input(sockets, 1);
+  sockets.write(frame(caller_output::event_slot, std::string("\x02\0\0\0", 4)));
+  CHECK(input.ended.get_future().wait_for(patience) == std::future_status::ready);
+}
+
+TEST_CASE("only four bytes are a number of workers", "[caller]") {
+  CHECK(workers_wanted_in(std::string("\x01\0\0\x01", 4)) == 0x01000001U);
+  CHECK_FALSE(workers_wanted_in("123"));
+  CHECK_FALSE(workers_wanted_in("12345"));
 }

@@ -1,5 +1,6 @@
 #include "actors/launch/discoverer.hpp"
 
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -152,6 +153,7 @@ void discoverer_state::check(discovery_result result) {
     checker_.join(); // does not block for long: the next run starts only after the thread has sent its result
   checker_ = std::thread([me = caf::actor_cast<discoverer_actor>(self_), result = std::move(result), names,
                           is_remote = spec_.is_remote]() mutable {
+    pthread_setname_np(pthread_self(), "fd-discovery");
     caf::anon_send(me, checked_atom::value, looked_at(std::move(result), names, is_remote));
   });
 }

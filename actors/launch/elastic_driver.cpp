@@ -35,6 +35,7 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
       [this](const host_leaves& event) { leaves(event); },
       [this](const slot_ended& event) { ended(event); },
       [this](const slot_finished& event) { finished(event); },
+      [this](const workers_wanted& event) { follow(scheduler_->resize(event.count, now(self_))); },
       [this](due_atom) { due(); },
   };
 }
@@ -162,7 +163,8 @@ void elastic_driver_state::ended(const slot_ended& event) {
   for (auto& [link, leavers] : drains_.ended(event.slot))
     if (spec_.answer_drain)
       spec_.answer_drain({link, {{}, std::move(leavers), true}});
-  if (scheduler_->counts(event.slot)) {
+  const bool counts = scheduler_->counts(event.slot), told_to_end = ending_->signalled();
+  if (counts) {
     if (ran)
       cause_.ended(event.slot, event.exit_status, ending_->signalled());
     else
@@ -170,7 +172,12 @@ void elastic_driver_state::ended(const slot_ended& event) {
   }
   ending_->left();
   std::uniform_real_distribution<double> uniform(0, 1);
-  follow(scheduler_->ended(event.slot, event.exit_status.code, now(self_), uniform(chance_)));
+  const auto step = scheduler_->ended(event.slot, event.exit_status.code, now(self_), uniform(chance_));
+  if (ran && spec_.worker_ended) {
+    const bool lost = counts && !told_to_end && event.exit_status.failed() && members_.contains(event.slot);
+    spec_.worker_ended({event.slot, event.exit_status.text(), told_to_end, lost && !scheduler_->over()});
+  }
+  follow(step);
 }
 
 void elastic_driver_state::finished(const slot_finished& event) {
@@ -201,6 +208,8 @@ void elastic_driver_state::follow(const worker_scheduler::step& step) {
     spec_.no_more_starts();
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
+  if (step.timed_out && spec_.timed_out)
+    spec_.timed_out();
   if (step.over)
     give_up(scheduler_->code());
 }
@@ -233,6 +242,8 @@ void elastic_driver_state::start_worker(const worker_scheduler::start& start) {
 void elastic_driver_state::retire(std::int32_t slot) {
   if (spec_.slot_retired)
     spec_.slot_retired(slot);
+  if (spec_.scheduler.serves_calls)
+    return;
   if (const auto found = slots_.find(slot); found != slots_.end() && !members_.contains(slot))
     self_->send(found->second, signal_atom::value, SIGTERM);
 }

@@ -40,6 +40,8 @@ using elastic_driver_actor = caf::typed_actor<
     caf::reacts_to<host_connected>, caf::reacts_to<host_unusable>, caf::reacts_to<host_leaves>,
     /// From a slot.
     caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
+    /// From the program that has called the launcher.
+    caf::reacts_to<workers_wanted>,
     /// INTERNAL: a time that worker_scheduler or job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
@@ -56,10 +58,12 @@ struct elastic_driver_spec {
   std::function<expected<slot_spec>(const worker_scheduler::start& start, const agent_hello* agent)> slot_for;
   /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
+  /// May be empty. Called on the loop when a process that ran has ended, for its event record.
+  std::function<void(const worker_ending& ending)> worker_ended;
   /// May be empty. Called on the loop when all output of a slot was forwarded.
   std::function<void(std::int32_t slot)> slot_complete;
   /// Called on the loop: this worker is to leave in order at the next commit. A worker that is not a member also
-  /// receives SIGTERM.
+  /// receives SIGTERM, unless the workers serve calls: then the caller lets it end.
   std::function<void(std::int32_t slot)> slot_retired;
   /// Called on the loop, once: no further process is started.
   std::function<void()> no_more_starts;
@@ -68,6 +72,8 @@ struct elastic_driver_spec {
   /// Called on the loop with the answers to a drain request: one at once, and one when all leaving workers have
   /// ended.
   std::function<void(const drain_answered& answer)> answer_drain;
+  /// May be empty. Called on the loop, before `finished`, if the job fails because it has waited in vain for more slots.
+  std::function<void()> timed_out;
   /// Called on the loop, once, after the last process has ended, with the launcher's exit code. The actor ends after
   /// it.
   std::function<void(int code)> finished;

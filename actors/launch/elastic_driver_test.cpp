@@ -230,6 +230,7 @@ namespace {
 struct driven {
   std::promise<int> code;
   std::promise<std::int32_t> exited, retired;
+  std::promise<worker_ending> ended;
   std::promise<bool> complete;
   std::promise<draining> planned, output; ///< answers to a drain
   output_writer writer;
@@ -252,6 +253,10 @@ struct driven {
     spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
       if (std::exchange(first, false))
         exited.set_value(slot);
+    };
+    spec.worker_ended = [this, first = true](const worker_ending& ending) mutable {
+      if (std::exchange(first, false))
+        ended.set_value(ending);
     };
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
     spec.no_more_starts = [this] { complete.set_value(true); };
@@ -316,8 +321,25 @@ TEST_CASE("a worker that was told to leave is retired, and its exit code is igno
   CHECK(driven::soon(driver.retired) == 1);
   std::ofstream(place.path + "/go");
   CHECK(driven::soon(driver.exited) == 1);
+  CHECK_FALSE(driven::soon(driver.ended).lost);
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a member that fails while the job goes on is lost", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
+  job.hosts.hosts = {{"localhost", 2}};
+  driven driver(job);
+  caf::anon_send(driver.actor, generation_formed{1, {0, 1}});
+  std::ofstream(place.path + "/go");
+  const auto ending = driven::soon(driver.ended);
+  CHECK(ending.slot == 1);
+  CHECK(ending.manner == "exited with code 3");
+  CHECK_FALSE(ending.told_to_end);
+  CHECK(ending.lost);
+  caf::anon_send(driver.actor, interrupt_atom::value, SIGTERM);
+  CHECK(driven::soon(driver.code) != 0);
 }
 
 TEST_CASE("once a worker has succeeded, the rendezvous learns that no new members come", "[elastic]") {

@@ -22,7 +22,7 @@ far_slot_actor::behavior_type far_slot_state::begin(const far_slot_spec& spec,
       [this](const slot_input& input) { give(input); },
       [](ended_atom) {},
       [](output_atom, int) {},
-      [](writable_atom) {},
+      [](writable_atom, int) {},
       [](room_atom, int) {},
       [](overdue_atom) {},
       [this](const envelope& message) { received(message); },
@@ -42,8 +42,9 @@ void far_slot_state::start() {
   order.environment = process.environment;
   order.directory = process.directory;
   order.window_bytes = static_cast<std::uint32_t>(spec_.window_bytes);
-  order.joins_job = true;
+  order.joins_job = spec_.joins_job;
   order.channel_variable = process.channel_variable;
+  order.keeps_input = process.keeps_input;
   order.linger_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(spec_.slot.linger).count());
   request(encode(order));
@@ -71,7 +72,7 @@ void far_slot_state::received(const envelope& message) {
     break;
   case wire::Envelope::Body::INPUT_TAKEN:
     if (const auto report = decode_process_input_taken(message))
-      took(report->bytes);
+      took(report->stream, report->bytes);
     break;
   case wire::Envelope::Body::PROCESS_ENDED:
     if (const auto report = decode_process_ended(message))
@@ -87,20 +88,30 @@ void far_slot_state::received(const envelope& message) {
 }
 
 void far_slot_state::give(const slot_input& input) {
-  input_owner_ = input.owner;
-  given_bytes_ += input.bytes.size();
+  auto& given = inputs_[input.stream];
+  given.owner = input.owner;
+  given.bytes += input.bytes.size();
   if (has_ended_)
-    return took(given_bytes_);
-  for (std::string_view rest = input.bytes; !rest.empty();
-       rest.remove_prefix(std::min(rest.size(), most_stream_bytes)))
-    request(encode(process_input{number(), std::string(rest.substr(0, most_stream_bytes))}));
+    return drop_input();
+  std::string_view rest = input.bytes;
+  do {
+    const auto piece = rest.substr(0, most_stream_bytes);
+    rest.remove_prefix(piece.size());
+    request(encode(process_input{number(), input.stream, std::string(piece), input.ended && rest.empty()}));
+  } while (!rest.empty());
 }
 
-void far_slot_state::took(std::size_t bytes) {
-  bytes = std::min(bytes, given_bytes_);
-  given_bytes_ -= bytes;
-  if (input_owner_ && bytes > 0)
-    self_->send(input_owner_, slot_input_taken{spec_.slot.slot, bytes});
+void far_slot_state::took(int stream, std::size_t bytes) {
+  auto& given = inputs_[stream];
+  bytes = std::min(bytes, given.bytes);
+  given.bytes -= bytes;
+  if (given.owner && bytes > 0)
+    self_->send(given.owner, slot_input_taken{spec_.slot.slot, stream, bytes});
+}
+
+void far_slot_state::drop_input() {
+  for (const auto& [stream, given] : inputs_)
+    took(stream, given.bytes);
 }
 
 void far_slot_state::wrote(const process_output& output) {
@@ -142,7 +153,7 @@ void far_slot_state::lost(const host_lost& event) {
 }
 
 void far_slot_state::finish() {
-  took(given_bytes_);
+  drop_input();
   self_->send(spec_.agents, agent_request_over{spec_.slot.agent, number()});
   self_->send(owner_, slot_finished{spec_.slot.slot, spec_.sink->last_lines()});
   self_->quit();

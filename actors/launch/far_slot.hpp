@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -50,6 +51,7 @@ using agent_request_actor =
 
 struct far_slot_spec {
   slot_spec slot;
+  bool joins_job = true;        ///< the process inherits the job's secret
   std::size_t window_bytes = 0; ///< of each stream: what the agent may send before an acknowledgement
   std::shared_ptr<output_sink> sink;
   agent_request_actor agents;
@@ -64,11 +66,18 @@ public:
   far_slot_actor::behavior_type begin(const far_slot_spec& spec, const slot_owner_actor& owner);
 
 private:
+  /// Bytes that were given for one stream of input.
+  struct given {
+    input_owner_actor owner; ///< of the last input
+    std::size_t bytes = 0;   ///< not yet taken
+  };
+
   void start();
   void send_signal(int number);
   void received(const envelope& message);
   void give(const slot_input& input);
-  void took(std::size_t bytes);
+  void took(int stream, std::size_t bytes);
+  void drop_input();
   void wrote(const process_output& output);
   void acknowledge(int stream);
   void ended(const process_ended& report);
@@ -80,8 +89,7 @@ private:
   far_slot_actor::pointer self_;
   far_slot_spec spec_;
   slot_owner_actor owner_;
-  input_owner_actor input_owner_;                   ///< of the last input
-  std::size_t given_bytes_ = 0;                     ///< of input, not yet taken
+  std::map<int, given> inputs_;                     ///< by stream
   std::size_t consumed_bytes_[output_streams] = {}; ///< written to the sink and not acknowledged
   bool waiting_[output_streams] = {};               ///< for room in the sink
   bool started_ = false;                            ///< the process runs or ran

@@ -24,9 +24,11 @@ hands real_hands(caf::actor_system& system, const real_parts& parts) {
     if (spec.agent.empty())
       spawned = system.spawn(slot, spec, sink, driver);
     else
-      spawned = system.spawn(far_slot, far_slot_spec{spec, window_bytes, sink, parts.agents}, driver);
+      spawned = system.spawn(far_slot, far_slot_spec{spec, true, window_bytes, sink, parts.agents}, driver);
     if (parts.caller_input)
       caf::anon_send(parts.caller_input, slot_made{spec.slot, spawned});
+    if (parts.standard_input && spec.process.keeps_input)
+      caf::anon_send(parts.standard_input, slot_made{spec.slot, spawned});
     return spawned;
   };
   made.discoverer = [&system](const discoverer_spec& spec, const discovery_owner_actor& driver) {

@@ -13,6 +13,7 @@
 #include "actors/launch/discoverer.hpp"
 #include "actors/launch/output_writer.hpp"
 #include "actors/launch/slot.hpp"
+#include "actors/launch/standard_input.hpp"
 #include "messages/wire/failed_host.hpp"
 
 namespace farandole {
@@ -34,8 +35,9 @@ struct real_parts {
   output_writer* writer = nullptr; ///< must outlive the drivers
   agent_registry_actor agents;     ///< may be null
   std::size_t workers = 1; ///< greatest number of workers; the memory for their output is divided among them
-  caller_output* caller = nullptr; ///< may be null; must outlive the drivers
-  caller_input_actor caller_input; ///< null if `caller` is
+  caller_output* caller = nullptr;     ///< may be null; must outlive the drivers
+  caller_input_actor caller_input;     ///< null if `caller` is
+  standard_input_actor standard_input; ///< feeds the slot that keeps its input; null if there is none
 };
 
 hands real_hands(caf::actor_system& system, const real_parts& parts);

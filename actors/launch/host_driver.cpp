@@ -43,6 +43,8 @@ void host_driver_state::ended(const slot_ended& event) {
     cause_.could_not_start(event.slot, "could not be started: " + event.failure, event.exit_status.code);
     return follow(rules_->could_not_start(event.slot, event.failure, event.exit_status.code, now(self_)));
   }
+  if (spec_.worker_ended)
+    spec_.worker_ended({event.slot, event.exit_status.text(), rules_->signalled()});
   cause_.ended(event.slot, event.exit_status, rules_->signalled());
   follow(rules_->ended(event.slot, event.exit_status, now(self_), cause_.culprit_of(event.slot)));
 }

@@ -16,6 +16,7 @@
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"
+#include "actors/launch/worker_records.hpp"
 
 namespace farandole {
 
@@ -42,6 +43,8 @@ struct host_driver_spec {
   job_ending::times times;
   /// Called on the loop when a process has ended. `manner` is text such as "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
+  /// May be empty. Called on the loop when a process that ran has ended, for its event record.
+  std::function<void(const worker_ending& ending)> worker_ended;
   /// May be empty. Called on the loop when all output of a slot was forwarded.
   std::function<void(std::int32_t slot)> slot_complete;
   /// Called on the loop, once, after the last process has ended, with the launcher's exit code. The actor ends after

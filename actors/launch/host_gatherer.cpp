@@ -54,13 +54,21 @@ void host_gatherer_state::finish_if_complete() {
     if (failure.code == not_found_code)
       code = not_found_code;
   }
+  if (spec_.timed_out &&
+      std::ranges::all_of(failed_, [](const auto& entry) { return entry.second.timed_out; }))
+    spec_.timed_out();
   finish(code);
 }
 
 void host_gatherer_state::overdue() {
+  std::string names;
+  for (const auto& [host, facts] : connected_)
+    names += (names.empty() ? " (" : ", ") + host;
   spec_.say("farandole: " + std::to_string(connected_.size()) + " of " + std::to_string(spec_.count) +
-            " agents have connected within " + spec_.timeout_setting +
-            "; start the others, or wait longer with --start-timeout");
+            " agents have connected" + names + (names.empty() ? "" : ")") + " within " +
+            spec_.timeout_setting + "; start the others, or wait longer with --start-timeout");
+  if (spec_.timed_out)
+    spec_.timed_out();
   finish(1);
 }
 

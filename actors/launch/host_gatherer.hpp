@@ -21,6 +21,8 @@ struct host_gatherer_spec {
   std::function<void(const std::string& line)> say;
   std::chrono::nanoseconds timeout{}; ///< for agents that users start
   std::string timeout_setting;
+  /// May be empty. Called on the loop, before `finished`, if the wait fails only because agents have not come in time.
+  std::function<void()> timed_out;
   /// Called on the loop when the wait is over, with the exit code if it failed. The actor ends after it.
   std::function<void(int code, std::map<std::string, agent_hello> facts)> finished;
 };

@@ -8,11 +8,11 @@
 namespace farandole {
 
 labelled_output::labelled_output(const slot_spec& spec, output_writer* writer, caller_output* caller)
-    : writer_(writer), caller_(caller), slot_(spec.slot),
-      timestamp_(spec.timestamp), targets_{{output_prefix("[" + spec.label + "]<stdout>:"), STDOUT_FILENO,
-                                            spec.files[0]},
-                                           {output_prefix("[" + spec.label + "]<stderr>:"), STDERR_FILENO,
-                                            spec.files[1]}} {}
+    : writer_(writer), caller_(caller), slot_(spec.slot), timestamp_(spec.timestamp),
+      targets_{{output_prefix("[" + spec.label + "]<stdout>:", spec.process.keeps_input), STDOUT_FILENO,
+                spec.files[0]},
+               {output_prefix("[" + spec.label + "]<stderr>:", spec.process.keeps_input), STDERR_FILENO,
+                spec.files[1]}} {}
 
 void labelled_output::write(int stream, std::string_view bytes) {
   if (stream == channel_stream) {

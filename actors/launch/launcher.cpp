@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <future>
 #include <optional>
 #include <random>
 #include <set>
@@ -17,9 +18,14 @@
 #include "actors/launch/hands.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/host_gatherer.hpp"
+#include "actors/launch/input_reader.hpp"
 #include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
+#include "actors/launch/record_folder.hpp"
+#include "actors/launch/record_gatherer.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
+#include "actors/launch/standard_input.hpp"
+#include "actors/launch/worker_records.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 
 namespace farandole {
@@ -32,6 +38,20 @@ auto exit_reporter(const caf::actor& rendezvous, caller_output* caller) {
     if (caller)
       caller->ended(slot, manner);
   };
+}
+
+std::function<void()> timeout_reporter(caller_output* caller) {
+  return [caller] {
+    if (caller)
+      caller->timed_out();
+  };
+}
+
+/// For the records and traces of other hosts, and for the disk, at the end of a job.
+constexpr std::chrono::seconds longest_for_hosts{10}, longest_for_disk{10};
+
+std::string not_kept(const error& problem) {
+  return "the event records of the workers, for farandole explain, cannot be kept: " + problem.text;
 }
 
 /// Measures the duration of a job and logs it when the job has ended.
@@ -64,11 +84,19 @@ struct launcher::parts {
   settings values;
   logger log;
   job_watch watch;
+  input_reader input{STDIN_FILENO};
+  record_writer record_files; ///< its thread sends to the gatherer, which ends before the actor system does
   loop_system system;
   output_writer writer;
+  std::shared_ptr<worker_records> records = std::make_shared<worker_records>();
+  record_gatherer_actor gatherer; ///< null: this process starts no workers
+  record_explainer explain;
+  const std::string record_folders = record_folders_of_this_user();
   std::unique_ptr<caller_output> caller; ///< null if no program has called this launcher
   caller_input_actor caller_input;
-  agent_registry_actor agents; ///< null: there are no other hosts
+  std::int32_t input_slot = -1;
+  standard_input_actor standard_input; ///< null if no slot receives the standard input
+  agent_registry_actor agents;         ///< null: there are no other hosts
   std::uint16_t agent_port = 0;
   std::string placer_name;
   std::size_t workers = 1;
@@ -82,6 +110,11 @@ launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 launcher::~launcher() {
   if (parts_->caller_input)
     caf::anon_send(parts_->caller_input, close_atom::value);
+  parts_->input.stop(); // its thread sends to an actor, so it ends before the actor system
+  if (parts_->standard_input)
+    caf::anon_send(parts_->standard_input, close_atom::value);
+  if (parts_->gatherer)
+    caf::anon_send(parts_->gatherer, close_atom::value);
   if (parts_->agents)
     caf::anon_send(parts_->agents, close_atom::value);
   if (parts_->rendezvous)
@@ -101,24 +134,29 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   made->port = options.port;
+  made->explain = options.explain;
   if (options.call_descriptor >= 0) {
     made->caller = std::make_unique<caller_output>(options.call_descriptor);
     // A caller that is gone ends the job as a signal does.
     made->caller_input =
         made->system.get().spawn(caller_input, options.call_descriptor, [] { ::kill(::getpid(), SIGTERM); });
   }
-  if (!options.agents.bind_ips.empty())
-    if (auto problem = start_agents(*made, options))
-      return problem;
+  error problem;
   if (options.remote_ip.empty())
-    if (auto problem = start_own(*made, options)) {
-      if (made->agents)
-        caf::anon_send(made->agents, close_atom::value);
-      if (made->caller_input)
-        caf::anon_send(made->caller_input, close_atom::value);
-      return problem;
-    }
+    problem = start_own(*made, options);
+  if (!problem && !options.agents.bind_ips.empty())
+    problem = start_agents(*made, options);
+  if (problem) {
+    if (made->rendezvous)
+      caf::anon_send(made->rendezvous, close_atom::value);
+    if (made->agents)
+      caf::anon_send(made->agents, close_atom::value);
+    if (made->caller_input)
+      caf::anon_send(made->caller_input, close_atom::value);
+    return problem;
+  }
   std::unique_ptr<launcher> started(new launcher(std::move(made)));
+  started->start_input(options);
   if (!options.remote_ip.empty())
     started->start_remote(options);
   return started;
@@ -168,24 +206,39 @@ error launcher::start_agents(parts& made, const launcher_options& options) {
   spec.rules.most_others = options.agents.most_others;
   spec.rules.version = options.agents.version;
   spec.secret = options.secret;
+  spec.ip = options.agents.bind_ips.front();
+  spec.rendezvous = {options.remote_ip.empty() ? options.bind_ips.front() : options.remote_ip, made.port};
   spec.environment = own_environment();
   spec.keeper = &made.keeper;
   spec.log = &made.log;
   spec.place = options.agents.place;
   spec.slots = real_slots(made.system.get());
+  if (made.caller)
+    spec.agent_connected = [caller = made.caller.get()](const std::string& host) {
+      caller->agent_connected(host);
+    };
+  if (spec.place.takes_all_hosts)
+    spec.rules.starts_at_once = most_slots; // they need only one command
   made.agents = made.system.get().spawn(agent_registry, spec);
   auto opened = listen(made.system.get(), options.agents.bind_ips, options.agents.port,
                        caf::actor_cast<caf::actor>(made.agents), links);
-  if (!opened) {
-    caf::anon_send(made.agents, close_atom::value);
+  if (!opened)
     return opened.error();
-  }
   for (const auto& listener : *opened)
     caf::anon_send(made.agents, listener);
   made.agent_port = opened->front().port;
   made.workers = options.agents.workers;
   made.placer_name = options.agents.place.name;
   return {};
+}
+
+void launcher::start_input(const launcher_options& options) {
+  parts_->input_slot = options.input_slot;
+  if (options.input_slot < 0)
+    return;
+  const auto actor = parts_->system.get().spawn(standard_input, &parts_->input);
+  parts_->input.start([actor](std::string bytes) { caf::anon_send(actor, input_read{std::move(bytes)}); });
+  parts_->standard_input = actor;
 }
 
 void launcher::start_remote(const launcher_options& options) {
@@ -213,6 +266,13 @@ std::uint16_t launcher::agent_port() const {
   return parts_->agent_port;
 }
 
+void launcher::ask_for_agents(const std::string& addresses, const std::string& text) {
+  if (parts_->caller)
+    parts_->caller->waits_for_agents(addresses, text);
+  else
+    parts_->writer.write(STDERR_FILENO, text + "\n");
+}
+
 std::optional<agent_facts> launcher::gather_agents(const std::vector<std::string>& hosts, std::size_t count,
                                                    int& exit_code) {
   assert(parts_->agents);
@@ -225,6 +285,7 @@ std::optional<agent_facts> launcher::gather_agents(const std::vector<std::string
   spec.say = [this](const std::string& line) { parts_->writer.write(STDERR_FILENO, line + "\n"); };
   spec.timeout = parts_->values.duration(setting::start_timeout);
   spec.timeout_setting = parts_->values.cited(setting::start_timeout);
+  spec.timed_out = timeout_reporter(parts_->caller.get());
   spec.finished = [&facts, done = parts_->watch.finished()](int code, agent_facts found) {
     facts = std::move(found);
     done(code);
@@ -263,7 +324,15 @@ int launcher::serve() {
 std::shared_ptr<const hands> launcher::hands_of() {
   return std::make_shared<hands>(
       real_hands(parts_->system.get(), {&parts_->writer, parts_->agents, parts_->workers,
-                                        parts_->caller.get(), parts_->caller_input}));
+                                        parts_->caller.get(), parts_->caller_input, parts_->standard_input}));
+}
+
+/// The process of a slot runs. Called on the loop.
+void launcher::report_process(std::int32_t slot, const std::string& host, std::int32_t process) {
+  if (parts_->caller)
+    parts_->caller->started(slot, host, process);
+  if (slot == parts_->input_slot)
+    caf::anon_send(parts_->standard_input, start_atom::value);
 }
 
 /// Prints each text once.
@@ -274,6 +343,90 @@ std::function<void(const std::string&)> launcher::warner() {
   };
 }
 
+void launcher::start_gatherer() {
+  record_gatherer_spec spec;
+  spec.records = parts_->records;
+  spec.writer = &parts_->record_files;
+  if (parts_->agents)
+    spec.agents = caf::actor_cast<record_source_actor>(parts_->agents);
+  spec.answer = [rendezvous = parts_->rendezvous](const records_answered& answer) {
+    caf::anon_send(rendezvous, answer);
+  };
+  spec.explain = parts_->explain;
+  spec.explained = [rendezvous = parts_->rendezvous](const stall_explained& explanation) {
+    caf::anon_send(rendezvous, explanation);
+  };
+  parts_->gatherer = parts_->system.get().spawn(record_gatherer, spec);
+  caf::anon_send(parts_->rendezvous, watch_records{parts_->gatherer});
+  caf::anon_send(parts_->rendezvous, watch_stalls{parts_->gatherer});
+}
+
+void launcher::gather_records_of_all(std::chrono::seconds longest,
+                                     std::function<void(const gathered_records& gathered)> done) {
+  if (!parts_->record_folders.empty())
+    caf::anon_send(
+        parts_->gatherer,
+        gather_records{{{}, parts_->record_folders, parts_->records->held()}, longest, std::move(done)});
+  else
+    done({});
+}
+
+std::string launcher::report_gathered(const gathered_records& gathered) {
+  if (gathered.outcome.problem)
+    parts_->log.warning(not_kept(gathered.outcome.problem));
+  if (!gathered.outcome.folder.empty())
+    for (const auto& notice : gathered.notices)
+      parts_->log.warning(notice);
+  return gathered.outcome.folder;
+}
+
+void launcher::keep_record(const worker_ending& ending) {
+  constexpr std::chrono::seconds longest{10};
+  parts_->records->ended(ending);
+  if (!ending.lost)
+    return;
+  gather_records_of_all(longest, [this, slot = ending.slot](const gathered_records& gathered) {
+    const auto folder = report_gathered(gathered);
+    if (!folder.empty())
+      parts_->writer.write(STDERR_FILENO, "farandole: what each rank was doing when worker " +
+                                              std::to_string(slot) + " was lost: farandole explain " +
+                                              folder + "\n");
+  });
+}
+
+void launcher::keep_records(int code) {
+  print_line_of([this](const line_receiver& give) {
+    caf::anon_send(
+        parts_->gatherer,
+        finish_traces{parts_->record_folders, longest_for_hosts, [this, give](const auto& gathered) {
+                        const auto folder = report_gathered(gathered);
+                        give(folder.empty() ? ""
+                                            : "farandole: the trace of the job: farandole trace merge "
+                                              "--output trace.json " +
+                                                  folder + "\n");
+                      }});
+  });
+  print_line_of([this, code](const line_receiver& give) {
+    if (code == 0)
+      return caf::anon_send(parts_->gatherer, wait_for_gatherings{[give] { give(""); }});
+    gather_records_of_all(longest_for_hosts, [this, give](const gathered_records& gathered) {
+      const auto folder = report_gathered(gathered);
+      give(folder.empty() ? "" : "farandole: what each rank was doing: farandole explain " + folder + "\n");
+    });
+  });
+}
+
+// If the disk does not answer, the destructor waits for it, while a signal can end this process.
+void launcher::print_line_of(const std::function<void(const line_receiver& give)>& request) {
+  const auto line = std::make_shared<std::promise<std::string>>();
+  auto promised = line->get_future();
+  request([line](const std::string& text) { line->set_value(text); });
+  if (promised.wait_for(longest_for_hosts + longest_for_disk) == std::future_status::ready)
+    parts_->writer.write(STDERR_FILENO, promised.get());
+  else
+    parts_->log.warning(not_kept({error_kind::timed_out, "the disk did not answer within 10 s"}));
+}
+
 int launcher::run(std::vector<slot_spec> slots) {
   const job_duration duration(parts_->log);
   const auto warn = warner();
@@ -282,9 +435,11 @@ int launcher::run(std::vector<slot_spec> slots) {
   for (auto& slot : slots) {
     slot.process.keeper = &parts_->keeper;
     slot.warn = warn;
+    if (slot.agent.empty())
+      parts_->records->give(slot.slot, slot.process);
     slot.started = [&, rank = slot.slot, host = slot.host](pid_t process) {
-      if (parts_->caller)
-        parts_->caller->started(rank, host, process);
+      parts_->records->started(rank, process);
+      report_process(rank, host, process);
       parts_->log.debug("rank " + std::to_string(rank) + " started as process " + std::to_string(process));
       if (++started == size)
         parts_->log.info(size == 1 ? "1 rank started" : "all " + std::to_string(size) + " ranks started");
@@ -295,13 +450,17 @@ int launcher::run(std::vector<slot_spec> slots) {
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
+  spec.worker_ended = [this](const worker_ending& ending) { keep_record(ending); };
   if (parts_->caller)
     spec.slot_complete = [caller = parts_->caller.get()](std::int32_t slot) { caller->complete(slot); };
   spec.finished = parts_->watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec);
   caf::anon_send(parts_->rendezvous, watch_fates{driver});
+  start_gatherer();
   caf::anon_send(driver, start_atom::value);
-  return duration.ended(parts_->watch.wait_for(driver));
+  const auto code = parts_->watch.wait_for(driver);
+  keep_records(code);
+  return duration.ended(code);
 }
 
 int launcher::run(const elastic_job& job) {
@@ -332,9 +491,12 @@ int launcher::run(const elastic_job& job) {
     if (slot) {
       slot->process.keeper = &parts_->keeper;
       slot->warn = warn;
+      parts_->records->forget_ended();
+      if (slot->agent.empty())
+        parts_->records->give(slot->slot, slot->process);
       slot->started = [this, start](pid_t process) {
-        if (parts_->caller)
-          parts_->caller->started(start.slot, start.host, process);
+        parts_->records->started(start.slot, process);
+        report_process(start.slot, start.host, process);
         parts_->log.info("worker " + std::to_string(start.slot) + " started on " + start.host +
                          " as process " + std::to_string(process));
       };
@@ -342,10 +504,16 @@ int launcher::run(const elastic_job& job) {
     return slot;
   };
   spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
+  spec.worker_ended = [this](const worker_ending& ending) { keep_record(ending); };
   if (parts_->caller)
     spec.slot_complete = [caller = parts_->caller.get()](std::int32_t slot) { caller->complete(slot); };
+  spec.timed_out = timeout_reporter(parts_->caller.get());
   spec.finished = parts_->watch.finished();
-  spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
+  spec.slot_retired = [rendezvous, caller = parts_->caller.get()](std::int32_t slot) {
+    caf::anon_send(rendezvous, slot_retired{slot});
+    if (caller)
+      caller->retired(slot);
+  };
   spec.no_more_starts = [rendezvous] { caf::anon_send(rendezvous, no_more_starts{}); };
   spec.answer_drain = [rendezvous](const drain_answered& answer) { caf::anon_send(rendezvous, answer); };
   spec.failed = parts_->failed;
@@ -353,10 +521,14 @@ int launcher::run(const elastic_job& job) {
     caf::anon_send(rendezvous, hosts_failed{std::move(hosts)});
   };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec);
+  if (parts_->caller_input && job.scheduler.serves_calls)
+    caf::anon_send(parts_->caller_input, watch_size{driver, job.most_workers});
   caf::anon_send(rendezvous, watch_generations{driver});
   caf::anon_send(rendezvous, watch_fates{driver});
+  start_gatherer();
   caf::anon_send(driver, start_atom::value);
   const auto code = parts_->watch.wait_for(driver);
+  keep_records(code);
   // Clear the blacklist in the journal: the job has ended, and the next one that uses the journal is another job.
   caf::anon_send(rendezvous, hosts_failed{});
   return duration.ended(code);

@@ -2,6 +2,7 @@
 // that they run on. It is the interface for command-line programs and hides the actors.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,7 +23,9 @@
 
 namespace farandole {
 
+struct gathered_records;
 struct hands;
+struct worker_ending;
 
 struct launcher_options {
   membership_rules members;
@@ -38,6 +41,13 @@ struct launcher_options {
   std::string remote_ip;
   /// A connected socket of the program that has called this launcher (caller_output.hpp), or -1. Not closed.
   int call_descriptor = -1;
+  /// The slot that receives the standard input of this process; -1: none.
+  std::int32_t input_slot = -1;
+  /// Adds to the report of a stall what these ranks are doing, from the event records of all workers in a folder. May be
+  /// empty. Called on a thread of its own.
+  std::function<std::string(const std::string& folder, const std::vector<std::int32_t>& ranks,
+                            std::chrono::steady_clock::time_point deadline)>
+      explain;
   /// The agents of other hosts.
   struct agents {
     std::vector<std::string>
@@ -56,8 +66,9 @@ using agent_facts = std::map<std::string, agent_hello>;
 /// A job whose processes may change while it runs.
 struct elastic_job {
   worker_scheduler_options scheduler;
-  discovered_hosts hosts;                     ///< the hosts of a job without a script
-  std::string script;                         ///< path of a program that prints hosts
+  std::int32_t most_workers = 0; ///< if they serve calls: the greatest number that the caller may want
+  discovered_hosts hosts;        ///< the hosts of a job without a script
+  std::string script;            ///< path of a program that prints hosts
   std::optional<std::int32_t> slots_per_host; ///< for hosts that the script prints without a number of slots
   /// Whether a host that the script printed is another machine. May block: it is not called on the loop.
   std::function<bool(const std::string& host)> is_remote;
@@ -82,6 +93,9 @@ public:
   error copy_output(slot_spec& slot, const std::string& folder);
   /// The port of the listener for agents; 0 without agents.
   std::uint16_t agent_port() const;
+  /// Asks for agents, whose option --launcher is `addresses`: the calling program if there is one, else the user by
+  /// printing `text`.
+  void ask_for_agents(const std::string& addresses, const std::string& text);
   /// Starts the agents of these hosts and waits until all are connected; without hosts, waits for `count` agents that
   /// users start. If one fails, prints why and returns nothing; `exit_code` is then the launcher's exit code. Signals
   /// end the wait.
@@ -104,6 +118,23 @@ private:
   static error start_agents(parts& made, const launcher_options& options);
   std::shared_ptr<const hands> hands_of();
   std::function<void(const std::string&)> warner();
+  void start_gatherer();
+  /// Remembers how a worker ended, for its event record. If an elastic job has lost it, keeps the records of all workers.
+  /// Called on the loop.
+  void keep_record(const worker_ending& ending);
+  /// Ends the traces, if there are any. Copies the event records of a job that has failed to files. Tells the user how to
+  /// read them.
+  void keep_records(int code);
+  using line_receiver = std::function<void(const std::string& line)>;
+  /// Prints a line that `request` asks the gatherer for, and waits for it. The receiver is called once, on the loop.
+  void print_line_of(const std::function<void(const line_receiver& give)>& request);
+  /// Copies the event records of all workers to a new folder. `done` is called on the loop.
+  void gather_records_of_all(std::chrono::seconds longest,
+                             std::function<void(const gathered_records& gathered)> done);
+  /// Returns the new folder, and reports missing records. Empty: no worker has a record.
+  std::string report_gathered(const gathered_records& gathered);
+  void report_process(std::int32_t slot, const std::string& host, std::int32_t process);
+  void start_input(const launcher_options& options);
   void start_remote(const launcher_options& options);
   explicit launcher(std::unique_ptr<parts> made);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -182,6 +183,17 @@ TEST_CASE("copies of the output hold the same lines", "[launcher]") {
     ::unlink((folder + text).c_str());
   for (const char* text : {"/rank.0", ""})
     ::rmdir((folder + text).c_str());
+}
+
+TEST_CASE("a launcher that cannot listen for agents returns the error, also with a caller", "[launcher]") {
+  int ends_of_pair[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_of_pair) == 0);
+  const descriptor own{ends_of_pair[0]}, of_caller{ends_of_pair[1]};
+  launcher_options options;
+  options.secret = "a secret of a test";
+  options.call_descriptor = own.get();
+  options.agents.bind_ips = {"192.0.2.1"}; // reserved for documentation: no host has it
+  CHECK_FALSE(launcher::open(options));
 }
 
 TEST_CASE("no worker, and no child of a worker, outlives a killed launcher", "[launcher]") {

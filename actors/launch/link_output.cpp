@@ -10,6 +10,8 @@ link_output::link_output(process_number number, std::size_t window_bytes,
     : number_(number), window_bytes_(window_bytes), send_(std::move(send)) {}
 
 void link_output::write(int stream, std::string_view bytes) {
+  if (!send_)
+    return;
   flows_[stream].unacknowledged_bytes += bytes.size();
   while (!bytes.empty()) {
     const auto piece = bytes.substr(0, most_stream_bytes);
@@ -19,7 +21,8 @@ void link_output::write(int stream, std::string_view bytes) {
 }
 
 void link_output::end(int stream) {
-  send_(encode(process_output{number_, stream, {}, true}));
+  if (send_)
+    send_(encode(process_output{number_, stream, {}, true}));
 }
 
 bool link_output::full(int stream) const {
@@ -38,6 +41,12 @@ void link_output::consumed(int stream, std::size_t bytes) {
   flow.unacknowledged_bytes -= std::min(bytes, flow.unacknowledged_bytes);
   if (!full(stream) && flow.room)
     std::exchange(flow.room, nullptr)();
+}
+
+void link_output::release() {
+  send_ = nullptr;
+  for (int stream = 0; stream < output_streams; ++stream)
+    consumed(stream, flows_[stream].unacknowledged_bytes);
 }
 
 } // namespace farandole

@@ -25,6 +25,8 @@ public:
 
   /// The launcher has written this many bytes of the stream.
   void consumed(int stream, std::size_t bytes);
+  /// The launcher receives nothing any more: drops all further output, so that the process does not wait for credit.
+  void release();
 
 private:
   struct flow {
@@ -34,7 +36,7 @@ private:
 
   process_number number_;
   std::size_t window_bytes_;
-  std::function<void(const envelope&)> send_;
+  std::function<void(const envelope&)> send_; ///< empty after release()
   flow flows_[output_streams];
 };
 

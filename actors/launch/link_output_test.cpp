@@ -57,6 +57,21 @@ TEST_CASE("a stream is full until the launcher has consumed enough of its window
   CHECK(calls == 2);
 }
 
+TEST_CASE("released output is dropped, and makes room for a process that waits for credit") {
+  sent_output output(100);
+  output.sink.write(0, std::string(100, 'x'));
+  int calls = 0;
+  output.sink.when_there_is_room(0, [&] { ++calls; });
+  output.sink.release();
+  CHECK(calls == 1);
+  output.sink.write(0, std::string(1000, 'x'));
+  CHECK_FALSE(output.sink.full(0));
+  output.sink.end(0);
+  CHECK(output.messages.size() == 1);
+  output.sink.release();
+  CHECK(calls == 1);
+}
+
 TEST_CASE("the windows of all streams together are at most 8 MiB, and none is too small or too large") {
   CHECK(output_window_bytes(1) == 1 << 20);
   CHECK(output_window_bytes(64) * 64 * output_streams <= 8 << 20);

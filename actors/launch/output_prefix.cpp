@@ -33,14 +33,17 @@ std::string output_prefix::take(std::string_view bytes, std::string_view stamp) 
     begin = end + 1 + pair;
   }
   held_ += bytes.substr(begin);
-  if (held_.size() <= longest_held)
+  if (held_.size() <= most_held_bytes_)
     return text;
   // Cut before the last UTF-8 character, which may be incomplete. Bytes 10xxxxxx are continuation bytes.
   std::size_t cut = held_.size();
-  for (int step = 0; step < 3 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0x80; ++step)
+  for (int step = 0; step < 3 && cut > 0 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0x80;
+       ++step)
     --cut;
-  if ((static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0xc0)
+  if (cut > 0 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0xc0)
     --cut;
+  if (cut == 0)
+    return text;
   std::string rest = held_.substr(cut);
   held_.resize(cut);
   open_line(text, stamp);

@@ -18,6 +18,17 @@ TEST_CASE("a line is written once it is complete", "[output]") {
   CHECK(prefix.end("").empty());
 }
 
+TEST_CASE("an interactive program's question is written before its line is complete", "[output]") {
+  output_prefix prefix("[0]<stdout>:", true);
+  CHECK(prefix.take("> stop.py(3)\n(Pdb) ", "") == "[0]<stdout>:> stop.py(3)\n[0]<stdout>:(Pdb) ");
+  CHECK(prefix.take("5\n(Pdb) ", "") ==
+        "5\n[0]<stdout>:(Pdb) "); // the user's newline is on the terminal already
+  CHECK(prefix.take("caf\xc3", "") == "caf");
+  CHECK(prefix.take("\xa9 ", "") == "\xc3\xa9 ");
+  CHECK(prefix.take("\x80\x80\x80", "").empty());
+  CHECK(prefix.end("") == "\x80\x80\x80\n");
+}
+
 TEST_CASE("a carriage return ends a line, and with a newline it ends one line, not two", "[output]") {
   output_prefix prefix("p:");
   CHECK(prefix.take("10%\r20%\r", "") == "p:10%\rp:20%\r");

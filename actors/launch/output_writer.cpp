@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ void output_writer::when_there_is_room(std::function<void()> action) {
 }
 
 void output_writer::run() {
+  pthread_setname_np(pthread_self(), "fd-output");
   std::unique_lock lock{mutex_};
   for (;;) {
     changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
@@ -104,9 +106,12 @@ void output_writer::put(const chunk& chunk) {
       pollfd ready{chunk.target, POLLOUT, 0};
       ::poll(&ready, 1, -1); // no deadline: a reader may be slow, and the loop does not wait for this thread
     } else if (errno != EINTR) {
-      const std::string problem = std::strerror(errno);
+      const int code = errno;
+      const std::string problem = std::strerror(code);
       broken_.insert(chunk.target);
-      if (chunk.target != STDERR_FILENO)
+      if (code == EPIPE && unread_)
+        unread_();
+      else if (chunk.target != STDERR_FILENO)
         put({STDERR_FILENO, "farandole: output is lost from here on: " + problem + "\n"});
       return;
     }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "messages/values/descriptor.hpp"
@@ -28,6 +29,10 @@ public:
   output_writer& operator=(const output_writer&) = delete;
   /// Writes all queued output before it returns, without a time limit.
   ~output_writer();
+
+  /// Calls `action` on the writer's thread when the reader of a target has gone, instead of printing that output is lost:
+  /// the caller ends the process that writes, as the kernel does by SIGPIPE. Call it before the first write().
+  void when_unread(std::function<void()> action) { unread_ = std::move(action); }
 
   /// Creates or truncates a file, and creates its parent directories. Returns its descriptor, which the writer owns
   /// and closes in its destructor. Blocks, so call it before the job starts.
@@ -50,6 +55,7 @@ private:
   void put(const chunk& chunk);
 
   std::vector<descriptor> files_;
+  std::function<void()> unread_; ///< used only by thread_ after the first write
   std::set<int> broken_; ///< used only by thread_: targets whose write failed; output to them is dropped
 
   mutable std::mutex mutex_;

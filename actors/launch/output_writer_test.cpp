@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "actors/event_loop/pipe_testing.hpp"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,18 +11,9 @@
 #include <memory>
 
 using namespace farandole;
+using farandole::testing::pipe_ends;
 
 namespace {
-
-struct pipe_ends {
-  descriptor read, write;
-  pipe_ends() {
-    int fds[2];
-    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
-    read = descriptor{fds[0]};
-    write = descriptor{fds[1]};
-  }
-};
 
 std::string all_of(int fd) {
   std::string text;
@@ -44,6 +37,22 @@ TEST_CASE("queued output is written in order before the writer ends", "[output]"
   for (int number = 0; number < 100; ++number)
     wanted += std::to_string(number) + "\n";
   CHECK(all_of(pipe.read.get()) == wanted);
+}
+
+TEST_CASE("a reader that has gone is reported once for each target", "[output]") {
+  pipe_ends pipe, other;
+  int reports = 0;
+  {
+    output_writer writer;
+    writer.when_unread([&] { ++reports; });
+    pipe.read.close();
+    for (int number = 0; number < 3; ++number)
+      writer.write(pipe.write.get(), "lost");
+    writer.write(other.write.get(), "read");
+  } // its thread has ended
+  CHECK(reports == 1);
+  other.write.close();
+  CHECK(all_of(other.read.get()) == "read");
 }
 
 TEST_CASE("the queue fills while its reader does not read, and has room once the reader reads", "[output]") {

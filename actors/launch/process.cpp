@@ -24,13 +24,6 @@ std::string reason(int number) {
   return std::strerror(number);
 }
 
-std::string_view variable(const std::vector<std::string>& environment, std::string_view name) {
-  for (const auto& entry : environment)
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
-      return std::string_view(entry).substr(name.size() + 1);
-  return {};
-}
-
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const auto& text : texts)
@@ -124,9 +117,16 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
+std::string_view variable_in(const std::vector<std::string>& environment, std::string_view name) {
+  for (const auto& entry : environment)
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return std::string_view(entry).substr(name.size() + 1);
+  return {};
+}
+
 expected<process> start_process(const process_spec& spec) {
   assert(!spec.arguments.empty());
-  auto program = find_program(spec.arguments.front(), variable(spec.environment, "PATH"));
+  auto program = find_program(spec.arguments.front(), variable_in(spec.environment, "PATH"));
   if (!program)
     return program.error();
   auto output = make_pipe(), errors = make_pipe(), failure = make_pipe();

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/values/descriptor.hpp"
@@ -28,6 +29,9 @@ struct process_spec {
 
 /// The environment of this process, as "NAME=value". Must not run while another thread changes the environment.
 std::vector<std::string> own_environment();
+
+/// The value of a variable in entries "NAME=value"; empty if it is not there.
+std::string_view variable_in(const std::vector<std::string>& environment, std::string_view name);
 
 /// How a process ended. `code` is the code that a shell reports: 128 + signal if a signal ended the process.
 struct process_end {

@@ -6,8 +6,10 @@
 
 #include "actors/event_loop/clock.hpp"
 #include "actors/event_loop/link_messages.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "messages/wire/membership.hpp"
+#include "messages/wire/stalls.hpp"
 
 namespace farandole {
 
@@ -44,7 +46,10 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
           report({});
       },
       [this](const drain_answered& value) { answer(value); },
+      [this](const watch_records& event) { record_watcher_ = event.process; },
+      [this](const records_answered& value) { answer(value); },
       [](const watch_fates&) {}, // a remote rendezvous sends no fates: the first failure counts as the cause
+      [](const watch_stalls&) {},
       [this](const watch_generations& event) {
         watcher_ = event.process;
         end_job();
@@ -110,6 +115,12 @@ void remote_rendezvous_state::received(const link_received& event) {
   } else if (event.message.kind() == wire::Envelope::Body::DRAIN) {
     if (const auto asked = decode_drain(event.message))
       pass_on(*asked);
+  } else if (event.message.kind() == wire::Envelope::Body::WRITE_RECORDS) {
+    if (const auto request = decode_write_records(event.message))
+      pass_on(*request);
+  } else if (event.message.kind() == wire::Envelope::Body::STALL_REPORT) {
+    if (const auto report = decode_stall_report(event.message); report && spec_.log)
+      spec_.log->warning(report->text);
   } else if (event.message.kind() == wire::Envelope::Body::REFUSED) {
     if (const auto reason = decode_refused(event.message))
       fail("the rendezvous at " + location() + " refused this launcher: " + reason->reason);
@@ -139,6 +150,18 @@ void remote_rendezvous_state::answer(const drain_answered& value) {
   told.caller = value.link;
   if (link_)
     caf::anon_send(link_, encode(address{}, told));
+}
+
+void remote_rendezvous_state::pass_on(const write_records& request) {
+  if (record_watcher_)
+    self_->send(record_watcher_, records_wanted{request.caller, request});
+}
+
+void remote_rendezvous_state::answer(const records_answered& value) {
+  auto told = value.value;
+  told.caller = value.link;
+  if (link_)
+    caf::anon_send(link_, encode(told));
 }
 
 void remote_rendezvous_state::closed(const link_closed& event) {

@@ -30,6 +30,7 @@ struct remote_rendezvous_spec {
 struct link_closed;
 struct link_opened;
 struct link_received;
+struct watch_stalls;
 
 using call_atom = caf::atom_constant<caf::atom("call")>;
 using close_atom = caf::atom_constant<caf::atom("close")>;
@@ -38,11 +39,12 @@ using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
     caf::reacts_to<no_more_starts>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
+    caf::reacts_to<watch_records>, caf::reacts_to<records_answered>,
     /// Names the actor that receives new generations. It also receives interrupt_atom with SIGTERM if the rendezvous
     /// will never serve this job.
     caf::reacts_to<watch_generations>,
-    /// Ignored: a remote rendezvous reports no fates.
-    caf::reacts_to<watch_fates>,
+    /// Ignored: a remote rendezvous reports no fates, and prints stalls without an explanation.
+    caf::reacts_to<watch_fates>, caf::reacts_to<watch_stalls>,
     /// INTERNAL: it is time to dial the rendezvous again.
     caf::reacts_to<call_atom>,
     /// Send the queued messages, then end.
@@ -69,6 +71,8 @@ private:
   void hear_of(const formed& formed);
   void pass_on(const drain& request);
   void answer(const drain_answered& value);
+  void pass_on(const write_records& request);
+  void answer(const records_answered& value);
   void fail(const std::string& reason);
   void end_job();
   std::string location() const { return spec_.ip + ":" + std::to_string(spec_.port); }
@@ -78,6 +82,7 @@ private:
   std::map<std::int32_t, reported_slot> slots_;
   std::vector<failed_host> failed_hosts_;
   generation_watcher_actor watcher_;
+  record_watcher_actor record_watcher_;
   caf::actor link_; ///< null if there is no link
   link_id number_ = 0;
   std::uint64_t epoch_ = 0; ///< the highest epoch of a rendezvous seen so far

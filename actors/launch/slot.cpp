@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,12 +33,12 @@ slot_actor::behavior_type slot_state::begin(slot_spec spec, std::shared_ptr<outp
       [this](start_atom) { start(); },
       [this](signal_atom, int number) { send_signal(number); },
       [this](const slot_input& input) {
-        input_.push_back(input);
-        write_input();
+        input_of(input.stream).queue.push_back(input);
+        write_input(input.stream);
       },
       [this](ended_atom) { ended(); },
       [this](output_atom, int number) { read(number); },
-      [this](writable_atom) { write_input(); },
+      [this](writable_atom, int stream) { write_input(stream); },
       [this](room_atom, int number) { resume(number); },
       [this](overdue_atom) { overdue(); },
   };
@@ -63,9 +62,8 @@ void slot_state::start() {
     return;
   }
   process_ = std::move(*started);
-  // The pipe is empty and holds at least 4 KiB, so this does not block.
-  if (process_.input && ::write(process_.input.get(), spec_.input.data(), spec_.input.size()) < 0)
-    process_.input.close();
+  if (process_.input)
+    open_input(std::move(process_.input));
   if (spec_.started)
     spec_.started(process_.id);
   const auto me = caf::actor_cast<slot_actor>(self_);
@@ -82,42 +80,62 @@ void slot_state::open(int number, descriptor pipe) {
   const auto me = caf::actor_cast<slot_actor>(self_);
   streams_[number].watch = loop_of(self_->system()).watch(std::move(pipe), [me, number](watch_event event) {
     if (event == watch_event::writable)
-      caf::anon_send(me, writable_atom::value);
+      caf::anon_send(me, writable_atom::value, number);
     else
       caf::anon_send(me, output_atom::value, number);
   });
 }
 
-void slot_state::write_input() {
-  auto& channel = streams_[channel_stream];
-  while (!input_.empty()) {
-    if (!channel.watch)
-      return drop_input();
-    const auto& bytes = input_.front().bytes;
-    const auto count = ::send(channel.watch.get(), bytes.data() + written_bytes_,
-                              bytes.size() - written_bytes_, MSG_NOSIGNAL | MSG_DONTWAIT);
+void slot_state::open_input(descriptor pipe) {
+  const auto me = caf::actor_cast<slot_actor>(self_);
+  // If the process has closed the pipe, the next write fails.
+  standard_input_ = loop_of(self_->system()).watch(std::move(pipe), [me](watch_event) {
+    caf::anon_send(me, writable_atom::value, standard_input_stream);
+  });
+  if (!spec_.input.empty())
+    input_of(standard_input_stream).queue.push_back({spec_.input, {}, standard_input_stream});
+  write_input(standard_input_stream);
+}
+
+void slot_state::write_input(int stream) {
+  auto& watch = stream == channel_stream ? streams_[channel_stream].watch : standard_input_;
+  auto& [queue, written_bytes] = input_of(stream);
+  while (!queue.empty()) {
+    if (!watch)
+      return drop_input(stream);
+    const auto& input = queue.front();
+    const auto rest = std::string_view(input.bytes).substr(written_bytes);
+    const auto count = rest.empty() ? 0 : ::write(watch.get(), rest.data(), rest.size());
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0 && errno == EAGAIN)
       break;
-    if (count < 0)
-      return drop_input();
-    written_bytes_ += static_cast<std::size_t>(count);
-    if (written_bytes_ < bytes.size())
+    if (count < 0) {
+      if (stream == standard_input_stream)
+        watch.stop();
+      return drop_input(stream);
+    }
+    written_bytes += static_cast<std::size_t>(count);
+    if (written_bytes < input.bytes.size())
       continue;
-    self_->send(input_.front().owner, slot_input_taken{spec_.slot, bytes.size()});
-    input_.pop_front();
-    written_bytes_ = 0;
+    if (input.owner)
+      self_->send(input.owner, slot_input_taken{spec_.slot, stream, input.bytes.size()});
+    if (input.ended)
+      watch.stop();
+    queue.pop_front();
+    written_bytes = 0;
   }
-  if (channel.watch)
-    channel.watch.want(!channel.paused, !input_.empty());
+  if (stream == channel_stream)
+    watch.want(!streams_[channel_stream].paused, !queue.empty());
+  else
+    watch.want(false, !queue.empty());
 }
 
-/// The process does not read its channel any more.
-void slot_state::drop_input() {
-  written_bytes_ = 0;
-  for (const auto& input : std::exchange(input_, {}))
-    self_->send(input.owner, slot_input_taken{spec_.slot, input.bytes.size()});
+/// The process does not read this stream any more.
+void slot_state::drop_input(int stream) {
+  for (const auto& input : std::exchange(input_of(stream), {}).queue)
+    if (input.owner)
+      self_->send(input.owner, slot_input_taken{spec_.slot, stream, input.bytes.size()});
 }
 
 void slot_state::send_signal(int number) {
@@ -130,6 +148,8 @@ void slot_state::ended() {
     return;
   has_ended_ = true;
   watched_.stop();
+  standard_input_.stop();
+  drop_input(standard_input_stream);
   self_->send(owner_, slot_ended{spec_.slot, process_.ending(), {}});
   self_->delayed_send(self_, spec_.linger, overdue_atom::value);
   finish_if_silent();
@@ -170,12 +190,12 @@ void slot_state::close(int number) {
   sink_->end(number);
   stream.watch.stop();
   if (number == channel_stream)
-    drop_input();
+    drop_input(channel_stream);
 }
 
 void slot_state::pause(int number) {
   streams_[number].paused = true;
-  streams_[number].watch.want(false, number == channel_stream && !input_.empty());
+  streams_[number].watch.want(false, number == channel_stream && has_input(number));
   const auto me = caf::actor_cast<slot_actor>(self_);
   sink_->when_there_is_room(number, [me, number] { caf::anon_send(me, room_atom::value, number); });
 }
@@ -185,7 +205,7 @@ void slot_state::resume(int number) {
   stream.paused = false;
   if (!stream.watch)
     return;
-  stream.watch.want(true, number == channel_stream && !input_.empty());
+  stream.watch.want(true, number == channel_stream && has_input(number));
   read(number);
 }
 
@@ -210,7 +230,7 @@ void slot_state::finish_if_silent() {
   if (process_.id < 0 || !has_ended_ ||
       std::ranges::any_of(streams_, [](const auto& stream) { return static_cast<bool>(stream.watch); }))
     return;
-  drop_input();
+  drop_input(channel_stream);
   // The process is still a zombie, so the id of its process group cannot have been reused.
   process_.signal(SIGKILL);
   process_.reap(spec_.process.keeper);

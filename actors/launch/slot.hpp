@@ -34,18 +34,22 @@ struct slot_finished {
   std::deque<std::string> last_lines; ///< the last lines of the process' standard error
 };
 
-/// This many bytes of input were written to the slot's channel, or dropped because its process has ended.
+/// This many bytes of input were written to the slot's process, or dropped because it does not read them any more.
 struct slot_input_taken {
   std::int32_t slot = 0;
+  int stream = channel_stream;
   std::size_t bytes = 0;
 };
 
 using input_owner_actor = caf::typed_actor<caf::reacts_to<slot_input_taken>>;
 
-/// Bytes for the channel of the slot's process. The sender bounds the number of bytes that are not taken.
+/// Bytes for the channel or the standard input of the slot's process, which runs. The sender bounds the number of bytes
+/// that are not taken.
 struct slot_input {
   std::string bytes;
-  input_owner_actor owner;
+  input_owner_actor owner; ///< may be null
+  int stream = channel_stream;
+  bool ended = false; ///< the standard input ends after these bytes
 };
 
 using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
@@ -63,14 +67,14 @@ using slot_actor = caf::typed_actor<
     caf::reacts_to<start_atom>,
     /// Send this signal to the process group, if the process has not ended.
     caf::reacts_to<signal_atom, int>,
-    /// Write this to the channel of the process.
+    /// Write this to the process.
     caf::reacts_to<slot_input>,
     /// INTERNAL: the process has ended.
     caf::reacts_to<ended_atom>,
     /// INTERNAL: stream 0 (output), 1 (errors) or 2 (the channel) can be read.
     caf::reacts_to<output_atom, int>,
-    /// INTERNAL: the channel can be written.
-    caf::reacts_to<writable_atom>,
+    /// INTERNAL: the standard input or the channel can be written.
+    caf::reacts_to<writable_atom, int>,
     /// INTERNAL: the sink has room for this stream again.
     caf::reacts_to<room_atom, int>,
     /// INTERNAL: the linger time for output that is still open after the end of the process is over.
@@ -93,13 +97,22 @@ private:
     std::optional<std::size_t> rest_bytes = {};
   };
 
+  /// Bytes for the process on one stream.
+  struct input {
+    std::deque<slot_input> queue;  ///< not yet written
+    std::size_t written_bytes = 0; ///< of the first element
+  };
+
   void start();
   void open(int number, descriptor pipe);
+  void open_input(descriptor pipe);
   void send_signal(int number);
   void ended();
   void read(int number);
-  void write_input();
-  void drop_input();
+  input& input_of(int stream) { return inputs_[stream == channel_stream]; }
+  bool has_input(int stream) { return !input_of(stream).queue.empty(); }
+  void write_input(int stream);
+  void drop_input(int stream);
   void close(int number);
   void pause(int number);
   void resume(int number);
@@ -113,8 +126,8 @@ private:
   farandole::process process_;
   descriptor_watch watched_;
   stream streams_[output_streams];
-  std::deque<slot_input> input_;  ///< not yet written to the channel
-  std::size_t written_bytes_ = 0; ///< of the first element
+  descriptor_watch standard_input_;
+  input inputs_[2];
   bool has_ended_ = false;
 };
 

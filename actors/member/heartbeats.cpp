@@ -8,14 +8,22 @@
 
 namespace farandole {
 
+namespace {
+
+constexpr std::chrono::seconds time_between_clock_rounds{30};
+
+} // namespace
+
 void heartbeats_state::begin(heartbeats_setup setup) {
   setup_ = std::move(setup);
   monitor_ = heartbeat_monitor(setup_.rules.period());
   const auto& shared = *setup_.shared;
   const auto below = shared.tree->children(shared.rank);
   neighbours_.assign(below.begin(), below.end());
-  if (const auto above = shared.tree->parent(shared.rank); above >= 0)
-    neighbours_.push_back(above);
+  above_ = shared.tree->parent(shared.rank);
+  if (above_ >= 0)
+    neighbours_.push_back(above_);
+  clock_ = clock_exchange(above_);
   beat();
 }
 
@@ -25,16 +33,52 @@ void heartbeats_state::receive_heartbeat(const envelope& message) {
     monitor_.report(message.source(), std::move(decoded->silent));
 }
 
+void heartbeats_state::receive_clock(const envelope& message) {
+  const auto received = time();
+  const auto reading = decode_clock_reading(message);
+  if (!reading)
+    return;
+  if (!reading->is_answer)
+    return send_clock(message.source(), clock_exchange::answer(*reading, received, time()));
+  if (message.source() != above_)
+    return;
+  if (const auto question = clock_.answered(*reading, received))
+    return send_clock(above_, *question);
+  if (const auto& clock = clock_.result()) {
+    setup_.shared->clock_above.set(*clock);
+    setup_.shared->recorder->describe(*clock);
+  }
+}
+
 // Neighbours are watched only from now on, because a link may take long to open without any fault of the peer.
 void heartbeats_state::connected() {
   for (const auto rank : neighbours_)
     monitor_.watch(rank);
+  look_at_words();
+  if (above_ < 0 || shares_memory_with(above_))
+    return;
+  next_round_ = now(self);
+  measure_clock();
+}
+
+/// The drift of a clock changes slowly, so rare rounds are enough.
+void heartbeats_state::measure_clock() {
+  if (now(self) < next_round_)
+    return;
+  next_round_ += time_between_clock_rounds;
+  send_clock(above_, clock_.begin_round(time()));
+}
+
+void heartbeats_state::send_clock(std::int32_t neighbour, const clock_reading& reading) {
+  const address from{setup_.shared->generation, 0, setup_.shared->rank};
+  caf::anon_send(setup_.router, neighbour_message{neighbour, encode(from, reading)});
 }
 
 void heartbeats_state::beat() {
   self->delayed_send(self, setup_.rules.period(), tick_atom::value);
   monitor_.look(now(self));
   look_at_words();
+  measure_clock();
   for (const auto rank : neighbours_)
     tell(rank);
   auto silent = monitor_.silent(setup_.rules.minimum());
@@ -77,7 +121,12 @@ heartbeats_actor::behavior_type heartbeats(heartbeats_actor::stateful_pointer<he
   auto& state = self->state;
   state.begin(std::move(setup));
   return {
-      [&state](const envelope& message) { state.receive_heartbeat(message); },
+      [&state](const envelope& message) {
+        if (message.kind() == wire::Envelope::Body::CLOCK)
+          state.receive_clock(message);
+        else
+          state.receive_heartbeat(message);
+      },
       [&state](ready_atom) { state.connected(); },
       [&state](tick_atom) { state.beat(); },
   };

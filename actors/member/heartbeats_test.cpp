@@ -68,6 +68,9 @@ public:
       CHECK(silent_ranks == entry.told);
     return silent_ranks;
   }
+  std::optional<recorded_clock> clock_above(std::int32_t rank) const {
+    return members_[static_cast<std::size_t>(rank)].shared->clock_above.get();
+  }
   std::size_t sent(std::int32_t from, std::int32_t to) {
     return std::exchange(sent_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)], 0);
   }
@@ -91,7 +94,8 @@ private:
           segment_, static_cast<std::uint32_t>(rank), std::vector<std::int32_t>{0, 1}));
     entry.router = world_.system().spawn([this, rank](caf::event_based_actor* self) -> caf::behavior {
       return {[this, rank, self](const neighbour_message& event) {
-        ++sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(event.rank)];
+        if (event.message.kind() == wire::Envelope::Body::HEARTBEAT)
+          ++sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(event.rank)];
         if (const auto& to = members_[static_cast<std::size_t>(event.rank)].beats)
           self->send(to, event.message);
       }};
@@ -176,4 +180,19 @@ TEST_CASE("the silence of a rank is counted from the time all members are connec
   CHECK(job.silent(0).empty());
   job.run(2 * job.period());
   CHECK(job.silent(0) == ranks{2});
+}
+
+TEST_CASE("members measure the clock of the member above them, if it is on another host") {
+  four_members job;
+  job.run(1s);
+  for (const auto rank : {0, 1})
+    CHECK_FALSE(job.clock_above(rank));
+  for (const auto rank : {2, 3}) {
+    const auto first = job.clock_above(rank);
+    REQUIRE(first);
+    CHECK(first->peer == 0);
+    CHECK(first->offset == 0ns); // all members of this simulation have one clock
+    job.run(31s);
+    CHECK(job.clock_above(rank)->measured >= first->measured + 30s);
+  }
 }

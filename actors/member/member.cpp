@@ -4,8 +4,10 @@
 
 #include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/member_watcher.hpp"
+#include "actors/member/member_record.hpp"
 #include "actors/member/message_router.hpp"
 #include "actors/member/object_key.hpp"
+#include "actors/member/thread_pinning.hpp"
 #include "actors/process_set/process_set_manager.hpp"
 #include "actors/process_set/set_actors.hpp"
 #include "collectives/transport/registry/forced_path.hpp"
@@ -46,6 +48,7 @@ void member_state::begin(member_setup setup) {
   router_setup.rendezvous_ip = setup_.rendezvous_ip;
   router_setup.rendezvous_port = setup_.rendezvous_port;
   router_setup.log = setup_.log;
+  router_setup.recorder = setup_.shared->recorder;
   router_ = self->spawn(message_router, std::move(router_setup));
   self->monitor(router_);
   if (setup_.rendezvous_ip.empty()) {
@@ -64,6 +67,7 @@ void member_state::begin(member_setup setup) {
   listener_ = listening->handle;
   setup_.own_hello.address = setup_.bind_ip + ":" + std::to_string(listening->port);
   calls_ = reconnect_backoff{setup_.settings.duration(setting::rendezvous_timeout)};
+  record_regroup(*setup_.shared, regroup_phase::waiting, recorded_generation(*setup_.shared));
   call_rendezvous();
 }
 
@@ -89,6 +93,9 @@ void member_state::receive(const envelope& message) {
   } else if (message.kind() == wire::Envelope::Body::LOST) {
     auto loss = decode_lost(message);
     loss ? lost_member(*loss) : misread(loss.error());
+  } else if (message.kind() == wire::Envelope::Body::STALL_REPORT) {
+    auto report = decode_stall_report(message);
+    report ? setup_.stalls->push(*report) : misread(report.error());
   }
 }
 
@@ -96,6 +103,7 @@ void member_state::welcomed(const welcome& greeting) {
   if (stage_ != stage::joining || tree_ || !(setup_.rendezvous_ip.empty() || obeys(greeting.epoch)))
     return;
   setup_.deadline->resume(now(self));
+  rendezvous_away_ = false;
   auto& shared = *setup_.shared;
   generation_ = greeting.generation;
   shared.rank = greeting.rank;
@@ -117,6 +125,8 @@ void member_state::welcomed(const welcome& greeting) {
   if (auto reason = objection_to_path(setup_.settings))
     return fail_start(std::move(reason));
   warn_of_unprotected_path();
+  // The member runs on the event loop's thread, which starts the lanes of this generation: they inherit its core.
+  pin_calling_thread(setup_.settings, shared.members[static_cast<std::size_t>(shared.rank)], setup_.log);
   shared.object_key = object_key(setup_.settings, setup_.secret);
   shared.tree = tree_of(shared.members, setup_.settings);
   if (listener_) {
@@ -128,6 +138,7 @@ void member_state::welcomed(const welcome& greeting) {
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.elastic = elastic();
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
+  record_regroup(shared, regroup_phase::connecting, generation_);
   start_generation();
 }
 
@@ -176,11 +187,16 @@ void member_state::connected() {
   if (stage_ != stage::joining)
     return;
   stage_ = stage::in;
+  record_generation_begin(*setup_.shared, setup_.secret);
   if (heartbeats_)
     self->send(heartbeats_, ready_atom::value);
   setup_.shared->alive = true;
   const auto below = setup_.shared->tree->children(setup_.shared->rank);
   still_linked_.insert(below.begin(), below.end());
+  if (setup_.log)
+    setup_.log->debug("joined the job as rank " + std::to_string(setup_.shared->rank) + " of " +
+                      std::to_string(setup_.shared->members.size()) + " on " + setup_.own_hello.host_name +
+                      " in generation " + std::to_string(generation_));
   if (!std::exchange(notified_.start, true))
     setup_.shared->started.set_value({});
   if (ended_)
@@ -198,7 +214,10 @@ void member_state::fail_start(error reason) {
 void member_state::lost_member(const lost& loss) {
   if (loss.generation != generation_ || stage_ == stage::out)
     return;
+  record_regroup(*setup_.shared, regroup_phase::lost, generation_);
   const auto name = loss.rank < 0 ? std::string("the job") : setup_.shared->name_of(loss.rank);
+  if (setup_.log)
+    setup_.log->debug("lost " + name + ": " + loss.reason);
   error reason{error_kind::disconnected,
                name + " " + loss.reason + "; this operation cannot complete without it"};
   if (stage_ == stage::joining)
@@ -358,6 +377,10 @@ void member_state::end_generation(const error& reason, bool in_order) {
   if (stage_ == stage::out)
     return;
   stage_ = stage::out;
+  record_generation_end(*setup_.shared, reason);
+  if (setup_.log)
+    setup_.log->debug((tree_ ? "left generation " + std::to_string(generation_) : "did not join the job") +
+                      (in_order ? " in order: " : ": ") + reason.text);
   if (heartbeats_)
     self->send_exit(heartbeats_, caf::exit_reason::user_shutdown);
   heartbeats_ = nullptr;
@@ -398,6 +421,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const generation_broken& event) { state.broke(event.reason, event.kind); },
       [&state](const processes_silent& report) { state.hear_of_silence(report); },
       [&state](const operations_held_up& event) { state.held_up(event); },
+      [&state](const stalls_noticed& event) { state.notice_stalls(event); },
       [&state](const leave_request& request) { state.leave(request.manner); },
       [&state](withdraw_atom) { state.withdraw(); },
       [&state](const generation_ended& event) { state.ended_in_order(event); },

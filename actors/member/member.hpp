@@ -24,9 +24,12 @@
 #include "actors/interfaces/message_router.hpp"
 #include "actors/interfaces/process_sets.hpp"
 #include "actors/interfaces/set_client.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/member/stall_report_queue.hpp"
 #include "actors/process_set/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/reconnect_backoff.hpp"
+#include "elastic/stall_reports.hpp"
 #include "elastic/stuck_rules.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/wire/membership.hpp"
@@ -44,6 +47,8 @@ struct member_setup {
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
   /// The deadline of the thread that waits until this process is a member. The member pauses and resumes it.
   std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
+  /// Receives the reports of stalls, for the program. Not null.
+  std::shared_ptr<stall_report_queue> stalls = std::make_shared<stall_report_queue>();
   std::string secret;
   std::string rendezvous_ip; ///< empty: a job with one member
   std::uint16_t rendezvous_port = 0;
@@ -72,6 +77,7 @@ struct member_state {
   void faulted(const member_fault& event);
   void hear_of_silence(const processes_silent& report);
   void held_up(const operations_held_up& event);
+  void notice_stalls(const stalls_noticed& event);
   void leave(departure manner);
   void withdraw();
   void ended_in_order(const generation_ended& event);
@@ -128,8 +134,10 @@ private:
   std::set<std::int32_t> still_linked_; ///< members below in the relay tree whose links are open
   lost suspect_;                        ///< suspected loss that the rendezvous has not confirmed yet
   stuck_rules stuck_;
-  heartbeats_actor heartbeats_; ///< may be null
-  reconnect_backoff calls_;     ///< for dialling a rendezvous that cannot be reached
+  heartbeats_actor heartbeats_;  ///< may be null
+  reconnect_backoff calls_;      ///< for dialling a rendezvous that cannot be reached
+  bool rendezvous_away_ = false; ///< the link to the rendezvous has ended, and it has not come back
+  stall_reports own_stalls_;     ///< while the rendezvous is away
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self,

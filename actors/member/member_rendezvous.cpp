@@ -9,6 +9,8 @@ namespace farandole {
 void member_state::lost_rendezvous(const rendezvous_gone& event) {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
+  if (!std::exchange(rendezvous_away_, true))
+    own_stalls_ = stall_reports(stall_rules::of(setup_.settings));
   const auto location = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
   setup_.deadline->resume(now(self)); // without a rendezvous it is unknown whether the others train
   if (event.opened || setup_.own_hello.epoch > 0)
@@ -72,6 +74,7 @@ void member_state::call_rendezvous() {
 void member_state::resumed_by(const resumed& event) {
   if (event.generation != generation_ || stage_ == stage::out || !obeys(event.epoch))
     return;
+  rendezvous_away_ = false;
   if (setup_.log)
     setup_.log->warning("the rendezvous is back (epoch " + epoch_text(event.epoch) +
                         "): the job's members can change again");

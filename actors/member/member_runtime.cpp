@@ -12,7 +12,9 @@
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/member_watcher.hpp"
 #include "actors/member/member.hpp"
+#include "actors/member/member_record.hpp"
 #include "actors/rendezvous/this_host.hpp"
+#include "actors/submission/nvtx_ranges.hpp"
 #include "collectives/negotiation/set_registry.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/mpi/mpi_path.hpp"
@@ -23,6 +25,9 @@ namespace {
 
 // Maximum time to wait for the answer of the rendezvous. It is asked again at the next commit.
 constexpr std::chrono::seconds answer_time{1};
+
+// The value of the timeline setting with which the program starts the timeline itself.
+constexpr std::string_view timeline_by_program = "DYNAMIC";
 
 // CAF aborts the process if its loop cannot open a descriptor. So as many descriptors as the loop needs are opened
 // and closed first: for CAF's epoll and pipe, for the loop's eventfd and timer, and some spare ones.
@@ -49,10 +54,15 @@ expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values,
   try {
     std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
     runtime->shared_state_->faults = std::move(manner.faults);
+    runtime->open_recorder();
+    runtime->trace_ = process_trace::begin(runtime->values_, runtime->recorder(), runtime->log_);
+    if (!runtime->values_.flag(setting::nvtx_disable))
+      runtime->shared_state_->ranges = nvtx_ranges::open();
     for (auto& warning : runtime->values_.warnings())
       runtime->log_.warning(warning);
     if (auto problem = runtime->join(manner))
       return problem;
+    runtime->open_timeline();
     return runtime;
   } catch (const std::exception& lack) { // std::bad_alloc, or std::system_error if no thread can be started
     return error{error_kind::unknown,
@@ -60,6 +70,40 @@ expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values,
                      std::string(lack.what()) +
                      "): raise its limits (ulimit -v, ulimit -u), or give the host more memory"};
   }
+}
+
+void member_runtime::open_recorder() {
+  std::string problem;
+  shared_state_->recorder = open_event_recorder(values_, problem);
+  if (!problem.empty())
+    log_.warning(problem + "; the record is kept in memory of this process");
+}
+
+void member_runtime::open_timeline() {
+  const auto& path = values_.text(setting::timeline);
+  if (path.empty() || shared_state_->rank != 0)
+    return;
+  timeline_ = std::make_unique<timeline>(recorder(), log_, values_.duration(setting::shutdown_timeout));
+  if (path != timeline_by_program)
+    timeline_->start(path, values_.flag(setting::timeline_mark_cycles));
+}
+
+error member_runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  if (values_.text(setting::timeline).empty())
+    return {error_kind::invalid_argument,
+            "set HOROVOD_TIMELINE=DYNAMIC before init() to start the timeline from the program"};
+  if (timeline_)
+    timeline_->start(path, mark_cycles);
+  return {};
+}
+
+void member_runtime::stop_timeline() {
+  if (shared_state_->rank == 0 && !(timeline_ && timeline_->stop()))
+    log_.warning("no timeline is being written, so none was stopped");
+}
+
+void member_runtime::mark_step() {
+  recorder()->record(event_kind::step, 0, 0, 0, steps_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 error member_runtime::join(const member_start& start) {
@@ -98,6 +142,7 @@ error member_runtime::join(const member_start& start) {
   setup.own_hello.epoch = *start.epoch;
   setup.obeyed = epoch_ = start.epoch;
   setup.deadline = start.deadline;
+  setup.stalls = stalls_;
   if (auto& location = values_.text(setting::rendezvous_address); !location.empty()) {
     if (secret.empty())
       return {error_kind::precondition,
@@ -107,7 +152,8 @@ error member_runtime::join(const member_start& start) {
     auto remote = resolve(location);
     if (!remote)
       return remote.error();
-    auto own = own_address_towards(*remote, values_);
+    const bool is_forwarded = process_environment()(forwarded_rendezvous_variable) == "1";
+    auto own = own_address_for_members(*remote, values_, is_forwarded);
     if (!own)
       return own.error();
     setup.rendezvous_ip = *remote;
@@ -151,11 +197,14 @@ error member_runtime::did_not_come_together() const {
 void member_runtime::shutdown(departure manner) {
   if (left_.exchange(true, std::memory_order_relaxed) || !system_)
     return;
+  stalls_->close();
   manner.exception = printable_line(manner.exception);
   caf::anon_send(member_, leave_request{std::move(manner)});
   // The member has its own deadline. This one only guards against a defect in the member.
   shared_state_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
                                              std::chrono::seconds{1});
+  if (timeline_)
+    timeline_->stop();
 }
 
 void member_runtime::withdraw() {

@@ -17,7 +17,10 @@
 #include "actors/event_loop/process_guard.hpp"
 #include "actors/member/mpi_start.hpp"
 #include "actors/member/pmi_start.hpp"
+#include "actors/member/process_trace.hpp"
+#include "actors/member/stall_report_queue.hpp"
 #include "actors/process_set/shared_state.hpp"
+#include "actors/timeline/timeline.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/known_sets.hpp"
 #include "messages/settings/settings.hpp"
@@ -84,10 +87,22 @@ public:
   }
   /// Joins the lanes of process sets that have ended.
   void reap() { shared_state_->sets.reap(); }
+  /// The event record of this process; never null.
+  const std::shared_ptr<event_recorder>& recorder() const { return shared_state_->recorder; }
+  /// Horovod's timeline, which rank 0 writes; on other ranks nothing happens. Returns `invalid_argument` if the setting
+  /// was not given. May be called from any thread.
+  error start_timeline(const std::string& path, bool mark_cycles);
+  void stop_timeline();
+  /// Records that a training step of the program ends here. May be called from any thread.
+  void mark_step();
+  /// The reports of stalls. The queue is closed when this member leaves.
+  stall_report_queue& stalls() { return *stalls_; }
   std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }
 
 private:
   explicit member_runtime(settings values);
+  void open_recorder();
+  void open_timeline();
   error join(const member_start& start);
   error did_not_come_together() const;
 
@@ -95,13 +110,17 @@ private:
   settings values_;
   logger log_;
   std::shared_ptr<farandole::shared_member_state> shared_state_;
+  std::unique_ptr<process_trace> trace_; ///< ends after the actors; null without the setting
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_;
+  std::shared_ptr<stall_report_queue> stalls_ = std::make_shared<stall_report_queue>();
   // One of these may run the rendezvous, so they are destroyed after the member.
   std::unique_ptr<pmi_start> pmi_;
   std::unique_ptr<mpi_start> mpi_;
   std::unique_ptr<loop_system> system_;
   caf::actor member_;
   farandole::known_sets known_sets_;
+  std::unique_ptr<timeline> timeline_;  ///< null on other ranks than 0, and without the setting
+  std::atomic<std::uint64_t> steps_{0}; ///< that the program has marked
   std::atomic<bool> left_{false}; ///< only one thread leaves and takes the future of shared_state_->ended
 };
 

@@ -28,14 +28,21 @@ bool split_address(const std::string& text, std::string& ip, std::uint16_t& port
   return number > 0 && number < 65536;
 }
 
+std::string rank_text(std::int32_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
 std::string not_below(std::int32_t rank) {
-  return "rank " + std::to_string(rank) +
-         " has no business here: it does not speak with the leader by this process";
+  return rank_text(rank) + " has no business here: it does not speak with the leader by this process";
 }
 
 std::string brought_for(std::int32_t source, std::int32_t neighbour) {
   return "a message of rank " + std::to_string(source) + " came by the link of rank " +
          std::to_string(neighbour);
+}
+
+std::string because(const std::string& reason) {
+  return reason.empty() ? reason : ": " + reason;
 }
 
 } // namespace
@@ -217,6 +224,7 @@ void message_router_state::opened(const link_opened& event) {
   }
   if (event.link == rendezvous_link_) {
     rendezvous_ = event.handle;
+    log_link("the rendezvous", event.peer, "is up");
     caf::anon_send(rendezvous_, first_message_);
     for (auto& message : std::exchange(for_rendezvous_, {}))
       caf::anon_send(rendezvous_, message);
@@ -228,6 +236,8 @@ void message_router_state::opened(const link_opened& event) {
   if (event.link != parent_link)
     return; // the dialling member sends the first message, a greeting
   entry.rank = tree_->parent(rank_);
+  record(event_kind::link_up, entry.rank);
+  log_link(rank_text(entry.rank), entry.peer, "is up");
   farandole::address from{generation_, 0, rank_};
   caf::anon_send(entry.handle, encode(from, greeting{wire_version, rank_}));
   for (auto& message : std::exchange(for_parent_, {}))
@@ -237,19 +247,37 @@ void message_router_state::opened(const link_opened& event) {
 void message_router_state::closed(const link_closed& event) {
   if (event.link == rendezvous_link_) {
     const bool opened = std::exchange(rendezvous_, nullptr) != nullptr;
+    if (opened)
+      log_link("the rendezvous", setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port),
+               "is down" + because(event.reason));
     if (!closing_)
       self->send(setup_.member, rendezvous_gone{event.reason, event.untrusted, opened});
     return finish_if_closed();
   }
   auto rank = event.link == parent_link ? tree_->parent(rank_) : -1;
   if (auto link = links_.find(event.link); link != links_.end()) {
+    if (link->second.rank >= 0)
+      log_link(rank_text(link->second.rank), link->second.peer, "is down" + because(event.reason));
     rank = link->second.dropped ? -1 : link->second.rank; // drop() has told the member already
     by_rank_.erase(link->second.rank);
     links_.erase(link);
   }
+  if (rank >= 0)
+    record(event_kind::link_down, rank, event.reason);
   if (!closing_ && rank >= 0)
     self->send(setup_.member, peer_gone{rank, event.reason});
   finish_if_closed();
+}
+
+void message_router_state::record(event_kind kind, std::int32_t rank, const std::string& reason) const {
+  if (setup_.recorder)
+    setup_.recorder->record(kind, setup_.recorder->intern(reason), 0, 0, static_cast<std::uint64_t>(rank));
+}
+
+void message_router_state::log_link(const std::string& peer, const std::string& address,
+                                    const std::string& event) const {
+  if (setup_.log)
+    setup_.log->debug("the link with " + peer + " at " + address + " " + event);
 }
 
 void message_router_state::drop(link_id link, const std::string& reason) {
@@ -278,15 +306,16 @@ void message_router_state::received(const link_received& event) {
   auto& from = position->second;
   if (from.rank < 0)
     return greet(event.link, from, event.message);
-  if (event.message.kind() == wire::Envelope::Body::HEARTBEAT)
+  if (const auto kind = event.message.kind();
+      kind == wire::Envelope::Body::HEARTBEAT || kind == wire::Envelope::Body::CLOCK)
     return hear_heartbeat(event.link, event.message);
   if (const auto reason = tree_ ? objection(from.rank, event.message) : std::string(); !reason.empty())
     return drop(event.link, reason);
   take(event.link, event.message);
 }
 
-// A heartbeat of another generation is obsolete. Heartbeats are exchanged only between neighbours and are never
-// forwarded.
+// A heartbeat of another generation is obsolete. Heartbeats and readings of clocks are exchanged only between neighbours
+// and are never forwarded.
 void message_router_state::hear_heartbeat(link_id link, const envelope& message) {
   const auto rank = links_.at(link).rank;
   if (message.source() != rank)
@@ -335,6 +364,8 @@ void message_router_state::greet(link_id link, neighbour& from, const envelope& 
     return drop(link, not_below(decoded->rank));
   from.rank = decoded->rank;
   by_rank_[decoded->rank] = link;
+  record(event_kind::link_up, decoded->rank);
+  log_link(rank_text(from.rank), from.peer, "is up");
 }
 
 // Delivers a message of the current generation to the actor in this process that handles it, and forwards it in the

@@ -17,6 +17,7 @@
 #include "actors/interfaces/member.hpp"
 #include "actors/interfaces/message_router.hpp"
 #include "collectives/negotiation/message_gate.hpp"
+#include "messages/record/event_recorder.hpp"
 
 namespace farandole {
 
@@ -30,6 +31,7 @@ struct message_router_setup {
   std::string rendezvous_ip; ///< empty: a job with one member
   std::uint16_t rendezvous_port = 0;
   logger* log = nullptr;
+  std::shared_ptr<event_recorder> recorder = nullptr; ///< may be null
 };
 
 struct message_router_state {
@@ -52,6 +54,7 @@ struct message_router_state {
   void closed(const link_closed& event);
 
 private:
+  void record(event_kind kind, std::int32_t rank, const std::string& reason = {}) const;
   struct neighbour {
     caf::actor handle;
     std::int32_t rank = -1; ///< -1 until its greeting has arrived
@@ -78,6 +81,7 @@ private:
   void take_early(const std::vector<envelope>& messages);
   void greet(link_id link, neighbour& from, const envelope& message);
   void drop(link_id link, const std::string& reason);
+  void log_link(const std::string& peer, const std::string& address, const std::string& event) const;
   void finish_if_closed();
 
   message_router_actor::pointer self;

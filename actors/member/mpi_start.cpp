@@ -1,12 +1,12 @@
 #include "actors/member/mpi_start.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <chrono>
 #include <numeric>
 #include <utility>
 
-#include "actors/rendezvous/this_host.hpp"
+#include "actors/member/mpi_key_values.hpp"
+#include "actors/pmi/job_meeting.hpp"
 #include "collectives/transport/mpi/mpi_path.hpp"
 #include "collectives/transport/registry/forced_path.hpp"
 
@@ -14,9 +14,6 @@ namespace farandole {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-/// The number of the set that ranks use to exchange the address of the rendezvous. No process set has this number.
-constexpr std::uint32_t meeting_set = 0xffffffff;
 
 error refuse(std::string text) {
   return {error_kind::precondition, std::move(text)};
@@ -33,19 +30,6 @@ std::string who_asks(const settings& values) {
   if (values.text(setting::controller) == "mpi")
     return "HOROVOD_CONTROLLER=mpi";
   return "init(comm=…)";
-}
-
-/// The address of the rendezvous, which rank 0 sends to the other ranks. It has a fixed size, so that one message
-/// suffices.
-struct meeting_point {
-  std::array<char, 64> ip{};
-  std::array<char, 512> secret{}; ///< empty: all ranks know the secret already
-  std::uint32_t port = 0;
-};
-
-template <std::size_t Size>
-void write(std::array<char, Size>& field, const std::string& text) {
-  std::memcpy(field.data(), text.data(), std::min(text.size(), Size - 1));
 }
 
 /// If MPI took too long, adds to the error which setting raises the limit.
@@ -139,50 +123,16 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   values.assign(setting::size, std::to_string(group->size), setting_source::environment);
   if (group->size == 1)
     return met;
-  if (group->rank == 0)
-    if (auto problem = met->serve(values, secret))
-      return problem;
-  if (auto problem = met->share(values, secret, deadline))
-    return problem;
+  mpi_key_values space(*met->job_, values.cited(setting::start_timeout));
+  auto place = hold_meeting(space, 1, values, secret, deadline); // each start has a communicator of its own
+  if (!place)
+    return place.error();
+  if (place->refusal)
+    return place->refusal;
+  place->assign_to(values);
+  secret = place->secret;
+  met->rendezvous_ = std::move(place->rendezvous);
   return met;
-}
-
-error mpi_start::serve(const settings& values, const std::string& given_secret) {
-  auto ip = job_->group.one_host ? expected<std::string>("127.0.0.1") : address_for_others(values);
-  if (!ip)
-    return ip.error();
-  auto service = served_rendezvous::start(values, job_->group.size, *ip, given_secret);
-  if (!service)
-    return service.error();
-  rendezvous_ = std::move(*service);
-  return {};
-}
-
-error mpi_start::share(settings& values, std::string& secret, clock::time_point deadline) {
-  meeting_point rendezvous;
-  if (rendezvous_) {
-    write(rendezvous.ip, rendezvous_->ip());
-    write(rendezvous.secret, secret.empty() ? rendezvous_->secret() : std::string());
-    rendezvous.port = rendezvous_->port();
-  }
-  auto bytes = std::as_writable_bytes(std::span(&rendezvous, 1));
-  const auto& group = job_->group;
-  mpi_messenger messages(mpi_set{job_->engine, group, meeting_set, everybody(group.size), group.rank,
-                                 futex_wait::decide(static_cast<unsigned>(group.size))});
-  message_ticket ticket;
-  if (group.rank != 0)
-    messages.receive(0, message_phase::tree, bytes, ticket);
-  else
-    for (std::int32_t rank = 1; rank < group.size; ++rank)
-      messages.send(rank, message_phase::tree, bytes, ticket);
-  const abort_token never;
-  if (auto problem = messages.wait(ticket, {never, deadline, values.cited(setting::start_timeout)}))
-    return problem;
-  if (rendezvous.secret.front() != 0)
-    secret = rendezvous.secret.data();
-  values.assign(setting::rendezvous_address, rendezvous.ip.data(), setting_source::rendezvous);
-  values.assign(setting::rendezvous_port, std::to_string(rendezvous.port), setting_source::rendezvous);
-  return {};
 }
 
 bool mpi_start::threads() const {

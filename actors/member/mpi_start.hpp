@@ -1,9 +1,8 @@
-// Start of a job that uses MPI, because a setting or the caller of init() asks for it. MPI provides rank and size, rank 0
-// runs the rendezvous, and it sends the address of the rendezvous and the job's secret to the other ranks over MPI. From
-// then on the job is like any other. Jobs that mpirun or srun started and that do not ask for MPI use pmi_start.
+// Start of a job that uses MPI, because a setting or the caller of init() asks for it. MPI provides rank and size, and the
+// messages by which the ranks meet (actors/pmi/job_meeting.hpp). Jobs that mpirun or srun started and that do not ask for
+// MPI use pmi_start.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,7 +32,7 @@ bool needs_mpi(const settings& values, const mpi_facts& facts);
 
 class mpi_start {
 public:
-  /// Exchanges the address of the rendezvous with the other ranks. Fills in missing settings (rank, size and the
+  /// Meets the other ranks. Fills in missing settings (rank, size and the
   /// address of the rendezvous) and the secret. Blocks at most for the start timeout. Returns null if this process
   /// alone is the job, without MPI.
   static expected<std::unique_ptr<mpi_start>> meet(settings& values, std::string& secret,
@@ -49,8 +48,6 @@ public:
 
 private:
   mpi_start() = default;
-  error serve(const settings& values, const std::string& given_secret);
-  error share(settings& values, std::string& secret, std::chrono::steady_clock::time_point deadline);
 
   std::shared_ptr<mpi_job> job_;
   bool brought_together_ = false;

@@ -3,24 +3,15 @@
 #include <catch2/catch.hpp>
 
 #include "actors/member/mpi_start.hpp"
+#include "messages/settings/environment_testing.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
-settings with(std::map<std::string, std::string> given) {
-  auto values = settings::load({[given](std::string_view name) -> std::optional<std::string> {
-                                  const auto found = given.find(std::string(name));
-                                  return found == given.end() ? std::nullopt : std::optional(found->second);
-                                },
-                                {},
-                                {}});
-  REQUIRE(values);
-  return *values;
-}
-
-std::string meet_error(std::map<std::string, std::string> given) {
-  auto values = with(std::move(given));
+std::string meet_error(variables given) {
+  auto values = settings_of(std::move(given));
   CHECK(needs_mpi(values, {}));
   std::string secret;
   auto met = mpi_start::meet(values, secret, {});
@@ -43,14 +34,15 @@ TEST_CASE("a job needs MPI only for a setting that selects it or for ranks of MP
   CHECK_FALSE(needs_mpi(settings::built_in(), launched(1)));
   CHECK_FALSE(needs_mpi(settings::built_in(), launched(2)));
   CHECK_FALSE(needs_mpi(settings::built_in(), launched(0))); // PMIx alone does not publish the size
-  CHECK(needs_mpi(with({{"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
+  CHECK(needs_mpi(settings_of({{"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
   CHECK(needs_mpi(settings::built_in(), {{0}, launched(1).launch}));
-  CHECK_FALSE(needs_mpi(with({{rendezvous, "10.0.0.1"}}), launched(2)));
-  CHECK(needs_mpi(with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
+  CHECK_FALSE(needs_mpi(settings_of({{rendezvous, "10.0.0.1"}}), launched(2)));
+  CHECK(needs_mpi(settings_of({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
   CHECK_FALSE(needs_mpi(
-      with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "local"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}),
+      settings_of(
+          {{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "local"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}),
       {}));
-  CHECK(needs_mpi(with({{"HOROVOD_CONTROLLER", "mpi"}}), {}));
+  CHECK(needs_mpi(settings_of({{"HOROVOD_CONTROLLER", "mpi"}}), {}));
 }
 
 TEST_CASE("a process that mpirun did not start gets an error that names the setting that needs MPI",

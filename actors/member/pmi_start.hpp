@@ -1,6 +1,5 @@
 // Start of a job whose processes were started by mpirun or srun, without MPI. The launcher's process manager provides
-// rank and size. Rank 0 serves the rendezvous and publishes its address and the job's secret there; the other ranks read
-// them. From then on the job is like any other.
+// rank and size, and the space in which the ranks meet (actors/pmi/job_meeting.hpp).
 #pragma once
 
 #include <chrono>
@@ -8,9 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "actors/pmi/job_entry.hpp"
+#include "actors/pmi/job_meeting.hpp"
 #include "actors/pmi/process_manager.hpp"
-#include "actors/rendezvous/served_rendezvous.hpp"
 #include "elastic/foreign_launch.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/error.hpp"
@@ -28,7 +26,7 @@ public:
   static expected<std::unique_ptr<pmi_start>> meet(settings& values, std::string& secret,
                                                    const foreign_launch& launch);
 
-  /// Exchanges the address of the rendezvous with the other ranks. Fills in rank, size, the address of the rendezvous
+  /// Meets the other ranks. Fills in rank, size, the address of the rendezvous
   /// and the secret; the address stays empty in a job of one process.
   static expected<std::unique_ptr<pmi_start>> meet(settings& values, std::string& secret,
                                                    const foreign_launch& launch, process_manager& manager,
@@ -38,13 +36,8 @@ public:
   bool mpi_threads() const { return mpi_threads_; }
 
 private:
-  pmi_start(const settings& values, const process_manager& manager)
-      : size_(manager.size()), mpi_threads_(!values.flag(setting::mpi_threads_disable)) {}
-  expected<job_entry> exchange(const settings& values, const std::string& secret, process_manager& manager,
-                               time_point deadline);
-  expected<job_entry> serve(const settings& values, const std::string& secret, bool one_host);
+  explicit pmi_start(const settings& values) : mpi_threads_(!values.flag(setting::mpi_threads_disable)) {}
 
-  std::int32_t size_;
   bool mpi_threads_;
   std::unique_ptr<served_rendezvous> rendezvous_; ///< only on rank 0
 };

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "actors/member/pmi_start.hpp"
+#include "messages/settings/environment_testing.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using Catch::Contains;
 
 namespace {
@@ -62,17 +64,6 @@ private:
   std::int32_t rank_;
 };
 
-settings with(std::map<std::string, std::string> given) {
-  auto values = settings::load({[given](std::string_view name) -> std::optional<std::string> {
-                                  const auto found = given.find(std::string(name));
-                                  return found == given.end() ? std::nullopt : std::optional(found->second);
-                                },
-                                {},
-                                {}});
-  REQUIRE(values);
-  return *values;
-}
-
 foreign_launch launch_of(std::int32_t rank, std::int32_t size) {
   foreign_launch launch;
   launch.launcher = "mpirun of MPICH or Intel MPI, or srun";
@@ -103,7 +94,7 @@ std::vector<outcome> meet(const std::vector<rank_input>& inputs) {
   std::vector<std::future<outcome>> ranks;
   for (std::int32_t rank = 0; rank < space.size; ++rank) {
     const auto& input = inputs[static_cast<std::size_t>(rank)];
-    auto values = with(input.variables);
+    auto values = settings_of(input.variables);
     ranks.push_back(std::async(std::launch::async, [&space, rank, values, secret = input.secret]() mutable {
       manager_in_memory manager(space, rank);
       outcome found;
@@ -197,8 +188,9 @@ TEST_CASE("only a process of a launcher with a process manager looks for its job
   CHECK(pmi_start::applies(settings::built_in(), launch_of(0, 2)));
   CHECK(pmi_start::applies(settings::built_in(), launch_of(0, 0)));
   CHECK_FALSE(pmi_start::applies(settings::built_in(), launch_of(0, 1)));
-  CHECK_FALSE(pmi_start::applies(with({{"HOROVOD_SIZE", "1"}}), launch_of(0, 2)));
-  CHECK_FALSE(pmi_start::applies(with({{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "10.0.0.1"}}), launch_of(0, 2)));
+  CHECK_FALSE(pmi_start::applies(settings_of({{"HOROVOD_SIZE", "1"}}), launch_of(0, 2)));
+  CHECK_FALSE(
+      pmi_start::applies(settings_of({{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "10.0.0.1"}}), launch_of(0, 2)));
   auto by_srun = launch_of(0, 2);
   by_srun.by = gathering::nothing;
   CHECK_FALSE(pmi_start::applies(settings::built_in(), by_srun));

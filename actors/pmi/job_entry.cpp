@@ -12,12 +12,13 @@
 namespace farandole {
 namespace {
 
-constexpr std::string_view version = "farandole-1";
+constexpr std::string_view version = "farandole-2";
 constexpr char separator = ';';
+constexpr char address_separator = ',';
 constexpr std::string_view none = "-"; ///< a field may not be empty
 constexpr std::size_t secret_digits = 64;
 
-std::vector<std::string_view> fields_of(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> fields;
   for (;;) {
     const auto end = text.find(separator);
@@ -29,6 +30,8 @@ std::vector<std::string_view> fields_of(std::string_view text) {
 }
 
 bool is_address(const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    return false;
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
   return ::inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 ||
          ::inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;
@@ -48,7 +51,10 @@ std::uint16_t port_in(std::string_view text) {
 
 std::string encode_job_entry(const job_entry& entry) {
   std::string text(version);
-  for (const auto& field : {entry.ip, std::to_string(entry.port), entry.new_secret})
+  std::string ips;
+  for (const auto& ip : entry.ips)
+    ips += (ips.empty() ? "" : std::string(1, address_separator)) + ip;
+  for (const auto& field : {ips, std::to_string(entry.port), entry.new_secret})
     text += separator + (field.empty() ? std::string(none) : field);
   return text;
 }
@@ -59,15 +65,17 @@ expected<job_entry> parse_job_entry(std::string_view text) {
     return error{error_kind::unknown, "rank 0 published '" + printable_name(text.substr(0, quoted_bytes)) +
                                           "…' as the address of the rendezvous, " + reason};
   };
-  const auto fields = fields_of(text);
+  const auto fields = split(text, separator);
   if (fields.front() != version)
     return malformed("which another version of Farandole uses: install the same version on all hosts");
   if (fields.size() != 4)
     return malformed("which is incomplete");
   if (fields[1] == none)
     return job_entry{};
-  job_entry entry{std::string(fields[1]), port_in(fields[2]), {}};
-  if (entry.ip.find('\0') != std::string::npos || !is_address(entry.ip))
+  job_entry entry{{}, port_in(fields[2]), {}};
+  for (const auto ip : split(fields[1], address_separator))
+    entry.ips.emplace_back(ip);
+  if (!std::ranges::all_of(entry.ips, is_address))
     return malformed("which is no numeric address");
   if (entry.port == 0)
     return malformed("whose port is not valid");

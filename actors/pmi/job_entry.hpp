@@ -5,13 +5,16 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "messages/values/error.hpp"
 
 namespace farandole {
 
 struct job_entry {
-  std::string ip; ///< empty: rank 0 could not start the rendezvous
+  std::vector<std::string>
+      ips; ///< its numeric addresses, at least one of which the others reach; empty: rank 0 could
+           ///< not start the rendezvous
   std::uint16_t port = 0;
   std::string new_secret; ///< hexadecimal; empty: every process was given the secret of the job
 

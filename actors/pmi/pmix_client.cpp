@@ -54,7 +54,10 @@ void run_detached(std::function<void()> body) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
+  std::thread thread([body = std::move(body)] {
+    pthread_setname_np(pthread_self(), "fd-pmix");
+    body();
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   thread.detach();
 }

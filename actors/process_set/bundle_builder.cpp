@@ -20,6 +20,8 @@ work work_of(const bundle& bundle, std::span<const std::int32_t> ranks) {
   bundle_work.reduce_op = bundle.reduce_op;
   bundle_work.prescale = bundle.prescale;
   bundle_work.postscale = bundle.postscale;
+  bundle_work.memory = bundle.memory;
+  bundle_work.devices = bundle.devices;
   bundle_work.root = rank_in_set(bundle.root, ranks);
   bundle_work.parts.reserve(bundle.entries.size());
   return bundle_work;
@@ -38,6 +40,9 @@ std::string complaint(const bundle& bundle, const bundle_entry& entry, const ope
   if (own->signature.operation != bundle.operation || own->signature.dtype != bundle.dtype)
     return "which this rank has submitted as " + std::string(row_of(own->signature.operation).name) + " of " +
            std::string(to_string(own->signature.dtype));
+  if (own->signature.memory != bundle.memory)
+    return std::string("which this rank has submitted from ") +
+           (own->signature.memory == memory_kind::host ? "host memory" : "GPU memory");
   if (!row_of(bundle.operation).has_rows())
     return {};
   const auto& extents = own->signature.shape;
@@ -77,6 +82,7 @@ void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane
     part.input = operation->input;
     part.output = operation->output;
     part.input_bytes = operation->bytes;
+    part.location = {operation->memory.device, operation->ready};
   }
   switch (row_of(bundle_work.operation).rows) {
   case row_use::gathered: {

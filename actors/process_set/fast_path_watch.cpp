@@ -26,18 +26,19 @@ void fast_path_watch::look(const std::function<void(operation_state_ptr)>& move)
 }
 
 // Only reads the fast path: the waiting caller or look() settles the operations.
-std::vector<stall> fast_path_watch::stalled(time current, std::chrono::nanoseconds limit,
-                                            std::span<const std::int32_t> ranks) {
+std::vector<stalled_tensor> fast_path_watch::stalled(time current, std::chrono::nanoseconds limit,
+                                                     std::span<const std::int32_t> ranks) {
   drop_finished();
-  std::vector<stall> all;
+  std::vector<stalled_tensor> all;
   const auto add = [&](const fast_path_operation& watched_operation) {
     const auto waited = current - watched_operation.since;
     const auto need = watched_operation.operation->awaited();
     if (waited <= limit || !need)
       return;
     auto& taken_slot = *watched_operation.operation->taken_slot;
-    stall found{watched_operation.operation->name, waited,
-                taken_slot.fast_path().missing(taken_slot.cell(), watched_operation.operation->round, *need)};
+    stalled_tensor found{
+        watched_operation.operation->name, waited,
+        taken_slot.fast_path().missing(taken_slot.cell(), watched_operation.operation->round, *need)};
     if (!ranks.empty())
       for (auto& rank : found.missing)
         rank = ranks[static_cast<std::size_t>(rank)];

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/submission/operation_state.hpp"
-#include "collectives/negotiation/stall.hpp"
+#include "messages/wire/stalls.hpp"
 
 namespace farandole {
 
@@ -31,8 +31,8 @@ public:
 
   /// The operations that have waited for longer than `limit`, each with the members that have not published. `ranks`:
   /// the members' global ranks; empty for the global set.
-  std::vector<stall> stalled(time current, std::chrono::nanoseconds limit,
-                             std::span<const std::int32_t> ranks);
+  std::vector<stalled_tensor> stalled(time current, std::chrono::nanoseconds limit,
+                                      std::span<const std::int32_t> ranks);
 
   /// How long the oldest waiting operation has waited; 0 if none waits.
   std::chrono::nanoseconds longest_wait(time current) const;

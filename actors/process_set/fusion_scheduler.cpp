@@ -35,7 +35,7 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
     dropped.push_back(round.id);
   if (fusion_->holds_any(dropped)) {
     // No bundle may name an id that members were told to forget.
-    schedule.bundles = fusion_->flush();
+    schedule.bundles = in_order(fusion_->flush());
     send_schedule(-1, std::exchange(schedule, {}));
   }
   schedule.forget = decision.forget;
@@ -52,8 +52,8 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
   schedule.departed = decision.departed;
   // A member that has joined stands in only until the result of the join, and no schedule follows `end`: both flush
   // all bundles. A whole bucket is not held back for more tensors: that would only cost another message.
-  schedule.bundles =
-      decision.joined >= 0 || decision.end || decision.whole ? fusion_->flush() : fusion_->take(now());
+  schedule.bundles = in_order(decision.joined >= 0 || decision.end || decision.whole ? fusion_->flush()
+                                                                                     : fusion_->take(now()));
   if (!schedule.empty())
     send_schedule(-1, std::move(schedule));
   if (ended_ && setup_.ended)
@@ -85,10 +85,25 @@ void fusion_scheduler_state::emit_due() {
   if (ended_)
     return;
   schedule schedule;
-  schedule.bundles = fusion_->take(now());
+  schedule.bundles = in_order(fusion_->take(now()));
   if (!schedule.empty())
     send_schedule(-1, std::move(schedule));
   arm();
+}
+
+// Numbers the bundles in the order of launches, and records them.
+std::vector<bundle> fusion_scheduler_state::in_order(std::vector<bundle> bundles) const {
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    auto& cut = bundles[i];
+    cut.ordered = setup_.waits_on_devices && setup_.waits_on_devices(cut);
+    if (cut.ordered)
+      cut.after = setup_.launches->next(setup_.set);
+    if (setup_.recorder)
+      setup_.recorder->record(event_kind::cut, 0, setup_.set_id,
+                              static_cast<std::uint8_t>(fusion_->triggers()[i]), cut.sequence,
+                              cut.entries.size());
+  }
+  return bundles;
 }
 
 void fusion_scheduler_state::send_schedule(std::int32_t rank, schedule schedule) {

@@ -14,6 +14,12 @@ namespace farandole {
 class fusion_scheduler_state {
 public:
   fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
+  fusion_scheduler_state(const fusion_scheduler_state&) = delete;
+  fusion_scheduler_state& operator=(const fusion_scheduler_state&) = delete;
+  ~fusion_scheduler_state() {
+    if (setup_.launches)
+      setup_.launches->close(setup_.set);
+  }
   fusion_scheduler_actor::behavior_type start(const leader_setup& setup, const fusion_options& options,
                                               envelope_actor router);
 
@@ -25,6 +31,7 @@ private:
   void finished(std::uint64_t sequence);
   void tick();
   void emit_due();
+  std::vector<bundle> in_order(std::vector<bundle> bundles) const;
   void send_schedule(std::int32_t rank, schedule schedule);
   void arm();
   std::chrono::nanoseconds now() const;

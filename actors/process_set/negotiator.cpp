@@ -43,7 +43,7 @@ void negotiator_state::take(const envelope& message) {
 }
 
 void negotiator_state::take(std::int32_t relay, const gathered& batch) {
-  decide(negotiation_->receive(relay, batch, time_of(self_)));
+  decide(negotiation_->receive(relay, batch, time_of(self_)), relay);
   for (const auto& entry : batch.apart) {
     if (!negotiation_->speaks_for(relay, entry.rank))
       return blame(relay, "it speaks for rank " + std::to_string(entry.rank) + ", which is not below it");
@@ -56,10 +56,49 @@ void negotiator_state::take(std::int32_t rank, const requests& batch) {
     self_->send(scheduler_, bundle_finished{batch.finished - 1});
   if (auto breach = inline_->take(rank, batch))
     return blame(rank, breach.text);
-  decide(negotiation_->receive(rank, batch, time_of(self_)));
+  if (setup_.recorder && setup_.recorder->detailed())
+    record_requests(rank, batch);
+  decide(negotiation_->receive(rank, batch, time_of(self_)), rank);
 }
 
-void negotiator_state::decide(negotiation_result&& decided) {
+// Requests in buckets and those of relays stand for many tensors or ranks, and are not recorded one by one.
+void negotiator_state::record_requests(std::int32_t rank, const requests& batch) {
+  const auto position = negotiation_->member_of(rank);
+  if (!position)
+    return;
+  auto& recorder = *setup_.recorder;
+  const auto record = [&](const recorded_tensors::tensor& tensor) {
+    recorder.record(event_kind::request, tensor.name, setup_.set_id, tensor.operation,
+                    static_cast<std::uint64_t>(*position));
+  };
+  for (const auto id : batch.ids)
+    record(recorded_.find(id));
+  for (const auto& request : batch.full)
+    record({recorder.intern(request.name),
+            recorded_operation(request.signature.operation, request.signature.reduce_op)});
+}
+
+void negotiator_state::record_ready(const negotiation_result& decided, std::int32_t last_rank) {
+  auto& recorder = *setup_.recorder;
+  const auto current_time = time_of(self_);
+  for (const auto& assigned : decided.assignments)
+    recorded_.add(assigned, recorder);
+  for (const auto& ready : decided.ready) {
+    const auto tensor = recorded_.find(ready, recorder);
+    recorder.record(
+        event_kind::ready, tensor.name, setup_.set_id, tensor.operation,
+        static_cast<std::uint64_t>((current_time - ready.first_request).count()),
+        pair_field(static_cast<std::uint32_t>(ready.first_rank), static_cast<std::uint32_t>(last_rank)));
+  }
+  for (const auto id : decided.forget)
+    recorded_.forget(id);
+  for (const auto& round : decided.retract)
+    recorded_.forget(round.id);
+}
+
+void negotiator_state::decide(negotiation_result&& decided, std::int32_t last_rank) {
+  if (setup_.recorder && setup_.recorder->records())
+    record_ready(decided, last_rank);
   inline_->complete(decided);
   if (auto breach = std::exchange(decided.breach, {}))
     blame(decided.broken_by, breach.text);

@@ -41,11 +41,11 @@ public:
     caf::anon_send(negotiator_, message);
     world_.run_until_quiet();
   }
-  std::vector<stall> stalled(std::chrono::nanoseconds limit) {
+  std::vector<stalled_tensor> stalled(std::chrono::nanoseconds limit) {
     caf::scoped_actor asking(world_.system());
     asking->send(negotiator_, stalled_atom::value, limit);
     world_.run_until_quiet();
-    std::vector<stall> result;
+    std::vector<stalled_tensor> result;
     REQUIRE(asking->has_next_message());
     asking->receive([&](const stall_list& list) { result = list.stalls; });
     return result;
@@ -161,6 +161,6 @@ TEST_CASE("the negotiator reports the ranks that have not requested a tensor wit
   bench table;
   table.hear(encode({3, 0, 0}, ask("a")));
   table.world().run_for(61s);
-  CHECK(table.stalled(60s) == std::vector<stall>{{"a", 61s, {1}}});
+  CHECK(table.stalled(60s) == std::vector<stalled_tensor>{{"a", 61s, {1}}});
   CHECK(table.stalled(62s).empty());
 }

@@ -1,5 +1,6 @@
 #include "actors/process_set/path_connector.hpp"
 
+#include <string>
 #include <utility>
 
 namespace farandole {
@@ -42,7 +43,8 @@ void path_connector_state::receive_addresses(const envelope& message) {
 }
 
 void path_connector_state::connect(std::vector<path_addresses> all) {
-  setup_.lane->call([lane = setup_.lane.get(), all = std::move(all),
+  const auto set = setup_.set_id == 0 ? "the global set" : "process set " + std::to_string(setup_.set_id);
+  setup_.lane->call([lane = setup_.lane.get(), all = std::move(all), set,
                      me = caf::actor_cast<path_connector_actor>(self), timeout = setup_.connect_timeout,
                      citation = setup_.connect_citation, connected = setup_.connected, broke = setup_.broke,
                      log = setup_.log] {
@@ -56,29 +58,42 @@ void path_connector_state::connect(std::vector<path_addresses> all) {
       broke({problem.kind, "the data paths could not be connected: " + problem.text});
       return;
     }
+    if (log)
+      log->debug("the data paths of " + set + " are connected: " + lane->paths()->served_operations() +
+                 (lane->paths()->fast_path() ? "; the fast path is available" : "; there is no fast path"));
     if (connected)
       connected(lane->paths()->fast_path(), lane->paths()->heartbeats());
     caf::anon_send(me, ready_atom::value);
   });
   connecting_ = true;
-  for (auto& task : std::exchange(early_, {}))
-    run(task);
+  pass_on_bundles();
 }
 
 // Bundles may arrive before the path addresses, because other members may be faster.
 void path_connector_state::run(const lane_task_ptr& task) {
-  if (!connecting_)
+  if (!passes_on_)
     early_.push_back(task);
   else if (*task)
     setup_.lane->run(std::move(*task));
 }
 
+void path_connector_state::pass_on_bundles() {
+  passes_on_ = true;
+  for (auto& task : std::exchange(early_, {}))
+    run(task);
+}
+
+// The addresses may never come. The aborted lane fails the bundles that waited for them, and all later ones.
 void path_connector_state::end(const error& reason) {
   setup_.lane->abort(reason);
+  pass_on_bundles();
 }
 
 void path_connector_state::drain() {
-  setup_.lane->call(setup_.drained);
+  setup_.lane->call([lane = setup_.lane.get(), drained = setup_.drained] {
+    lane->end_in_order();
+    drained();
+  });
 }
 
 path_connector_actor::behavior_type

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -18,6 +19,7 @@ namespace farandole {
 
 struct path_connector_setup {
   set_view set;
+  std::uint32_t set_id = 0; ///< for users; set.set is the number in messages
   path_options paths;
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
@@ -48,10 +50,12 @@ struct path_connector_state {
 
 private:
   void connect(std::vector<path_addresses> all);
+  void pass_on_bundles();
 
   path_connector_actor::pointer self;
   path_connector_setup setup_;
-  bool connecting_ = false;          ///< the paths are connected, or the lane is connecting them
+  bool connecting_ = false; ///< the paths are connected, or the lane is connecting them
+  bool passes_on_ = false;  ///< bundles go to the lane: it has been told to connect the paths, or to abort
   std::vector<lane_task_ptr> early_; ///< bundles that came before that
 };
 

@@ -7,6 +7,7 @@
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
 #include "actors/process_set/set_actors.hpp"
+#include "collectives/negotiation/set_registry.hpp"
 
 namespace farandole {
 
@@ -95,6 +96,7 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
     pattern_.shared->sets.open(setup.set_state);
   if (!setup.takes_part() && !setup.leads() && !setup.relays())
     return;
+  record(event_kind::set_begin, *setup.set_state);
   auto& entry = running_[event.number];
   entry.set_state = setup.set_state;
   entry.actors = std::make_shared<set_actors>();
@@ -112,6 +114,16 @@ void process_set_manager_state::start(const set_event& event, set_epoch epoch, b
   };
   entry.tree = self->spawn(supervisor, set_tree(setup, started));
   self->monitor(entry.tree);
+}
+
+void process_set_manager_state::record(event_kind kind, const shared_set_state& set) const {
+  pattern_.shared->recorder->record(kind, 0, set.id, 0, set.epoch.number, set.ranks.size());
+}
+
+// A process that only leads a set, or forwards its requests, logs nothing about it.
+void process_set_manager_state::log_event(const running_set& set, const std::string& event) const {
+  if (pattern_.log && rank_in_set(pattern_.shared->rank, set.set_state->ranks) >= 0)
+    pattern_.log->debug("process set " + std::to_string(set.set_state->id) + " " + event);
 }
 
 void process_set_manager_state::settle_if_done() {
@@ -141,6 +153,8 @@ void process_set_manager_state::notified(const set_progressed& progress) {
     return;
   case set_progressed::stage::ready:
     running_set.ready = true;
+    if (!running_set.again)
+      log_event(running_set, "started with ranks " + ranks_to_text(running_set.set_state->ranks));
     if (end_reason_)
       return;
     // The set was told to end while the other members were still connecting to it.
@@ -186,6 +200,9 @@ void process_set_manager_state::fail_if_over(std::uint32_t number) {
 void process_set_manager_state::gone(std::uint32_t number) {
   auto ended = running_.extract(number);
   auto& entry = ended.mapped();
+  record(event_kind::set_end, *entry.set_state);
+  if (!end_reason_)
+    log_event(entry, "ended");
   caf::anon_send(pattern_.router, set_left{number});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
   pattern_.shared->sets.retire(entry.set_state);
@@ -205,9 +222,10 @@ void process_set_manager_state::leave(const error& reason) {
   // A set may be erased by the calls below, so each is looked up again.
   for (auto number : numbers)
     if (auto found = running_.find(number); found != running_.end()) {
-      if (found->second.failed)
+      if (found->second.failed) {
+        log_event(found->second, "ended");
         abandon(number, reason);
-      else
+      } else
         stop(found->second, reason);
     }
   leave_if_done();
@@ -226,6 +244,7 @@ void process_set_manager_state::end(const error& reason) {
   pattern_.shared->sets.resume();
   std::vector<std::uint32_t> failed;
   for (auto& [number, running_set] : running_) {
+    log_event(running_set, "ended, because generation " + std::to_string(pattern_.generation) + " has ended");
     running_set.set_state->epoch.epochs->over(reason);
     if (running_set.stopped)
       failed.push_back(number);

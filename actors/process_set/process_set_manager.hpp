@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "actors/interfaces/process_sets.hpp"
@@ -79,6 +80,8 @@ private:
   void stop(running_set& set, const error& reason);
   void fail_if_over(std::uint32_t number);
   void gone(std::uint32_t number);
+  void record(event_kind kind, const shared_set_state& set) const;
+  void log_event(const running_set& set, const std::string& event) const;
   void settle_if_done();
   void settle(const error& reason);
 

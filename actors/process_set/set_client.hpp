@@ -38,6 +38,8 @@ struct set_client_setup {
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   envelope_actor router;
   path_connector_actor connector;
+  std::shared_ptr<launch_order> launches =
+      nullptr; ///< of the runtime; null: no bundle takes part in the order
   /// Takes over the operations of dropped tasks; null for the global set.
   std::shared_ptr<farandole::lane> lane;
   /// Is told of errors, of an orderly end of the global set, and of members that hold up operations. May be null
@@ -63,6 +65,7 @@ struct set_client_setup {
   /// it.
   std::function<void(operation_state_ptr)> move;
   logger* log = nullptr;
+  std::shared_ptr<event_recorder> recorder; ///< may be null
 };
 
 struct set_client_state {

@@ -36,8 +36,10 @@ void process_set_manager_state::report_fault(running_set& set, const std::string
     pattern_.log->error("process set " + std::to_string(set.set_state->id) +
                         " failed on this rank: " + reason);
   // The global set has ended, so no answer will come.
-  if (leaving_)
+  if (leaving_) {
+    log_event(set, "ended");
     return abandon(set.set_state->number, shut_down());
+  }
   requests batch;
   batch.faults.push_back({set.set_state->number, reason});
   self->send(pattern_.router, encode(address{pattern_.generation, 0, pattern_.shared->rank}, batch));
@@ -75,6 +77,7 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
     if (found == running_.end())
       return;
     auto reason = found->second.reason;
+    log_event(found->second, "ended, because a part of it failed " + set_to_restart.reason);
     abandon(set_to_restart.ended,
             reason ? reason : restart_error(found->second.set_state->id, set_to_restart.reason));
     awaited_.erase(set_to_restart.ended);
@@ -84,6 +87,7 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
   const auto reason = restart_error(set_to_restart.begins->id, set_to_restart.reason);
   pattern_.shared->sets.suspend(set_to_restart.begins->id);
   if (epoch.epochs) {
+    log_event(found->second, "restarts, because a part of it failed " + set_to_restart.reason);
     epoch.epochs->restarted(reason);
     ++epoch.number;
     abandon(set_to_restart.ended, reason);

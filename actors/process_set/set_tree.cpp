@@ -1,7 +1,6 @@
 #include "actors/process_set/set_tree.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -10,15 +9,16 @@
 #include "actors/interfaces/stalls.hpp"
 #include "actors/process_set/address_exchange.hpp"
 #include "actors/process_set/fusion_scheduler.hpp"
+#include "actors/process_set/gpu_options.hpp"
 #include "actors/process_set/negotiator.hpp"
 #include "actors/process_set/path_connector.hpp"
 #include "actors/process_set/relay_actor.hpp"
 #include "actors/process_set/set_actors.hpp"
 #include "actors/process_set/set_client.hpp"
+#include "actors/process_set/set_options.hpp"
 #include "actors/process_set/stall_watch.hpp"
+#include "actors/submission/device_gate.hpp"
 #include "actors/submission/request_check.hpp"
-#include "collectives/negotiation/fast_path_memory.hpp"
-#include "collectives/transport/registry/forced_path.hpp"
 #include "collectives/transport/shm/shm_fast_path.hpp"
 
 namespace farandole {
@@ -32,134 +32,6 @@ constexpr std::int32_t leader = 0;
 // How long a lane whose path broke waits for the reason. The leader's decision to restart a set arrives within
 // moments, the rendezvous' notice of a lost member in less than a second.
 constexpr std::chrono::seconds patience{10};
-
-std::vector<member> members_of(const set_setup& setup) {
-  std::vector<member> members;
-  for (auto rank : setup.ranks())
-    members.push_back(setup.shared->members[static_cast<std::size_t>(rank)]);
-  return members;
-}
-
-set_view view_of(const set_setup& setup) {
-  return {setup.generation, setup.set_state->number, rank_in_set(setup.shared->rank, setup.set_state->ranks),
-          members_of(setup)};
-}
-
-fast_path_options fast_path_of(const set_setup& setup) {
-  fast_path_options fast_path;
-  auto& values = setup.settings;
-  const auto forced = find_forced_path(values).name;
-  auto members = members_of(setup);
-  auto same_host = [&](const member& member_info) { return member_info.host == members.front().host; };
-  // A set of one member has no peer on a fast path.
-  fast_path.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
-  fast_path.on = values.flag(setting::fast_path) && (forced == "auto" || forced == "local");
-  fast_path.limit_bytes = static_cast<std::size_t>(values.integer(setting::fast_path_limit));
-  const auto memory =
-      fast_path_memory::of(static_cast<std::size_t>(values.integer(setting::fast_path_area)), members.size());
-  fast_path.area_bytes = memory.cells_bytes;
-  fast_path.footprint = &shm_fast_path::footprint;
-  fast_path.group_bytes = memory.staging_bytes / 4;
-  fast_path.collective_bytes =
-      memory.staging_bytes > 0 ? shm_fast_path::collective_cell_bytes(members.size()) : 0;
-  return fast_path;
-}
-
-// The members of the set in the subtree below, and including, `top`.
-std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) {
-  auto ranks = setup.shared->tree->subtree(top);
-  if (!setup.set_state->ranks.empty())
-    std::erase_if(ranks, [&](auto rank) { return rank_in_set(rank, setup.set_state->ranks) < 0; });
-  return ranks;
-}
-
-// The children that forward requests for other ranks than themselves.
-std::vector<relay_branch> branches_of(const set_setup& setup) {
-  std::vector<relay_branch> branches;
-  for (auto child : setup.shared->tree->children(setup.shared->rank)) {
-    relay_branch entry{child, ranks_below(setup, child)};
-    if (entry.ranks.size() > 1 || (entry.ranks.size() == 1 && entry.ranks.front() != child))
-      branches.push_back(std::move(entry));
-  }
-  return branches;
-}
-
-// Members of the set on each host.
-std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& members) {
-  std::map<std::string, std::int32_t> sizes;
-  for (auto& member : members)
-    ++sizes[member.host];
-  return sizes;
-}
-
-// Tensors travel inline only between hosts, where there is no fast path, and only if all members talk to the leader
-// directly. A path that the user selected by name carries all tensors.
-inline_rules inline_of(const set_setup& setup) {
-  const auto members = members_of(setup);
-  if (setup.shared->tree->relays() || local_sizes(members).size() < 2 ||
-      find_forced_path(setup.settings).name != "auto")
-    return {};
-  return inline_rules::of(static_cast<std::size_t>(setup.settings.integer(setting::inline_limit)),
-                          members.size());
-}
-
-negotiation_options negotiation_of(const set_setup& setup) {
-  negotiation_options options;
-  options.members = setup.ranks();
-  options.cache_capacity = static_cast<std::size_t>(setup.settings.integer(setting::cache_capacity));
-  options.fast_path = fast_path_of(setup);
-  options.keeps_sets = setup.set_state->number == 0;
-  options.branches = branches_of(setup);
-  options.buckets = static_cast<std::size_t>(setup.settings.integer(setting::relay_buckets));
-  options.inline_bytes = inline_of(setup).limit_bytes;
-  return options;
-}
-
-fusion_options fusion_of(const set_setup& setup) {
-  fusion_options options;
-  auto members = members_of(setup);
-  auto sizes = local_sizes(members);
-  options.threshold_bytes = static_cast<std::size_t>(setup.settings.integer(setting::fusion_threshold));
-  options.local_size = sizes[members.front().host];
-  for (auto& [host, size] : sizes)
-    options.homogeneous = options.homogeneous && size == options.local_size;
-  options.groups_alone = setup.settings.flag(setting::disable_group_fusion);
-  options.cycle_time = setup.settings.duration(setting::cycle_time);
-  return options;
-}
-
-path_options paths_of(const set_setup& setup) {
-  path_options options;
-  auto fast_path = fast_path_of(setup);
-  options.secret = setup.secret;
-  options.chunk_bytes = static_cast<std::size_t>(setup.settings.integer(setting::segment_chunk));
-  options.slots = static_cast<std::uint32_t>(setup.settings.integer(setting::segment_slots));
-  if (fast_path.on && fast_path.one_host) {
-    const auto area = static_cast<std::size_t>(setup.settings.integer(setting::fast_path_area));
-    options.fast_path_bytes = fast_path.area_bytes;
-    options.staging_bytes = fast_path_memory::of(area, setup.ranks().size()).staging_bytes;
-  }
-  options.adasum_message_bytes = static_cast<std::size_t>(setup.settings.integer(setting::adasum_chunk));
-  options.wishes.forced = find_forced_path(setup.settings).name;
-  options.trusted_network = setup.settings.flag(setting::trusted_network);
-  options.plugin_library = setup.settings.text(setting::path_library);
-  options.mpi = setup.shared->mpi;
-  options.wishes.hierarchical_allreduce = setup.settings.flag(setting::hierarchical_allreduce);
-  options.wishes.torus_allreduce = setup.settings.flag(setting::torus_allreduce);
-  options.wishes.hierarchical_allgather = setup.settings.flag(setting::hierarchical_allgather);
-  return options;
-}
-
-stall_rules stalls_of(const set_setup& setup) {
-  stall_rules rules;
-  rules.warning = setup.settings.duration(setting::stall_warning_time);
-  rules.shutdown = setup.settings.duration(setting::stall_shutdown_time);
-  rules.warning_setting = setup.settings.cited(setting::stall_warning_time);
-  rules.shutdown_setting = setup.settings.cited(setting::stall_shutdown_time);
-  if (setup.set_state->number != 0)
-    rules.set = " of process set " + std::to_string(setup.set_state->id);
-  return rules;
-}
 
 // Starts the children one after the other; each may need the handles of those before it.
 struct growing_tree {
@@ -188,14 +60,23 @@ struct growing_tree {
   }
 
   leader_setup location() const {
-    leader_setup setup{settings.generation, settings.set_state->number, leader, {}, reporter()};
+    leader_setup setup{settings.generation,   settings.set_state->number, leader, {}, reporter(), nullptr,
+                       settings.set_state->id};
+    // Of a set to which the leader does not belong, only its members have a record.
+    if (setup.reporter < 0)
+      setup.recorder = settings.shared->recorder;
     if (!settings.takes_part())
       setup.ended = settings.ended;
     return setup;
   }
 
   caf::actor start_scheduler(caf::event_based_actor* parent) {
-    actors.scheduler = parent->spawn(fusion_scheduler, location(), fusion_of(settings), settings.router);
+    auto setup = location();
+    setup.launches = settings.shared->launch_clock;
+    setup.launches->open(setup.set, settings.ranks());
+    setup.waits_on_devices = device_waits_of(settings);
+    actors.scheduler =
+        parent->spawn(fusion_scheduler, std::move(setup), fusion_of(settings), settings.router);
     return caf::actor_cast<caf::actor>(actors.scheduler);
   }
 
@@ -250,7 +131,7 @@ struct growing_tree {
 
   std::shared_ptr<lane_thread> make_lane() const {
     lane_thread::wiring wiring;
-    wiring.name = "farandole-lane";
+    wiring.name = lane_name(settings.set_state->id);
     wiring.operation_timeout = settings.settings.duration(setting::operation_timeout);
     wiring.timeout_citation = settings.settings.cited(setting::operation_timeout);
     if (settings.set_state->number != 0) {
@@ -258,6 +139,19 @@ struct growing_tree {
       wiring.patience = patience;
     }
     wiring.finished = bundle_news();
+    wiring.recorder = settings.shared->recorder;
+    wiring.ranges = settings.shared->ranges;
+    wiring.set = settings.set_state->id;
+    wiring.nccl = nccl_options_of(settings);
+    wiring.staging = [](std::int32_t device) -> expected<std::unique_ptr<staging>> {
+      auto all = devices_of_process();
+      return all ? staging::open(std::move(*all), device) : all.error();
+    };
+    wiring.rank = static_cast<std::size_t>(view_of(settings).rank);
+    wiring.settles_at_launch = settles_at_launch(settings);
+    wiring.ledger = settings.shared->device_ledger;
+    wiring.launches = settings.shared->launches;
+    wiring.number = settings.set_state->number;
     wiring.remark = [shared = std::weak_ptr(settings.shared), ranks = depends_on()] {
       const auto all = shared.lock();
       return all ? all->silence_notice(ranks) : std::string{};
@@ -273,6 +167,7 @@ struct growing_tree {
     settings.set_state->lane = make_lane();
     path_connector_setup setup;
     setup.set = view_of(settings);
+    setup.set_id = settings.set_state->id;
     setup.paths = paths_of(settings);
     if (settings.set_state->number == 0)
       setup.paths.meeting_news = [shared = std::weak_ptr(settings.shared)](const std::string& missing) {
@@ -304,14 +199,15 @@ struct growing_tree {
 
   caf::actor start_stall_watch(caf::event_based_actor* parent) {
     stall_watch_setup setup;
-    setup.rules = stalls_of(settings);
+    setup.rules = stall_rules::of(settings.settings);
     if (setup.rules.ignores_shutdown() && settings.leads() && settings.set_state->number == 0 && settings.log)
       settings.log->warning(setup.rules.shutdown_setting + " is ignored: it is not longer than " +
                             setup.rules.warning_setting);
     setup.negotiator = actors.negotiator;
     setup.client = actors.client;
     setup.member = settings.member;
-    setup.log = settings.log;
+    setup.recorder = settings.shared->recorder;
+    setup.set_id = settings.set_state->id;
     return caf::actor_cast<caf::actor>(parent->spawn(stall_watch, std::move(setup)));
   }
 
@@ -321,8 +217,10 @@ struct growing_tree {
         settings.set_state->id, size, queue_capacity,
         [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); }, settings.set_state->ranks,
         settings.set_state->epoch,
-        static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit)));
+        static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit)),
+        settings.shared->recorder, settings.shared->ranges);
     set_client_setup setup;
+    setup.recorder = settings.shared->recorder;
     setup.queue = settings.set_state->queue;
     setup.self = self();
     setup.leader = leader;
@@ -331,6 +229,7 @@ struct growing_tree {
     setup.ranks = settings.set_state->ranks;
     setup.router = settings.router;
     setup.connector = actors.connector;
+    setup.launches = settings.shared->launches;
     // Jobs that the path connector of the global set drops end with the generation, so they need no lane.
     if (settings.set_state->number != 0)
       setup.lane = settings.set_state->lane;
@@ -428,7 +327,8 @@ supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_ac
     child("path_connector", &growing_tree::start_connector);
     child("set client", &growing_tree::start_client);
   }
-  if (!setup.settings.flag(setting::stall_check_disable) && stalls_of(setup).warning.count() > 0 &&
+  if (!setup.settings.flag(setting::stall_check_disable) &&
+      setup.settings.duration(setting::stall_warning_time).count() > 0 &&
       (setup.leads() || setup.takes_part()))
     child("stall watch", &growing_tree::start_stall_watch);
   auto& last = spec.children.back().start;

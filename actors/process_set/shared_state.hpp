@@ -10,11 +10,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "actors/gpu/device_ledger.hpp"
+#include "actors/gpu/launch_clock.hpp"
+#include "actors/gpu/process_gpus.hpp"
 #include "actors/process_set/guarded.hpp"
 #include "actors/process_set/injected_fault.hpp"
 #include "actors/process_set/lane.hpp"
@@ -22,12 +26,14 @@
 #include "collectives/relay/relay_tree.hpp"
 #include "collectives/transport/shm/heartbeat_words.hpp"
 #include "collectives/transport/shm/shm_fast_path.hpp"
+#include "messages/record/event_recorder.hpp"
 #include "messages/wire/heartbeat.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {
 
 struct mpi_job;
+class nvtx_ranges;
 
 /// One process set, as seen by this process.
 struct shared_set_state {
@@ -152,6 +158,22 @@ struct shared_member_state : generation_facts {
   /// Describes those of `ranks` that are silent, as an addition to the error of an operation that has waited for them
   /// for too long. A member that makes progress may be late as well; it is not mentioned.
   std::string silence_notice(const std::set<std::int32_t>& ranks) const;
+
+  /// The steady clock of the member above this one in the tree of relays, if that is on another host. Any thread.
+  guarded<std::optional<recorded_clock>> clock_above;
+
+  /// The event record of this process; never null. Set before the actors start.
+  std::shared_ptr<event_recorder> recorder = std::make_shared<event_recorder>(nullptr);
+  const std::shared_ptr<runtime_launchers> launchers = std::make_shared<runtime_launchers>();
+  /// On the leader: counts the bundles of all process sets in the order of launches; never null.
+  const std::shared_ptr<farandole::launch_clock> launch_clock = std::make_shared<farandole::launch_clock>();
+  /// The order in which the lanes of all process sets launch work on devices; never null.
+  const std::shared_ptr<launch_order> launches = std::make_shared<launch_order>();
+  /// The bundles of all process sets on which devices still work; never null.
+  const std::shared_ptr<farandole::device_ledger> device_ledger =
+      std::make_shared<farandole::device_ledger>();
+  /// The ranges for a profiler; null if none listens. Set before the actors start.
+  std::shared_ptr<const nvtx_ranges> ranges;
 
   std::atomic<bool> alive{false};
   membership_changes changes;

@@ -22,7 +22,8 @@ double most_entropy_bits(std::string_view secret);
 error check_secret(std::string_view secret, const std::string& origin);
 
 /// Reads the secret from a regular file, or a link to one. The file must belong to the user or to root, and other
-/// users must have no access to it. `origin` names the file in errors.
+/// users must have no access to it. One mode is an exception: where root gives a file to another user's group with mode
+/// 0440, as Kubernetes does, the group may read it. `origin` names the file in errors.
 expected<std::string> read_secret_file(const std::string& path, const std::string& origin);
 
 /// Returns the secret from the first of these sources that the settings name: the inherited descriptor, the file, the

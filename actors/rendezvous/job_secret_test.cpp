@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "messages/settings/environment_testing.hpp"
 #include "messages/values/descriptor.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using Catch::Contains;
 
 namespace {
@@ -70,6 +73,33 @@ TEST_CASE("a secret that cannot hold 16 random bytes is refused, and the error s
   }
 }
 
+TEST_CASE("a group may read a secret file of root with mode 0440, as Kubernetes mounts it for other users",
+          "[secret]") {
+  if (::geteuid() != 0)
+    return; // only root can make a file of root
+  const folder directory;
+  const auto file = directory.path + "/secret";
+  constexpr uid_t nobody = 65534;
+  REQUIRE(::chmod(directory.path.c_str(), 0755) == 0);
+  write(file, good, 0440);
+  for (const gid_t group : {gid_t{0}, gid_t{nobody}}) { // a process of root needs no group
+    REQUIRE(::chown(file.c_str(), 0, group) == 0);
+    CHECK_THAT(refusal(read_secret_file(file, "S")), Contains("can be read or written by other"));
+  }
+  const auto as_nobody = [&](mode_t mode) {
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    REQUIRE((::setegid(nobody) == 0 && ::seteuid(nobody) == 0));
+    const auto secret = read_secret_file(file, "S");
+    REQUIRE((::seteuid(0) == 0 && ::setegid(0) == 0));
+    return secret ? *secret : secret.error().text;
+  };
+  CHECK(as_nobody(0440) == good);
+  for (const mode_t mode : {0640, 0460, 0444, 0442, 0450, 0540})
+    CHECK_THAT(as_nobody(mode), Contains("can be read or written by other"));
+  REQUIRE(::chown(file.c_str(), nobody, nobody) == 0);
+  CHECK_THAT(as_nobody(0440), Contains("can be read or written by other"));
+}
+
 TEST_CASE("a secret file must be a plain file that only its user can read or write", "[secret]") {
   const folder directory;
   const auto file = directory.path + "/secret";
@@ -94,34 +124,18 @@ TEST_CASE("a secret file must be a plain file that only its user can read or wri
 TEST_CASE("the inherited descriptor of a secret is closed on exec", "[secret]") {
   const descriptor memory{::memfd_create("secret", 0)};
   REQUIRE(::write(memory.get(), good.data(), good.size()) == static_cast<ssize_t>(good.size()));
-  const auto number = std::to_string(memory.get());
-  auto values = settings::load({[&](std::string_view name) -> std::optional<std::string> {
-                                  if (name == "FARANDOLE_SECRET_FD")
-                                    return number;
-                                  return std::nullopt;
-                                },
-                                {},
-                                {}});
-  REQUIRE(values);
+  const auto values = settings_of({{"FARANDOLE_SECRET_FD", std::to_string(memory.get())}});
   CHECK(::fcntl(memory.get(), F_GETFD) == 0);
-  CHECK(*job_secret(*values) == good);
+  CHECK(*job_secret(values) == good);
   CHECK(::fcntl(memory.get(), F_GETFD) == FD_CLOEXEC);
-  CHECK(*job_secret(*values) == good);
+  CHECK(*job_secret(values) == good);
 }
 
 namespace {
 
 /// The secret by these variables, or the error's text.
-std::string secret_by(std::map<std::string, std::string> variables) {
-  const auto values =
-      settings::load({[variables = std::move(variables)](std::string_view name) {
-                        const auto found = variables.find(std::string(name));
-                        return found == variables.end() ? std::nullopt : std::optional(found->second);
-                      },
-                      {},
-                      {}});
-  REQUIRE(values);
-  const auto secret = job_secret(*values);
+std::string secret_by(variables given) {
+  const auto secret = job_secret(settings_of(std::move(given)));
   return secret ? *secret : secret.error().text;
 }
 

@@ -6,6 +6,7 @@
 #include "actors/event_loop/clock.hpp"
 #include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/slots.hpp"
+#include "actors/rendezvous/rendezvous_journal.hpp"
 
 namespace farandole {
 
@@ -17,44 +18,12 @@ constexpr std::chrono::milliseconds explanation{250};
 /// Time to wait for the launcher's report of a slot after the hello of its process.
 constexpr std::chrono::seconds slot_report_delay{1};
 
-std::string text_of(const membership_rules& rules) {
-  return std::to_string(rules.size) +
-         (rules.elastic ? " (" + std::to_string(rules.minimum) + " to " + std::to_string(rules.limit) + ")"
-                        : "");
-}
-
-/// Restores the membership from the journal, or makes that of a new job. If the rendezvous runs inside the launcher,
-/// the processes of the earlier launcher have ended with it, so only the epoch continues.
-expected<membership> members_of(const rendezvous_options& options) {
-  const auto found = options.journal ? options.journal->found() : std::nullopt;
-  const auto epoch = next_epoch(found ? found->epoch : 0, options.draw);
-  if (!found || !options.apart)
-    return membership{options.members, epoch};
-  const membership_rules kept{found->size, found->elastic, found->minimum, found->limit};
-  if (text_of(kept) != text_of(options.members))
-    return error{error_kind::precondition, "the journal " + options.journal->path() + " is of a job of " +
-                                               text_of(kept) + " members, and this one has " +
-                                               text_of(options.members) + ": give it a journal of its own"};
-  return membership::restored(*found, epoch);
-}
-
-/// Writes the first journal record, before any process can learn the address: the next rendezvous of this journal
-/// must find the epoch of this one.
-void keep_first(const rendezvous_options& options, const membership& members) {
-  if (!options.journal)
-    return;
-  auto image = members.image();
-  if (options.apart && options.journal->found())
-    image.launcher = options.journal->found()->launcher;
-  if (const auto problem = options.journal->remember(image); problem && options.log)
-    options.log->warning(problem.text);
-}
-
 } // namespace
 
 void rendezvous_state::begin(rendezvous_options options, membership members) {
   members_ = std::move(members);
   options_ = std::move(options);
+  stalls_ = stall_reports(stall_rules::of(options_.settings));
   if (options_.apart && options_.journal && options_.journal->found())
     launcher_ = options_.journal->found()->launcher;
   running_ = members_.running();
@@ -113,6 +82,9 @@ void rendezvous_state::received(const link_received& event) {
     else
       misread(decoded.error());
     break;
+  case wire::Envelope::Body::STALLS:
+    take_stalls(route, event.message);
+    break;
   case wire::Envelope::Body::DRAIN:
     if (auto decoded = decode_drain(event.message))
       take_drain(route, *decoded);
@@ -122,6 +94,18 @@ void rendezvous_state::received(const link_received& event) {
   case wire::Envelope::Body::DRAINING:
     if (auto decoded = decode_draining(event.message))
       take_answer(route, std::move(*decoded));
+    else
+      misread(decoded.error());
+    break;
+  case wire::Envelope::Body::WRITE_RECORDS:
+    if (auto decoded = decode_write_records(event.message))
+      take_records_request(route, *decoded);
+    else
+      misread(decoded.error());
+    break;
+  case wire::Envelope::Body::RECORDS_WRITTEN:
+    if (auto decoded = decode_records_written(event.message))
+      take_records_answer(route, std::move(*decoded));
     else
       misread(decoded.error());
     break;
@@ -260,6 +244,7 @@ void rendezvous_state::opened(const link_opened& event) {
 }
 
 void rendezvous_state::closed(const link_closed& event) {
+  forget_stalls(event.link);
   links_.erase(event.link);
   askers_.erase(event.link);
   early_.erase(event.link);
@@ -310,6 +295,7 @@ void rendezvous_state::carry_out(const membership_decision& decision) {
   if (std::exchange(running_, members_.running()) && !running_) {
     gathering_since_ = now(self);
     limit_wait();
+    forget_stalls();
   }
   follow(reports_.changed(members_.forming(), now(self)));
 }
@@ -390,9 +376,15 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const hosts_failed& event) { state.keep_failed(event.hosts); },
       [&state](const watch_generations& event) { state.watched_by(event); },
       [&state](const watch_fates& event) { state.fates_watched_by(event); },
+      [&state](const watch_stalls& event) { state.stalls_watched_by(event); },
+      [&state](const stall_explained& event) { state.take_explanation(event); },
       [&state](const drain_answered& answer) { state.answer(answer); },
+      [&state](const watch_records& event) { state.records_watched_by(event); },
+      [&state](const records_answered& answer) { state.answer(answer); },
       [&state](const regroup_overdue&) { state.overdue(); },
       [&state](const missing_due&) { state.tell_missing(); },
+      [&state](const stalls_due&) { state.check_stalls(); },
+      [&state](const stall_unexplained& event) { state.miss_explanation(event); },
       [&state](const link_stayed_down& event) { state.stayed_down(event); },
       [&state](const slot_unreported& slot_unreported) { state.take_unreported(slot_unreported.link); },
       [&state](const member_reported& event) { state.take_report(event); },
@@ -404,10 +396,10 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
 }
 
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options) {
-  auto members = members_of(options);
+  auto members = restore_membership(options);
   if (!members)
     return members.error();
-  keep_first(options, *members);
+  record_start(options, *members);
   auto actor = system.spawn(rendezvous, options, std::move(*members));
   auto listening =
       listen(system, options.bind_ips, options.port, caf::actor_cast<caf::actor>(actor), options.links);

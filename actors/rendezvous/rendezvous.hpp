@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -21,10 +22,13 @@
 #include "actors/event_loop/link.hpp"
 #include "actors/event_loop/log.hpp"
 #include "actors/interfaces/rendezvous.hpp"
+#include "actors/interfaces/slots.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "elastic/journal.hpp"
 #include "elastic/membership.hpp"
 #include "elastic/missing_reports.hpp"
 #include "elastic/slot_fate.hpp"
+#include "elastic/stall_reports.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/wire/drain.hpp"
 
@@ -52,7 +56,7 @@ struct rendezvous_service {
 /// Starts the rendezvous and its listener. May be called from any thread except the loop's.
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options);
 
-/// Has more than 30 methods, because there is one for each of the 20 messages. `membership` makes the decisions.
+/// Has more than 30 methods, because there is one for each of the 24 messages. `membership` makes the decisions.
 struct rendezvous_state {
   static inline const char* name = "rendezvous";
 
@@ -67,7 +71,13 @@ struct rendezvous_state {
   void keep_failed(const std::vector<failed_host>& hosts);
   void watched_by(const watch_generations& event);
   void fates_watched_by(const watch_fates& event);
+  void stalls_watched_by(const watch_stalls& event);
+  void take_explanation(const stall_explained& event);
+  void miss_explanation(const stall_unexplained& event);
+  void check_stalls();
   void answer(const drain_answered& value);
+  void records_watched_by(const watch_records& event) { record_watcher_ = event.process; }
+  void answer(const records_answered& value);
   void overdue();
   void tell_missing();
   void stayed_down(const link_stayed_down& event);
@@ -100,9 +110,20 @@ private:
   void tell_of_leaving(std::int32_t slot);
   void take_drain(link_id link, const drain& asked);
   void take_answer(link_id link, draining decoded);
+  void take_records_request(link_id link, const write_records& request);
+  void take_records_answer(link_id link, records_written decoded);
+  /// Whether a program with this wire version may ask for something; otherwise refuses it.
+  bool accept_asker(link_id link, std::uint32_t version);
   void carry_out(const membership_decision& decision);
   void limit_wait();
   void follow(const missing_reports::step& next);
+  std::optional<std::int32_t> rank_of(link_id link) const;
+  void take_stalls(link_id link, const envelope& message);
+  void forget_stalls(link_id link);
+  void forget_stalls();
+  void follow(stall_reports::step next);
+  void publish_waiting_stall(const std::string& lines);
+  void publish(const stall_report& report);
   void admit(const membership_decision& decision);
   void log_start(const membership_decision& decision);
   void send(link_id link, const envelope& message);
@@ -114,12 +135,17 @@ private:
   missing_reports reports_;
   std::unordered_map<link_id, caller> links_;
   std::vector<caf::actor> listeners_;
-  caf::actor watcher_;                           ///< a generation_watcher_actor; may be null
-  caf::actor fate_watcher_;                      ///< a fate_watcher_actor; may be null
+  caf::actor watcher_;         ///< a generation_watcher_actor; may be null
+  caf::actor fate_watcher_;    ///< a fate_watcher_actor; may be null
+  caf::actor stall_explainer_; ///< a stall_explainer_actor; may be null
+  stall_reports stalls_;
+  std::optional<stall_report> waiting_stall_;    ///< waits for its explanation
+  std::uint64_t stall_number_ = 0;               ///< of the last report that the explainer was sent
   std::uint64_t launcher_ = 0;                   ///< id of the job of a launcher that connects by a link
   std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal has recorded
   link_id launcher_link_ = 0;                    ///< 0: the launcher has no link
-  std::set<link_id> askers_;                     ///< links of clients that wait for answers to drain requests
+  record_watcher_actor record_watcher_;          ///< may be null
+  std::set<link_id> askers_;                     ///< links of programs that wait for answers
   std::map<link_id, lost> delayed_reports_;      ///< reports about other members, until they are handled
   std::map<link_id, hello> early_;               ///< hellos of slots that the launcher has not reported yet
   std::chrono::steady_clock::time_point gathering_since_{}; ///< end of the last generation, or the start

@@ -95,12 +95,19 @@ void rendezvous_state::tell_of_leaving(std::int32_t slot) {
     send(launcher_link_, encode(address{generation, 0, -1}, leaving{generation, slot}));
 }
 
-void rendezvous_state::take_drain(link_id link, const drain& asked) {
-  if (asked.wire_version != wire_version)
-    return refuse(link,
-                  {"wire version " + std::to_string(asked.wire_version) + " does not match this job's " +
-                   std::to_string(wire_version) + ": use the farandole that started it"});
+bool rendezvous_state::accept_asker(link_id link, std::uint32_t version) {
+  if (version != wire_version) {
+    refuse(link, {"wire version " + std::to_string(version) + " does not match this job's " +
+                  std::to_string(wire_version) + ": use the farandole that started it"});
+    return false;
+  }
   askers_.insert(link);
+  return true;
+}
+
+void rendezvous_state::take_drain(link_id link, const drain& asked) {
+  if (!accept_asker(link, asked.wire_version))
+    return;
   if (watcher_)
     return caf::anon_send(watcher_, drain_asked{link, asked});
   if (launcher_link_ != 0) {
@@ -126,6 +133,37 @@ void rendezvous_state::take_answer(link_id link, draining decoded) {
     return refuse(link, {"only the launcher answers for its job"});
   const auto asker = std::exchange(decoded.caller, 0);
   answer({asker, std::move(decoded)});
+}
+
+void rendezvous_state::take_records_request(link_id link, const write_records& request) {
+  if (!accept_asker(link, request.wire_version))
+    return;
+  if (record_watcher_)
+    return caf::anon_send(record_watcher_, records_wanted{link, request});
+  if (launcher_link_ != 0) {
+    auto handed_on = request;
+    handed_on.caller = link;
+    return send(launcher_link_, encode(handed_on));
+  }
+  answer(records_answered{link,
+                          {options_.apart
+                               ? "the job's launcher is not connected to its rendezvous: try again when it is"
+                               : "this job has no launcher that holds the records of its workers",
+                           0,
+                           {},
+                           0}});
+}
+
+void rendezvous_state::answer(const records_answered& value) {
+  if (askers_.contains(value.link))
+    send(value.link, encode(value.value));
+}
+
+void rendezvous_state::take_records_answer(link_id link, records_written decoded) {
+  if (link != launcher_link_)
+    return refuse(link, {"only the launcher answers for its job"});
+  const auto asker = std::exchange(decoded.caller, 0);
+  answer(records_answered{asker, std::move(decoded)});
 }
 
 } // namespace farandole

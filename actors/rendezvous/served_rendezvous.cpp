@@ -21,7 +21,7 @@ served_rendezvous::served_rendezvous() = default;
 
 expected<std::unique_ptr<served_rendezvous>> served_rendezvous::start(const settings& values,
                                                                       std::int32_t size,
-                                                                      const std::string& ip,
+                                                                      const std::vector<std::string>& ips,
                                                                       const std::string& secret) {
   auto key = secret.empty() ? make_secret() : expected<std::string>(secret);
   if (!key)
@@ -34,13 +34,13 @@ expected<std::unique_ptr<served_rendezvous>> served_rendezvous::start(const sett
   options.links = link_settings::of(values);
   options.links.credentials = std::make_shared<const tls_credentials>(*key);
   options.links.log = &served->parts_->log;
-  options.bind_ips = {ip};
+  options.bind_ips = ips;
   options.log = &served->parts_->log;
   auto service = start_rendezvous(served->parts_->system.get(), options);
   if (!service)
     return service.error();
   served->parts_->actor = service->actor;
-  served->ip_ = ip;
+  served->ip_ = ips.front();
   served->port_ = service->port;
   served->secret_ = *key;
   return served;

@@ -18,27 +18,30 @@ std::string host_identity(const settings& values);
 /// Returns the name of the host, for messages.
 std::string host_name();
 
+/// Set to 1 by an agent for workers whose rendezvous is at a port of their host that ssh forwards to the launcher.
+inline constexpr const char* forwarded_rendezvous_variable = "FARANDOLE_RENDEZVOUS_FORWARDED";
+
+/// Returns the address of this host at which other members reach a worker whose rendezvous is at `rendezvous_ip`.
+/// `is_forwarded`: the variable above is set, so that the connection to the rendezvous does not tell the address, and
+/// the interface setting does.
+expected<std::string> own_address_for_members(const std::string& rendezvous_ip, const settings& values,
+                                              bool is_forwarded);
+
 /// Returns the address of this host that a peer at `remote_ip` would see, or that of the interface setting. The error
 /// names the missing route, address or interface.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
 
-/// All IPv4 addresses of this host's interfaces that are up, without loopback, in the system's order.
+/// Whether this host can use its own address: the kernel may have found an IPv6 address on another host as well, or has not
+/// checked that yet.
+bool accepts_listeners(const std::string& ip);
+
+/// All addresses of this host's interfaces that are up, without loopback: IPv4, then IPv6, each in the system's order.
 expected<std::vector<host_address>> addresses_for_others();
 
-/// Returns an address of this host at which processes on other hosts can reach it: that of the interface setting, or
-/// of the first interface that is up.
-expected<std::string> address_for_others(const settings& values);
+/// The address of the first interface that the interface setting names; IPv4 if it has such an address.
+expected<std::string> address_of_wanted_interface(const settings& values);
 
-/// The same, for jobs in which all processes know a name or an address of one host of the job, such as MASTER_ADDR.
-/// Returns, in this order of preference:
-/// - the address of the interface setting;
-/// - the local address towards `known_host`, unless it is on the loopback interface;
-/// - the address of the first interface that is up;
-/// - the loopback address.
-/// Blocks: must not be called on the loop.
-expected<std::string> address_for_others(const settings& values, const std::string& known_host);
-
-/// Returns the numeric IPv4 address of a host name. Blocks: must not be called on the loop.
+/// Returns the numeric address of a host name: IPv4 if it has such an address. Blocks: must not be called on the loop.
 expected<std::string> resolve(const std::string& host);
 
 } // namespace farandole

@@ -2,6 +2,9 @@
 
 #include <cassert>
 
+#include "actors/submission/nvtx_ranges.hpp"
+#include "actors/submission/recorded_operation.hpp"
+
 namespace farandole {
 
 void operation_state::renew() {
@@ -13,6 +16,10 @@ void operation_state::renew() {
   round = 0;
   watch_requested.store(false, std::memory_order_relaxed);
   handed_on.store(false, std::memory_order_relaxed);
+  ready.reset();
+  on_device = {};
+  late_problem = {};
+  given_up.store(false, std::memory_order_relaxed);
   problem = {};
   outcome = {};
   owned.reset();
@@ -21,9 +28,17 @@ void operation_state::renew() {
   restart();
 }
 
-void operation_state::settle(error reason) {
+std::uint8_t operation_state::recorded_operation() const {
+  return farandole::recorded_operation(signature.operation, signature.reduce_op);
+}
+
+// The event is recorded first, so a caller that sees the end can rely on finding it in the record.
+void operation_state::settle(error reason, std::uint64_t recorded_round) {
   assert(!settled());
   problem = std::move(reason);
+  record(event_kind::settled, static_cast<std::uint8_t>(problem.kind), recorded_round);
+  if (profiled)
+    profiled.reset();
   publish_settled();
   if (owns_output && handles_.load(std::memory_order_seq_cst) == 0)
     drop_memory();

@@ -17,12 +17,15 @@
 #include "actors/submission/set_epochs.hpp"
 #include "collectives/transport/shm/caller_collective.hpp"
 #include "collectives/transport/shm/result_memory.hpp"
+#include "messages/record/event_recorder.hpp"
+#include "messages/values/device.hpp"
 #include "messages/values/error.hpp"
 #include "messages/values/result.hpp"
 #include "messages/wire/negotiation.hpp"
 
 namespace farandole {
 
+class nvtx_call;
 class submission_queue;
 
 /// The request. Written before the operation is shared, constant afterwards.
@@ -38,10 +41,18 @@ struct operation_request {
   std::uint32_t set = 0;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool no_fast_path = false; ///< keep it off the fast path, where no caller would wait for it
+  tensor_memory memory;           ///< of input and output
+  std::uint8_t device_number = 0; ///< which of the devices that this member uses in the set
+  device_point_ptr ready;         ///< when a tensor in device memory is ready; null: it is
+  bool no_fast_path = false;      ///< keep it off the fast path, where no caller would wait for it
   /// Whether the output is memory of the runtime. It is freed with the caller's last handle, while the operation
   /// itself may be kept longer.
   bool owns_output = false;
+
+  std::shared_ptr<event_recorder> recorder; ///< null: nothing is recorded
+  std::uint32_t recorded_name = 0;          ///< index of the name in the record
+  /// Its range for a profiler; null until its call is marked, once it is settled, and if no profiler listens.
+  std::shared_ptr<const nvtx_call> profiled;
 
   set_epoch epoch; ///< of its set
   /// The submission queue that accepted it; empty for operations that cannot be withdrawn.
@@ -66,6 +77,14 @@ struct operation_state : operation_request, phase_word {
   std::uint64_t round = 0;
   std::unique_ptr<caller_collective> collective; ///< set if the waiting callers run the collective
 
+  /// What a device still has to do after it is settled. Written before that.
+  device_work on_device;
+  /// Why no one waits for the device any more: it failed, or took too long. Valid once `given_up`.
+  error late_problem;
+  std::atomic<bool> given_up{false};
+  /// Whether nothing touches its buffers any more.
+  bool released() const { return settled() && on_device.progress.ended(); }
+
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
@@ -88,9 +107,18 @@ struct operation_state : operation_request, phase_word {
   /// Publishes this member's cell.
   void show();
 
+  /// Records an event of this operation, by the calling thread.
+  void record(event_kind kind, std::uint8_t detail = 0, std::uint64_t first = 0,
+              std::uint64_t second = 0) const {
+    if (recorder)
+      recorder->record(kind, recorded_name, set, detail, first, second);
+  }
+  /// `detail` of events that name the operation.
+  std::uint8_t recorded_operation() const;
+
   /// Settles the operation: writes `reason`, wakes the waiters, runs the callback. The caller must have claimed the
   /// operation, or own it alone.
-  void settle(error reason);
+  void settle(error reason) { settle(std::move(reason), 0); }
 
   /// Claims the operation in phase `from` and settles it; false if another thread was faster.
   bool claim_and_settle(phase from, error reason);
@@ -132,14 +160,19 @@ private:
   std::atomic<std::uint32_t> handles_{1};
   std::atomic<bool> dropped_{false};
 
+  /// `recorded_round`: 1 more than its round if it is settled on the fast path, else 0.
+  void settle(error reason, std::uint64_t recorded_round);
   void drop_memory();
   caller_tensor tensor() const;
+  error collect_cells();
+  caller_collective::state advance_collective();
   bool settle_on_fast_path(runner runner);
   void end_damaged();
   bool settle_shown();
   bool go_on();
   /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);
+  void record_round() const;
 
   friend class operation_state_ptr;
 };

@@ -5,11 +5,24 @@
 #include <numeric>
 #include <utility>
 
+#include "actors/submission/nvtx_ranges.hpp"
 #include "actors/submission/operation_state.hpp"
 #include "collectives/operation.hpp"
 #include "messages/values/printable.hpp"
 
 namespace farandole {
+
+namespace {
+
+nvtx_range activity_of(const operation_state& operation) {
+  if (!operation.profiled)
+    return {};
+  const auto& signature = operation.signature;
+  return operation.profiled->ranges().activity("fast path", signature.operation, signature.reduce_op,
+                                               operation.bytes);
+}
+
+} // namespace
 
 bool operation_state::take_slot(std::shared_ptr<fast_path_slot> slot, std::uint64_t which) {
   taken_slot = std::move(slot);
@@ -102,15 +115,25 @@ bool operation_state::settle_shown() {
   }
   if (!advance(phase::on_fast_path, phase::claimed))
     return settled();
-  end_round(fast_path.collect(taken_slot->cell(), round, output));
+  end_round(collect_cells());
   return true;
+}
+
+error operation_state::collect_cells() {
+  const auto activity = activity_of(*this);
+  return taken_slot->fast_path().collect(taken_slot->cell(), round, output);
+}
+
+caller_collective::state operation_state::advance_collective() {
+  const auto activity = activity_of(*this);
+  return collective->advance();
 }
 
 bool operation_state::go_on() {
   if (!advance(phase::on_fast_path, phase::moving))
     return settled();
   const auto begun = std::chrono::steady_clock::now();
-  const auto state = collective->advance();
+  const auto state = advance_collective();
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
   auto next = phase::claimed;
   if (state == caller_collective::state::waits)
@@ -144,7 +167,16 @@ void operation_state::end_round(error reason) {
   }
   if (collective)
     collective->release();
-  settle(std::move(reason));
+  if (!reason && recorder && recorder->detailed())
+    record_round();
+  settle(std::move(reason), round + 1);
+}
+
+// Every member has published, and publishes its next round into the other half of the cell.
+void operation_state::record_round() const {
+  const auto& fast_path = taken_slot->fast_path();
+  for (std::uint32_t member = 0; member < fast_path.members(); ++member)
+    record(event_kind::cell_published, 0, fast_path.published_at(taken_slot->cell(), member, round), member);
 }
 
 // After shm_fast_path::retract() this member's cell is withdrawn: the operation can become stranded, but it can never

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "messages/values/device.hpp"
 #include "messages/values/signature.hpp"
 
 namespace farandole {
@@ -31,6 +32,9 @@ struct submission {
   std::span<const std::int64_t> splits;
   /// A hint: with any value the caller may wait and may register a callback.
   completion_mode completion = completion_mode::any;
+  /// Of input and output; the signature has its kind. Memory of a device must stay allocated until the operation is
+  /// released, which may be after it has settled.
+  tensor_memory memory = {};
 };
 
 } // namespace farandole

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <unordered_set>
 
+#include "actors/submission/device_gate.hpp"
+#include "actors/submission/nvtx_ranges.hpp"
 #include "actors/submission/request_check.hpp"
 #include "collectives/fusion/group.hpp"
 #include "collectives/operation.hpp"
@@ -25,13 +27,19 @@ std::uint32_t number_of(std::span<const submission> members) {
 
 submission_queue::submission_queue(std::uint32_t set, std::int32_t size, std::size_t capacity,
                                    std::function<void()> ring, std::vector<std::int32_t> ranks,
-                                   set_epoch epoch, std::size_t fast_path_limit_bytes)
+                                   set_epoch epoch, std::size_t fast_path_limit_bytes,
+                                   std::shared_ptr<event_recorder> recorder,
+                                   std::shared_ptr<const nvtx_ranges> ranges)
     : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), epoch_(std::move(epoch)),
-      fast_path_limit_bytes_(fast_path_limit_bytes), ring_(std::move(ring)) {}
+      fast_path_limit_bytes_(fast_path_limit_bytes), recorder_(std::move(recorder)),
+      ranges_(std::move(ranges)), ring_(std::move(ring)) {}
 
 // ---- framework threads ---------------------------------------------------------------------------
 
 expected<operation_state_ptr> submission_queue::submit(const submission& request) {
+  auto ready = admit_memory(request, size_);
+  if (!ready)
+    return ready.error();
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
@@ -45,6 +53,7 @@ expected<operation_state_ptr> submission_queue::submit(const submission& request
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
   const auto come = admit(entry ? *entry : table_.at(request.name), request, 0, 0);
+  come.operation->ready = std::move(*ready);
   enter({&come, 1});
   return come.operation;
 }
@@ -67,6 +76,9 @@ expected<operation_state_ptr> submission_queue::submit(const set_change& change)
 
 expected<std::vector<operation_state_ptr>>
 submission_queue::submit_group(std::span<const submission> requests) {
+  auto ready = admit_group_memory(requests, size_);
+  if (!ready)
+    return ready.error();
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
@@ -85,9 +97,11 @@ submission_queue::submit_group(std::span<const submission> requests) {
   std::vector<arrival> come;
   come.reserve(requests.size());
   auto group = number_of(requests);
-  for (auto& request : requests)
+  for (auto& request : requests) {
     come.push_back(
         admit(table_.at(request.name), request, group, static_cast<std::uint32_t>(requests.size())));
+    come.back().operation->ready = std::move((*ready)[come.size() - 1]);
+  }
   enter(come);
   std::vector<operation_state_ptr> all;
   for (auto& item : come)
@@ -102,6 +116,10 @@ error submission_queue::check(const submission& request) const {
     return ended_;
   if (auto problem = wrong_request(request, size_, ranks_))
     return problem;
+  if (request.memory.device >= 0 && devices_.size() >= most_devices &&
+      std::find(devices_.begin(), devices_.end(), request.memory.device) == devices_.end())
+    return {error_kind::invalid_argument, printable_name(request.name) + ": a process can use at most " +
+                                              std::to_string(most_devices) + " GPUs in a process set"};
   if (table_.size() >= capacity_)
     return {error_kind::overloaded,
             printable_name(request.name) + ": " + std::to_string(capacity_) +
@@ -124,6 +142,9 @@ operation_state_ptr submission_queue::blank(known_tensor& entry, const submissio
   operation->set = set_;
   operation->epoch = epoch_;
   operation->queue = weak_from_this();
+  operation->recorder = recorder_;
+  if (recorder_)
+    operation->recorded_name = entry.last ? entry.last->recorded_name : recorder_->intern(request.name);
   entry.last = operation;
   return operation;
 }
@@ -136,6 +157,8 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   operation->owns_output = row_of(request.signature.operation).has_rows() && !request.output;
   operation->bytes =
       static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
+  operation->memory = request.memory;
+  operation->device_number = number_of_device(request.memory);
   operation->splits = splits_of(request, size_);
   operation->group = group;
   operation->group_size = group_size;
@@ -144,8 +167,21 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   return {entry, std::move(operation)};
 }
 
+// Numbers the devices in the order in which they are used, so that ranks which use one device each agree, whichever it is.
+std::uint8_t submission_queue::number_of_device(const tensor_memory& memory) {
+  if (memory.device < 0)
+    return 0;
+  const auto found = std::find(devices_.begin(), devices_.end(), memory.device);
+  const auto number = static_cast<std::uint8_t>(found - devices_.begin());
+  if (found == devices_.end())
+    devices_.push_back(memory.device);
+  return number;
+}
+
 // Enters one operation, or all of a group: on the fast path together, or all through the leader.
 void submission_queue::enter(std::span<const arrival> together) {
+  if (ranges_)
+    begin_range(together);
   const bool in_slots = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
     return arrival_state.entry.slot && arrival_state.entry.matches(*arrival_state.operation) &&
            !arrival_state.operation->no_fast_path;
@@ -161,9 +197,22 @@ void submission_queue::enter(std::span<const arrival> together) {
       joins_.fetch_add(1, std::memory_order_relaxed);
       leave_all_slots(*operation);
     }
+    operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,
+                      operation->group);
     enqueue(operation);
   }
   table_.sweep_if_grown();
+}
+
+// The operations of a group are of one kind.
+void submission_queue::begin_range(std::span<const arrival> together) const {
+  std::uint64_t bytes = 0;
+  for (const auto& entry : together)
+    bytes += entry.operation->bytes;
+  const auto& first = *together.front().operation;
+  const auto range = ranges_->call(first.signature.operation, first.group_size > 0, bytes);
+  for (const auto& entry : together)
+    entry.operation->profiled = range;
 }
 
 void submission_queue::withdraw(operation_state& operation) {
@@ -210,11 +259,12 @@ std::vector<submission_message> submission_queue::take_queue() {
 
 void submission_queue::learn(std::uint32_t id, const operation_state& own,
                              std::shared_ptr<fast_path_slot> slot) {
-  news_.push({id, false, own.name, own.signature, own.group, own.group_size, std::move(slot)});
+  news_.push(
+      {id, false, own.name, own.signature, own.group, own.group_size, own.device_number, std::move(slot)});
 }
 
 void submission_queue::forget(std::uint32_t id) {
-  news_.push({id, true, {}, {}, 0, 0, nullptr});
+  news_.push({id, true, {}, {}, 0, 0, 0, nullptr});
 }
 
 // The caller holds the lock.

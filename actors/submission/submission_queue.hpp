@@ -27,6 +27,8 @@
 
 namespace farandole {
 
+class nvtx_ranges;
+
 /// A wait on the fast path that is longer than this is reported to the event loop.
 inline constexpr std::chrono::seconds slow_wait{1};
 
@@ -37,9 +39,12 @@ public:
   /// `capacity`: maximum number of operations in flight.
   /// `ranks`, `epoch`: the global ranks of a process set's members, and its epoch; none for the global set.
   /// `fast_path_limit_bytes`: largest tensor that a cell of the fast path holds whole.
+  /// `recorder`: records the operations; may be null. `ranges`: marks them for a profiler; may be null.
   submission_queue(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
                    std::vector<std::int32_t> ranks = {}, set_epoch epoch = {},
-                   std::size_t fast_path_limit_bytes = std::size_t{64} << 10);
+                   std::size_t fast_path_limit_bytes = std::size_t{64} << 10,
+                   std::shared_ptr<event_recorder> recorder = nullptr,
+                   std::shared_ptr<const nvtx_ranges> ranges = nullptr);
 
   // ---- framework threads ----
 
@@ -96,9 +101,11 @@ private:
   arrival admit(known_tensor& entry, const submission& request, std::uint32_t group,
                 std::uint32_t group_size);
   void enter(std::span<const arrival> together);
+  void begin_range(std::span<const arrival> together) const;
   operation_state_ptr blank(known_tensor& entry, const submission& request);
   bool refuses_fast_path(const known_tensor& entry, const operation_state& operation,
                          completion_mode completion) const;
+  std::uint8_t number_of_device(const tensor_memory& memory);
   bool publish_together(std::span<const arrival> together);
   void give_up_next_round(known_tensor& entry, operation_state& operation);
   void leave_all_slots(operation_state& join);
@@ -106,16 +113,21 @@ private:
   void enqueue(submission_message message);
   void read_news();
 
+  static constexpr std::size_t most_devices = 255;
+
   const std::uint32_t set_;
   const std::int32_t size_;
   const std::size_t capacity_;
   const std::vector<std::int32_t> ranks_;
   const set_epoch epoch_;
   const std::size_t fast_path_limit_bytes_;
+  const std::shared_ptr<event_recorder> recorder_;
+  const std::shared_ptr<const nvtx_ranges> ranges_;
   std::function<void()> ring_; ///< guarded by the mutex
 
   std::mutex mutex_;
   tensor_table table_;
+  std::vector<std::int32_t> devices_; ///< that this member has used in the set, in that order
   error ended_;
 
   mailbox<submission_message> queue_; ///< to the event loop

@@ -42,6 +42,8 @@ bool submission_queue::publish_together(std::span<const arrival> together) {
       return false;
     }
   for (const auto& [tensor_entry, operation] : together) {
+    operation->record(event_kind::published, operation->recorded_operation(), operation->bytes,
+                      operation->round);
     operation->show();
     ++tensor_entry.next_round;
     on_fast_path_.fetch_add(1, std::memory_order_relaxed);

@@ -2,14 +2,17 @@
 
 #include <catch2/catch.hpp>
 
+#include "messages/record/event_reader.hpp"
+
 using namespace farandole;
 
 namespace {
 
 /// The submission queue of a member; the test takes the operations out of it and assigns ids.
 struct queue_of_member {
-  std::shared_ptr<farandole::submission_queue> queue =
-      std::make_shared<farandole::submission_queue>(0, 1, 64, [] {});
+  std::shared_ptr<event_recorder> recorder = std::make_shared<event_recorder>(*event_region::anonymous(64));
+  std::shared_ptr<farandole::submission_queue> queue = std::make_shared<farandole::submission_queue>(
+      0, 1, 64, [] {}, std::vector<std::int32_t>{}, set_epoch{}, std::size_t{64} << 10, recorder);
   std::vector<float> tensor = {1, 2, 3};
 
   operation_state_ptr submit(completion_mode completion, std::int64_t elements = 3) {
@@ -43,6 +46,20 @@ struct queue_of_member {
     auto operation = queue->submit(request);
     REQUIRE(operation);
     return *operation;
+  }
+
+  /// The events of the only thread that has recorded any.
+  std::vector<event> events() const {
+    const auto record = read_event_record(recorder->region()->bytes());
+    REQUIRE(record);
+    REQUIRE(record->threads.size() == 1);
+    return record->threads[0].events;
+  }
+  std::vector<event_kind> recorded() const {
+    std::vector<event_kind> kinds;
+    for (const auto& entry : events())
+      kinds.push_back(entry.kind);
+    return kinds;
   }
 
   /// A fast-path slot on a host with `members` members, of which this member is the first.
@@ -161,4 +178,46 @@ TEST_CASE("a member that joins after a complete round leaves the next round", "[
   CHECK_FALSE(complete->problem);
   REQUIRE(member.queue->take_queue().size() == 1);
   CHECK(join->left == std::vector<fast_path_round>{{1, 1}});
+}
+
+TEST_CASE("the record has each step of an operation through the leader", "[submission_queue]") {
+  queue_of_member member;
+  REQUIRE(member.moved(completion_mode::wait));
+  CHECK(member.recorded() == std::vector{event_kind::submitted, event_kind::settled});
+  const auto events = member.events();
+  CHECK(member.recorder->region()->names().at(events[0].name) == "t");
+  CHECK(events[0].first == 3 * sizeof(float));
+  CHECK(events[1].first == 0);
+}
+
+TEST_CASE("the record has each step of an operation on the fast path, and in detail the cells",
+          "[submission_queue]") {
+  queue_of_member member;
+  const bool detailed = GENERATE(false, true);
+  member.recorder->detailed(detailed);
+  const auto first = member.moved(completion_mode::wait);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1));
+  const auto before = member.recorder->clock().now();
+  REQUIRE(member.submit(completion_mode::wait)->try_settle());
+  auto expected = std::vector{event_kind::submitted, event_kind::settled, event_kind::published};
+  if (detailed)
+    expected.push_back(event_kind::cell_published);
+  expected.push_back(event_kind::settled);
+  CHECK(member.recorded() == expected);
+  const auto events = member.events();
+  CHECK(events[2].second == 0);    // the round
+  CHECK(events.back().first == 1); // one more than the round
+  if (detailed) {
+    CHECK(events[3].first >= before);
+    CHECK(events[3].first <= events[3].ticks);
+  }
+}
+
+TEST_CASE("a submission queue without recorder works", "[submission_queue]") {
+  farandole::submission_queue queue(0, 1, 64, [] {});
+  submission request;
+  request.name = "t";
+  request.signature.shape = {0};
+  REQUIRE(queue.submit(request));
 }

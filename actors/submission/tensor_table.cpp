@@ -33,6 +33,7 @@ void tensor_table::apply(assigned_id change) {
   entry.signature = std::move(change.signature);
   entry.group = change.group;
   entry.group_size = change.group_size;
+  entry.device = change.device;
   entry.slot = std::move(change.slot);
 }
 

@@ -23,6 +23,7 @@ struct assigned_id {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
+  std::uint8_t device = 0;
   std::shared_ptr<fast_path_slot> slot; ///< null: the tensor does not use the fast path
 };
 
@@ -32,13 +33,14 @@ struct known_tensor {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
+  std::uint8_t device = 0; ///< which of the devices of this member
   std::shared_ptr<fast_path_slot> slot;
   std::uint64_t next_round = 0;
 
   /// Whether the id stands for this operation.
   bool matches(const operation_state& operation) const {
     return id != 0 && group == operation.group && group_size == operation.group_size &&
-           signature == operation.signature;
+           device == operation.device_number && signature == operation.signature;
   }
   /// Whether the name is in use. It is free again as soon as its last operation is settled. An operation that is
   /// complete on the fast path is settled here.

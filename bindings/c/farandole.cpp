@@ -1,46 +1,55 @@
-// Implements the C interface over the C++ one: checks the properties that C cannot express (numbers that must name an
-// enumerator, pointers that may be null, extents that may overflow), forwards the call, and turns errors and
-// exceptions into a status and a text.
+// Implements the C interface over the C++ one: translates the arguments (translation.hpp), forwards the call, and turns
+// errors and exceptions into a status and a text.
 #include <farandole/farandole.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <exception>
-#include <limits>
 
+#include "bindings/c/translation.hpp"
 #include "bindings/c/wrapped.hpp"
-#include "collectives/operation.hpp"
 #include "messages/values/printable.hpp"
 
 using namespace farandole;
+
+namespace {
+
+// Terminates the text by 0, and truncates it if it does not fit.
+void copy_text(const std::string& text, char* target, std::size_t capacity) {
+  auto length = std::min<std::size_t>(text.size(), capacity - 1);
+  // Never cut inside a UTF-8 character.
+  while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80)
+    --length;
+  std::memcpy(target, text.data(), length);
+  target[length] = '\0';
+}
+
+using clock_type = std::chrono::steady_clock;
+
+// The end of a wait. `call` names the function of this interface.
+expected<clock_type::time_point> deadline_after(std::int64_t timeout_ms, const std::string& call) {
+  // A later deadline would overflow the clock's numbers; a century is as good as no timeout.
+  constexpr std::int64_t longest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
+  if (timeout_ms < -1)
+    return refuse(call + ": a timeout of " + std::to_string(timeout_ms) + " ms; -1 means none");
+  if (timeout_ms == -1 || timeout_ms > longest_ms)
+    return clock_type::time_point::max();
+  return clock_type::now() + std::chrono::milliseconds{timeout_ms};
+}
+
+} // namespace
 
 farandole_status farandole::report(const error& problem, farandole_error* reason) {
   auto status = static_cast<farandole_status>(problem.kind);
   if (!reason)
     return status;
-  const auto text = printable(problem.text);
-  auto length = std::min<std::size_t>(text.size(), FARANDOLE_TEXT_BYTES - 1);
-  // Never cut inside a UTF-8 character.
-  while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80)
-    --length;
-  std::memcpy(reason->text, text.data(), length);
-  reason->text[length] = '\0';
+  copy_text(printable(problem.text), reason->text, FARANDOLE_TEXT_BYTES);
   reason->status = status;
   return status;
 }
 
 namespace {
-
-static_assert(FARANDOLE_SHUT_DOWN == static_cast<int>(error_kind::shut_down) && error_kind_count == 12);
-static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
-static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
-static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
-static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
-static_assert(FARANDOLE_COMPLETION_CALLBACK == static_cast<int>(completion_mode::callback));
-
-error refuse(std::string text) {
-  return {error_kind::invalid_argument, std::move(text)};
-}
 
 // Runs one call of the interface. Exceptions of the standard library end here; memory and threads can run out.
 template <class Call>
@@ -58,137 +67,10 @@ farandole_status guarded(farandole_error* reason, Call call) noexcept {
   }
 }
 
-expected<std::vector<std::int32_t>> ranks_from(const farandole_process_set& given) {
-  if (given.rank_count > 0 && !given.ranks)
-    return refuse("a process set: ranks is NULL, rank_count is not 0");
-  return std::vector<std::int32_t>(given.ranks, given.ranks + given.rank_count);
-}
-
-expected<options> options_from(const farandole_options& given) {
-  options run_options;
-  run_options.read_environment = given.read_environment != 0;
-  if (given.setting_count > 0 && !given.settings)
-    return refuse("farandole_start: settings is NULL, setting_count is not 0");
-  for (std::size_t i = 0; i < given.setting_count; ++i) {
-    auto& setting = given.settings[i];
-    if (!setting.name || !setting.value)
-      return refuse("farandole_start: setting " + std::to_string(i) + " has no name or no value");
-    run_options.settings[setting.name] = setting.value;
-  }
-  if (given.process_set_count > 0 && !given.process_sets)
-    return refuse("farandole_start: process_sets is NULL, process_set_count is not 0");
-  for (std::size_t i = 0; i < given.process_set_count; ++i) {
-    auto ranks = ranks_from(given.process_sets[i]);
-    if (!ranks)
-      return ranks.error();
-    run_options.process_sets.push_back(std::move(*ranks));
-  }
-  if (given.secret)
-    run_options.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
-  run_options.progress = given.progress;
-  run_options.state_generation = given.state_generation;
-  run_options.epoch = given.epoch;
-  if (given.secret && run_options.secret.empty())
-    return refuse("farandole_start: the secret is empty; give NULL to have it taken from the environment");
-  return run_options;
-}
-
-bool moves_a_tensor(operation id) {
-  return row_of(id).moves_tensor;
-}
-
-bool allocates(operation id) {
-  return row_of(id).first_dim_free();
-}
-
-// Whether the caller has to provide memory for the output.
-bool needs_output(operation id) {
-  return !row_of(id).has_rows();
-}
-
-error bad_number(const farandole_submission& given, const char* text, std::int32_t number) {
-  return refuse(std::string(given.name) + ": there is no " + text + " " + std::to_string(number));
-}
-
-error check_extents(const farandole_submission& given, dtype type, std::int64_t& elements) {
-  if (given.dimensions > 0 && !given.shape)
-    return refuse(std::string(given.name) + ": shape is NULL, dimensions is not 0");
-  // The product of all nonzero extents, so that a zero does not hide an overflow, in any order of the extents.
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
-  std::int64_t product = 1;
-  elements = 1;
-  for (std::size_t i = 0; i < given.dimensions; ++i) {
-    auto extent = given.shape[i];
-    if (extent < 0)
-      return refuse(std::string(given.name) + ": extent " + std::to_string(extent) + " is negative");
-    if (extent != 0 && product > limit / extent)
-      return refuse(std::string(given.name) + ": the shape has more bytes than memory can have");
-    product *= extent != 0 ? extent : 1;
-    elements *= extent != 0 ? extent : 0;
-  }
-  return {};
-}
-
-error check_buffers(const farandole_submission& given, operation id, std::int64_t elements) {
-  if (elements == 0)
-    return {};
-  if (!given.input)
-    return refuse(std::string(given.name) + ": input is NULL");
-  if (needs_output(id) && !given.output)
-    return refuse(std::string(given.name) + ": output is NULL");
-  return {};
-}
-
-error check_splits(const farandole_submission& given) {
-  if (given.split_count > 0 && !given.splits)
-    return refuse(std::string(given.name) + ": splits is NULL, split_count is not 0");
-  return {};
-}
-
-// `target` refers to memory of `given`.
-error translate(const farandole_submission& given, submission& target) {
-  if (!given.name)
-    return refuse("a tensor's name is NULL");
-  if (given.operation < 0 || static_cast<std::size_t>(given.operation) >= operation_count)
-    return bad_number(given, "operation", given.operation);
-  auto id = static_cast<operation>(given.operation);
-  auto& wanted = target.signature;
-  target.name = given.name;
-  target.set = given.set;
-  if (given.completion_mode < FARANDOLE_COMPLETION_ANY ||
-      given.completion_mode > FARANDOLE_COMPLETION_CALLBACK)
-    return bad_number(given, "completion mode", given.completion_mode);
-  target.completion = static_cast<completion_mode>(given.completion_mode);
-  wanted.operation = id;
-  if (!moves_a_tensor(id))
-    return {};
-  auto type = dtype_from(static_cast<std::uint32_t>(given.dtype));
-  if (!type)
-    return bad_number(given, "dtype", given.dtype);
-  std::int64_t elements = 0;
-  if (auto problem = check_extents(given, *type, elements))
-    return problem;
-  if (auto problem = check_buffers(given, id, elements))
-    return problem;
-  if (auto problem = check_splits(given))
-    return problem;
-  wanted.dtype = *type;
-  if (given.dimensions > 0)
-    wanted.shape.assign(given.shape, given.shape + given.dimensions);
-  if (row_of(id).reduces) {
-    auto reduction = reduce_op_from(static_cast<std::uint32_t>(given.reduce_op));
-    if (!reduction)
-      return bad_number(given, "reduce_op", given.reduce_op);
-    wanted.reduce_op = *reduction;
-    wanted.prescale = given.prescale;
-    wanted.postscale = given.postscale;
-  }
-  if (row_of(id).has_root)
-    wanted.root = given.root;
-  target.input = static_cast<const std::byte*>(given.input);
-  target.output = allocates(id) ? nullptr : static_cast<std::byte*>(given.output);
-  target.splits = {given.splits, given.split_count};
-  return {};
+// The structs of a caller that was compiled with another version of the header have another size.
+const farandole_submission& item_of(const farandole_submission* first, std::size_t index) {
+  return *reinterpret_cast<const farandole_submission*>(reinterpret_cast<const std::byte*>(first) +
+                                                        index * first->bytes);
 }
 
 // Owns handles until all of them are made, so that the caller gets the handles of a whole group or none.
@@ -245,6 +127,39 @@ int farandole_is_homogeneous(const farandole_runtime* runtime) {
   return runtime->member->is_homogeneous() ? 1 : 0;
 }
 
+farandole_status farandole_start_timeline(farandole_runtime* runtime, const char* path, int mark_cycles,
+                                          farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
+    if (!path)
+      return refuse("farandole_start_timeline: path is NULL");
+    return runtime->member->start_timeline(path, mark_cycles != 0);
+  });
+}
+farandole_status farandole_stop_timeline(farandole_runtime* runtime, farandole_error* reason) {
+  return guarded(reason, [&]() -> error { return runtime->member->stop_timeline(); });
+}
+
+farandole_status farandole_mark_step(farandole_runtime* runtime, farandole_error* reason) {
+  return guarded(reason, [&]() -> error { return runtime->member->mark_step(); });
+}
+
+farandole_status farandole_next_stall(farandole_runtime* runtime, int64_t timeout_ms, char* text,
+                                      size_t capacity, int* over, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
+    if (!text || capacity == 0 || !over)
+      return refuse("farandole_next_stall: text or over is NULL, or capacity is 0");
+    const auto deadline = deadline_after(timeout_ms, "farandole_next_stall");
+    if (!deadline)
+      return deadline.error();
+    const auto report = runtime->member->next_stall(*deadline);
+    if (!report)
+      return report.error();
+    copy_text(printable(report->first), text, capacity);
+    *over = report->second ? 1 : 0;
+    return {};
+  });
+}
+
 uint64_t farandole_generation(const farandole_runtime* runtime) {
   return runtime->member->generation();
 }
@@ -290,7 +205,7 @@ farandole_status farandole_submit_group(farandole_runtime* runtime, const farand
     std::vector<owned_handle> made(count);
     for (std::size_t i = 0; i < count; ++i) {
       targets[i] = nullptr;
-      if (auto problem = translate(value[i], asked[i]))
+      if (auto problem = translate(item_of(value, i), asked[i]))
         return problem;
       made[i] = std::make_unique<farandole_handle>();
     }
@@ -355,14 +270,20 @@ int farandole_poll(const farandole_handle* handle) {
 
 farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms, farandole_error* reason) {
   return guarded(reason, [&]() -> error {
-    using clock = std::chrono::steady_clock;
-    // A later deadline would overflow the clock's numbers; a century is as good as no timeout.
-    constexpr std::int64_t longest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
-    if (timeout_ms < -1)
-      return refuse("farandole_wait: a timeout of " + std::to_string(timeout_ms) + " ms; -1 means none");
-    if (timeout_ms == -1 || timeout_ms > longest_ms)
-      return handle->operation.wait();
-    return handle->operation.wait(clock::now() + std::chrono::milliseconds{timeout_ms});
+    const auto deadline = deadline_after(timeout_ms, "farandole_wait");
+    return deadline ? handle->operation.wait(*deadline) : deadline.error();
+  });
+}
+
+int farandole_released(const farandole_handle* handle) {
+  return handle->operation.released() ? 1 : 0;
+}
+
+farandole_status farandole_wait_on_stream(const farandole_handle* handle, void* stream, int64_t timeout_ms,
+                                          farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
+    const auto deadline = deadline_after(timeout_ms, "farandole_wait_on_stream");
+    return deadline ? handle->operation.wait_on_stream(stream, *deadline) : deadline.error();
   });
 }
 

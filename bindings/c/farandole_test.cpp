@@ -4,7 +4,9 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -32,8 +34,11 @@ struct answer {
 /// A job of `size` members that find each other by a rendezvous in this process.
 class job {
 public:
-  explicit job(std::int32_t size, bool elastic = false) : size_(size), elastic_(elastic ? "1" : "0") {
+  explicit job(std::int32_t size, bool elastic = false,
+               const farandole::settings& values = farandole::settings::built_in())
+      : size_(size), elastic_(elastic ? "1" : "0") {
     farandole::rendezvous_options options;
+    options.settings = values;
     options.members.size = size;
     options.members.elastic = elastic;
     options.members.limit = size;
@@ -238,6 +243,64 @@ TEST_CASE("a group is accepted whole or refused whole") {
     CHECK(taken[rank] == FARANDOLE_OK);
     CHECK(sums[rank] == std::vector<float>{2, 4});
   }
+}
+
+TEST_CASE("a submission states its size, a device that may exist, and when its tensor is ready") {
+  job together(1);
+  struct attempt {
+    void (*spoil)(farandole_submission&);
+    std::string text;
+    farandole_status status = FARANDOLE_OK;
+    std::string answer = {};
+  };
+  std::vector<attempt> attempts{
+      {[](farandole_submission& asked) { asked.bytes = 0; },
+       "initialise the struct with FARANDOLE_SUBMISSION_INIT"},
+      {[](farandole_submission& asked) { asked.bytes = offsetof(farandole_submission, readiness); },
+       "initialise the struct with FARANDOLE_SUBMISSION_INIT"},
+      {[](farandole_submission& asked) { asked.bytes = reinterpret_cast<std::uintptr_t>(asked.name); },
+       "initialise the struct with FARANDOLE_SUBMISSION_INIT"},
+      {[](farandole_submission& asked) { asked.device = -2; }, "there is no GPU -2; -1 means host memory"},
+      {[](farandole_submission& asked) { asked.readiness = 3; }, "there is no readiness 3"},
+      {[](farandole_submission& asked) { asked.readiness = -1; }, "there is no readiness -1"},
+  };
+  std::vector<float> sums;
+  bool released = false;
+  together.run([&](farandole_runtime* runtime, std::size_t) {
+    for (auto& [spoil, text, status, answer] : attempts) {
+      tensor tensor(runtime, "spoilt", {1});
+      auto asked = tensor.request();
+      spoil(asked);
+      farandole_handle* handle = nullptr;
+      farandole_error reason;
+      status = farandole_submit(runtime, &asked, &handle, &reason);
+      answer = reason.text;
+    }
+    // Structs of a later version, which are longer, one behind the other.
+    struct later {
+      farandole_submission known;
+      double appended = 7;
+    };
+    tensor first(runtime, "first", {1}), second(runtime, "second", {2});
+    later both[] = {{first.request()}, {second.request()}};
+    for (auto& each : both)
+      each.known.bytes = sizeof each;
+    farandole_handle* handles[2] = {nullptr, nullptr};
+    farandole_submit_group(runtime, &both[0].known, 2, handles, nullptr);
+    first.adopt(handles[0]);
+    second.adopt(handles[1]);
+    if (!handles[1] || second.wait().status != FARANDOLE_OK ||
+        farandole_wait_on_stream(handles[0], nullptr, -1, nullptr) != FARANDOLE_OK)
+      return;
+    released = farandole_released(handles[0]) == 1;
+    sums = {first.output[0], second.output[0]};
+  });
+  for (const auto& attempt : attempts) {
+    CHECK(attempt.status == FARANDOLE_INVALID_ARGUMENT);
+    CHECK_THAT(attempt.answer, Catch::Contains(attempt.text));
+  }
+  CHECK(released);
+  CHECK(sums == std::vector<float>{1, 2});
 }
 
 TEST_CASE("a submission accepts only the three completion modes") {
@@ -468,5 +531,55 @@ TEST_CASE("process sets are added, listed and removed through the C interface") 
     CHECK(entry.after == std::vector<std::uint32_t>{0});
     CHECK(entry.ranks_after.empty());
     CHECK(entry.end.text == "");
+  }
+}
+
+TEST_CASE("every member can wait for the report of a stall, and for its end") {
+  const auto lookup = [](std::string_view name) -> std::optional<std::string> {
+    return name == "HOROVOD_STALL_CHECK_TIME_SECONDS" ? std::optional<std::string>("1") : std::nullopt;
+  };
+  const auto values = farandole::settings::load({lookup, {}, {}});
+  REQUIRE(values);
+  struct report {
+    farandole_status status = FARANDOLE_OK;
+    std::string text;
+    int over = -1;
+  };
+  std::vector<std::vector<report>> all(2);
+  std::promise<void> told;
+  const auto reported = told.get_future().share();
+  job(2, false, *values).run([&](farandole_runtime* runtime, std::size_t rank) {
+    const auto next = [&](std::int64_t timeout_ms) {
+      report found;
+      char text[1000] = "";
+      found.status = farandole_next_stall(runtime, timeout_ms, text, sizeof text, &found.over, nullptr);
+      found.text = text;
+      all[rank].push_back(found);
+    };
+    tensor late(runtime, "late", {1});
+    next(0); // reports are kept from now on
+    if (rank == 0)
+      late.submit();
+    next(60'000);
+    if (rank == 0)
+      told.set_value();
+    reported.wait();
+    if (rank == 1)
+      late.submit();
+    next(60'000);
+    late.wait();
+    farandole_shutdown(runtime);
+    next(-1);
+  });
+  for (const auto& reports : all) {
+    REQUIRE(reports.size() == 4);
+    CHECK(reports[0].status == FARANDOLE_TIMED_OUT);
+    CHECK(reports[1].status == FARANDOLE_OK);
+    CHECK_THAT(reports[1].text, Catch::EndsWith("Missing ranks:\n1: [late]"));
+    CHECK(reports[1].over == 0);
+    CHECK(reports[2].status == FARANDOLE_OK);
+    CHECK_THAT(reports[2].text, Catch::StartsWith("The stall is over: it lasted "));
+    CHECK(reports[2].over == 1);
+    CHECK(reports[3].status == FARANDOLE_SHUT_DOWN);
   }
 }

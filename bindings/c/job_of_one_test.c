@@ -122,6 +122,17 @@ static void check_refusals(farandole_runtime* runtime) {
   farandole_handle* handle = NULL;
   farandole_error reason;
   farandole_submission submission = three_floats("wrong", input, output);
+  CHECK(farandole_start_timeline(runtime, NULL, 0, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(farandole_start_timeline(runtime, "unused.json", 0, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(strstr(reason.text, "HOROVOD_TIMELINE") != NULL);
+  char text[64] = "untouched";
+  int over = 7;
+  CHECK(farandole_next_stall(runtime, 0, NULL, 64, &over, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(farandole_next_stall(runtime, 0, text, 0, &over, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(farandole_next_stall(runtime, 0, text, 64, NULL, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(farandole_next_stall(runtime, -2, text, 64, &over, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(strstr(reason.text, "-2 ms") != NULL);
+  CHECK(strcmp(text, "untouched") == 0 && over == 7);
   submission.dtype = 77;
   CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
   CHECK(reason.status == FARANDOLE_INVALID_ARGUMENT && strstr(reason.text, "wrong") &&
@@ -166,6 +177,7 @@ int main(void) {
   CHECK(farandole_cross_rank(runtime) == 0 && farandole_cross_size(runtime) == 1);
   CHECK(farandole_is_homogeneous(runtime) == 1);
   CHECK(farandole_alive(runtime) == 1);
+  CHECK(farandole_mark_step(runtime, &reason) == FARANDOLE_OK);
   check_allreduce(runtime);
   check_allgather(runtime);
   check_alltoall(runtime);

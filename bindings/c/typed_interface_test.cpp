@@ -2,9 +2,15 @@
 #include <catch2/catch.hpp>
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <numeric>
+#include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <farandole/farandole.hpp>
@@ -154,6 +160,44 @@ TEST_CASE("a wait with a timeout ends, and the operation goes on") {
 TEST_CASE("a job that is not elastic has one generation") {
   CHECK(job().generation() == 1);
   CHECK(job().membership_change().first == 0);
+}
+
+TEST_CASE("a program marks its steps") {
+  CHECK_FALSE(job().mark_step());
+  CHECK_FALSE(job().mark_step());
+}
+
+TEST_CASE("a program starts and stops the timeline of a job that allows it") {
+  CHECK(job().start_timeline("unused.json").kind == error_kind::invalid_argument);
+  CHECK_FALSE(job().stop_timeline()); // only logs that there is none
+
+  const auto observed =
+      runtime::start({.settings = {{"HOROVOD_TIMELINE", "DYNAMIC"}}, .read_environment = false});
+  REQUIRE(observed);
+  auto path = (std::filesystem::temp_directory_path() / "timeline-XXXXXX").string();
+  const int file = ::mkstemp(path.data());
+  REQUIRE(file >= 0);
+  ::close(file);
+  REQUIRE_FALSE((*observed)->start_timeline(path, true));
+  std::vector<double> values = {2};
+  CHECK_FALSE((*observed)->allreduce("quote \" and byte \xff", std::span(values)));
+  CHECK_FALSE((*observed)->stop_timeline());
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  CHECK(text.str().find(R"("name": "quote \" and byte \\xff")") != std::string::npos);
+  CHECK(text.str().find(R"("name": "SOLO_ALLREDUCE")") != std::string::npos);
+  CHECK(text.str().find(R"("name": "CYCLE_START")") != std::string::npos);
+  CHECK(text.str().ends_with("}]"));
+}
+
+TEST_CASE("a program waits for reports of stalls until a deadline, or until it has left") {
+  CHECK(job().next_stall(std::chrono::steady_clock::now()).error().kind == error_kind::timed_out);
+  const auto second = runtime::start({.read_environment = false});
+  REQUIRE(second);
+  auto last = std::async(std::launch::async, [&] { return (*second)->next_stall(); });
+  (*second)->shutdown();
+  CHECK(last.get().error().kind == error_kind::shut_down);
 }
 
 TEST_CASE("two jobs live in one process") {

@@ -13,6 +13,10 @@
 #include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/loop.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
+#include "messages/record/event_kinds.hpp"
+#include "messages/record/event_reader.hpp"
+#include "messages/record/event_region.hpp"
+#include "messages/values/descriptor.hpp"
 #include "messages/wire/membership.hpp"
 
 using namespace farandole;
@@ -37,6 +41,54 @@ TEST_CASE("the survivors of a loss start the next generation in their old order"
   CHECK(survivors[0]->local_size() == 2);
   CHECK(survivors[0]->generation() == 2);
   CHECK(survivors[0]->must_sync());
+}
+
+namespace {
+
+/// What a process has recorded on its way through generations: the phases or events, each with the generation's number.
+std::vector<std::string> recorded_way(const std::string& path) {
+  auto region = event_region::open(path, 4096);
+  REQUIRE(region);
+  const auto record = read_event_record((*region)->bytes());
+  REQUIRE(record);
+  std::map<std::uint64_t, std::string> way; // by time
+  for (const auto& thread : record->threads)
+    for (const auto& entry : thread.events) {
+      if (entry.kind != event_kind::generation_begin && entry.kind != event_kind::generation_end &&
+          entry.kind != event_kind::regroup)
+        continue;
+      const auto text = entry.kind == event_kind::regroup
+                            ? to_string(static_cast<regroup_phase>(entry.detail))
+                            : find_event_row(entry.kind)->text;
+      way[entry.ticks] = std::string(text) + " " + std::to_string(entry.first);
+    }
+  std::vector<std::string> texts;
+  for (const auto& [ticks, text] : way)
+    texts.push_back(text);
+  return texts;
+}
+
+} // namespace
+
+TEST_CASE("a process records its way from one generation to the next") {
+  const elastic_job job(2, 2);
+  auto path = (std::filesystem::temp_directory_path() / "recorded-way-XXXXXX").string();
+  const descriptor file(::mkstemp(path.data()));
+  REQUIRE(file);
+  auto recorded = job.options_of(1);
+  recorded.settings["FARANDOLE_RECORDER_FILE"] = path;
+  auto other = job.start(0), first = job.start(recorded);
+  auto lost = elastic_job::joined(other), survivor = elastic_job::joined(first);
+  job.exited(0, "was killed by signal 9");
+  CHECK(ending(*survivor).kind == error_kind::disconnected);
+  survivor.reset();
+  auto second = job.start(recorded);
+  survivor = elastic_job::joined(second);
+  const auto way = recorded_way(path);
+  ::unlink(path.c_str());
+  CHECK(way == std::vector<std::string>{"waiting 0", "connecting 1", "generation begin 1", "lost 1",
+                                        "generation end 1", "waiting 1", "connecting 2",
+                                        "generation begin 2"});
 }
 
 TEST_CASE("a new member waits until the others, which are told of it, start the next generation") {

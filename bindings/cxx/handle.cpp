@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/submission/device_gate.hpp"
+#include "actors/submission/growing_pause.hpp"
 #include "actors/submission/operation_state.hpp"
 #include "actors/submission/submission_queue.hpp"
 #include "bindings/cxx/runtime.hpp"
@@ -48,6 +50,43 @@ error leave(operation_state& operation, error reason) {
   return reason;
 }
 
+// Waits until the device has finished with a settled operation. Nothing wakes this thread, so it polls.
+error wait_for_device(const operation_state& operation, clock::time_point deadline,
+                      const std::function<bool()>& interrupted) {
+  auto next_check = clock::now() + slice;
+  for (growing_pause pause; !operation.on_device.progress.ended(); pause.wait()) {
+    if (operation.given_up.load(std::memory_order_acquire))
+      return operation.late_problem;
+    const auto current_time = clock::now();
+    if (current_time >= deadline)
+      return still_waiting(operation, error_kind::timed_out,
+                           "the GPU had not finished at the caller's deadline");
+    if (interrupted && current_time >= next_check) {
+      next_check = current_time + slice;
+      if (interrupted())
+        return still_waiting(operation, error_kind::aborted, "the wait was interrupted");
+    }
+  }
+  return {};
+}
+
+/// Records that a caller waits, and how the wait ended.
+class recorded_wait {
+public:
+  explicit recorded_wait(const operation_state& operation) : operation_(operation) {
+    operation_.record(event_kind::wait_begin);
+  }
+  recorded_wait(const recorded_wait&) = delete;
+  recorded_wait& operator=(const recorded_wait&) = delete;
+  ~recorded_wait() {
+    const auto kind = operation_.settled() ? operation_.problem.kind : error_kind::timed_out;
+    operation_.record(event_kind::wait_end, static_cast<std::uint8_t>(kind));
+  }
+
+private:
+  const operation_state& operation_;
+};
+
 } // namespace
 
 handle::handle() = default;
@@ -72,7 +111,27 @@ bool handle::settled() const {
   return pending_->try_settle(operation_state::runner::nobody);
 }
 
+bool handle::released() const {
+  return settled() && pending_->released();
+}
+
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
+  if (auto problem = wait_until_settled(deadline, interrupted))
+    return problem;
+  return pending_->on_device.progress.ended() ? error{} : wait_for_device(*pending_, deadline, interrupted);
+}
+
+error handle::wait_on_stream(void* stream, clock::time_point deadline,
+                             const std::function<bool()>& interrupted) const {
+  if (auto problem = wait_until_settled(deadline, interrupted))
+    return problem;
+  return make_stream_wait(*pending_, stream);
+}
+
+error handle::wait_until_settled(clock::time_point deadline, const std::function<bool()>& interrupted) const {
+  if (pending_->try_settle())
+    return pending_->reported();
+  const recorded_wait recorded(*pending_);
   clock::time_point slow_at = clock::time_point::max(); // when a wait on the fast path counts as long
   bool reported = false;
   while (!pending_->try_settle()) {

@@ -367,7 +367,7 @@ TEST_CASE_METHOD(two_member_job, "a rendezvous that was started again refuses th
 
 TEST_CASE_METHOD(two_member_job,
                  "a drain lets members leave if the rendezvous runs apart from the launcher") {
-  const drain_call::target target{"127.0.0.1", port, secret};
+  const job_target target{"127.0.0.1", port, secret};
   {
     drain_call early(target, {wire_version, {1}, {}});
     const auto refused = early.next(std::chrono::seconds{60});

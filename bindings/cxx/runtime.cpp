@@ -258,6 +258,36 @@ void runtime::withdraw() {
     member_->withdraw();
 }
 
+error runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  return usable_here() ? member_->start_timeline(path, mark_cycles) : in_child();
+}
+error runtime::stop_timeline() {
+  if (!usable_here())
+    return in_child();
+  member_->stop_timeline();
+  return {};
+}
+
+error runtime::mark_step() {
+  if (!usable_here())
+    return in_child();
+  member_->mark_step();
+  return {};
+}
+
+error runtime::wait_for_devices(const std::function<bool()>& interrupted) const {
+  return usable_here() ? member_->shared_state().device_ledger->wait(interrupted) : in_child();
+}
+
+expected<std::pair<std::string, bool>> runtime::next_stall(clock::time_point deadline) {
+  if (!usable_here())
+    return in_child();
+  auto report = member_->stalls().next(deadline);
+  if (!report)
+    return report.error();
+  return std::pair(std::move(report->text), report->over);
+}
+
 bool runtime::has_mpi() const {
   return member_->mpi() != nullptr || (member_->pmi() != nullptr && mpi_is_installed());
 }
@@ -384,6 +414,7 @@ runtime::counters runtime::count() const {
   current.on_fast_path = member.queue().on_fast_path();
   current.bundles = member.shared_state().bundles;
   current.bytes_moved = member.shared_state().bytes_moved;
+  current.by_nccl = member.shared_state().device_ledger->dependent();
   current.loop_wakeups = member.loop_wakeups();
   return current;
 }

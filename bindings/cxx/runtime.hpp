@@ -89,11 +89,21 @@ public:
   /// Whether the operation has ended, well or not. Never blocks.
   bool settled() const;
 
-  /// Waits until settled, until `deadline` has passed (then `timed_out`; the operation goes on), or until
+  /// Waits until settled and released, until `deadline` has passed (then `timed_out`; the operation goes on), or until
   /// `interrupted()` returns true (called whenever a signal arrives, and at least every 100 ms; then `aborted`; the
   /// operation goes on). Kind `none` if the operation ended well.
   error wait(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
              const std::function<bool()>& interrupted = {}) const;
+
+  /// Whether the operation has ended and nothing touches its buffers any more. Never blocks.
+  bool released() const;
+
+  /// As wait(). But for a tensor in the memory of a device, the work that `stream` of the device is given from now on
+  /// waits for the device, and this thread only until the operation is settled.
+  error wait_on_stream(
+      void* stream,
+      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
+      const std::function<bool()>& interrupted = {}) const;
 
   /// Whether it has ended with an error.
   bool failed() const;
@@ -112,6 +122,9 @@ public:
   void cancel();
 
 private:
+  error wait_until_settled(std::chrono::steady_clock::time_point deadline,
+                           const std::function<bool()>& interrupted) const;
+
   operation_state* pending_ = nullptr;
 };
 
@@ -165,6 +178,28 @@ public:
   /// Elastic jobs: this process is to leave by plan, as if its host were taken out: a removal is announced to
   /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
   void withdraw();
+
+  /// Writes Horovod's timeline to this file from now on; on rank 0 only, so that all ranks may make the same call. The
+  /// file that was written before is completed first, unless it has the same path: then nothing changes. Problems with
+  /// the file are logged. `mark_cycles`: whether the file shows when bundles start. `invalid_argument` if
+  /// HOROVOD_TIMELINE was not set when the runtime started.
+  error start_timeline(const std::string& path, bool mark_cycles = false);
+  /// Completes the file: it has all operations that ended before the call.
+  error stop_timeline();
+
+  /// Records that a training step of the program ends here, for `farandole report`; every rank marks the same steps.
+  error mark_step();
+
+  /// Waits until devices have done all work of operations that are settled. The error with which one of them did not,
+  /// at any time of this runtime: data that depend on operations so far may be wrong. `interrupted`: as for
+  /// handle::wait().
+  error wait_for_devices(const std::function<bool()>& interrupted = {}) const;
+
+  /// Waits for the next report of tensors that some ranks have submitted and others have not, which all members
+  /// receive. Returns its text, and whether it says that the stall is over. `timed_out` if the deadline passes;
+  /// `shut_down` after shutdown(). Reports from before the first call are not kept.
+  expected<std::pair<std::string, bool>>
+  next_stall(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max());
 
   /// Whether MPI can connect the members, because mpirun or srun started them, or moves their tensors; and whether any
   /// thread may then call it.
@@ -220,6 +255,7 @@ public:
     std::uint64_t bundles = 0;      ///< runs of a path
     std::uint64_t loop_wakeups = 0; ///< times the event loop slept and woke
     std::uint64_t bytes_moved = 0;  ///< input bytes of finished bundles
+    std::uint64_t by_nccl = 0;      ///< bundles that NCCL moved
   };
   counters count() const;
 

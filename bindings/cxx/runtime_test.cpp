@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "actors/event_loop/loop.hpp"
+#include "actors/launch/temporary_folder_testing.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
+#include "messages/record/event_reader.hpp"
 
 using namespace farandole;
 
@@ -124,6 +126,35 @@ TEST_CASE("a job of one rank needs no rendezvous and applies the postscale") {
   REQUIRE(asked);
   CHECK_FALSE(asked->wait());
   CHECK(tensor.values == std::vector<float>{2, 4, 6});
+}
+
+TEST_CASE("the steps that a program marks are in its record, in their order") {
+  const temporary_folder folder;
+  const auto path = folder.path() + "/rank-0.events";
+  options options;
+  options.read_environment = false;
+  options.settings = {{"FARANDOLE_RECORDER_FILE", path}, {"FARANDOLE_RECORDER_EVENTS", "64"}};
+  {
+    auto member = runtime::start(options);
+    REQUIRE(member);
+    CHECK_FALSE((*member)->mark_step());
+    CHECK_FALSE((*member)->mark_step());
+  }
+  options.settings = {{"FARANDOLE_RECORDER_EVENTS", "0"}};
+  auto unrecorded = runtime::start(options);
+  REQUIRE(unrecorded);
+  CHECK_FALSE((*unrecorded)->mark_step());
+
+  const auto region = event_region::open(path, 64);
+  REQUIRE(region);
+  const auto record = read_event_record((*region)->bytes());
+  REQUIRE(record);
+  std::vector<std::uint64_t> steps;
+  for (const auto& thread : record->threads)
+    for (const auto& entry : thread.events)
+      if (entry.kind == event_kind::step)
+        steps.push_back(entry.first);
+  CHECK(steps == std::vector<std::uint64_t>{1, 2});
 }
 
 TEST_CASE("allreduce gives the right sums by name, by id and on the fast path") {

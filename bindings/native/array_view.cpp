@@ -21,10 +21,11 @@ struct exchange_table {
   void* export_managed;
   void* import_managed;
   int (*look)(void* object, nb::dlpack::dltensor* view);
-  void* current_stream;
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream);
 };
 
-constexpr std::int32_t cpu_device = 1;
+// Kinds of memory by DLPack's numbers. Pinned memory is host memory, and managed memory belongs to the device that it names.
+constexpr std::int32_t cpu = 1, cuda = 2, cuda_pinned = 3, cuda_managed = 13;
 
 /// The table of a type, or null. Caches the last type, because a program has one kind of tensor. The GIL guards the
 /// cache, and the reference keeps the type's address from being reused.
@@ -116,15 +117,47 @@ bool contiguous(const nb::dlpack::dltensor& view) {
   return in_order;
 }
 
+void* stream_of(const exchange_table* table, std::int32_t device) {
+  void* stream = nullptr;
+  if (!table->current_stream)
+    raise_value_error("the framework of the tensor does not say which stream works on it");
+  if (table->current_stream(cuda, device, &stream) != 0)
+    throw nb::python_error();
+  return stream;
+}
+
+tensor_memory memory_of(const exchange_table* table, const nb::dlpack::dltensor& view) {
+  switch (view.device.device_type) {
+  case cpu:
+  case cuda_pinned:
+    return {};
+  case cuda:
+  case cuda_managed:
+    return {view.device.device_id, stream_of(table, view.device.device_id), device_readiness::stream};
+  default:
+    raise_refusal({error_kind::unimplemented,
+                   "the tensor is neither in host memory nor on a CUDA device; copy it to the host"});
+  }
+}
+
 std::byte* start_of(const nb::dlpack::dltensor& view) {
   return static_cast<std::byte*>(view.data) + view.byte_offset;
 }
 
-constexpr const char* not_an_array =
-    "an array must offer DLPack's exchange table or be given as (address, dtype, shape, owner)";
+constexpr const char* not_an_array = "an array must offer DLPack's exchange table or be given as (address, "
+                                     "dtype, shape, owner), with (device, stream) "
+                                     "behind them for the memory of a CUDA device";
 
 bool is_described(nb::handle array) {
-  return PyTuple_CheckExact(array.ptr()) && NB_TUPLE_GET_SIZE(array.ptr()) == 4;
+  return PyTuple_CheckExact(array.ptr()) &&
+         (NB_TUPLE_GET_SIZE(array.ptr()) == 4 || NB_TUPLE_GET_SIZE(array.ptr()) == 6);
+}
+
+void* pointer_of(PyObject* number) {
+  void* pointer = PyLong_AsVoidPtr(number);
+  if (!pointer && PyErr_Occurred())
+    throw nb::python_error();
+  return pointer;
 }
 
 bool supports(const wanted_by& wanted, dtype type) {
@@ -152,6 +185,9 @@ array_view look_at_tuple(nb::handle described) {
   view.dtype = *type;
   for (nb::handle extent : nb::handle(NB_TUPLE_GET_ITEM(described.ptr(), 2)))
     view.shape.push_back(nb::cast<std::int64_t>(extent));
+  if (NB_TUPLE_GET_SIZE(described.ptr()) == 6)
+    view.memory = {nb::cast<std::int32_t>(nb::handle(NB_TUPLE_GET_ITEM(described.ptr(), 4))),
+                   pointer_of(NB_TUPLE_GET_ITEM(described.ptr(), 5)), device_readiness::stream};
   return view;
 }
 
@@ -170,22 +206,23 @@ array_view look_at(nb::handle array, const wanted_by& wanted) {
     return view;
   }
   const nb::dlpack::dltensor view = look_through(table, array);
-  if (view.device.device_type != cpu_device)
-    raise_value_error("the tensor is not in CPU memory");
+  const auto memory = memory_of(table, view);
   const auto type = dtype_of(view.dtype);
   if (!type || !supports(wanted, *type))
     refuse_type(array, wanted);
   if (!contiguous(view))
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
-  return {start_of(view), *type, shape(view.shape, view.shape + view.ndim)};
+  return {start_of(view), *type, shape(view.shape, view.shape + view.ndim), memory};
+}
+
+std::optional<void*> current_stream(nb::handle array, std::int32_t device) {
+  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  return table && table->look ? std::optional{stream_of(table, device)} : std::nullopt;
 }
 
 std::byte* address_of(nb::handle array) {
   if (is_described(array)) {
-    void* address = PyLong_AsVoidPtr(NB_TUPLE_GET_ITEM(array.ptr(), 0));
-    if (!address && PyErr_Occurred())
-      throw nb::python_error();
-    return static_cast<std::byte*>(address);
+    return static_cast<std::byte*>(pointer_of(NB_TUPLE_GET_ITEM(array.ptr(), 0)));
   }
   const exchange_table* table = table_of(Py_TYPE(array.ptr()));
   if (!table || !table->look)

@@ -1,12 +1,12 @@
 #include "bindings/native/foreign_job.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <chrono>
 #include <utility>
 
 #include "actors/rendezvous/job_secret.hpp"
-#include "actors/rendezvous/this_host.hpp"
 #include "bindings/native/raise.hpp"
 #include "elastic/foreign_launch.hpp"
 
@@ -22,14 +22,30 @@ settings settings_of_process() {
   return *values;
 }
 
-expected<std::unique_ptr<served_rendezvous>> serve(const settings& values, std::int32_t size,
-                                                   const std::string& known_host, const std::string& secret) {
-  const nb::gil_scoped_release no_gil; // host names may have to be resolved
-  auto ip = known_host.empty() ? expected<std::string>("127.0.0.1") : address_for_others(values, known_host);
-  if (!ip)
-    return ip.error();
-  return served_rendezvous::start(values, size, *ip, secret);
-}
+/// An object of Python in which the ranks of a job meet. Its exceptions pass through the meeting.
+class python_store final : public key_value_space {
+public:
+  python_store(nb::object store, std::int32_t rank, std::int32_t size)
+      : store_(std::move(store)), rank_(rank), size_(size) {}
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t size() const override { return size_; }
+  error put(const std::string& key, const std::string& value, time_point) override {
+    const nb::gil_scoped_acquire gil;
+    store_.attr("put")(key, value);
+    return {};
+  }
+  error fence(time_point) override { return {}; } // get() waits for the value
+  expected<std::string> get(std::int32_t rank, const std::string& key, time_point) override {
+    const nb::gil_scoped_acquire gil;
+    return nb::cast<std::string>(store_.attr("get")(rank, key));
+  }
+
+private:
+  nb::object store_;
+  std::int32_t rank_;
+  std::int32_t size_;
+};
 
 } // namespace
 
@@ -51,33 +67,38 @@ std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch
   return std::tuple{launch->rank, launch->size, patience.count(), values.cited(setting::start_timeout)};
 }
 
-rendezvous_server rendezvous_server::start(std::int32_t size, const std::string& known_host) {
+store_meeting store_meeting::hold(nb::object store, std::int32_t rank, std::int32_t size,
+                                  std::int32_t number) {
   const auto values = settings_of_process();
-  const auto given_secret = job_secret(values);
-  if (!given_secret)
-    raise(given_secret.error());
-  auto served = serve(values, size, known_host, *given_secret);
-  if (!served)
-    raise(served.error());
-  return rendezvous_server(std::move(*served), given_secret->empty());
+  const auto deadline = std::chrono::steady_clock::now() + values.duration(setting::start_timeout);
+  const auto secret = job_secret(values);
+  if (!secret)
+    raise(secret.error());
+  python_store space(std::move(store), rank, size);
+  auto place = [&] {
+    const nb::gil_scoped_release no_gil;
+    return hold_meeting(space, number, values, *secret, deadline);
+  }();
+  if (!place)
+    raise(place.error());
+  if (place->refusal)
+    raise(place->refusal);
+  return store_meeting(std::move(*place));
 }
 
-rendezvous_server::rendezvous_server(std::unique_ptr<served_rendezvous> served, bool has_new_secret)
-    : served_(std::move(served)), ip_(served_->ip()), port_(served_->port()),
-      new_secret_(has_new_secret ? served_->secret() : std::string()) {}
-
-rendezvous_server::~rendezvous_server() {
+store_meeting::~store_meeting() {
   close();
 }
 
-void rendezvous_server::close() {
-  if (!served_)
+void store_meeting::close() {
+  auto& rendezvous = place_.rendezvous;
+  if (!rendezvous)
     return;
   // A forked child has no event loop to end: it belongs to the parent.
   if (!mark_->is_local())
-    return static_cast<void>(served_.release());
+    return static_cast<void>(rendezvous.release());
   const nb::gil_scoped_release no_gil;
-  served_.reset();
+  rendezvous.reset();
 }
 
 } // namespace farandole::native

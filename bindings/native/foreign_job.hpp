@@ -1,5 +1,5 @@
-// Support for joining a job that another launcher started: which job it is and, on rank 0, a rendezvous server.
-// Python decides how rank 0 tells the other ranks of it, because Python has torch's store.
+// Support for joining a job that another launcher started: which job it is, and the meeting of its ranks in torch's store,
+// which Python has.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,12 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
+
+#include <nanobind/nanobind.h>
 
 #include "actors/event_loop/process_guard.hpp"
-#include "actors/rendezvous/served_rendezvous.hpp"
+#include "actors/pmi/job_meeting.hpp"
 
 namespace farandole::native {
 
@@ -19,26 +22,28 @@ std::string place_of_process();
 
 std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job();
 
-class rendezvous_server {
+/// Where this process meets the others of a job.
+class store_meeting {
 public:
-  static rendezvous_server start(std::int32_t size, const std::string& known_host);
-  rendezvous_server(rendezvous_server&&) noexcept = default;
-  ~rendezvous_server();
+  /// Blocks until all ranks have come to the meeting of this number. `store` is an object with put(name, value) and
+  /// get(rank, name), which waits for the value.
+  static store_meeting hold(nanobind::object store, std::int32_t rank, std::int32_t size,
+                            std::int32_t number);
+  store_meeting(store_meeting&&) noexcept = default;
+  ~store_meeting();
 
+  /// Ends the rendezvous, which runs on rank 0.
   void close();
-  const std::string& ip() const { return ip_; }
-  std::uint16_t port() const { return port_; }
+  const std::string& ip() const { return place_.ip; }
+  std::uint16_t port() const { return place_.port; }
   /// The secret that was made for this job; empty if its processes had been given one.
-  const std::string& new_secret() const { return new_secret_; }
+  std::string new_secret() const { return place_.has_new_secret ? place_.secret : std::string(); }
 
 private:
-  rendezvous_server(std::unique_ptr<served_rendezvous> served, bool has_new_secret);
+  explicit store_meeting(meeting_place place) : place_(std::move(place)) {}
 
   std::unique_ptr<process_guard> mark_ = std::make_unique<process_guard>();
-  std::unique_ptr<served_rendezvous> served_; ///< null once closed
-  std::string ip_;
-  std::uint16_t port_;
-  std::string new_secret_;
+  meeting_place place_;
 };
 
 } // namespace farandole::native

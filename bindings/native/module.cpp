@@ -17,7 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/gpu/process_gpus.hpp"
 #include "actors/rendezvous/job_secret.hpp"
+#include "actors/submission/device_gate.hpp"
 #include "bindings/native/capsule.hpp"
 #include "bindings/native/foreign_job.hpp"
 #include "bindings/native/kept.hpp"
@@ -95,6 +97,39 @@ void acknowledge_restart(const python_runtime& self, std::uint32_t set, std::uin
     raise(*problem);
 }
 
+// Both wait for the disk.
+void start_timeline(const python_runtime& self, const std::string& path, bool mark_cycles) {
+  error problem;
+  {
+    nb::gil_scoped_release no_gil;
+    problem = self.running->core().start_timeline(path, mark_cycles);
+  }
+  if (problem)
+    raise(problem);
+}
+
+void stop_timeline(const python_runtime& self) {
+  error problem;
+  {
+    nb::gil_scoped_release no_gil;
+    problem = self.running->core().stop_timeline();
+  }
+  if (problem)
+    raise(problem);
+}
+
+void mark_step(const python_runtime& self) {
+  if (auto problem = self.running->core().mark_step())
+    raise(problem);
+}
+
+// None when this member has left the job.
+std::optional<std::pair<std::string, bool>> next_stall(const python_runtime& self) {
+  nb::gil_scoped_release no_gil;
+  auto report = self.running->core().next_stall();
+  return report ? std::optional(std::move(*report)) : std::nullopt;
+}
+
 request make_request(int op, const std::string& prefix, int reduce, std::int32_t root, double prescale,
                      double postscale, bool waits) {
   const auto reduction = reduce_op_from(static_cast<std::uint32_t>(reduce));
@@ -112,6 +147,7 @@ nb::dict count(const python_runtime& self) {
   counted["bundles"] = current.bundles;
   counted["loop_wakeups"] = current.loop_wakeups;
   counted["bytes_moved"] = current.bytes_moved;
+  counted["by_nccl"] = current.by_nccl;
   return counted;
 }
 
@@ -129,7 +165,10 @@ void define_request(nb::module_& module) {
       "caller waits at once, and may then move the bytes itself.")
       .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
            "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false)
-      .def_ro("prefix", &request::prefix, "Prefix of names: the operation, as callers know it.");
+      .def_ro("prefix", &request::prefix, "Prefix of names: the operation, as callers know it.")
+      .def_prop_ro(
+          "waits", [](const request& asked) { return asked.completion == completion_mode::wait; },
+          "Whether the caller waits at once.");
 }
 
 void define_handle(nb::module_& module) {
@@ -237,6 +276,17 @@ void define_runtime(nb::module_& module) {
           nb::call_guard<nb::gil_scoped_release>(),
           "Announces to all members that this process will leave, as if its host were removed. Returns once "
           "this process has heard of it, or a moment later if the rendezvous is away.")
+      .def("start_timeline", &start_timeline, "path"_a, "mark_cycles"_a = false,
+           "Writes a timeline to this file from now on, on rank 0 only; completes the one before first.")
+      .def("stop_timeline", &stop_timeline, "Completes the file.")
+      .def("mark_step", &mark_step, "Records that a training step ends here.")
+      .def(
+          "wait_for_devices", [](const python_runtime& self) { self.running->wait_for_devices(); },
+          "Waits until GPUs have done all work of operations that are settled; raises the error of one that "
+          "did not.")
+      .def("next_stall", &next_stall,
+           "Waits for the next report of a stall: its text, and whether the stall is over. None after "
+           "shutdown().")
       .def_prop_ro("has_mpi", &ask<&runtime::has_mpi>)
       .def_prop_ro("mpi_threads", &ask<&runtime::mpi_threads>)
       .def_static("mpi_is_installed", &runtime::mpi_is_installed,
@@ -318,16 +368,16 @@ void define_foreign_jobs(nb::module_& module) {
   module.def("torch_job", &torch_job,
              "(rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and "
              "MASTER_PORT, and of the start timeout; None where there is no such job.");
-  nb::class_<rendezvous_server>(module, "RendezvousServer",
-                                "The rendezvous of a job, served in the process of its rank 0.")
-      .def_static("start", &rendezvous_server::start, "size"_a, "known_host"_a,
-                  "Listens where other hosts reach it: at the address of the interface setting, else at the "
-                  "local address towards known_host, which is a host of the job. If known_host is empty, "
-                  "only processes of this host reach it.")
-      .def("close", &rendezvous_server::close, "Ends it. Does nothing in a forked child.")
-      .def_prop_ro("ip", &rendezvous_server::ip)
-      .def_prop_ro("port", &rendezvous_server::port)
-      .def_prop_ro("new_secret", &rendezvous_server::new_secret,
+  nb::class_<store_meeting>(module, "StoreMeeting", "Where the ranks of a job meet that share a store.")
+      .def_static(
+          "hold", &store_meeting::hold, "store"_a, "rank"_a, "size"_a, "number"_a,
+          "Waits until all ranks have come. The store has put(name, value), and get(rank, name), which "
+          "waits for the value.")
+      .def("close", &store_meeting::close,
+           "Ends the rendezvous, which runs on rank 0. Does nothing in a forked child.")
+      .def_prop_ro("ip", &store_meeting::ip)
+      .def_prop_ro("port", &store_meeting::port)
+      .def_prop_ro("new_secret", &store_meeting::new_secret,
                    "Made for this job; empty: its processes had been given one.");
 }
 
@@ -336,6 +386,22 @@ void define_kernel_api(nb::module_& module) {
       "kernel_api", [] { return reinterpret_cast<std::uintptr_t>(&kernel_api()); },
       "Address of the table of functions that kernel libraries connect to "
       "(bindings/include/farandole/kernel_api.h).");
+}
+
+void define_devices(nb::module_& module) {
+  module.def("devices_are_built_in", &devices::are_built_in,
+             "Whether this build can use the memory of CUDA devices, where there is a driver.");
+  module.def(
+      "nccl_version", &usable_nccl_version,
+      "The version code of the NCCL that this process would use, which is loaded; 0 if there is none that "
+      "this build can use.");
+  module.def(
+      "why_no_devices",
+      [] {
+        const auto found = devices_of_process();
+        return found ? std::string() : found.error().text;
+      },
+      "Why this process cannot use the memory of CUDA devices; empty if it can. Loads the driver.");
 }
 
 void define_termination(nb::module_& module) {
@@ -376,6 +442,7 @@ NB_MODULE(_native, module) {
   farandole::native::define_handle(module);
   farandole::native::define_runtime(module);
   farandole::native::define_kept(module);
+  farandole::native::define_devices(module);
   farandole::native::define_termination(module);
   farandole::native::define_retry_delay(module);
   farandole::native::define_foreign_jobs(module);

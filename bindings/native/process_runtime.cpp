@@ -1,5 +1,6 @@
 #include "bindings/native/process_runtime.hpp"
 
+#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -49,6 +50,10 @@ process_runtime::~process_runtime() {
     nb::gil_scoped_release no_gil;
     runtime_.reset();
   }
+  // Devices may still write arrays whose operations have failed.
+  sweep();
+  for (auto& item : parked_)
+    left_behind().push_back(std::move(item));
   parked_.clear();
 }
 
@@ -57,26 +62,45 @@ void process_runtime::require_usable() const {
     raise(forked_error());
 }
 
+void process_runtime::wait_for_devices() const {
+  error problem;
+  {
+    nb::gil_scoped_release no_gil;
+    problem = runtime_->wait_for_devices(interrupted);
+  }
+  if (PyErr_Occurred())
+    raise_pending();
+  if (problem)
+    raise(problem);
+}
+
 void process_runtime::park(farandole::handle operation, nb::object input, nb::object output) {
   parked_.push_back({std::move(operation), std::move(input), std::move(output)});
 }
 
+// Of runtimes that have ended; the next one lets go of them. The GIL guards the list. Leaked on purpose, because arrays
+// cannot be dropped when the interpreter has ended.
+std::vector<process_runtime::parked>& process_runtime::left_behind() {
+  static auto& arrays = *new std::vector<parked>;
+  return arrays;
+}
+
 void process_runtime::sweep() {
-  if (parked_.empty())
-    return;
-  // Dropping an array may run Python code that drops another handle, so the arrays are dropped when the list is
+  // Dropping an array may run Python code that drops another handle, so the arrays are dropped when the lists are
   // whole.
   std::vector<parked> done;
-  for (std::size_t i = 0; i < parked_.size();) {
-    if (!parked_[i].operation.settled()) {
-      ++i;
-      continue;
+  for (auto* list : {&parked_, &left_behind()})
+    for (std::size_t i = 0; i < list->size();) {
+      auto& item = (*list)[i];
+      if (!item.operation.released()) {
+        ++i;
+        continue;
+      }
+      done.push_back(std::move(item));
+      if (i + 1 != list->size())
+        item = std::move(list->back());
+      list->pop_back();
     }
-    done.push_back(std::move(parked_[i]));
-    if (i + 1 != parked_.size())
-      parked_[i] = std::move(parked_.back());
-    parked_.pop_back();
-  }
 }
 
 void shut_down(const std::shared_ptr<process_runtime>& running, departure manner) {
@@ -88,12 +112,13 @@ void shut_down(const std::shared_ptr<process_runtime>& running, departure manner
 }
 
 operation_handle::operation_handle(std::shared_ptr<process_runtime> owner, farandole::handle operation,
-                                   std::uint32_t number, nb::object input, nb::object output)
+                                   std::uint32_t number, nb::object input, nb::object output,
+                                   std::int32_t device)
     : owner_(std::move(owner)), operation_(std::move(operation)), input_(std::move(input)),
-      output_(std::move(output)), number_(number) {}
+      output_(std::move(output)), number_(number), device_(device) {}
 
 operation_handle::~operation_handle() {
-  if (operation_ && !operation_.settled())
+  if (operation_ && !operation_.released())
     owner_->park(std::move(operation_), std::move(input_), std::move(output_));
 }
 
@@ -102,8 +127,13 @@ void operation_handle::describe_rows(farandole::dtype type, farandole::shape inp
   shape_ = std::move(input_shape);
 }
 
-error operation_handle::wait_quietly(std::chrono::steady_clock::time_point deadline) const {
-  return operation_.wait(deadline, interrupted);
+error operation_handle::wait_quietly(std::chrono::steady_clock::time_point deadline,
+                                     std::optional<void*> stream, const std::function<bool()>& raised) const {
+  return stream ? operation_.wait_on_stream(*stream, deadline, raised) : operation_.wait(deadline, raised);
+}
+
+std::optional<void*> operation_handle::device_stream() const {
+  return device_ < 0 ? std::nullopt : current_stream(input_, device_);
 }
 
 void operation_handle::wait() const {
@@ -118,12 +148,13 @@ void operation_handle::wait_for(double seconds) const {
 
 void operation_handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
   error problem;
-  if (operation_.settled()) {
+  if (operation_.released()) {
     problem = operation_.problem();
   } else {
     owner_->require_usable();
+    const auto stream = device_stream();
     nb::gil_scoped_release no_gil;
-    problem = wait_quietly(deadline);
+    problem = wait_quietly(deadline, stream, interrupted);
   }
   if (PyErr_Occurred())
     raise_pending();
@@ -138,20 +169,26 @@ nb::object operation_handle::finish() const {
 
 void wait_all(nb::list handles) {
   std::vector<const operation_handle*> waited;
+  std::vector<std::optional<void*>> streams;
   waited.reserve(nb::len(handles));
-  for (nb::handle handle : handles)
+  for (nb::handle handle : handles) {
     waited.push_back(nb::cast<const operation_handle*>(handle));
+    streams.push_back(waited.back()->device_stream());
+  }
   if (waited.empty())
     return;
   waited.front()->owner_->require_usable();
+  error device_problem; // of an operation that has ended well otherwise
   {
     nb::gil_scoped_release no_gil;
-    for (auto position = waited.rbegin(); position != waited.rend(); ++position) {
-      if ((*position)->operation_.settled())
+    bool has_raised = false;
+    const auto raised = [&] { return has_raised = interrupted(); };
+    for (auto i = waited.size(); i-- > 0 && !has_raised;) {
+      if (waited[i]->operation_.released())
         continue;
-      (*position)->wait_quietly(std::chrono::steady_clock::time_point::max());
-      if (!(*position)->operation_.settled())
-        break; // a signal handler raised
+      constexpr auto never = std::chrono::steady_clock::time_point::max();
+      if (auto problem = waited[i]->wait_quietly(never, streams[i], raised))
+        device_problem = std::move(problem);
     }
   }
   if (PyErr_Occurred())
@@ -159,6 +196,8 @@ void wait_all(nb::list handles) {
   for (const operation_handle* entry : waited)
     if (error problem = entry->operation_.problem())
       raise(problem);
+  if (device_problem)
+    raise(device_problem);
 }
 
 farandole::shape operation_handle::output_shape() const {
@@ -199,6 +238,7 @@ void run_interruptibly(std::function<void()> work) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   auto run = [shared, work = std::move(work)]() mutable {
+    pthread_setname_np(pthread_self(), "fd-call");
     work();
     // Destroys the captured objects while the caller still waits. Afterwards the interpreter may be ending, and a
     // thread that then asks for the GIL is torn down in the middle of a destructor.

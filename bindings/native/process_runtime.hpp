@@ -1,5 +1,5 @@
 // One runtime as Python holds it, and its operations in flight. A wait releases the GIL and returns on Ctrl-C; the
-// runtime's own threads never take the GIL. If Python drops a handle before its operation is settled, this object keeps
+// runtime's own threads never take the GIL. If Python drops a handle before its operation is released, this object keeps
 // the arrays, because they belong to the operation until then.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,12 @@ public:
   /// Memory for tensors that are made, sent and dropped again and again.
   result_memory& memory() { return *memory_; }
 
-  /// Keeps arrays until their operation is settled.
+  /// runtime::wait_for_devices(), without the GIL. Raises its error, or the exception of a signal handler.
+  void wait_for_devices() const;
+
+  /// Keeps arrays until their operation is released.
   void park(farandole::handle operation, nanobind::object input, nanobind::object output);
-  /// Lets go of parked arrays whose operations are settled.
+  /// Lets go of parked arrays whose operations are released, also those of runtimes that have ended.
   void sweep();
 
 private:
@@ -61,6 +65,8 @@ private:
     nanobind::object input;
     nanobind::object output;
   };
+
+  static std::vector<parked>& left_behind();
 
   std::unique_ptr<farandole::runtime> runtime_;
   std::uint32_t next_number_ = 0;
@@ -73,7 +79,7 @@ private:
 class operation_handle {
 public:
   operation_handle(std::shared_ptr<process_runtime> owner, farandole::handle operation, std::uint32_t number,
-                   nanobind::object input, nanobind::object output);
+                   nanobind::object input, nanobind::object output, std::int32_t device = -1);
   operation_handle(operation_handle&&) noexcept = default;
   operation_handle(const operation_handle&) = delete;
   operation_handle& operator=(const operation_handle&) = delete;
@@ -81,9 +87,11 @@ public:
 
   std::uint32_t number() const { return number_; }
   bool settled() const { return operation_.settled(); }
-  bool ended_well() const { return operation_.settled() && !operation_.failed(); }
+  /// Whether the output is complete for every reader.
+  bool ended_well() const { return operation_.released() && !operation_.failed(); }
   /// Returns when the operation has ended well. Raises its error, or the exception of a Python signal handler that
-  /// ran meanwhile.
+  /// ran meanwhile. For an input in the memory of a device, the current stream of its framework then waits for the
+  /// output, instead of this thread.
   void wait() const;
   /// The same, but raises `timed out` after this time; the operation goes on.
   void wait_for(double seconds) const;
@@ -102,7 +110,11 @@ public:
 
 private:
   friend void wait_all(nanobind::list handles);
-  error wait_quietly(std::chrono::steady_clock::time_point deadline) const;
+  /// Without the GIL. `stream`: see device_stream().
+  error wait_quietly(std::chrono::steady_clock::time_point deadline, std::optional<void*> stream,
+                     const std::function<bool()>& raised) const;
+  /// The stream that shall wait for the output instead of this thread; nothing in host memory, and if it is unknown.
+  std::optional<void*> device_stream() const;
   void wait_until(std::chrono::steady_clock::time_point deadline) const;
   /// The shape of an output that the core allocated.
   farandole::shape output_shape() const;
@@ -112,6 +124,7 @@ private:
   nanobind::object input_;
   nanobind::object output_;
   std::uint32_t number_;
+  std::int32_t device_; ///< of input and output; -1: host memory
   farandole::dtype dtype_ = farandole::dtype::uint8;
   farandole::shape shape_;
 };

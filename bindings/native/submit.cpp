@@ -74,6 +74,7 @@ signature signature_of(const request& request, array_view& array_view) {
   wanted.root = request.root;
   wanted.prescale = request.prescale;
   wanted.postscale = request.postscale;
+  wanted.memory = array_view.memory.device < 0 ? memory_kind::host : memory_kind::device;
   wanted.shape = std::move(array_view.shape);
   return wanted;
 }
@@ -84,6 +85,7 @@ submission describe(const request& request, nb::handle input, nb::handle output,
   if (!input.is_none()) {
     array_view = look_at(input, {request.prefix, row_of(request.operation).reduces});
     described.input = array_view.data;
+    described.memory = array_view.memory;
     if (!output.is_none())
       described.output = output.is(input) ? array_view.data : address_of(output);
   } else if (request.operation != operation::barrier && request.operation != operation::join) {
@@ -109,9 +111,10 @@ std::vector<std::int64_t> splits_of(nb::handle splits) {
 }
 
 operation_handle keep(const std::shared_ptr<process_runtime>& running, farandole::handle operation,
-                      std::uint32_t number, nb::handle input, nb::handle output, signature& asked) {
-  operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output));
-  if (row_of(asked.operation).has_rows())
+                      std::uint32_t number, nb::handle input, nb::handle output, submission& described) {
+  operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output),
+                        described.memory.device);
+  if (auto& asked = described.signature; row_of(asked.operation).has_rows())
     kept.describe_rows(asked.dtype, std::move(asked.shape));
   return kept;
 }
@@ -132,7 +135,7 @@ operation_handle submit(const std::shared_ptr<process_runtime>& running, const r
     raise_refusal(accepted.error());
   if (is_counted(request, name))
     running->accepted_unnamed(described.set, request.prefix);
-  return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
+  return keep(running, std::move(*accepted), running->next_number(), input, output, described);
 }
 
 nb::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
@@ -163,8 +166,7 @@ nb::list submit_group(const std::shared_ptr<process_runtime>& running, const req
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {
     const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);
-    handles.append(
-        keep(running, std::move((*accepted)[i]), number, inputs[i], output, described[i].signature));
+    handles.append(keep(running, std::move((*accepted)[i]), number, inputs[i], output, described[i]));
   }
   return handles;
 }

@@ -46,6 +46,17 @@ ALIASES = {
             *("tensorflow.gradient_aggregation", "tensorflow.gradient_aggregation_eager", "tensorflow.keras"),
             *("tensorflow.keras.callbacks", "tensorflow.keras.elastic", "tensorflow.sync_batch_norm"),
             *("tensorflow.util", "torch", "torch.compression", "torch.elastic", "torch.elastic.sampler"),
+            *("tensorflow.data", "tensorflow.data.compute_service", "tensorflow.data.compute_worker", "ray"),
+            *(f"ray.{name}" for name in ("adapter", "elastic", "elastic_v2", "ray_logger", "runner", "strategy")),
+            *("ray.utils", "ray.worker", "spark", "spark.common", "spark.conf", "spark.data_loaders", "spark.runner"),
+            *(f"spark.common.{name}" for name in ("backend", "datamodule", "estimator", "params", "store", "util")),
+            *(f"spark.{name}" for name in ("data_loaders.pytorch_data_loaders", "task", "task.task_info")),
+            *(
+                f"spark.{name}.{module}"
+                for name in ("keras", "lightning", "torch")
+                for module in ("datamodule", "estimator")
+            ),
+            *("spark.keras", "spark.lightning", "spark.torch", "spark.tensorflow", "spark.tensorflow.compute_worker"),
             *("torch.elastic.state", "torch.functions", "torch.optimizer", "torch.sync_batch_norm"),
         )
     },

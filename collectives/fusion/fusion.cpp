@@ -19,6 +19,11 @@ std::size_t words_of(const ready_tensor& tensor) {
   return 8 + (tensor.details ? tensor.details->name.size() / 8 + tensor.details->first_dims.size() : 0);
 }
 
+bool on_equal_devices(const ready_tensor& a, const ready_tensor& b) {
+  const ready_details none;
+  return (a.details ? *a.details : none).devices == (b.details ? *b.details : none).devices;
+}
+
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
@@ -41,6 +46,7 @@ void fusion::push(std::span<const ready_tensor> tensors, std::chrono::nanosecond
 
 std::vector<bundle> fusion::take(std::chrono::nanoseconds current_time) {
   std::vector<bundle> bundles;
+  triggers_.clear();
   while (!queue_.empty()) {
     pick();
     if (!full_) { // later tensors may still be added
@@ -49,16 +55,17 @@ std::vector<bundle> fusion::take(std::chrono::nanoseconds current_time) {
       if (current_time < queue_.front().since + options_.cycle_time)
         break;
     }
-    bundles.push_back(cut());
+    bundles.push_back(cut(full_ ? cut_trigger::full : cut_trigger::lane_idle));
   }
   return bundles;
 }
 
 std::vector<bundle> fusion::flush() {
   std::vector<bundle> bundles;
+  triggers_.clear();
   while (!queue_.empty()) {
     pick();
-    bundles.push_back(cut());
+    bundles.push_back(cut(full_ ? cut_trigger::full : cut_trigger::flushed));
   }
   return bundles;
 }
@@ -84,7 +91,8 @@ bool fusion::holds_any(std::span<const std::uint32_t> ids) const {
 }
 
 bool fusion::fits(const ready_tensor& head, const ready_tensor& other) const {
-  if (other.operation != head.operation || other.dtype != head.dtype)
+  if (other.operation != head.operation || other.dtype != head.dtype || other.memory != head.memory ||
+      !on_equal_devices(head, other))
     return false;
   if (options_.groups_alone && other.group != head.group)
     return false;
@@ -119,8 +127,9 @@ void fusion::pick() {
   }
 }
 
-bundle fusion::cut() {
+bundle fusion::cut(cut_trigger trigger) {
   assert(!picked_.empty());
+  triggers_.push_back(trigger);
   bundle result;
   const auto& head = queue_.front().tensor;
   result.sequence = next_sequence_++;
@@ -130,6 +139,9 @@ bundle fusion::cut() {
   result.root = head.root;
   result.prescale = head.prescale;
   result.postscale = head.postscale;
+  result.memory = head.memory;
+  if (head.details)
+    result.devices = head.details->devices;
   result.entries.reserve(picked_.size());
   for (auto position : picked_) {
     const auto& tensor = queue_[position].tensor;

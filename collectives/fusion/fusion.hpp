@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "collectives/fusion/ready_tensor.hpp"
+#include "messages/record/event_kinds.hpp"
 #include "messages/wire/negotiation.hpp"
 
 namespace farandole {
 
 struct fusion_options {
-  /// Maximum size of a bundle; 0: no fusion, every tensor moves alone. A tensor larger than this moves alone.
+  /// Maximum size of a bundle; 0: no fusion, every tensor moves alone. A tensor of at least this size moves alone.
   std::size_t threshold_bytes = std::size_t{128} << 20;
   std::int32_t local_size = 1; ///< members on each host
   /// All hosts have the same number of members: the threshold is rounded up to a multiple of
@@ -45,6 +46,9 @@ public:
   /// Removes and returns all queued tensors as bundles, without waiting for more.
   std::vector<bundle> flush();
 
+  /// Why each bundle that the last take() or flush() returned was started, in their order. For the event record.
+  std::span<const cut_trigger> triggers() const { return triggers_; }
+
   /// When to call take() again if neither push() nor finished() is called before. Empty: not until then.
   std::optional<std::chrono::nanoseconds> wake_at() const;
 
@@ -65,7 +69,7 @@ private:
   };
   bool fits(const ready_tensor& head, const ready_tensor& other) const;
   void pick();
-  bundle cut();
+  bundle cut(cut_trigger trigger);
   void drop_picked();
 
   fusion_options options_;
@@ -80,6 +84,7 @@ private:
   bool full_ = false;             ///< no later tensor can be added
   std::uint64_t next_sequence_ = 0;
   std::uint64_t next_finish_ = 0;
+  std::vector<cut_trigger> triggers_;
 };
 
 } // namespace farandole

@@ -136,6 +136,21 @@ TEST_CASE("reductions share a bundle only if op and scales are equal; gathers ne
   CHECK(bundles[0].entries[0].first_dims == std::vector<std::int64_t>{1, 1});
 }
 
+TEST_CASE("tensors share a bundle only if each member has them in one memory") {
+  auto on_first = tensor(2, 8), also_on_first = tensor(3, 8), on_second = tensor(4, 8);
+  for (auto* ready : {&on_first, &also_on_first, &on_second})
+    ready->memory = memory_kind::device;
+  on_second.details = std::make_shared<const ready_details>(ready_details{{}, {}, 0, {0, 1}});
+  fusion plan(exactly(1000));
+  plan.push(std::vector{tensor(1, 8), on_first, on_second, also_on_first, tensor(5, 8)}, 0ns);
+  const auto bundles = plan.flush();
+  CHECK(ids(bundles) == bundles_of{{1, 5}, {2, 3}, {4}});
+  CHECK(bundles[0].memory == memory_kind::host);
+  CHECK(bundles[1].memory == memory_kind::device);
+  CHECK(bundles[1].devices.empty());
+  CHECK(bundles[2].devices == std::vector<std::uint8_t>{0, 1});
+}
+
 TEST_CASE("reduce-scatters share bundles only with reduce-scatters, and each alltoall goes alone") {
   const auto as = [](std::uint32_t id, operation op) {
     auto ready = tensor(id, 8);
@@ -278,4 +293,17 @@ TEST_CASE("without a cycle time there is no wake-up time") {
   fusion plan(exactly(1000));
   plan.push(std::vector{tensor(1, 8)}, 5ms);
   CHECK_FALSE(plan.wake_at());
+}
+
+TEST_CASE("each bundle states why it was started") {
+  fusion plan(exactly(16));
+  plan.push(std::vector{tensor(1, 8), tensor(2, 8), tensor(3, 8)}, 0ns);
+  REQUIRE(ids(plan.take(0ns)) == bundles_of{{1, 2}, {3}});
+  CHECK(std::vector(plan.triggers().begin(), plan.triggers().end()) ==
+        std::vector{cut_trigger::full, cut_trigger::lane_idle});
+  plan.push(std::vector{tensor(4, 8)}, 0ns);
+  REQUIRE(plan.take(0ns).empty()); // two bundles are in progress
+  CHECK(plan.triggers().empty());
+  REQUIRE(ids(plan.flush()) == bundles_of{{4}});
+  CHECK(std::vector(plan.triggers().begin(), plan.triggers().end()) == std::vector{cut_trigger::flushed});
 }

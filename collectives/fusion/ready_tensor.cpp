@@ -8,7 +8,7 @@ namespace farandole {
 bool operator==(const ready_tensor& a, const ready_tensor& b) {
   auto plain = [](const ready_tensor& tensor) {
     return std::tie(tensor.id, tensor.group, tensor.operation, tensor.dtype, tensor.reduce_op, tensor.root,
-                    tensor.prescale, tensor.postscale, tensor.elements, tensor.bytes);
+                    tensor.prescale, tensor.postscale, tensor.memory, tensor.elements, tensor.bytes);
   };
   const ready_details none;
   return plain(a) == plain(b) && (a.details ? *a.details : none) == (b.details ? *b.details : none);

@@ -31,7 +31,7 @@ inline_rules inline_rules::of(std::size_t setting_bytes, std::size_t members) {
 }
 
 bool inline_rules::admit(const signature& signature, std::size_t bytes, std::size_t carried_bytes) const {
-  return bytes > 0 && bytes <= limit_bytes &&
+  return signature.memory == memory_kind::host && bytes > 0 && bytes <= limit_bytes &&
          bytes <= message_bytes - std::min(message_bytes, carried_bytes) &&
          reducible(signature.operation, signature.reduce_op, signature.dtype);
 }

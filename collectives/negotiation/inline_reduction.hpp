@@ -26,7 +26,7 @@ struct inline_rules {
   /// with their number, so the limit of a large set is below `setting_bytes`.
   static inline_rules of(std::size_t setting_bytes, std::size_t members);
 
-  /// Whether a tensor of this signature and size may be added to a message that already carries `carried_bytes`.
+  /// Whether a tensor in host memory, of this signature and size, may be added to a message that already carries `carried_bytes`.
   bool admit(const signature& signature, std::size_t bytes, std::size_t carried_bytes) const;
 };
 

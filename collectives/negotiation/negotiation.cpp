@@ -80,8 +80,8 @@ negotiation_result negotiation::end() {
 }
 
 // Late requests for buckets are moved into rows first, because only rows record which members are missing.
-std::vector<stall> negotiation::stalled(std::chrono::nanoseconds current_time,
-                                        std::chrono::nanoseconds limit) {
+std::vector<stalled_tensor> negotiation::stalled(std::chrono::nanoseconds current_time,
+                                                 std::chrono::nanoseconds limit) {
   ids_.buckets().spell_out_late(request_table_, current_time, limit);
   return request_table_.stalled(current_time, limit);
 }

@@ -25,11 +25,11 @@
 #include "collectives/negotiation/request_table.hpp"
 #include "collectives/negotiation/response_builder.hpp"
 #include "collectives/negotiation/set_registry.hpp"
-#include "collectives/negotiation/stall.hpp"
 #include "collectives/relay/member_mask.hpp"
 #include "collectives/relay/relay_branches.hpp"
 #include "messages/wire/gathered.hpp"
 #include "messages/wire/negotiation.hpp"
+#include "messages/wire/stalls.hpp"
 
 namespace farandole {
 
@@ -59,12 +59,16 @@ public:
   bool speaks_for(std::int32_t relay, std::int32_t rank) const;
 
   /// The tensors that have waited longer than `limit`, oldest first.
-  std::vector<stall> stalled(std::chrono::nanoseconds current_time, std::chrono::nanoseconds limit);
+  std::vector<stalled_tensor> stalled(std::chrono::nanoseconds current_time, std::chrono::nanoseconds limit);
 
   /// Ends the set in order. Later calls decide nothing.
   negotiation_result end();
 
   bool ended() const { return ended_; }
+  /// The position in the set of a global rank, if it is a member.
+  std::optional<std::int32_t> member_of(std::int32_t rank) const {
+    return request_table_.members().member_of(rank);
+  }
   /// Number of ids in use, for metrics.
   std::size_t ids() const { return ids_.size(); }
 

@@ -67,6 +67,34 @@ TEST_CASE("every member of a subtree that waits under a forgotten id is asked") 
   CHECK(leader.receive(4, together(1), 0ns).questions.size() == 96);
 }
 
+TEST_CASE("the devices of a subtree's members are recorded, and a changed one is negotiated again") {
+  const auto on = [](std::uint8_t device) {
+    auto asked = ask("a", 3);
+    asked.signature.memory = memory_kind::device;
+    asked.device = device;
+    return asked;
+  };
+  auto leader = made();
+  const auto all_but_4 = [&] {
+    leader.receive(0, alone(on(0)), 0ns);
+    leader.receive(1, alone(on(0)), 0ns);
+    leader.receive(2, together(on(0)), 0ns);
+  };
+  all_but_4();
+  leader.receive(4, together(on(0), {{4, 1}}), 0ns);
+  const auto first = leader.receive(4, together(on(1), {{5, 95}}), 0ns);
+  REQUIRE(first.ready.size() == 1);
+  CHECK(first.ready[0].memory == memory_kind::device);
+  std::vector<std::uint8_t> devices(100, 1);
+  std::fill_n(devices.begin(), 5, std::uint8_t{0});
+  REQUIRE(first.ready[0].details);
+  CHECK(first.ready[0].details->devices == devices);
+  // With all tensors on the first devices, the id no longer stands for them.
+  all_but_4();
+  const auto second = leader.receive(4, together(on(0)), 0ns);
+  CHECK(second.forget == std::vector<std::uint32_t>{first.ready[0].id});
+}
+
 TEST_CASE("one member of a subtree that asks for no fast path keeps the tensor without a cell") {
   fast_path_options fast_path;
   fast_path.on = fast_path.one_host = true;

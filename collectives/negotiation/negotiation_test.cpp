@@ -313,3 +313,19 @@ TEST_CASE("the id of a gather is announced with the rows of the first member, in
   REQUIRE(decision.assignments.size() == 1);
   CHECK(decision.assignments[0].signature.shape == shape{2});
 }
+
+TEST_CASE("a ready tensor states when it was first requested, and by which rank") {
+  negotiation leader(members(3));
+  leader.receive(2, full({ask("a")}), 5ns);
+  leader.receive(0, full({ask("a")}), 7ns);
+  const auto written = leader.receive(1, full({ask("a")}), 9ns);
+  REQUIRE(written.ready.size() == 1);
+  CHECK(written.ready[0].first_request == 5ns);
+  CHECK(written.ready[0].first_rank == 2);
+  leader.receive(1, by_id({1}), 20ns);
+  leader.receive(2, by_id({1}), 21ns);
+  const auto known = leader.receive(0, by_id({1}), 22ns);
+  REQUIRE(known.ready.size() == 1);
+  CHECK(known.ready[0].first_request == 20ns);
+  CHECK(known.ready[0].first_rank == 1);
+}

@@ -81,7 +81,7 @@ request_table::count request_table::add(row_id row, const member_mask& members, 
   bool first = true;
   members.for_each([&](std::size_t member) {
     // If the first request equals those that are stored, the requests of the other members add nothing.
-    if (first || requests.differ() || !requests.first_dims().empty())
+    if (first || requests.differ() || !requests.first_dims().empty() || asked.device != 0)
       write(row, static_cast<std::int32_t>(member), asked);
     first = false;
   });
@@ -93,7 +93,7 @@ request_table::count request_table::add_known(row_id row, const member_mask& mem
   assert(!asked_.has_any(row, members));
   auto& head = heads_[row];
   if (head.opened == 0)
-    start(head, current_time);
+    start(head, static_cast<std::int32_t>(members.first()), current_time);
   asked_.add(row, members);
   const auto words = members.words();
   const auto joined = joined_.words();
@@ -168,17 +168,17 @@ std::vector<request_table::row_id> request_table::join(std::int32_t member) {
   return complete;
 }
 
-std::vector<stall> request_table::stalled(std::chrono::nanoseconds current_time,
-                                          std::chrono::nanoseconds limit) const {
+std::vector<stalled_tensor> request_table::stalled(std::chrono::nanoseconds current_time,
+                                                   std::chrono::nanoseconds limit) const {
   std::vector<row_id> late;
   for (row_id row = 0; row < heads_.size(); ++row)
     if (busy(row) && !withdrawn(row) && current_time - heads_[row].since > limit)
       late.push_back(row);
   std::sort(late.begin(), late.end(),
             [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
-  std::vector<stall> result;
+  std::vector<stalled_tensor> result;
   for (auto row : late) {
-    stall delay{name(row), current_time - heads_[row].since, {}};
+    stalled_tensor delay{name(row), current_time - heads_[row].since, {}};
     for (std::int32_t member = 0; member < members_.count(); ++member)
       if (!asked_.has(row, member) && !joined_.has(member))
         delay.missing.push_back(members_.rank_of(member));

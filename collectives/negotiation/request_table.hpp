@@ -17,12 +17,12 @@
 #include "collectives/negotiation/asked_members.hpp"
 #include "collectives/negotiation/joined_members.hpp"
 #include "collectives/negotiation/member_ranks.hpp"
-#include "collectives/negotiation/stall.hpp"
 #include "collectives/negotiation/withdrawal.hpp"
 #include "collectives/negotiation/written_requests.hpp"
 #include "collectives/relay/member_mask.hpp"
 #include "messages/values/error.hpp"
 #include "messages/wire/negotiation.hpp"
+#include "messages/wire/stalls.hpp"
 
 namespace farandole {
 
@@ -49,6 +49,8 @@ public:
   bool busy(row_id row) const { return heads_[row].opened != 0; }
   /// The time of the first request, if the row is busy.
   std::chrono::nanoseconds since(row_id row) const { return heads_[row].since; }
+  /// The global rank that made the first request, if the row is busy.
+  std::int32_t first_rank(row_id row) const { return members_.rank_of(heads_[row].first); }
   /// Removes all requests from the row. The row ends unless an id is tied to it.
   void clear(row_id row) {
     auto& head = heads_[row];
@@ -64,7 +66,7 @@ public:
   count add_known(row_id row, std::int32_t member, std::chrono::nanoseconds current_time) {
     auto& head = heads_[row];
     if (head.opened == 0)
-      start(head, current_time);
+      start(head, member, current_time);
     else if (asked_.has(row, member))
       return count::repeated;
     asked_.add(row, member);
@@ -113,7 +115,8 @@ public:
   /// All members have joined, and take part again.
   void leave_join() { joined_.clear(); }
 
-  std::vector<stall> stalled(std::chrono::nanoseconds current_time, std::chrono::nanoseconds limit) const;
+  std::vector<stalled_tensor> stalled(std::chrono::nanoseconds current_time,
+                                      std::chrono::nanoseconds limit) const;
 
 private:
   // The fields that counting touches, kept small and together.
@@ -122,6 +125,7 @@ private:
     std::chrono::nanoseconds since{0};
     std::uint32_t missing = 0; ///< members that have neither asked nor joined
     std::uint32_t id = 0;
+    std::int32_t first = 0; ///< the member that made the first request
     bool written = false;   ///< the story has requests
     bool withdrawn = false; ///< the story has a withdrawal
   };
@@ -131,8 +135,9 @@ private:
     std::optional<withdrawal> withdrawn;
   };
 
-  void start(head& row, std::chrono::nanoseconds current_time) {
+  void start(head& row, std::int32_t member, std::chrono::nanoseconds current_time) {
     row.opened = ++opened_;
+    row.first = member;
     row.since = current_time;
     row.missing = static_cast<std::uint32_t>(members_.count() - joined_.count());
   }

@@ -215,8 +215,8 @@ TEST_CASE("stalled rows are reported oldest first, with their missing ranks") {
   rows.add(taken_back, 0, ask({1}), 1s);
   rows.withdraw(taken_back, 7);
   CHECK(rows.stalled(11s, 10s).empty());
-  const std::vector<stall> both{{"first", 11s, {2, 7}}, {"later", 10s, {2, 5}}};
+  const std::vector<stalled_tensor> both{{"first", 11s, {2, 7}}, {"later", 10s, {2, 5}}};
   CHECK(rows.stalled(12s, 9s) == both);
   rows.join(1);
-  CHECK(rows.stalled(12s, 10s) == std::vector<stall>{{"first", 11s, {7}}});
+  CHECK(rows.stalled(12s, 10s) == std::vector<stalled_tensor>{{"first", 11s, {7}}});
 }

@@ -13,21 +13,27 @@ namespace farandole {
 namespace {
 
 // Sets the fields of a tensor that a bundle needs. False if the number of elements or bytes overflows.
-bool describe_ready(const signature& asked, const std::vector<std::int64_t>& first_dims,
-                    ready_tensor& result) {
+bool describe_ready(const cached_tensor& tensor, ready_tensor& result) {
+  const auto& asked = tensor.signature;
+  const auto& first_dims = tensor.first_dims;
   result.operation = asked.operation;
   result.dtype = asked.dtype;
   result.reduce_op = asked.reduce_op;
   result.root = asked.root;
   result.prescale = asked.prescale;
   result.postscale = asked.postscale;
+  result.memory = asked.memory;
   result.elements = element_count(asked.shape);
+  ready_details details;
+  details.devices = tensor.devices;
   if (row_of(asked.operation).first_dim_free()) {
     const auto row_elements = elements_of_row(asked.shape);
     // Only an allgather delivers all rows to every member. In an alltoall the members exchange their row counts
     // themselves.
-    if (row_of(asked.operation).rows == row_use::gathered)
-      result.details = std::make_shared<const ready_details>(ready_details{{}, first_dims, row_elements});
+    if (row_of(asked.operation).rows == row_use::gathered) {
+      details.first_dims = first_dims;
+      details.row_elements = row_elements;
+    }
     std::int64_t rows = 0;
     for (auto extent : first_dims)
       if (__builtin_add_overflow(rows, extent, &rows))
@@ -38,8 +44,15 @@ bool describe_ready(const signature& asked, const std::vector<std::int64_t>& fir
         __builtin_mul_overflow(rows, row_elements, &result.elements))
       return false;
   }
+  if (details != ready_details{})
+    result.details = std::make_shared<const ready_details>(std::move(details));
   return !__builtin_mul_overflow(result.elements, static_cast<std::int64_t>(size_of(asked.dtype)),
                                  &result.bytes);
+}
+
+void note_first_request(ready_tensor& tensor, std::chrono::nanoseconds since, std::int32_t rank) {
+  tensor.first_request = since;
+  tensor.first_rank = rank;
 }
 
 // The tensor that the full requests in a row describe; all of them agree.
@@ -50,6 +63,7 @@ cached_tensor written_tensor(request_table::row_id row, const request_table& row
   tensor.name = rows.name(row);
   tensor.signature = written.reference();
   tensor.first_dims = written.first_dims();
+  tensor.devices = written.devices();
   if (!tensor.first_dims.empty())
     tensor.signature.shape[0] = tensor.first_dims[0];
   tensor.uses = 1;
@@ -76,6 +90,7 @@ void response_builder::complete_known(cached_tensor& tensor, request_table& rows
       return;
     }
   const auto since = rows.since(tensor.row);
+  const auto first_rank = rows.first_rank(tensor.row);
   rows.clear(tensor.row);
   ids.use(tensor, since, step.current_time);
   // Zeros replace the tensors of joined members, which is not possible on the fast path.
@@ -85,12 +100,14 @@ void response_builder::complete_known(cached_tensor& tensor, request_table& rows
   if (ready.empty())
     ready.reserve(step.expected);
   if (tensor.group == 0) {
-    ready.push_back(tensor.as_ready);
+    note_first_request(ready.emplace_back(tensor.as_ready), since, first_rank);
     return;
   }
   const auto first = ready.size();
   const auto group_size = tensor.group_size;
-  hand_on(ready_tensor(tensor.as_ready), group_size, ids, step);
+  ready_tensor grouped(tensor.as_ready);
+  note_first_request(grouped, since, first_rank);
+  hand_on(std::move(grouped), group_size, ids, step);
   if (rows.joined().none() && !step.joins && ready.size() - first == group_size)
     ids.grant_group(std::span(ready).subspan(first), rows, step.result);
 }
@@ -102,7 +119,7 @@ void response_builder::complete_written(request_table::row_id row, request_table
     return;
   }
   auto tensor = written_tensor(row, rows);
-  if (!describe_ready(tensor.signature, tensor.first_dims, tensor.as_ready)) {
+  if (!describe_ready(tensor, tensor.as_ready)) {
     fail(row,
          {error_kind::precondition,
           printable_name(tensor.name) + ": the ranks' parts together hold more than can be counted"},
@@ -119,6 +136,7 @@ void response_builder::complete_written(request_table::row_id row, request_table
   ready.id = ids.assign(tensor, rows, step.current_time, step.result);
   if (ready.id == 0)
     ready = by_name(std::move(ready), tensor.name);
+  note_first_request(ready, rows.since(row), rows.first_rank(row));
   rows.clear(row);
   if (tensor.group != 0) {
     hand_on(std::move(ready), tensor.group_size, ids, step);

@@ -10,7 +10,7 @@
 namespace farandole {
 
 bool cached_tensor::matches(const request& asked, std::int32_t member) const {
-  if (asked.group != group || asked.group_size != group_size)
+  if (asked.group != group || asked.group_size != group_size || asked.device != device_of(member))
     return false;
   if (first_dims.empty())
     return asked.signature == signature;
@@ -21,8 +21,13 @@ bool cached_tensor::matches(const request& asked, std::int32_t member) const {
   return as_first == signature;
 }
 
+std::uint8_t cached_tensor::device_of(std::int32_t member) const {
+  return devices.empty() ? std::uint8_t{0} : devices[static_cast<std::size_t>(member)];
+}
+
 request cached_tensor::request_of(std::int32_t member) const {
   request result{name, signature, group, group_size};
+  result.device = device_of(member);
   if (!first_dims.empty())
     result.signature.shape[0] = first_dims[static_cast<std::size_t>(member)];
   return result;

@@ -138,6 +138,19 @@ TEST_CASE("a request matches an id only with its signature and group, and with i
   CHECK(!tensor.matches(asked, 1));
 }
 
+TEST_CASE("a request matches an id only from the device from which the member requested it before") {
+  cached_tensor tensor = named("a");
+  request asked{"a", tensor.signature, 0, 0};
+  CHECK(tensor.matches(asked, 1));
+  tensor.devices = {0, 2};
+  CHECK(tensor.matches(asked, 0));
+  CHECK(!tensor.matches(asked, 1));
+  asked.device = 2;
+  CHECK(tensor.matches(asked, 1));
+  CHECK(!tensor.matches(asked, 0));
+  CHECK(tensor.request_of(1) == asked);
+}
+
 TEST_CASE("a place that is reused is neither pinned nor kept for the fast path") {
   response_cache cache(1);
   std::vector<cached_tensor> evicted;

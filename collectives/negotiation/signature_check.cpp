@@ -89,6 +89,11 @@ constexpr check after_join[] = {
     {[](const operation_row& row) { return row.has_root; },
      [](const signature& a, const signature& b) { return a.root == b.root; },
      [](const signature& s) { return "root " + std::to_string(s.root); }, "roots", "name the same root"},
+    {always, [](const signature& a, const signature& b) { return a.memory == b.memory; },
+     [](const signature& s) {
+       return std::string(s.memory == memory_kind::host ? "host memory" : "GPU memory");
+     },
+     "kinds of memory", "submit the tensor from the same kind"},
 };
 
 template <std::size_t N>

@@ -38,6 +38,19 @@ TEST_CASE("both scale factors of a reduction must be equal") {
   CHECK_THAT(told(plain, after), Catch::Contains("scale factors differ"));
 }
 
+TEST_CASE("all tensors of a name are in host memory, or all are in GPU memory") {
+  const auto on_host = asked(operation::allgather, {2, 3});
+  auto on_gpu = on_host;
+  on_gpu.memory = memory_kind::device;
+  CHECK(told(on_gpu, on_gpu).empty());
+  CHECK_THAT(told(on_host, on_gpu),
+             Catch::Contains("kinds of memory differ: rank 0 has host memory, rank 1 "
+                             "has GPU memory; every rank must submit the tensor from"));
+  // Another difference is reported first.
+  on_gpu.shape = {2, 4};
+  CHECK_THAT(told(on_host, on_gpu), Catch::Contains("shapes differ"));
+}
+
 TEST_CASE("at most six of the ranks that have joined are listed") {
   const auto gather = asked(operation::allgather, {1});
   CHECK_THAT(told(gather, gather, {2}), Catch::Contains("join: rank 2 joined"));

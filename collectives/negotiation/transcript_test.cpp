@@ -123,7 +123,7 @@ std::string told(const negotiation_result& decision) {
   return ostringstream.str();
 }
 
-std::string told(const std::vector<stall>& stalls) {
+std::string told(const std::vector<stalled_tensor>& stalls) {
   std::string text;
   for (const auto& stall : stalls) {
     text += "< stalled " + stall.name + " " +

@@ -35,6 +35,10 @@ void written_requests::add(std::int32_t member, const request& asked, std::size_
   }
   if (!first_dims_.empty() && !asked.signature.shape.empty())
     first_dims_[static_cast<std::size_t>(member)] = asked.signature.shape[0];
+  if (asked.device != 0)
+    devices_.resize(members);
+  if (!devices_.empty())
+    devices_[static_cast<std::size_t>(member)] = asked.device;
   const group_claim claim{asked.group, asked.group_size};
   if (std::find(groups_.begin(), groups_.end(), claim) == groups_.end())
     groups_.push_back(claim);
@@ -43,6 +47,7 @@ void written_requests::add(std::int32_t member, const request& asked, std::size_
 
 void written_requests::clear() {
   first_dims_.clear();
+  devices_.clear();
   others_.clear();
   groups_.clear();
   no_fast_path_ = false;

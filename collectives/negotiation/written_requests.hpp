@@ -27,9 +27,11 @@ public:
   bool no_fast_path() const { return no_fast_path_; }
   /// The first extents by member, if they may differ; otherwise empty.
   const std::vector<std::int64_t>& first_dims() const { return first_dims_; }
+  /// Which of its devices each member has the tensor on, by member; empty: all have it on their first one.
+  const std::vector<std::uint8_t>& devices() const { return devices_; }
   /// The distinct groups that were named (0: no group); more than one if members disagree.
   const std::vector<group_claim>& groups() const { return groups_; }
-  /// Whether members differ in more than a first extent that may differ.
+  /// Whether members differ in more than a first extent or a device, which may differ.
   bool differ() const { return !others_.empty(); }
   /// The signature of a member, which must have asked.
   signature signature_of(std::int32_t member) const;
@@ -37,6 +39,7 @@ public:
 private:
   signature reference_;
   std::vector<std::int64_t> first_dims_;
+  std::vector<std::uint8_t> devices_;
   std::vector<std::pair<std::int32_t, signature>> others_; ///< members that differ from the reference
   std::vector<group_claim> groups_;
   bool no_fast_path_ = false;

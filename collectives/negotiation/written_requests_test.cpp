@@ -55,6 +55,20 @@ TEST_CASE("rows that differ in other dimensions differ, and so does a scalar amo
   CHECK(scalar.first_dims() == std::vector<std::int64_t>{2, 0});
 }
 
+TEST_CASE("devices are recorded for each member, if a member uses more than one, and are no difference") {
+  written_requests written;
+  written.add(0, ask({2}), 3);
+  CHECK(written.devices().empty());
+  auto on_second = ask({2});
+  on_second.device = 1;
+  written.add(2, on_second, 3);
+  CHECK(written.devices() == std::vector<std::uint8_t>{0, 0, 1});
+  CHECK_FALSE(written.differ());
+  written.clear();
+  written.add(0, ask({2}), 3);
+  CHECK(written.devices().empty());
+}
+
 TEST_CASE("each named group is listed once, and one member without the fast path is enough") {
   written_requests written;
   auto grouped = ask({2});

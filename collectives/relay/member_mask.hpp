@@ -57,6 +57,13 @@ public:
       outside |= words_[i] & ~other.words_[i];
     return outside == 0;
   }
+  /// The lowest member; 0 if the mask is empty.
+  std::size_t first() const {
+    for (std::size_t i = first_; i < end_; ++i)
+      if (words_[i] != 0)
+        return i * word_bits + static_cast<std::size_t>(std::countr_zero(words_[i]));
+    return 0;
+  }
   /// Calls `visit(member)` in ascending order.
   template <class Visit>
   void for_each(Visit visit) const {

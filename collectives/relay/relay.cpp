@@ -21,7 +21,7 @@ bool has_rest(const requests& batch) {
 // Whether one request can represent both.
 bool alike(const request& asked_request, const request& other) {
   return asked_request.signature == other.signature && asked_request.group == other.group &&
-         asked_request.group_size == other.group_size;
+         asked_request.group_size == other.group_size && asked_request.device == other.device;
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // A path moves one bundle between the members of a process set. It gets spans, an abort token and a deadline,
 // and returns an error if it fails. It runs on the set's lane thread and may block there. It may touch the
-// caller's buffers only between the call of run() and its return, whether run() succeeds or fails. All other
+// caller's buffers only between the call of run() and their release, whether run() succeeds or fails. Host memory
+// is released when run() returns, memory of a device when the progress that run() returns has ended. All other
 // guarantees about memory depend on this rule.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/values/device.hpp"
 #include "messages/values/dtype.hpp"
 #include "messages/values/error.hpp"
 #include "messages/values/signature.hpp"
@@ -34,11 +36,10 @@ private:
   std::atomic<std::uint32_t> word_{0};
 };
 
-/// The location of a tensor, and when it is ready. On a GPU, `ready` is an event recorded on the producer's
-/// stream; the path's own stream waits for it. For a tensor in host memory `ready` is null.
+/// The location of a tensor, and when it is ready: a device's own stream waits for that point.
 struct tensor_location {
   std::int32_t device = -1; ///< -1: host memory; else the GPU's index
-  void* ready = nullptr;    ///< a cudaEvent_t, owned by the caller until run() returns
+  device_point_ptr ready;   ///< null: it is ready
 };
 
 /// One tensor of a bundle on this member. A member that has joined has no tensor: `input` and `output` are
@@ -48,7 +49,9 @@ struct part {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t input_bytes = 0; ///< allreduce, broadcast: also the size of `output`
-  tensor_location location;
+  tensor_location location = {};
+  /// The core has allocated `output`, in host memory, also for an input in the memory of a device.
+  bool owns_output = false;
 };
 
 /// One bundle, ready to move. Every member of the set runs the same works in the same order, with the same
@@ -60,6 +63,10 @@ struct work {
   farandole::reduce_op reduce_op = farandole::reduce_op::sum;
   double prescale = 1.0;
   double postscale = 1.0;
+  memory_kind memory = memory_kind::host; ///< of all parts
+  /// Which of its devices each member has its parts on, by rank: 0 the first that it used in this set. Empty: all have
+  /// them on their first one.
+  std::vector<std::uint8_t> devices;
   std::int32_t root = -1; ///< broadcast: rank within the set
   std::vector<part> parts;
   /// allgather: bytes that each member contributes to each part, `gathered[part * members + rank]`; the
@@ -84,11 +91,15 @@ struct deadline_and_abort {
   std::string deadline_setting; ///< cited in the error when it passes: "operation timeout (…) = 30 s"
 };
 
-/// The result of a run. On a GPU, `done` is an event that the consumer's stream must wait for. On the CPU it
-/// is null, and the outputs are complete.
+/// The result of a run.
 struct outcome {
   farandole::error error; ///< kind none: done. `disconnected`: aborted. `timed_out`: the deadline passed
-  void* done = nullptr;
+  std::chrono::nanoseconds waited{0}; ///< for other members; 0 on paths that do not measure it
+  /// What a device still has to do when run() returns, also after an error. The outputs are complete at its
+  /// point `done`, and the buffers are in use until its progress has ended. Nothing for parts in host memory.
+  device_work device = {};
+  bool waits_for_members =
+      false; ///< the device's work ends only if the devices of the other members do theirs
 };
 
 /// Owned by its lane and used from the lane's thread only. One object serves one (generation, set) and is

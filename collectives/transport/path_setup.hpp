@@ -14,6 +14,7 @@
 #include "collectives/transport/path.hpp"
 #include "collectives/transport/path_routes.hpp"
 #include "collectives/transport/wait/futex_wait.hpp"
+#include "messages/values/port_range.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {
@@ -43,6 +44,7 @@ struct path_options {
   std::size_t staging_bytes = 0;   ///< of each member, where there is a fast path
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
+  port_range ports;                   ///< on which this member may listen
   bool trusted_network = false;       ///< the user allows paths without authentication
   std::string plugin_library;         ///< full path of a forced plugin path's library; ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI

@@ -77,6 +77,8 @@ struct path_row {
   path_protection protection = path_protection::none;
   /// Why an elastic job cannot use it; empty: it can.
   std::string_view not_elastic{};
+  /// Whether it listens on ports of its own choice, outside FARANDOLE_PORT_RANGE.
+  bool chooses_ports = false;
   /// Returns the full path of the library that implements the path. Operations that the library does not move
   /// are routed as if no path was forced. Null for Farandole's own paths.
   expected<std::string> (*library)(const path_options& options) = nullptr;

@@ -10,9 +10,9 @@ namespace farandole {
 
 outcome solo_path::run(const work& bundle, const deadline_and_abort& deadline) {
   if (auto problem = why_not_on_cpu(bundle, 1))
-    return {problem, nullptr};
+    return {problem};
   if (deadline.abort.raised())
-    return {{error_kind::disconnected, "the operation was given up: the group has changed"}, nullptr};
+    return {{error_kind::disconnected, "the operation was given up: the group has changed"}};
   for (const auto& part : bundle.parts) {
     if (!part.input || !part.output || part.input_bytes == 0)
       continue;

@@ -19,6 +19,8 @@ constexpr std::string_view other_variables[] = {
     "FARANDOLE_CALL_DESCRIPTOR",
     "FARANDOLE_LAUNCHER_PROCESS",
     "FARANDOLE_RESET_LIMIT",
+    // Set by an agent for workers that reach the rendezvous through ssh.
+    "FARANDOLE_RENDEZVOUS_FORWARDED",
     // For tests of Farandole itself.
     "FARANDOLE_TEST_*",
     "FARANDOLE_TESTING",
@@ -30,7 +32,6 @@ constexpr std::string_view other_variables[] = {
     "HOROVOD_WITH_*",
     "HOROVOD_WITHOUT_*",
     "HOROVOD_GPU",
-    "HOROVOD_GPU_*",
     "HOROVOD_NCCL_HOME",
     "HOROVOD_NCCL_INCLUDE",
     "HOROVOD_NCCL_LIB",

@@ -35,6 +35,7 @@ enum class setting : std::uint16_t {
   secret_file,
   secret,
   host_id,
+  port_range,
   // Shared by the whole job: the rendezvous' values take precedence.
   fusion_threshold,
   cycle_time,
@@ -47,7 +48,15 @@ enum class setting : std::uint16_t {
   relay_buckets,
   segment_chunk,
   segment_slots,
+  require_secure,
   cpu_path,
+  gpu_path,
+  gpu_operations,
+  gpu_allreduce,
+  gpu_allgather,
+  gpu_broadcast,
+  gpu_alltoall,
+  gpu_reducescatter,
   path_library,
   trusted_network,
   disable_group_fusion,
@@ -68,8 +77,14 @@ enum class setting : std::uint16_t {
   autotune,
   log_level,
   log_hide_time,
+  log_format,
   thread_affinity,
   elastic_events,
+  recorder_events,
+  recorder_file,
+  recorder_descriptor,
+  trace,
+  trace_size,
   // Read by other parts or accepted for compatibility: see the table.
   // How a job is launched and which libraries it may use.
   controller,
@@ -124,7 +139,9 @@ struct setting_row {
   std::string_view built_in;  ///< default, as text in that unit
   double minimum = 0;         ///< numbers only
   double limit = 0;
-  std::string_view choices = {}; ///< text only: "a|b|c", empty for anything
+  std::string_view choices = {};                     ///< text only: "a|b|c", empty for anything
+  bool (*is_valid)(std::string_view text) = nullptr; ///< text only, without choices; null: all texts are
+  std::string_view form = {}; ///< text only: "two ports, as in 1-2", if not all are valid
   std::string_view environment;
   std::string_view flag = {};     ///< "--fusion-threshold-mb", empty if none
   std::string_view flag_off = {}; ///< "--no-autotune": switches a flag off, empty if none

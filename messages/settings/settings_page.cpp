@@ -78,7 +78,7 @@ std::string values_of(const setting_row& row) {
     return "switch";
   case setting_type::text:
     if (row.choices.empty())
-      return "text";
+      return row.form.empty() ? "text" : std::string(row.form);
     for (const char c : row.choices)
       cell += c == '|' ? std::string(", ") : std::string(1, c);
     return cell;

@@ -9,7 +9,7 @@ bool operator==(const signature& a, const signature& b) {
   return a.operation == b.operation && a.dtype == b.dtype && a.reduce_op == b.reduce_op && a.root == b.root &&
          std::bit_cast<std::uint64_t>(a.prescale) == std::bit_cast<std::uint64_t>(b.prescale) &&
          std::bit_cast<std::uint64_t>(a.postscale) == std::bit_cast<std::uint64_t>(b.postscale) &&
-         a.shape == b.shape;
+         a.memory == b.memory && a.shape == b.shape;
 }
 
 std::int64_t element_count(const shape& extents) {

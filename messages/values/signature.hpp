@@ -1,4 +1,5 @@
-// The properties that ranks must agree on before a tensor moves: operation, dtype, shape, reduction, scales, root.
+// The properties that ranks must agree on before a tensor moves: operation, dtype, shape, reduction, scales, root,
+// kind of memory.
 // Two requests with equal signatures (and equal names) belong to the same collective.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/values/device.hpp"
 #include "messages/values/dtype.hpp"
 
 namespace farandole {
@@ -33,6 +35,7 @@ struct signature {
   std::int32_t root = -1; ///< global rank of the source of a broadcast; -1 otherwise
   double prescale = 1.0;
   double postscale = 1.0;
+  memory_kind memory = memory_kind::host;
   farandole::shape shape; ///< of this rank's input
 
   /// Scales are compared bit by bit, as the interface asks.

@@ -23,6 +23,8 @@ using Membership = import "membership.capnp";
 using Recovery = import "rendezvous_recovery.capnp";
 using Negotiation = import "negotiation.capnp";
 using Placement = import "placement.capnp";
+using Records = import "records.capnp";
+using Stalls = import "stalls.capnp";
 
 struct Envelope {
   generation @0 :UInt64;
@@ -45,6 +47,8 @@ struct Envelope {
     superseded @19 :Recovery.Superseded;
     leaving @22 :Drain.Leaving;
     awaited @25 :Membership.Awaited;
+    stalls @48 :Stalls.Stalls;
+    stallReport @49 :Stalls.StallReport;
 
     # Between a launcher and a rendezvous that runs apart from it.
     slots @20 :Recovery.Slots;
@@ -53,6 +57,8 @@ struct Envelope {
     # Between a tool and the rendezvous.
     drain @23 :Drain.Drain;
     draining @24 :Drain.Draining;
+    writeRecords @42 :Records.WriteRecords;
+    recordsWritten @43 :Records.RecordsWritten;
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;
@@ -76,8 +82,17 @@ struct Envelope {
     hostLeaving @37 :Void;
     processInput @38 :Placement.ProcessInput;
     inputTaken @39 :Placement.InputTaken;
+    sendRecords @44 :Records.SendRecords;
+    recordPart @45 :Records.RecordPart;
+    recordPartTaken @46 :Records.RecordPartTaken;
+    recordsSent @47 :Records.RecordsSent;
+
+    # Between the launcher and a program that runs a command on a host of the job.
+    runCommand @40 :Placement.RunCommand;
+    commandAccepted @41 :Placement.CommandAccepted;
 
     # Between the two members at the ends of a link.
     heartbeat @26 :Heartbeat.Heartbeat;
+    clock @50 :Heartbeat.Clock;
   }
 }

@@ -13,6 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// Greater than any reading of a steady clock. Differences of smaller times cannot overflow.
+constexpr std::chrono::nanoseconds clock_limit = std::chrono::hours{24 * 365 * 100};
+
 std::uint32_t shown_milliseconds(std::chrono::nanoseconds lasted) {
   const auto count = std::chrono::duration_cast<milliseconds>(lasted).count();
   return static_cast<std::uint32_t>(
@@ -30,6 +33,29 @@ envelope encode(const address& from, const heartbeat& value) {
       to.setMilliseconds(shown_milliseconds(silent_member.lasted));
     });
   });
+}
+
+envelope encode(const address& from, const clock_reading& value) {
+  return wire_form::write(from, [&](auto body) {
+    auto to = body.initClock();
+    to.setAsked(value.asked.count());
+    to.setIsAnswer(value.is_answer);
+    to.setReceived(value.received.count());
+    to.setSent(value.sent.count());
+  });
+}
+
+expected<clock_reading> decode_clock_reading(const envelope& message) {
+  return wire_form::decode<clock_reading>(
+      message, wire::Envelope::Body::CLOCK, "clock reading",
+      [](wire::Envelope::Body::Reader body, clock_reading& value, wire_form::validation& so_far) {
+        auto from = body.getClock();
+        value = {std::chrono::nanoseconds(from.getAsked()), from.getIsAnswer(),
+                 std::chrono::nanoseconds(from.getReceived()), std::chrono::nanoseconds(from.getSent())};
+        so_far.require(value.sent >= value.received, "it was answered before it was asked");
+        for (const auto time : {value.asked, value.received, value.sent})
+          so_far.require(time > -clock_limit && time < clock_limit, "a time is out of range");
+      });
 }
 
 expected<heartbeat> decode_heartbeat(const envelope& message) {

@@ -23,6 +23,19 @@ TEST_CASE("a heartbeat arrives as it was sent, in whole milliseconds") {
   CHECK(forever->silent.front().lasted == std::chrono::milliseconds(4'294'967'295));
 }
 
+TEST_CASE(
+    "a question for the time and its answer arrive as they were sent, and impossible times are refused") {
+  for (const auto& value : {clock_reading{-5s, false, {}, {}}, clock_reading{7s, true, -9s, -8999ms}}) {
+    const auto told = decode_clock_reading(travelled(encode(somewhere, value)));
+    REQUIRE(told);
+    CHECK(*told == value);
+  }
+  CHECK_FALSE(decode_clock_reading(encode(somewhere, clock_reading{1s, true, 3s, 2s})));
+  CHECK_FALSE(
+      decode_clock_reading(encode(somewhere, clock_reading{std::chrono::nanoseconds::max(), false, {}, {}})));
+  CHECK_FALSE(decode_clock_reading(encode(somewhere, heartbeat{})));
+}
+
 TEST_CASE("a heartbeat with ranks that are out of range or order is refused") {
   CHECK_FALSE(decode_heartbeat(encode(somewhere, heartbeat{{{-1, 1s}}})));
   CHECK_FALSE(decode_heartbeat(encode(somewhere, heartbeat{{{member_limit, 1s}}})));

@@ -117,6 +117,8 @@ struct Signature {
   prescale @4 :Float64;
   postscale @5 :Float64;
   shape @6 :List(Int64);
+  memory @7 :UInt8;
+  # 0: host, 1: device.
 }
 
 struct Request {
@@ -129,6 +131,10 @@ struct Request {
   groupSize @3 :UInt32;
   noFastPath @4 :Bool;
   # This member does not want a cell on the fast path for it. Members need not agree.
+  device @5 :UInt8;
+  # Which of the devices that this member uses in this set holds the tensor: 0 the first one, 1 the second one. 0 for
+  # tensors in host memory. Members need not agree, but tensors move together only if each member has them on one
+  # device. A name whose device changes is sent in full again.
 }
 
 struct Round {
@@ -264,6 +270,21 @@ struct Bundle {
   prescale @5 :Float64;
   postscale @6 :Float64;
   entries @7 :List(Entry);
+  memory @8 :UInt8;
+  devices @9 :List(UInt8);
+  # Which of its devices each member has the tensors on, by rank in the set, as in Request. Empty: all members have
+  # them on their first one, or in host memory.
+  ordered @10 :Bool;
+  # Devices may wait for other members while they work on it, so it counts in the order of launches.
+  after @11 :List(SetLaunches);
+  # Ordered bundles of other sets, with which this set has members in common, that the leader scheduled before. A
+  # member launches this one when it has launched those of the sets to which it belongs.
+}
+
+struct SetLaunches {
+  set @0 :UInt32;
+  count @1 :UInt64;
+  # The first `count` ordered bundles of the set.
 }
 
 struct Bucket {

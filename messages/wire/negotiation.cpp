@@ -23,6 +23,16 @@ void write(wire::Bundle::Builder to, const bundle& value) {
   to.setRoot(value.root);
   to.setPrescale(value.prescale);
   to.setPostscale(value.postscale);
+  to.setMemory(static_cast<std::uint8_t>(value.memory));
+  auto devices = to.initDevices(count_of(value.devices));
+  for (kj::uint i = 0; i < devices.size(); ++i)
+    devices.set(i, value.devices[i]);
+  to.setOrdered(value.ordered);
+  auto after = to.initAfter(count_of(value.after));
+  for (kj::uint i = 0; i < after.size(); ++i) {
+    after[i].setSet(value.after[i].set);
+    after[i].setCount(value.after[i].count);
+  }
   auto entries = to.initEntries(count_of(value.entries));
   for (kj::uint i = 0; i < entries.size(); ++i) {
     const auto& source = value.entries[i];
@@ -92,6 +102,17 @@ void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members,
   value.sequence = from.getSequence();
   if (!read_kind(from, value, so_far))
     return;
+  const auto devices = from.getDevices();
+  if (!so_far.require(devices.size() == 0 || devices.size() == static_cast<kj::uint>(members),
+                      "a bundle states the devices of another number of members"))
+    return;
+  for (auto device : devices)
+    value.devices.push_back(device);
+  value.ordered = from.getOrdered();
+  read_list(from.getAfter(), value.after, so_far,
+            [](wire::SetLaunches::Reader source, set_launches& launches) {
+              launches = {source.getSet(), source.getCount()};
+            });
   auto limit = most_elements(value.dtype);
   bool gathers = value.operation == operation::allgather;
   std::int64_t inputs = 0;

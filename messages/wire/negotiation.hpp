@@ -42,6 +42,7 @@ struct request {
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
   bool no_fast_path = false; ///< this member does not want a cell on the fast path for it
+  std::uint8_t device = 0;   ///< which of the devices that this member uses in this set holds the tensor
 
   friend bool operator==(const request&, const request&) = default;
 };
@@ -110,6 +111,14 @@ struct bundle_entry {
   friend bool operator==(const bundle_entry&, const bundle_entry&) = default;
 };
 
+/// The first `count` ordered bundles of a set, by its number.
+struct set_launches {
+  std::uint32_t set = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const set_launches&, const set_launches&) = default;
+};
+
 /// Tensors that move together, in one operation of a path.
 struct bundle {
   std::uint64_t sequence = 0;
@@ -119,6 +128,11 @@ struct bundle {
   std::int32_t root = -1; ///< global rank
   double prescale = 1.0;
   double postscale = 1.0;
+  memory_kind memory = memory_kind::host; ///< of all its tensors
+  /// Which of its devices each member has the tensors on, by rank in the set; empty: all have them on their first one.
+  std::vector<std::uint8_t> devices;
+  bool ordered = false;            ///< devices may wait for other members while they work on it
+  std::vector<set_launches> after; ///< launched before it, on members of those sets
   std::vector<bundle_entry> entries;
 
   friend bool operator==(const bundle&, const bundle&) = default;

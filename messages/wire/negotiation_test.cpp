@@ -13,13 +13,15 @@ using namespace farandole;
 constexpr address somewhere{4, 2, 1};
 
 signature matrix() {
-  return {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 3.0, {128, 3, 0, 7}};
+  return {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 3.0,
+          memory_kind::host,    {128, 3, 0, 7}};
 }
 
 requests full_requests() {
   requests value;
   value.ids = {1, 0xffffffff, 17};
-  value.full = {{"weights", matrix(), 0, 0}, {"bias \xc3\xa9", {}, 9, 2, true}};
+  value.full = {{"weights", matrix(), 0, 0}, {"bias \xc3\xa9", {}, 9, 2, true, 3}};
+  value.full[1].signature.memory = memory_kind::device;
   value.left = {{5, 1ULL << 40}};
   value.join = true;
   value.leaves = {departure_kind::uncaught_exception, "KeyError: 'labels'", 17};
@@ -42,6 +44,10 @@ schedule full_schedule() {
   sum.dtype = dtype::bfloat16;
   sum.reduce_op = reduce_op::max;
   sum.prescale = 0.25;
+  sum.memory = memory_kind::device;
+  sum.devices = {0, 1, 255};
+  sum.ordered = true;
+  sum.after = {{2, 5}, {7, 1ULL << 40}};
   sum.entries = {{3, "", 10, {}, 0}, {0, "by name", 0, {}, 0}};
   bundle gather;
   gather.sequence = 71;
@@ -116,6 +122,16 @@ TEST_CASE("an empty schedule arrives empty") {
   CHECK(received->empty());
 }
 
+TEST_CASE("a bundle states the device of every member of its set, or of none") {
+  const auto devices = [](std::vector<std::uint8_t> by_rank) {
+    return complaint(full_schedule(), [&](schedule& value) { value.bundles[0].devices = by_rank; });
+  };
+  CHECK(devices({}).empty());
+  CHECK(devices({0, 0, 1}).empty());
+  for (const auto& wrong : {std::vector<std::uint8_t>{0, 1}, std::vector<std::uint8_t>{0, 0, 0, 1}})
+    CHECK(holds(devices(wrong), "a bundle states the devices of another number of members"));
+}
+
 TEST_CASE("the name of an entry that has an id is not sent") {
   schedule value;
   value.bundles.emplace_back().entries = {{3, "known", 10, {}, 0}};
@@ -167,6 +183,8 @@ TEST_CASE("requests that break a rule are refused, and the text names the rule")
   CHECK(holds(of_signature([](signature& s) { s.reduce_op = static_cast<reduce_op>(200); }), "reduce op"));
   CHECK(holds(of_signature([](signature& s) { s.operation = static_cast<operation>(operation_count); }),
               "operation"));
+  CHECK(holds(of_signature([](signature& s) { s.memory = static_cast<memory_kind>(memory_kind_count); }),
+              "kind of memory"));
 }
 
 TEST_CASE("a name over the limit is refused") {

@@ -6,17 +6,25 @@
 #   launcher → agent   AgentAccepted    the agent serves this job
 #   launcher → agent   StartProcess     start a process; a repeated message with the same number has no effect
 #   launcher → agent   SignalProcess    send a signal to the process group
-#   launcher → agent   ProcessInput     bytes for the channel of a process
+#   launcher → agent   ProcessInput     bytes for the standard input or the channel of a process
 #   launcher → agent   OutputConsumed   this many more bytes of a stream may be sent (back-pressure)
 #   launcher → agent   LeaveHost        end, once no process runs
 #   agent → launcher   ProcessStarted   the process runs
 #   agent → launcher   ProcessOutput    bytes of a stream, at most the granted number
-#   agent → launcher   InputTaken       this many bytes of its input were written to the channel
+#   agent → launcher   InputTaken       this many bytes of an input were written to the process, or dropped
 #   agent → launcher   ProcessEnded     the process has ended or could not be started
 #   agent → launcher   ProcessFinished  all output was sent, and the process group is gone
 #   agent → launcher   HostLeaving      the agent received SIGTERM: its host is to leave the job
 #
 # The number of a process is unique within the job. An agent that is not accepted receives Refused.
+#
+# A program of the user (farandole rsh) runs a command on the host of an agent by way of the launcher:
+#
+#   program → launcher   RunCommand        first message: on which host
+#   launcher → program   CommandAccepted   the number of the process
+#
+# Then the program and the agent exchange the messages above about this process, as launcher and agent do. The launcher
+# forwards them. The program receives Refused if the command cannot be run, or if the host is lost.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -61,6 +69,8 @@ struct StartProcess {
   # The process inherits the job's secret, as workers do.
   channelVariable @7 :Text;
   # If not empty, the process has a channel, a socket in both directions, whose descriptor this variable names.
+  keepsInput @8 :Bool;
+  # The standard input is fed by ProcessInput; otherwise it is empty.
   lingerMilliseconds @6 :UInt32;
   # Longest wait for the end of the output after the end of the process.
 }
@@ -72,11 +82,16 @@ struct SignalProcess {
 
 struct ProcessInput {
   number @0 :UInt32;
+  stream @2 :UInt8;
+  # 0: standard input; 2: the channel.
   bytes @1 :Data;
+  ended @3 :Bool;
+  # No further bytes follow on this stream; only for standard input.
 }
 
 struct InputTaken {
   number @0 :UInt32;
+  stream @2 :UInt8;
   bytes @1 :UInt32;
 }
 
@@ -112,5 +127,16 @@ struct ProcessEnded {
 }
 
 struct ProcessFinished {
+  number @0 :UInt32;
+}
+
+struct RunCommand {
+  wireVersion @0 :UInt32;
+  # Must equal the launcher's exactly.
+  host @1 :Text;
+  # The name under which the launcher knows the host.
+}
+
+struct CommandAccepted {
   number @0 :UInt32;
 }

@@ -59,6 +59,20 @@ int read_stream(std::uint8_t number, validation& so_far) {
   return so_far.require(number < output_streams, "there is no such stream") ? number : 0;
 }
 
+int read_input_stream(std::uint8_t number, validation& so_far) {
+  const bool known = number == standard_input_stream || number == channel_stream;
+  return so_far.require(known, "there is no such stream of input") ? number : channel_stream;
+}
+
+/// Decodes only the number of a process, because the rest of the message is not read here.
+template <class Read>
+std::optional<process_number> read_number(const envelope& message, body_kind::Which kind, Read read) {
+  const auto decoded = decode<process_number>(
+      message, kind, "message about a process",
+      [&](body_reader body, process_number& value, validation&) { value = read(body).getNumber(); });
+  return decoded ? std::optional(*decoded) : std::nullopt;
+}
+
 } // namespace
 
 envelope encode(const agent_hello& value) {
@@ -91,6 +105,7 @@ envelope encode(const start_request& value) {
     to.setWindow(value.window_bytes);
     to.setJoinsJob(value.joins_job);
     to.setChannelVariable(text_of(value.channel_variable));
+    to.setKeepsInput(value.keeps_input);
     to.setLingerMilliseconds(value.linger_ms);
   });
 }
@@ -108,7 +123,9 @@ envelope encode(const process_input& value) {
   return write(address{}, [&](body_builder body) {
     auto to = body.initProcessInput();
     to.setNumber(value.number);
+    to.setStream(static_cast<std::uint8_t>(value.stream));
     to.setBytes(data_of(value.bytes));
+    to.setEnded(value.ended);
   });
 }
 
@@ -116,6 +133,7 @@ envelope encode(const process_input_taken& value) {
   return write(address{}, [&](body_builder body) {
     auto to = body.initInputTaken();
     to.setNumber(value.number);
+    to.setStream(static_cast<std::uint8_t>(value.stream));
     to.setBytes(value.bytes);
   });
 }
@@ -163,6 +181,18 @@ envelope encode(const process_finished& value) {
   return write(address{}, [&](body_builder body) { body.initProcessFinished().setNumber(value.number); });
 }
 
+envelope encode(const command_request& value) {
+  return write(address{}, [&](body_builder body) {
+    auto to = body.initRunCommand();
+    to.setWireVersion(value.wire_version);
+    to.setHost(text_of(value.host));
+  });
+}
+
+envelope encode(const command_accepted& value) {
+  return write(address{}, [&](body_builder body) { body.initCommandAccepted().setNumber(value.number); });
+}
+
 envelope agent_accepted_message() {
   return write(address{}, [](body_builder body) { body.setAgentAccepted(); });
 }
@@ -176,23 +206,26 @@ envelope host_leaving_message() {
 }
 
 std::optional<process_number> process_of(const envelope& message) {
-  const auto number_of = [](const auto& decoded) {
-    return decoded ? std::optional(decoded->number) : std::nullopt;
-  };
-  switch (message.kind()) {
+  const auto kind = message.kind();
+  switch (kind) {
+  case body_kind::START_PROCESS:
+    return read_number(message, kind, [](body_reader body) { return body.getStartProcess(); });
+  case body_kind::SIGNAL_PROCESS:
+    return read_number(message, kind, [](body_reader body) { return body.getSignalProcess(); });
+  case body_kind::PROCESS_INPUT:
+    return read_number(message, kind, [](body_reader body) { return body.getProcessInput(); });
+  case body_kind::OUTPUT_CONSUMED:
+    return read_number(message, kind, [](body_reader body) { return body.getOutputConsumed(); });
   case body_kind::PROCESS_STARTED:
-    return number_of(decode_process_started(message));
+    return read_number(message, kind, [](body_reader body) { return body.getProcessStarted(); });
   case body_kind::PROCESS_OUTPUT:
-    return number_of(decode<process_output>(message, body_kind::PROCESS_OUTPUT, "output of a process",
-                                            [](body_reader body, process_output& value, validation&) {
-                                              value.number = body.getProcessOutput().getNumber();
-                                            }));
+    return read_number(message, kind, [](body_reader body) { return body.getProcessOutput(); });
   case body_kind::PROCESS_ENDED:
-    return number_of(decode_process_ended(message));
+    return read_number(message, kind, [](body_reader body) { return body.getProcessEnded(); });
   case body_kind::PROCESS_FINISHED:
-    return number_of(decode_process_finished(message));
+    return read_number(message, kind, [](body_reader body) { return body.getProcessFinished(); });
   case body_kind::INPUT_TAKEN:
-    return number_of(decode_process_input_taken(message));
+    return read_number(message, kind, [](body_reader body) { return body.getInputTaken(); });
   default:
     return {};
   }
@@ -236,6 +269,7 @@ expected<start_request> decode_start_request(const envelope& message) {
                                  value.window_bytes = from.getWindow();
                                  value.joins_job = from.getJoinsJob();
                                  value.channel_variable = read_label(from.getChannelVariable(), so_far);
+                                 value.keeps_input = from.getKeepsInput();
                                  value.linger_ms = from.getLingerMilliseconds();
                                  so_far.require(!value.arguments.empty(), "it names no program");
                                  so_far.require(value.directory.find('\0') == std::string::npos,
@@ -260,15 +294,20 @@ expected<process_input> decode_process_input(const envelope& message) {
                                [](body_reader body, process_input& value, validation& so_far) {
                                  auto from = body.getProcessInput();
                                  value.number = from.getNumber();
+                                 value.stream = read_input_stream(from.getStream(), so_far);
                                  value.bytes = read_piece(from.getBytes(), so_far);
+                                 value.ended = from.getEnded();
+                                 so_far.require(!value.ended || value.stream == standard_input_stream,
+                                                "only standard input can end");
                                });
 }
 
 expected<process_input_taken> decode_process_input_taken(const envelope& message) {
   return decode<process_input_taken>(message, body_kind::INPUT_TAKEN, "acknowledgement of input",
-                                     [](body_reader body, process_input_taken& value, validation&) {
+                                     [](body_reader body, process_input_taken& value, validation& so_far) {
                                        auto from = body.getInputTaken();
                                        value.number = from.getNumber();
+                                       value.stream = read_input_stream(from.getStream(), so_far);
                                        value.bytes = from.getBytes();
                                      });
 }
@@ -323,6 +362,23 @@ expected<process_finished> decode_process_finished(const envelope& message) {
   return decode<process_finished>(message, body_kind::PROCESS_FINISHED, "report that output is complete",
                                   [](body_reader body, process_finished& value, validation&) {
                                     value.number = body.getProcessFinished().getNumber();
+                                  });
+}
+
+expected<command_request> decode_command_request(const envelope& message) {
+  return decode<command_request>(message, body_kind::RUN_COMMAND, "request to run a command",
+                                 [](body_reader body, command_request& value, validation& so_far) {
+                                   auto from = body.getRunCommand();
+                                   value.wire_version = from.getWireVersion();
+                                   value.host = read_label(from.getHost(), so_far);
+                                   so_far.require(!value.host.empty(), "it names no host");
+                                 });
+}
+
+expected<command_accepted> decode_command_accepted(const envelope& message) {
+  return decode<command_accepted>(message, body_kind::COMMAND_ACCEPTED, "acceptance of a command",
+                                  [](body_reader body, command_accepted& value, validation&) {
+                                    value.number = body.getCommandAccepted().getNumber();
                                   });
 }
 

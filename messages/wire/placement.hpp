@@ -18,6 +18,8 @@ using process_number = std::uint32_t;
 /// Standard output, standard error, and the channel: what a worker sends to the program that has called the launcher.
 inline constexpr int output_streams = 3;
 inline constexpr int channel_stream = 2;
+/// Of input. The channel is the other stream of input.
+inline constexpr int standard_input_stream = 0;
 
 /// Largest number of bytes in one message about the output or input of a process.
 inline constexpr std::size_t most_stream_bytes = std::size_t{1} << 20;
@@ -52,6 +54,7 @@ struct start_request {
   std::uint32_t window_bytes = 0;       ///< of each stream, before the first output_consumed
   bool joins_job = false;               ///< inherits the job's secret
   std::string channel_variable = {};    ///< names the descriptor of the channel; empty: it has none
+  bool keeps_input = false;             ///< process_input feeds its standard input; otherwise that is empty
   std::uint32_t linger_ms = 0; ///< longest wait for the end of the output after the end of the process
 
   friend bool operator==(const start_request&, const start_request&) = default;
@@ -66,13 +69,16 @@ struct process_signal {
 
 struct process_input {
   process_number number = 0;
-  std::string bytes; ///< at most most_stream_bytes
+  int stream = channel_stream;
+  std::string bytes;  ///< at most most_stream_bytes
+  bool ended = false; ///< no further bytes follow; only for standard input
 
   friend bool operator==(const process_input&, const process_input&) = default;
 };
 
 struct process_input_taken {
   process_number number = 0;
+  int stream = channel_stream;
   std::uint32_t bytes = 0;
 
   friend bool operator==(const process_input_taken&, const process_input_taken&) = default;
@@ -118,7 +124,22 @@ struct process_finished {
   friend bool operator==(const process_finished&, const process_finished&) = default;
 };
 
-/// The number of the process that a report of an agent is about; empty for other messages.
+/// A program asks to run a command on a host of the job.
+struct command_request {
+  std::uint32_t wire_version = farandole::wire_version;
+  std::string host;
+
+  friend bool operator==(const command_request&, const command_request&) = default;
+};
+
+/// The number of its process.
+struct command_accepted {
+  process_number number = 0;
+
+  friend bool operator==(const command_accepted&, const command_accepted&) = default;
+};
+
+/// The number of the process that a request to an agent or one of its reports is about; empty for other messages.
 std::optional<process_number> process_of(const envelope& message);
 
 envelope encode(const agent_hello& value);
@@ -131,6 +152,8 @@ envelope encode(const process_started& value);
 envelope encode(const process_output& value);
 envelope encode(const process_ended& value);
 envelope encode(const process_finished& value);
+envelope encode(const command_request& value);
+envelope encode(const command_accepted& value);
 /// The messages without fields.
 envelope agent_accepted_message();
 envelope leave_host_message();
@@ -146,5 +169,7 @@ expected<process_started> decode_process_started(const envelope& message);
 expected<process_output> decode_process_output(const envelope& message);
 expected<process_ended> decode_process_ended(const envelope& message);
 expected<process_finished> decode_process_finished(const envelope& message);
+expected<command_request> decode_command_request(const envelope& message);
+expected<command_accepted> decode_command_accepted(const envelope& message);
 
 } // namespace farandole

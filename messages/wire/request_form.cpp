@@ -27,6 +27,7 @@ void write(wire::Signature::Builder to, const signature& value) {
   to.setRoot(value.root);
   to.setPrescale(value.prescale);
   to.setPostscale(value.postscale);
+  to.setMemory(static_cast<std::uint8_t>(value.memory));
   if (value.shape.empty())
     return;
   auto extents = to.initShape(static_cast<kj::uint>(value.shape.size()));
@@ -40,6 +41,7 @@ void write(wire::Request::Builder to, const request& value) {
   to.setGroup(value.group);
   to.setGroupSize(value.group_size);
   to.setNoFastPath(value.no_fast_path);
+  to.setDevice(value.device);
 }
 
 void write(wire::Requests::Builder to, const requests& value) {
@@ -156,6 +158,7 @@ void read_request(wire::Request::Reader from, request& value, validation& so_far
   value.group = from.getGroup();
   value.group_size = from.getGroupSize();
   value.no_fast_path = from.getNoFastPath();
+  value.device = from.getDevice();
   so_far.require(value.group == 0 || (value.group_size > 0 && value.group_size <= list_limit),
                  "a group's size is out of range");
 }

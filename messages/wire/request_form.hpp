@@ -64,7 +64,8 @@ bool read_kind(Reader from, Value& value, validation& so_far) {
   auto op = reduce_op_from(from.getReduceOp());
   if (!so_far.require(from.getOperation() < operation_count, "an operation's number is unknown") ||
       !so_far.require(type.has_value(), "a dtype's number is unknown") ||
-      !so_far.require(op.has_value(), "a reduce op's number is unknown"))
+      !so_far.require(op.has_value(), "a reduce op's number is unknown") ||
+      !so_far.require(from.getMemory() < memory_kind_count, "a kind of memory is unknown"))
     return false;
   value.operation = static_cast<operation>(from.getOperation());
   value.dtype = *type;
@@ -72,6 +73,7 @@ bool read_kind(Reader from, Value& value, validation& so_far) {
   value.root = from.getRoot();
   value.prescale = from.getPrescale();
   value.postscale = from.getPostscale();
+  value.memory = static_cast<memory_kind>(from.getMemory());
   auto least_root = value.operation == operation::broadcast ? 0 : -1;
   return so_far.require(value.root >= least_root && value.root < member_limit, "a root is out of range");
 }

@@ -1,4 +1,4 @@
-"""The guide to errors explains every error message of the sources and no other."""
+"""The guides to errors explain every error message of the sources and no other."""
 
 from pathlib import Path
 
@@ -150,15 +150,40 @@ def test_messages_and_patterns_without_a_counterpart_are_reported() -> None:
     assert unused == ["an old text"]
 
 
-def test_the_guide_explains_every_error_message_of_the_sources() -> None:
-    page = error_messages.PAGE.read_text()
+def test_the_program_reads_all_pages_of_errors_and_names_the_page_of_an_old_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(error_messages, "ROOT", tmp_path)
+    monkeypatch.setattr(error_messages.sys, "argv", ["error_messages.py"])
+    source = tmp_path / "bindings" / "python" / "farandole" / "a.py"
+    guides = tmp_path / "docs" / "guides"
+    for folder in (source.parent, guides):
+        folder.mkdir(parents=True)
+    source.write_text('raise ValueError("the first text")\nraise ValueError("the second text")\n')
+    (guides / "errors.md").write_text("| message | cause |\n| --- | --- |\n| `the first text` | |\n")
+    (guides / "other.md").write_text("| message | cause |\n| --- | --- |\n| `the second text` | |\n")
+    assert error_messages.main() == 1
+    assert capsys.readouterr().out == "bindings/python/farandole/a.py:2: no page explains: the second text\n"
+
+    clusters = guides / "errors-clusters.md"
+    clusters.write_text("| message | cause |\n| --- | --- |\n| `the second text` | |\n")
+    assert error_messages.main() == 0
+    clusters.write_text("| message | cause |\n| --- | --- |\n| `the second text`, `an old text` | |\n")
+    assert error_messages.main() == 1
+    old = "docs/guides/errors-clusters.md explains a message that no source produces any more: an old text\n"
+    assert capsys.readouterr().out == old
+
+
+def test_the_guides_explain_every_error_message_of_the_sources() -> None:
     messages = error_messages.source_messages()
     assert len(messages) > 300, "the reader of the sources finds too little"
-    unexplained, unused = error_messages.compare(messages, error_messages.page_patterns(page))
+    patterns = [each for page in error_messages.pages() for each in error_messages.page_patterns(page.read_text())]
+    unexplained, unused = error_messages.compare(messages, patterns)
     assert [f"{message.place}: {message.pattern}" for message in unexplained] == []
     assert unused == []
 
 
 def test_every_message_has_a_cause_and_a_remedy() -> None:
-    rows = [line.split("|")[1:-1] for line in error_messages.PAGE.read_text().splitlines() if line.startswith("| `")]
+    lines = [line for page in error_messages.pages() for line in page.read_text().splitlines()]
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| `")]
     assert [row[0] for row in rows if len(row) == 3 and not all(cell.strip() for cell in row[1:])] == []

@@ -9,7 +9,9 @@
 #include "messages/wire/membership.hpp"
 #include "messages/wire/negotiation.hpp"
 #include "messages/wire/placement.hpp"
+#include "messages/wire/records.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
+#include "messages/wire/stalls.hpp"
 
 namespace {
 
@@ -60,6 +62,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_leaving);
   check(*message, decode_drain);
   check(*message, decode_draining);
+  check(*message, decode_stall_notice);
+  check(*message, decode_stall_report);
+  check(*message, decode_write_records);
+  check(*message, decode_records_written);
+  check(*message, decode_record_request);
+  check(*message, decode_record_part);
+  check(*message, decode_record_part_taken);
+  check(*message, decode_records_sent);
   check(*message, decode_greeting);
   check(*message, decode_heartbeat);
   check(*message, decode_path_addresses);
@@ -79,6 +89,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_process_output);
   check(*message, decode_process_ended);
   check(*message, decode_process_finished);
+  check(*message, decode_command_request);
+  check(*message, decode_command_accepted);
   check(*message, decode_requests);
   check(*message, decode_gathered);
   for (std::int32_t members : {1, 3})

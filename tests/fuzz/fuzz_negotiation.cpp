@@ -117,6 +117,10 @@ private:
       made.group_size = static_cast<std::uint32_t>(1 + input_.below(3));
     }
     made.no_fast_path = input_.one_in(8);
+    if (input_.one_in(8)) {
+      signature.memory = memory_kind::device;
+      made.device = static_cast<std::uint8_t>(input_.below(3));
+    }
     return made;
   }
 

@@ -1,9 +1,11 @@
-// Feeds arbitrary bytes to the decoder of PMI-1 lines and to that of the entry by which rank 0 names the rendezvous. A
-// decoded line must be encoded to the same fields, a decoded entry to the same entry; anything else must be an error
-// with a text. The first byte selects the decoder.
+// Feeds arbitrary bytes to the decoder of PMI-1 lines, to that of the entry by which rank 0 names the rendezvous, and to
+// that of the entries by which all ranks name the addresses of their hosts. A decoded line must be encoded to the same
+// fields, a decoded entry to the same entry; anything else must be an error with a text. The first byte selects the
+// decoder.
 #include <utility>
 #include <vector>
 
+#include "actors/pmi/host_entry.hpp"
 #include "actors/pmi/job_entry.hpp"
 #include "actors/pmi/pmi_line.hpp"
 #include "tests/fuzz/choices.hpp"
@@ -39,18 +41,30 @@ void check_entry(std::string_view text) {
     return require(!entry.error().text.empty() && entry.error().text.size() < 1000);
   const auto again = parse_job_entry(encode_job_entry(*entry));
   require(again && *again == *entry);
-  require(entry->ip.empty() || (entry->port != 0 && is_pmi_value(encode_job_entry(*entry))));
+  require(entry->ips.empty() || (entry->port != 0 && is_pmi_value(encode_job_entry(*entry))));
+}
+
+void check_host(std::string_view text) {
+  const auto entry = parse_host_entry(text, 0);
+  if (!entry)
+    return require(!entry.error().text.empty() && entry.error().text.size() < 1000);
+  const auto encoded = encode_host_entry(*entry);
+  require(encoded.size() < 1000);
+  const auto again = parse_host_entry(encoded, 0);
+  require(again && again->digest == entry->digest && again->addresses.size() <= entry->addresses.size());
 }
 
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   choices input{{data, size}};
-  const auto form = input.below(2);
+  const auto form = input.below(3);
   const auto text = text_of(input.rest());
   if (form == 0)
     check_line(text);
-  else
+  else if (form == 1)
     check_entry(text);
+  else
+    check_host(text);
   return 0;
 }

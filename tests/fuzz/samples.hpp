@@ -17,7 +17,12 @@ inline requests sample_requests() {
   requests value;
   value.ids = {1, 2, 70000};
   value.full = {
-      {"weights", {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 2.0, {3, 4}}, 0, 0},
+      {"weights",
+       {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 2.0, memory_kind::device, {3, 4}},
+       0,
+       0,
+       true,
+       1},
       {"bias", {}, 7, 2, true}};
   value.left = {{5, 9}};
   value.join = true;
@@ -91,15 +96,17 @@ inline std::vector<envelope> samples() {
                          "10.0.0.2",
                          4,
                          2}),
-      encode(start_request{3, {"sh", "-c", "true"}, {"A=b"}, "/tmp", 4096, true, "CALL", 2000}),
-      encode(process_input{3, "hello"}),
-      encode(process_input_taken{3, 5}),
+      encode(start_request{3, {"sh", "-c", "true"}, {"A=b"}, "/tmp", 4096, true, "CALL", true, 2000}),
+      encode(process_input{3, standard_input_stream, "hello", true}),
+      encode(process_input_taken{3, channel_stream, 5}),
       encode(process_signal{3, 15}),
       encode(output_consumed{3, 1, 4096}),
       encode(process_started{3, 4711, "no such folder"}),
       encode(process_output{3, 0, "hello\n", true}),
       encode(process_ended{3, 137, 9, ""}),
       encode(process_finished{3}),
+      encode(command_request{wire_version, "b"}),
+      encode(command_accepted{3}),
       encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
       encode(from, greeting{wire_version, 1}),
       encode(from, heartbeat{{{1, std::chrono::milliseconds(1500)}}}),

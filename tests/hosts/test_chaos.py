@@ -1,4 +1,4 @@
-"""Training while `farandole chaos` takes the link of a host down, with hosts that the tool makes itself."""
+"""Training while `farandole chaos` disturbs hosts that the tool makes itself: their links, agents and remote shells."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ train(state)
 """
 
 
-BEYOND_ONE_LINK = ("--no-compare", "--faults", "link", "-np", "2", "--min-np", "1", "--deadline", "600")
+BEYOND_ONE_FAULT = ("--no-compare", "-np", "2", "--min-np", "1", "--deadline", "600")
+BEYOND_ONE_LINK = (*BEYOND_ONE_FAULT, "--faults", "link")
+CUT_SEED = "1"  # the network is cut off for longer than the launcher waits for the agent
 
 
 @pytest.fixture
@@ -118,12 +120,46 @@ def test_a_signal_to_the_tool_ends_the_workers_behind_a_link_that_is_down(
     assert_all_workers_end(job.text)
 
 
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        ("agent", "host 10.219.7.\\d was lost: "),
+        ("shell", "host 10.219.7.\\d was lost: the command that started this agent has ended"),
+    ],
+)
+def test_the_launcher_starts_another_agent_after_the_death_of_what_leads_to_a_host(
+    chaos: Callable[..., Process], tmp_path: Path, kind: str, cause: str
+) -> None:
+    # One fault, after which the other member goes on; then a new worker joins it.
+    job = chaos(*BEYOND_ONE_FAULT, "--faults", kind, "--seed", "1", "--every", "3", "--duration", "4.5")
+    job.read_until(rf"farandole chaos: .* {kind} +member \d+, counted around$")
+    job.read_until(cause)
+    job.read_until(r"BEGIN of 1 pid (\d+)(.|\n)*(BEGIN of 2(.|\n)*){2}")
+    (tmp_path / "enough").touch()
+    assert job.end() == 0, job.text
+    row = re.split(r"\s{2,}", job.text.split("steps lost", 1)[1].splitlines()[1].strip())
+    assert row[2] == kind and row[3].startswith("rank "), job.text
+    assert int(row[4]) <= 1  # the script commits at every step
+    assert_all_workers_end(job.text)
+    assert not [path for path in (tmp_path / "temporary").rglob("*") if not path.is_dir()]
+
+
+def test_a_host_that_is_cut_off_is_lost_with_its_agent_and_comes_back(
+    chaos: Callable[..., Process], tmp_path: Path
+) -> None:
+    job = chaos(*BEYOND_ONE_FAULT, "--faults", "cut", "--seed", CUT_SEED, "--every", "3", "--duration", "4.5")
+    job.read_until(r"cut +member \d+, counted around, for \d+\.\d s$")
+    job.read_until(r"host 10.219.7.\d was lost: ")
+    job.read_until(r"BEGIN of 1 pid (\d+)(.|\n)*(BEGIN of 2(.|\n)*){2}")
+    (tmp_path / "enough").touch()
+    assert job.end() == 0, job.text
+    assert_all_workers_end(job.text)
+
+
 def test_chaos_starts_nothing_if_hosts_cannot_be_made(tmp_path: Path) -> None:
     without_rights = ["setpriv", "--bounding-set=-sys_admin"] if os.geteuid() == 0 else []
     command = [*without_rights, FARANDOLE, "chaos", *BEYOND_ONE_LINK, "touch", str(tmp_path / "ran")]
     refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
     assert refused.returncode == 2
-    assert (
-        "faults of the kind link need network namespaces, which cannot be made here: root is needed" in refused.stderr
-    )
+    assert "need network namespaces, which cannot be made here: root is needed" in refused.stderr
     assert not (tmp_path / "ran").exists()

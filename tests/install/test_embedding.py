@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("embedding")
-HEADERS = ["farandole.h", "farandole.hpp", "kernel_api.h", "path_plugin.h"]
+HEADERS = ["farandole.h", "farandole.hpp", "kernel_api.h", "path_plugin.h", "values.hpp"]
 
 
 def run(*command: object) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import Callable
 
 import pytest
 from elastic_jobs import Hosts as Discovery
-from launched import assert_gone, wait_until
-from namespaces import Process
-from namespaces.ssh_hosts import SshHosts
+from launched import DEADLINE_S, assert_gone, wait_until
+from namespaces import FARANDOLE, Process
+from namespaces.ssh_hosts import RUNTIME, SshHosts
 from workers import (
     TRAINING,
     agent_of,
@@ -113,6 +114,24 @@ def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
     assert_gone([worker])
     wait_until_empty(hosts, 1)
     end_training(job, hosts, 2)
+
+
+def test_a_drained_host_leaves_at_a_commit_and_may_come_back(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.print_lines("a:1", "b:1")
+    job = train(2, 1, 2)
+    begun(job, 2, 2)
+    drain = hosts.start(0, [FARANDOLE, "drain", "b"], {"XDG_RUNTIME_DIR": RUNTIME})
+    assert begun(job, 1, 1) == ["a"]
+    assert drain.end(DEADLINE_S) == 0, drain.text
+    assert re.fullmatch(r"(rank \d \(slot \d on b\)) leaves at the next commit\n\1 is out\n", drain.text), drain.text
+    discovery.print_lines("a:1")
+    wait_until_empty(hosts, 1)  # the agent leaves as well
+    discovery.print_lines("a:1", "b:1")
+    assert sorted(begun(job, 2, 4)) == ["a", "a", "b", "b"], job.text
+    end_training(job, hosts, 2)
+    assert "last commit" not in job.text and "was lost" not in job.text, job.text
 
 
 def test_the_job_ends_when_too_few_hosts_are_left(

@@ -11,12 +11,13 @@ import sys
 from typing import Callable, Dict
 
 import pytest
-from launched import assert_gone, wait_until
+from launched import DEADLINE_S, assert_gone, wait_until
 from namespaces import Process
 from namespaces.ssh_hosts import SshHosts
 from workers import (
     ENDLESS,
     STUBBORN,
+    UNTIL_FILE,
     agent_of,
     exit_code,
     kill_launcher,
@@ -150,3 +151,20 @@ def test_the_start_of_a_job_can_be_interrupted(launch: Callable[..., Process], h
     assert exit_code(job) == 143, job.text
     assert "started" not in job.text
     wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_an_agent_that_is_stopped_for_a_while_only_delays_its_workers_output(
+    launch: Callable[..., Process], hosts: SshHosts
+) -> None:
+    enough = hosts.shared / "enough"
+    job = launch("-np", "2", "-H", "a:1,b:1", *python(hosts.shared, UNTIL_FILE, str(enough)))
+    agent = agent_of(hosts, 1, pids_of(job, 2)[1])
+    os.kill(agent, signal.SIGSTOP)
+    enough.touch()
+    job.read_until(r"\[0\]<stdout>:done", DEADLINE_S)  # the worker on a has ended, and the launcher waits for b
+    assert lines_of(job, 1)[-1] != "done" and not job.has_ended()
+    os.kill(agent, signal.SIGCONT)
+    assert exit_code(job) == 0, job.text
+    assert lines_of(job, 1)[-1] == "done"
+    assert "was lost" not in job.text, job.text
+    wait_until_empty(hosts, 0, 1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import sys
 from typing import Callable
 
 import pytest
 from launched import DEADLINE_S
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import RUNTIME, SshHosts
-from workers import exit_code, python, wait_until_empty
+from workers import SILENT, exit_code, python, wait_until_empty
 
 
 @functools.cache
@@ -84,6 +85,34 @@ def test_a_failure_on_another_host_is_raised_with_its_rank_and_host(
     wait_until_empty(hosts, 0, 1, 2)
 
 
+def test_a_host_without_an_agent_after_the_start_timeout_raises_the_exception_for_timeouts(
+    call: Callable[..., Process], hosts: SshHosts
+) -> None:
+    """The ssh of host b accepts connections and says nothing, and that of host c refuses them."""
+    hosts.stop_sshd(1)
+    hosts.stop_sshd(2)
+    silent = hosts.start(1, [sys.executable, "-c", SILENT])
+    silent.read_until("ready")
+    job = call("""
+        import horovod
+        from horovod.runner.common.util.timeout import TimeoutException
+
+        try:
+            horovod.run(print, num_proc=2, hosts="a:1,b:1", start_timeout=2)
+        except TimeoutException as problem:
+            assert "host b: its agent has not connected within start timeout" in str(problem), problem
+            print("late")
+        try:
+            horovod.run(print, num_proc=2, hosts="a:1,c:1", start_timeout=20)
+        except RuntimeError as problem:
+            assert "host c: ssh exited with code 255" in str(problem), problem
+            print("refused")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert {"late", "refused"} <= set(job.text.splitlines()), job.text
+    silent.kill()
+
+
 def test_a_module_that_another_host_does_not_have_is_named(call: Callable[..., Process], hosts: SshHosts) -> None:
     folder = hosts.shared / "modules"
     folder.mkdir()
@@ -140,6 +169,42 @@ def test_a_session_keeps_workers_of_several_hosts(call: Callable[..., Process], 
             assert [each[0] for each in first + second] == [4] * 4 + [8] * 4, (first, second)
             assert [each[1] for each in first] == [each[1] for each in second]
             assert [(each.rank, each.host) for each in workers.workers] == [(0, "a"), (1, "a"), (2, "b"), (3, "b")]
+            print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+def test_an_elastic_session_uses_the_slots_of_all_hosts(call: Callable[..., Process], hosts: SshHosts) -> None:
+    job = call("""
+        import os, signal
+        import farandole
+
+        def place():
+            import farandole.numpy as hvd, numpy
+            total = hvd.allreduce(numpy.full(4, hvd.rank()), op=hvd.Sum)[0]
+            return os.environ["HOROVOD_HOSTNAME"], hvd.size(), float(total)
+
+        def die():
+            import farandole.numpy as hvd
+            if hvd.rank() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with farandole.session(2, hosts="a:1,b:1,c:2", min_np=1) as workers:
+            table = workers.put(b"table")
+            assert workers.run(place) == [("a", 2, 1), ("b", 2, 1)]
+            try:
+                workers.run(die)
+            except RuntimeError as problem:
+                assert str(problem).startswith("Rank 1 on host b was killed by signal 9"), problem
+            # Another host replaces the worker at once.
+            assert workers.run(place) == [("a", 2, 1), ("c", 2, 1)], workers.workers
+            workers.scale(3)
+            assert workers.run(place)[2][0] in ("b", "c")
+            assert workers.run(len, table) == [5, 5, 5]
+            workers.scale(1)
+            assert workers.run(place) == [("a", 1, 0)]
             print("checked")
         """)
     assert exit_code(job) == 0, job.text

@@ -15,11 +15,11 @@ from namespaces.ssh_hosts import SshHosts
 from workers import exit_code, wait_until_empty
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
-PAGES = ("launching", "ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "firewalls")
 PROGRAMS = "horovodrun|farandole|mpirun|srun|torchrun|source|sysctl|ss|python"
 COMMAND = re.compile(rf"\(umask |([A-Z_]+=\S* )*({PROGRAMS})\s")
 
 # `test_other_launchers.py` runs srun in a cluster, and `parallel/test_launch_reference.py` loads the completion.
+# `test_schedulers.py` runs the commands of the page on schedulers, in their jobs.
 RUN_BY_OTHER_TESTS = re.compile(r".*\bsrun\b|source |farandole (completion|manual) ")
 
 # A worker prints its place, as the worker of the guide does, and takes part in one operation.
@@ -96,6 +96,10 @@ def assert_all_ranks(text: str, command: str) -> None:
     assert sorted(int(rank) for rank, _ in places) == list(range(sizes.pop())), f"{command}:\n{text}"
 
 
+def runs(hosts: SshHosts, number: int, command: str) -> bool:
+    return any(each.command == command for each in hosts.processes(number))
+
+
 @pytest.fixture
 def hosts(permitted: None, launcher_command: None, made_hosts: List[SshHosts], tmp_path: Path) -> SshHosts:
     made = SshHosts(tmp_path, ["alpha", "beta"])
@@ -119,7 +123,9 @@ def page(name: str) -> pytest.MarkDecorator:
 
 def test_every_page_about_launching_is_tested() -> None:
     linked = re.findall(r"\]\((\w[\w-]*)\.md\)", (GUIDES / "launching.md").read_text())
-    assert {"ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "firewalls"} <= set(linked)
+    tested = {"ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "running-jobs", "firewalls"}
+    elsewhere = {"elastic", "schedulers", "sessions", "security", "troubleshooting"}
+    assert tested <= set(linked) <= tested | elsewhere
     assert len(commands_of("launching")) >= 5
 
 
@@ -154,7 +160,19 @@ def test_commands_of_the_page_on_agents(reader: Reader) -> None:
 
 @page("mpirun")
 def test_commands_of_the_page_on_mpirun(reader: Reader) -> None:
-    reader.run_job(reader.take("mpirun -np 4"))
+    reader.run_job(reader.take("mpirun -np 4 python"))
+    reader.run_job(reader.take("horovodrun --mpi"))
+
+    # A job without work keeps agents on both hosts, and mpirun reaches the hosts through them.
+    reader.run(reader.take("openssl rand"))
+    job = reader.start(0, reader.take("farandole run --agents 2").replace(" &", ""))
+    printed = job.read_until(r"waiting for 2 agents: (farandole agent .*)\n", DEADLINE_S).group(1)
+    agents = [reader.start(number, f"{printed} --slots 1") for number in range(2)]
+    wait_until(lambda: all(runs(reader.hosts, number, "sleep infinity") for number in range(2)), "the workers start")
+    reader.run_job(reader.take("farandole rsh"))
+    job.stop()
+    assert [exit_code(agent) for agent in agents] == [0, 0], [agent.text for agent in agents]
+    wait_until_empty(reader.hosts, 0, 1)
 
 
 @page("torchrun")
@@ -189,6 +207,32 @@ def test_the_functions_page_has_no_commands(reader: Reader) -> None:
     assert reader.left == []
 
 
+@page("running-jobs")
+def test_commands_of_the_page_on_running_jobs(reader: Reader) -> None:
+    shared = reader.hosts.shared
+    # A worker reads a line of the terminal, and is there for the commands until it does.
+    asks = 'if hvd.rank() == 5:\n    print("line", input(), flush=True)\n'
+    (shared / "train.py").write_text(TRAIN.replace("hvd.shutdown()", f"{asks}hvd.shutdown()"))
+    terminal = shared / "terminal"
+    os.mkfifo(terminal)
+    job = reader.start(0, f"{reader.take('--stdin 5')} 0<>{terminal}")
+    job.read_matches(r"rank \d of 8", 8, DEADLINE_S)
+    for name, prints in (("nvidia-smi", "hostname"), ("py-spy", 'echo "stack of $3"')):
+        (shared / name).write_text(f"#!/bin/sh\n{prints}\n")
+        (shared / name).chmod(0o755)
+    on_beta = reader.take("rsh beta nvidia-smi").replace("nvidia-smi", str(shared / "nvidia-smi"))
+    assert reader.run(on_beta) == "beta\n"
+    stacks = reader.take("py-spy dump").replace("py-spy", str(shared / "py-spy"))
+    workers = {
+        each.pid for each in reader.hosts.processes(1) if "train.py" in each.command and "python" in each.command
+    }
+    assert {int(pid) for pid in re.findall(r"stack of (\d+)", reader.run(stacks))} & workers
+    terminal.write_text("typed here\n")
+    assert exit_code(job) == 0, job.text
+    assert "[5]<stdout>:line typed here" in job.text
+    wait_until_empty(reader.hosts, 0, 1)
+
+
 # ---- firewalls ----
 
 # Trains until the file of the first argument exists, so that the test can list the listeners.
@@ -218,54 +262,73 @@ def listeners(hosts: SshHosts, number: int) -> Dict[int, str]:
 
 
 def close_all_ports_but(hosts: SshHosts, number: int, first: int, last: int) -> None:
-    """Drops what comes from other hosts by TCP to other ports than these and 22, by rules of the routing policy."""
+    """Drops what comes from other hosts by TCP, by rules of the routing policy. What comes to or from these ports and
+    22 passes, because a firewall lets the answers to a connection through."""
     received = "dev net0 ipproto tcp"
-    rules = [
-        "add pref 10 lookup local",
-        "del pref 0",
-        f"add pref 1 {received} dport 22 lookup local",
-        f"add pref 2 {received} dport {first}-{last} lookup local",
-        f"add pref 3 {received} blackhole",
-    ]
+    passes = [f"{end} {ports}" for end in ("dport", "sport") for ports in ("22", f"{first}-{last}")]
+    rules = ["add pref 10 lookup local", "del pref 0"]
+    rules += [f"add pref {pref} {received} {which} lookup local" for pref, which in enumerate(passes, 1)]
+    rules.append(f"add pref {len(passes) + 1} {received} blackhole")
     for rule in rules:
         process = hosts.start(number, ["ip", "rule", *rule.split()])
         assert process.end(DEADLINE_S) == 0, process.text
 
 
-@page("firewalls")
-def test_a_job_passes_a_firewall_that_lets_the_ports_of_the_guide_through(reader: Reader) -> None:
+def runs_on_ports_between(reader: Reader, command: str, first: int, last: int) -> None:
+    """The command runs a job on both hosts, whose processes listen on ports of this range alone."""
     hosts, enough = reader.hosts, reader.hosts.shared / "enough"
-    (hosts.shared / "waits.py").write_text(WAITS)
-    command = reader.take("sysctl")
-    found = re.search(r'"(\d+) (\d+)"', command)
-    assert found
-    first, last = int(found.group(1)), int(found.group(2))
-    for number in range(2):
-        process = reader.start(number, command)
-        assert process.end(DEADLINE_S) == 0, process.text
-        close_all_ports_but(hosts, number, first, last)
-    # The firewall is closed for a port outside of the range.
-    refused = reader.start(0, f"timeout 1 bash -c 'echo > /dev/tcp/{hosts.addresses[1]}/9000'")
-    assert refused.end(DEADLINE_S) == 124, refused.text  # without the firewall, the connection is refused at once
-
-    job = reader.start(0, f"horovodrun -np 4 -H alpha:2,beta:2 python waits.py {enough}")
+    job = reader.start(0, command.replace("train.py", f"waits.py {enough}"))
     job.read_matches(r"rank \d of 4", 4, DEADLINE_S)
     on_alpha, on_beta = listeners(hosts, 0), listeners(hosts, 1)
     # On alpha: the agents' port, the rendezvous, and two workers. On beta: two workers.
     wait_until(lambda: len(listeners(hosts, 0)) == 4 and len(listeners(hosts, 1)) == 2, "the listeners for data close")
     assert all(first <= port <= last for port in [*on_alpha, *on_beta]), (on_alpha, on_beta)
-    assert reader.run(reader.take("ss -tlnp")).count("LISTEN") >= 4
+    assert reader.run("ss -tlnp").count("LISTEN") >= 4
     enough.touch()
     assert exit_code(job) == 0, job.text
     wait_until_empty(hosts, 0, 1)
+    enough.unlink()
 
 
-def test_a_job_on_one_host_listens_on_the_loopback_interface_alone(hosts: SshHosts) -> None:
-    enough = hosts.shared / "enough"
+@page("firewalls")
+def test_a_job_passes_a_firewall_that_lets_the_ports_of_the_guide_through(reader: Reader) -> None:
+    hosts = reader.hosts
     (hosts.shared / "waits.py").write_text(WAITS)
-    job = hosts.launch("-np", "2", sys.executable, "waits.py", str(enough), rsh="")
-    job.read_matches(r"rank \d of 2", 2, DEADLINE_S)
-    found = listeners(hosts, 0)
-    assert found and set(found.values()) == {"0100007F"}, found
-    enough.touch()
-    assert exit_code(job) == 0, job.text
+    assert reader.take("ss -tlnp") == "ss -tlnp"
+    with_range = reader.take("FARANDOLE_PORT_RANGE").replace("-np 8 -H alpha:4,beta:4", "-np 4 -H alpha:2,beta:2")
+    for_all_programs = reader.take("sysctl")
+    found = re.search(r"RANGE=(\d+)-(\d+) ", with_range)
+    assert found
+    first, last = int(found.group(1)), int(found.group(2))
+    assert f'"{first} {last}"' in for_all_programs
+    for number in range(2):
+        close_all_ports_but(hosts, number, first, last)
+    # The firewall is closed for a port outside of the range.
+    refused = reader.start(0, f"timeout 1 bash -c 'echo > /dev/tcp/{hosts.addresses[1]}/9000'")
+    assert refused.end(DEADLINE_S) == 124, refused.text  # without the firewall, the connection is refused at once
+
+    runs_on_ports_between(reader, with_range, first, last)
+    for number in range(2):
+        process = reader.start(number, for_all_programs)
+        assert process.end(DEADLINE_S) == 0, process.text
+    runs_on_ports_between(reader, "horovodrun -np 4 -H alpha:2,beta:2 python train.py", first, last)
+    wait_until_empty(hosts, 0, 1)
+
+
+def test_a_range_that_is_full_is_named_with_the_process_that_uses_it(hosts: SshHosts) -> None:
+    script = (
+        "import os, socket, subprocess, sys\n"
+        "taken = socket.socket()\n"
+        "taken.bind(('127.0.0.1', 40960))\n"
+        "taken.listen()\n"
+        "os.environ['FARANDOLE_PORT_RANGE'] = '40960-40960'\n"
+        "print('I am', os.getpid(), flush=True)\n"
+        "sys.exit(subprocess.call(sys.argv[1:], timeout=60))\n"
+    )
+    job = hosts.start(0, [sys.executable, "-c", script, str(FARANDOLE), "run", "-np", "2", "true"])
+    assert exit_code(job) == 2, job.text
+    holder = re.search(r"I am (\d+)", job.text)
+    assert holder
+    assert re.search(
+        rf"FARANDOLE_PORT_RANGE=40960-40960 are in use \(40960 by .* \(process {holder.group(1)}\)\)", job.text
+    ), job.text

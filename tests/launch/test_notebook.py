@@ -68,7 +68,7 @@ def notebook() -> Iterator[Any]:
 START = """
 import os, signal
 import farandole
-workers = farandole.session(2, initialize=False)
+workers = farandole.session(2, min_np=1, cooldown_range=(1, 1), initialize=False)
 print("workers", *workers.run(os.getpid))
 """
 
@@ -88,6 +88,14 @@ def test_a_session_in_a_notebook(notebook: Notebook) -> None:
 
     _, errors = notebook.run("workers.run(lambda: 1 / 0)")
     assert errors == ["RuntimeError"]
+
+    _, errors = notebook.run("workers.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=[1])")
+    assert errors == ["RuntimeError"]
+    text, errors = notebook.run("workers.scale(3); print('others', *workers.run(os.getpid))")
+    assert errors == [], text
+    others = [int(each) for each in text.split("others ")[1].split()]
+    assert len(others) == 3 and others[0] == processes[0]
+    processes += others
 
     notebook.kernel.shutdown_kernel(now=True)  # SIGKILL
     assert_gone(processes)

@@ -5,7 +5,6 @@ Debian has Open MPI 4.1. `tools/setup --launch` installs Open MPI 5, MPICH, Inte
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -16,13 +15,12 @@ import sys
 import textwrap
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple
 
 import pytest
-from launched import wait_for
+import slurm_cluster
 
 DEADLINE_S = 240.0
-INSTALLED = Path(__file__).resolve().parents[2] / ".setup" / "launchers"
 AS_ROOT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -42,7 +40,7 @@ class Launcher(NamedTuple):
 
 
 def installed(name: str) -> Path:
-    return INSTALLED / name
+    return slurm_cluster.INSTALLED / name
 
 
 LAUNCHERS = {
@@ -69,95 +67,14 @@ LAUNCHERS = {
 }
 
 
-def free_ports(count: int) -> List[int]:
-    with contextlib.ExitStack() as opened:
-        probes = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dict[str, str]]:
     """A cluster of one node in this test's folder; the environment in which srun reaches it."""
-    programs, libraries = installed("slurm") / "usr", installed("slurm") / "usr/lib/x86_64-linux-gnu"
-    if not (programs / "bin" / "srun").exists():
-        pytest.skip(f"{programs}/bin/srun is not installed; tools/setup --launch installs it")
-    if os.getuid() != 0:
-        pytest.skip("slurmd needs root")
-    folder = tmp_path_factory.mktemp("slurm")
-    folder.chmod(0o755)
-    for name in ("state", "spool", "munge"):
-        (folder / name).mkdir(mode=0o700)
-    key = folder / "munge" / "key"
-    key.touch(mode=0o600)
-    key.write_bytes(os.urandom(64))
-    controller_port, node_port = free_ports(2)
-    host = socket.gethostname().split(".")[0]
-    settings = {
-        "ClusterName": "tests",
-        "SlurmctldHost": f"{host}(127.0.0.1)",
-        "AuthType": "auth/munge",
-        "AuthInfo": f"socket={folder}/munge/socket",
-        "PluginDir": f"{libraries}/slurm-wlm",
-        "SlurmUser": "root",
-        "SlurmctldPort": str(controller_port),
-        "StateSaveLocation": f"{folder}/state",
-        "SlurmdSpoolDir": f"{folder}/spool",
-        "SlurmctldPidFile": f"{folder}/slurmctld.pid",
-        "SlurmdPidFile": f"{folder}/slurmd.pid",
-        "ProctrackType": "proctrack/linuxproc",
-        "TaskPlugin": "task/none",
-        "SelectType": "select/cons_tres",
-        "SelectTypeParameters": "CR_Core",
-        "SwitchType": "switch/none",
-        "MpiDefault": "none",
-        "ReturnToService": "2",
-    }
-    lines = [f"{key}={value}" for key, value in settings.items()]
-    lines.append(f"NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs={os.cpu_count()}")
-    lines.append("PartitionName=all Nodes=n1 Default=YES State=UP OverSubscribe=YES")
-    configuration = folder / "slurm.conf"
-    configuration.write_text("\n".join(lines) + "\n")
-    environment = {"SLURM_CONF": str(configuration), "LD_LIBRARY_PATH": f"{libraries}:{libraries}/slurm-wlm"}
-    munge = [f"--{name}={folder}/munge/{name}" for name in ("socket", "pid-file", "log-file", "seed-file")]
-    daemons = [
-        ["munged", "--foreground", "--force", f"--key-file={key}", *munge],
-        ["slurmctld-wlm", "-D", "-f", str(configuration)],
-        ["slurmd-wlm", "-D", "-N", "n1", "-f", str(configuration), "-d", str(programs / "sbin" / "slurmstepd-wlm")],
-    ]
-    with contextlib.ExitStack() as running:
-        for number, (name, *arguments) in enumerate(daemons):
-            log = running.enter_context((folder / f"{name}.log").open("w"))
-            daemon = subprocess.Popen(
-                [str(programs / "sbin" / name), *arguments],
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            running.callback(daemon.wait, DEADLINE_S)
-            running.callback(daemon.terminate)
-            if number == 0:
-                await_cluster((folder / "munge" / "socket").exists, folder)
-        query = [str(programs / "bin" / "sinfo"), "--noheader", "--format=%T"]
-        await_cluster(lambda: said_by(query, environment).strip() == "idle", folder)
+    if reason := slurm_cluster.why_not():
+        pytest.skip(reason)
+    node = slurm_cluster.Node("n1", socket.gethostname().split(".")[0], "127.0.0.1")
+    with slurm_cluster.slurm_cluster(tmp_path_factory.mktemp("slurm"), [node], os.cpu_count() or 1) as environment:
         yield environment
-
-
-def said_by(command: List[str], environment: Dict[str, str]) -> str:
-    ended = subprocess.run(
-        command, env={**os.environ, **environment}, check=False, capture_output=True, text=True, timeout=DEADLINE_S
-    )
-    return ended.stdout
-
-
-def await_cluster(condition: Callable[[], bool], folder: Path) -> None:
-    def logs() -> str:
-        return "\n".join(f"{each.name}:\n{each.read_text()[-2000:]}" for each in folder.glob("*.log"))
-
-    assert wait_for(condition, DEADLINE_S), f"the cluster is not ready within {DEADLINE_S} s:\n{logs()}"
 
 
 def srun(slurm: Dict[str, str], kind: str) -> Launcher:

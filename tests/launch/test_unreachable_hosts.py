@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
-from typing import Callable
+from typing import Callable, List
 
 import pytest
 from launched import DEADLINE_S
 from namespaces import FARANDOLE, Process
-from namespaces.ssh_hosts import PORT, SshHosts
-from workers import exit_code, lines_about, wait_until_empty
+from namespaces.ssh_hosts import SshHosts
+from workers import SILENT, exit_code, lines_about, wait_until_empty
 
 STARTED = ["sh", "-c", "echo started"]
+# A name that does not resolve is tried again until the start timeout.
+SHORT = ["--start-timeout", "8"]
 
 
 def assert_not_connected(job: Process, hosts: SshHosts, *causes: str) -> None:
@@ -58,7 +61,8 @@ def test_an_unreachable_host_is_reported_with_its_cause(
 ) -> None:
     prepare(hosts)
     errors = hosts.shared / "errors"
-    job = launch("-np", "3", "-H", f"a:1,{host}:1,c:1", *STARTED, shell=f"2>{errors}")
+    limit = SHORT if host == "nowhere" else []
+    job = launch("-np", "3", "-H", f"a:1,{host}:1,c:1", *limit, *STARTED, shell=f"2>{errors}")
     job.end(DEADLINE_S)
     assert "could not connect" not in job.text  # it is on stderr
     job.text += errors.read_text()
@@ -70,20 +74,9 @@ def test_an_unreachable_host_is_reported_with_its_cause(
 @pytest.mark.slow
 def test_all_unreachable_hosts_are_reported_at_once(launch: Callable[..., Process], hosts: SshHosts) -> None:
     hosts.stop_sshd(1)
-    job = launch("-np", "4", "-H", "a:1,b:1,nowhere:1,c:1", *STARTED)
+    job = launch("-np", "4", "-H", "a:1,b:1,nowhere:1,c:1", *SHORT, *STARTED)
     assert_not_connected(job, hosts, "Connection refused", "Could not resolve hostname")
     assert lines_about(job, "b") and lines_about(job, "nowhere"), job.text
-
-
-# A process that accepts connections on ssh's port and never answers.
-SILENT = f"""
-import socket
-listener = socket.create_server(("0.0.0.0", {PORT}))
-print("ready", flush=True)
-kept = []
-while True:
-    kept.append(listener.accept())
-"""
 
 
 @pytest.mark.slow
@@ -102,12 +95,15 @@ def test_a_host_that_does_not_answer_is_reported_after_the_start_timeout(
 
 
 @pytest.mark.slow
-def test_a_host_without_farandole_is_named_with_the_path(launch: Callable[..., Process], hosts: SshHosts) -> None:
+def test_a_host_without_farandole_is_named_with_the_paths(launch: Callable[..., Process], hosts: SshHosts) -> None:
     path = "/nonexistent/farandole"
+    own = Path(FARANDOLE).resolve()
+    for number in (1, 2):
+        hosts.hide(number, own.parent)
     job = launch("-np", "3", "-H", "a:1,b:1,c:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": path})
     assert exit_code(job) == 127, job.text
     for host in ("b", "c"):
-        assert any(path in line for line in lines_about(job, host)), job.text
+        assert any(f"{own}, farandole on PATH, {path}" in line for line in lines_about(job, host)), job.text
     assert "started" not in job.text
     wait_until_empty(hosts, 0, 1, 2)
 
@@ -121,13 +117,34 @@ def test_a_remote_shell_that_does_not_exist_is_named(launch: Callable[..., Proce
 
 
 @pytest.mark.slow
-def test_the_remote_program_is_used_where_it_is_given(launch: Callable[..., Process], hosts: SshHosts) -> None:
-    program = hosts.shared / "the program"
-    program.write_text(f'#!/bin/sh\necho "$(hostname)" >>{hosts.shared}/called\nexec {FARANDOLE} "$@"\n')
-    program.chmod(0o755)
-    job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": str(program)})
-    assert exit_code(job) == 0, job.text
-    assert (hosts.shared / "called").read_text() == "b\n"
+def test_a_host_uses_the_path_of_the_launcher_then_its_own_program_then_the_remote_program(
+    launch: Callable[..., Process], hosts: SshHosts
+) -> None:
+    called = hosts.shared / "called"
+
+    def stand_in(path: Path) -> None:
+        """Makes a program that writes its path, and then does the work of farandole."""
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/sh\necho "$0" >>{called}\nexec {hosts.shared}/copy "$@"\n')
+        path.chmod(0o755)
+
+    def programs_used() -> List[str]:
+        called.write_text("")
+        job = launch("-np", "2", "-H", "a:1,b:1", *STARTED, settings={"FARANDOLE_REMOTE_PROGRAM": str(given)})
+        assert exit_code(job) == 0, job.text
+        return called.read_text().splitlines()
+
+    own = Path(FARANDOLE).resolve()
+    shutil.copy(own, hosts.shared / "copy")
+    given, on_path = hosts.shared / "the program", hosts.shared / "bin" / "farandole"
+    stand_in(given)
+    stand_in(on_path)
+    (hosts.home / ".bashrc").write_text(f"PATH={on_path.parent}:$PATH\n")
+    assert programs_used() == []
+    hosts.hide(1, own.parent)
+    assert programs_used() == [str(on_path)]
+    on_path.unlink()
+    assert programs_used() == [str(given)]
 
 
 @pytest.mark.slow

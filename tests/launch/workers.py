@@ -12,7 +12,7 @@ from typing import Callable, Dict, List
 
 from launched import DEADLINE_S, wait_until
 from namespaces import Process
-from namespaces.ssh_hosts import HostProcess, SshHosts
+from namespaces.ssh_hosts import PORT, HostProcess, SshHosts
 
 # A worker prints its place in the job and the host on which it runs.
 PLACE = (
@@ -30,6 +30,16 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), "of", os.environ["HOROVOD_RANK"], flush=True)
 while True:
     signal.pause()
+"""
+
+# A process that accepts connections on ssh's port and never answers.
+SILENT = f"""
+import socket
+listener = socket.create_server(("0.0.0.0", {PORT}))
+print("ready", flush=True)
+kept = []
+while True:
+    kept.append(listener.accept())
 """
 
 # A worker runs until the file of its first argument exists.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Callable, Iterator, List
+from typing import Any, Callable, Iterator, List
 
 import pytest
 from elastic_jobs import Hosts
@@ -47,6 +47,18 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
+def stream() -> Iterator[Any]:
+    """A stream of this rank's GPU, which is current in this thread."""
+    from device_arrays import Stream
+
+    made = Stream()
+    with made:
+        yield made
+    made.synchronize()
+    made.destroy()
+
+
+@pytest.fixture
 def jobs() -> Iterator[List[Job]]:
     """The jobs of the test. Those that still run at its end are killed."""
     started: List[Job] = []
@@ -68,6 +80,15 @@ def elastic(tmp_path: Path, jobs: List[Job], monkeypatch: pytest.MonkeyPatch) ->
         return jobs[-1]
 
     return start
+
+
+@pytest.fixture
+def py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in the place of py-spy, which prints how it was called as a stack."""
+    program = tmp_path / "py-spy"
+    program.write_text('#!/bin/sh\necho "Thread of $@"\necho "    wait (script.py:9)"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
 
 @pytest.fixture

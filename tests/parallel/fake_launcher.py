@@ -182,13 +182,16 @@ def main() -> int:
         print(line, file=sys.stderr, flush=True)
     if "--verbose" in options:
         print(json.dumps(options), flush=True)
-    if os.environ.get("FAKE_EXIT"):
-        return int(os.environ["FAKE_EXIT"])
     descriptor, other = options.get("--call-descriptor"), None
     if descriptor is None:  # the job of a command
         channel, other = socket.socketpair()
         descriptor = str(channel.detach())
-    code = FakeLauncher(int(descriptor), options, command).run()
+    launcher = FakeLauncher(int(descriptor), options, command)
+    if os.environ.get("FAKE_TIMES_OUT"):
+        launcher.event(event="timed out")
+    if os.environ.get("FAKE_EXIT"):
+        return int(os.environ["FAKE_EXIT"])
+    code = launcher.run()
     if other is not None:
         other.close()
     return code

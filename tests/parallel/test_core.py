@@ -13,7 +13,7 @@ import farandole
 import horovod
 import horovod.torch as hvd
 import pytest
-from farandole.common import basics, exceptions, signatures, util
+from farandole.common import basics, exceptions, job, signatures, util
 from farandole.common.gradient_accumulator import GradientAccumulator, check_groups
 from launched import DEADLINE_S
 
@@ -110,19 +110,29 @@ def test_helpers_of_util_give_the_documented_answers() -> None:
     assert util.is_iterable([]) and not util.is_iterable(3)
     assert util.EXTENSIONS == ["tensorflow", "torch", "mxnet"]
     assert util.extension_available("torch") and not util.extension_available("mxnet")
-    assert (util.mpi_built(), util.gloo_built(), util.nccl_built()) == (hvd.mpi_built(), True, 0)
+    assert (util.mpi_built(), util.gloo_built(), util.nccl_built()) == (hvd.mpi_built(), True, hvd.nccl_built())
     with pytest.raises(exceptions.HorovodVersionMismatchError):
         util.check_installed_version("torch", "0.0.1", ImportError())
 
 
 def test_build_queries_report_the_built_features() -> None:
     assert hvd.gloo_built() and hvd.gloo_enabled()
-    assert not any((hvd.mpi_enabled(), hvd.ddl_built(), hvd.cuda_built()))
-    assert not hvd.rocm_built() and hvd.nccl_built() == 0
+    assert not any((hvd.mpi_enabled(), hvd.ddl_built(), hvd.rocm_built()))
+    assert isinstance(hvd.cuda_built(), bool)
+    assert type(hvd.nccl_built()) is int  # a version code, with which scripts compare
     with pytest.raises(ValueError):
         hvd.mpi_threads_supported()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="HOROVOD_TIMELINE"):
         hvd.start_timeline("unused.json")
+    hvd.stop_timeline()  # only logs that there is none
+
+
+def test_steps_are_marked_once_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    hvd.mark_step()
+    assert farandole.mark_step == hvd.mark_step
+    monkeypatch.setattr(job, "topology", None)  # as before init()
+    with pytest.raises(ValueError, match="call init"):
+        hvd.mark_step()
 
 
 def test_reduce_ops_have_horovods_numbers() -> None:

@@ -18,6 +18,7 @@ TEXT_BYTES = 1024
 PRECONDITION, INVALID_ARGUMENT = 1, 2
 ALLREDUCE, ALLGATHER, FLOAT32, SUM = 0, 1, 8, 1
 COMPLETION_ANY, COMPLETION_CALLBACK = 0, 2
+HOST_MEMORY = -1
 ASK_RANK, ASK_SIZE, ASK_LOCAL_RANK, ASK_LOCAL_SIZE, ASK_INCLUDED = range(5)
 
 
@@ -27,6 +28,7 @@ class Error(ctypes.Structure):
 
 class Submission(ctypes.Structure):
     _fields_ = [
+        ("bytes", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
         ("operation", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
@@ -42,6 +44,9 @@ class Submission(ctypes.Structure):
         ("splits", ctypes.POINTER(ctypes.c_int64)),
         ("split_count", ctypes.c_size_t),
         ("completion_mode", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("stream", ctypes.c_void_p),
+        ("readiness", ctypes.c_int32),
     ]
 
 
@@ -86,6 +91,7 @@ kernel_api = KernelApi.from_address(_native.kernel_api())
 def submission(name, array, operation=ALLREDUCE, output=None):
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     return Submission(
+        bytes=ctypes.sizeof(Submission),
         name=name.encode(),
         operation=operation,
         dtype=FLOAT32,
@@ -97,6 +103,7 @@ def submission(name, array, operation=ALLREDUCE, output=None):
         dimensions=array.ndim,
         input=array.ctypes.data,
         output=None if output is None else output.ctypes.data,
+        device=HOST_MEMORY,
     )
 
 

@@ -125,7 +125,8 @@ def test_a_rank_that_ends_early_is_named_by_the_others_and_in_one_report(
     assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
-    assert report[-1] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
+    assert report[-2] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
+    assert report[-1].startswith("farandole: what each rank was doing: farandole explain /"), job.text
     assert not re.search(r": W \w+\.cpp", job.text), job.text
 
 

@@ -18,6 +18,7 @@ BLOCKS: Dict[str, List[str]] = {
     "Available Controllers": ["MPI", "Gloo"],
     "Available Tensor Operations": ["NCCL", "DDL", "CCL", "MPI", "Gloo"],
     "Farandole Data Paths": ["fast path", "hierarchical", "local", "tcp", "ucx", "gloo", "mpi", "ccl", "nccl"],
+    "Farandole Profiling": ["NVTX ranges"],
 }
 FRAMEWORKS = {"TensorFlow": "farandole.tensorflow", "PyTorch": "farandole.torch", "MXNet": "farandole.mxnet"}
 
@@ -32,7 +33,7 @@ def report(*command: str) -> str:
 
 
 def blocks_of(text: str) -> List[Tuple[str, List[str]]]:
-    """The titles of the first four blocks with their lines."""
+    """The titles of the first blocks with their lines."""
     head, *paragraphs = text.split("\n\n")
     assert head == "Horovod v0.28.1:"
     blocks = [paragraph.splitlines() for paragraph in paragraphs[: len(BLOCKS)]]
@@ -64,3 +65,13 @@ def test_a_framework_is_marked_if_its_binding_can_be_imported() -> None:
             timeout=DEADLINE_S,
         )
         assert line.startswith("    [X]") == (imported.returncode == 0), line
+
+
+def test_the_report_names_the_gpus_or_the_reason_why_there_are_none() -> None:
+    report_text = report(FARANDOLE, "check")
+    lines = report_text.split("\nFarandole GPUs:\n")[1].split("\n\n")[0].splitlines()
+    if lines[0].startswith("    none: "):
+        assert len(lines) == 1, lines
+    else:
+        assert [line.split()[0] for line in lines[-3:-1]] == ["driver", "NCCL"], lines
+        assert all(", compute capability " in line for line in lines[:-3]), lines

@@ -189,7 +189,7 @@ def test_a_drain_of_one_of_two_jobs_does_not_affect_the_other(start: Callable[..
     names = [f"script-{job.process.pid}" for job in (one, other)]
     code, output = drain("1")
     assert code == 1
-    assert "several jobs run; name one with --job:" in output
+    assert "several jobs run; name the one that you mean:" in output
     assert all(re.search(rf"^  {name} ", output, re.MULTILINE) for name in names), output
     code, output = drain("--job", names[0], "1")
     assert code == 0, output

@@ -21,6 +21,7 @@ import horovod
 import pytest
 from farandole.runner import launch, program
 from farandole.runner.functions import launcher
+from horovod.runner.common.util.timeout import TimeoutException
 from launched import DEADLINE_S, FARANDOLE, assert_gone, is_running, wait_for
 
 FAKE = Path(__file__).with_name("fake_launcher.py")
@@ -89,6 +90,10 @@ def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function is pickled with its code: workers do not import this file."""
     function.__module__ = "__main__"
     return function
+
+
+def fail_with_labels() -> None:
+    raise KeyError("labels")
 
 
 @pytest.mark.usefixtures("any_launcher")
@@ -178,6 +183,18 @@ class TestJobs:
                 horovod.run(driver_only.function, num_proc=1)
         finally:
             del sys.modules["driver_only"]
+
+    def test_an_elastic_job_that_gets_too_few_slots_in_time_raises_the_exception_for_timeouts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if not has_channel():
+            pytest.skip("the small launcher finds no hosts")
+        script = tmp_path / "hosts"
+        script.write_text("#!/bin/sh\necho localhost:1\n")
+        script.chmod(0o755)
+        monkeypatch.setenv("HOROVOD_ELASTIC_TIMEOUT", "1")
+        with pytest.raises(TimeoutException, match=r"waited 1 s \(--elastic-timeout\) for more slots"):
+            horovod.run(print, num_proc=2, min_num_proc=2, host_discovery_script=str(script))
 
     def test_output_goes_to_streams_that_have_been_replaced(self) -> None:
         def function() -> None:
@@ -370,6 +387,21 @@ def test_a_launcher_that_fails_before_any_worker_is_quoted(monkeypatch: pytest.M
         horovod.run(print)
     with pytest.raises(RuntimeError, match="^mpirun failed with exit code 1\n"):
         horovod.run(print, use_mpi=True)
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_launcher_that_waits_too_long_for_hosts_raises_the_exception_for_timeouts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FAKE_TIMES_OUT", "1")
+    monkeypatch.setenv("FAKE_EXIT", "1")
+    monkeypatch.setenv("FAKE_PRINTS", "host b: its agent has not connected within start timeout")
+    with pytest.raises(TimeoutException, match="^the launcher ended with exit code 1\nhost b: its agent has not"):
+        horovod.run(print)
+    # A worker that fails is the cause, also where the job waited for its replacement.
+    monkeypatch.delenv("FAKE_EXIT")
+    with pytest.raises(RuntimeError, match="raised KeyError: 'labels'"):
+        horovod.run(by_value(fail_with_labels))
 
 
 @pytest.mark.usefixtures("fake")

@@ -33,6 +33,15 @@ def test_mpirun_starts_a_job_without_horovodrun(tmp_path: Path) -> None:
     assert [(tmp_path / str(rank)).read_text() for rank in range(3)] == ["3.0\n"] * 3
 
 
+def test_ranks_on_two_hosts_that_mpi_brings_together_meet_at_an_address_of_rank_0(tmp_path: Path) -> None:
+    hosts = "import os\nos.environ['FARANDOLE_HOST_ID'] = 'host' + os.environ['OMPI_COMM_WORLD_RANK']\n"
+    script = hosts + PRELUDE + "assert (hvd.local_size(), hvd.allreduce(np.ones(9), op=hvd.Sum)[0]) == (1, 2)\n"
+    job = run_script(2, tmp_path, script, launcher=MPIRUN, HOROVOD_CONTROLLER="mpi")
+    if "no interface" in job.stdout:
+        pytest.skip("this machine has no network interface besides the loopback interface")
+    assert job.returncode == 0, job.stdout
+
+
 def test_init_uses_the_mpi_that_mpi4py_has_initialized(tmp_path: Path) -> None:
     script = """
     from mpi4py import MPI

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
-from horovod.runner import _HorovodArgs, gloo_run, launch
+from horovod.runner import _HorovodArgs, gloo_run, js_run, launch
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
 from horovod.runner.common.util.hosts import (
@@ -360,6 +360,16 @@ def test_gloo_run_launches_a_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert out.count("<stdout>:5") == 2
     with pytest.raises(RuntimeError, match="the job of 'exit 3' ended with exit code 3"):
         gloo_run.gloo_run(settings, None, os.environ, None, "exit 3")
+
+
+@pytest.mark.usefixtures("fake")
+def test_js_run_runs_a_text_by_a_shell(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(hosts="a:1", num_proc=1, verbose=2, run_func_mode=True)
+    js_run.js_run(settings, None, {**os.environ, "X": "text"}, "echo \"$X\" | cat && echo '$X'")
+    out = capfd.readouterr().out
+    assert '"--jsrun"' in out and "<stdout>:text\n" in out and "<stdout>:$X\n" in out
+    with pytest.raises(RuntimeError, match="jsrun failed with exit code 3"):
+        js_run.js_run(settings, None, os.environ, "false || exit 3")
 
 
 @pytest.mark.usefixtures("fake")

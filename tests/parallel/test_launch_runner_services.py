@@ -33,7 +33,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     path = Path(os.environ[SECRET])
     yield port
     server.shutdown_server()
-    assert SECRET not in os.environ and not path.parent.exists()
+    assert SECRET not in os.environ and not path.exists()
 
 
 def test_values_are_stored_and_read(store: int) -> None:

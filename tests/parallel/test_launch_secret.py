@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Dict, Iterator, List
 
 import pytest
+from farandole.runner.functions.job_secret import read_secret
 from launched import DEADLINE_S, FARANDOLE, clean_environment, needs_launcher
 
 pytestmark = needs_launcher
@@ -149,3 +152,37 @@ def test_the_report_of_the_settings_does_not_show_the_secret() -> None:
     )
     assert "FARANDOLE_SECRET " in shown.stdout and "set (not shown)" in shown.stdout
     assert secret not in shown.stdout + shown.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file of root")
+def test_python_reads_the_secret_files_that_the_launcher_reads() -> None:
+    nobody = 65534
+
+    def read_by(user: int, owner: int, group: int, mode: int) -> str:
+        os.chown(path, owner, group)
+        path.chmod(mode)
+        os.setegid(user)
+        os.seteuid(user)
+        try:
+            return read_secret(str(path))
+        except ValueError:
+            return "refused"
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = Path(folder) / "secret"
+        path.write_text("text\n")
+        assert read_by(nobody, nobody, nobody, 0o600) == "text"
+        assert read_by(0, 0, 0, 0o400) == "text"
+        # As Kubernetes mounts a secret for a user of a pod.
+        assert read_by(nobody, 0, nobody, 0o440) == "text"
+        for mode in (0o640, 0o460, 0o444, 0o450):
+            assert read_by(nobody, 0, nobody, mode) == "refused", oct(mode)
+        assert read_by(nobody, nobody, nobody, 0o440) == "refused"
+        assert read_by(0, 0, nobody, 0o440) == "refused"
+        os.mkfifo(f"{folder}/pipe", 0o600)
+        with pytest.raises(ValueError, match="must be a file"):
+            read_secret(f"{folder}/pipe")

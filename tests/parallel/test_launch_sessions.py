@@ -6,30 +6,26 @@ import asyncio
 import contextlib
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 from pathlib import Path
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Tuple
 
 import farandole
 import pytest
 from farandole.runner import program
 from farandole.runner.functions import values
-from launched import DEADLINE_S, assert_gone, wait_until
-from test_launch_functions import FARANDOLE, has_channel, nothing_is_left, write_fake
+from launched import DEADLINE_S, assert_gone, is_running, needs_launcher, wait_until
+from test_launch_functions import nothing_is_left
 
 __all__ = ["nothing_is_left"]
 
-
-@pytest.fixture(autouse=True)
-def any_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs are started by the real launcher; by the small one where that does not offer the channel."""
-    if not has_channel():
-        path = write_fake(tmp_path)
-        monkeypatch.setattr(program, "path_of_launcher", lambda: path)
+pytestmark = needs_launcher
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sessions.md"
 
 
 @pytest.fixture
@@ -121,8 +117,18 @@ def test_a_function_that_cannot_be_loaded_leaves_the_workers(workers: Any) -> No
     assert workers.run(len, bytes(20_000_000)) == [20_000_000] * 3
 
 
-def test_a_value_is_sent_once_per_host(workers: Any) -> None:
-    reference = workers.put({"weights": bytes(3_000_000)})
+def test_a_value_is_sent_once_per_host(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+    send = workers._launcher.send
+
+    def count(slot: int, content: bytes) -> None:
+        sent.append(len(content))
+        send(slot, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(workers._launcher, "send", count)
+        reference = workers.put({"weights": bytes(3_000_000)})
+    assert 3_000_000 < sum(sent) < 3_100_000
     assert workers.run(lambda value: len(value["weights"]), reference) == [3_000_000] * 3
     assert workers.run(lambda: id(reference) == id(reference) and len(reference)) == [1] * 3
     assert workers.run(lambda: len(values._descriptors)) == [0] * 3
@@ -146,6 +152,23 @@ def test_output_goes_to_the_stream_of_the_caller_that_waits(workers: Any) -> Non
     assert sorted(stream.getvalue().splitlines()) == [f"[{rank}]<stdout>:text" for rank in range(3)]
 
 
+def test_output_is_written_after_several_threads_have_waited(workers: Any, tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    first = threading.Thread(target=workers.run, args=(lambda: open(pipe).close(),), kwargs={"ranks": [0]})
+    first.start()
+    wait_until(lambda: len(workers._sinks) == 1, "the first call waits")
+    second = threading.Thread(target=workers.run, args=(lambda: open(pipe).close(),), kwargs={"ranks": [0]})
+    second.start()
+    wait_until(lambda: len(workers._sinks) == 2, "the second call waits")
+    for thread in (first, second):
+        open(pipe, "w").close()
+        thread.join(DEADLINE_S)
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        workers.submit(print, "text").result(DEADLINE_S)
+        wait_until(lambda: stream.getvalue().count("<stdout>:text\n") == 3, "the output is there")
+
+
 def test_an_interrupt_ends_the_call_and_leaves_the_workers(workers: Any, tmp_path: Path) -> None:
     folder = str(tmp_path)
 
@@ -166,6 +189,41 @@ def test_an_interrupt_ends_the_call_and_leaves_the_workers(workers: Any, tmp_pat
         workers.run(wait)
     thread.join()
     assert workers.run(os.getpid) == processes
+
+
+@pytest.mark.slow
+def test_an_interrupt_may_come_at_any_time(workers: Any) -> None:
+    """Most of these come before the function begins."""
+
+    def spin() -> None:
+        while True:
+            pass
+
+    processes = workers.run(os.getpid)
+    workers.interrupt()
+    for _ in range(20):
+        future = workers.submit(spin, ranks=[1])
+        wait_until(future.running, "the call has been sent")
+        workers.interrupt()
+        with pytest.raises(RuntimeError, match="^Rank 1 on host localhost raised KeyboardInterrupt\n"):
+            future.result(DEADLINE_S)
+        assert workers.run(os.getpid) == processes
+
+
+def test_an_interrupt_ends_the_wait_for_workers_and_leaves_the_others() -> None:
+    with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False) as workers:
+        processes = workers.run(os.getpid)
+
+        def interrupt() -> None:
+            wait_until(lambda: workers._calls.wanted == 2, "the launcher is asked for another worker")
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            workers.scale(2)
+        thread.join()
+        assert workers.run(os.getpid) == processes
 
 
 def test_a_second_interrupt_ends_the_session(workers: Any, tmp_path: Path) -> None:
@@ -220,8 +278,11 @@ def test_a_closed_session_takes_no_calls(workers: Any) -> None:
     processes = workers.run(os.getpid)
     workers.close()
     workers.close()
-    with pytest.raises(RuntimeError, match="the session has ended and takes no calls: it was closed"):
-        workers.run(read_rank)
+    workers.interrupt()
+    for call in (lambda: workers.run(read_rank), lambda: workers.put(1), lambda: workers.scale(2)):
+        with pytest.raises(RuntimeError, match="the session has ended and takes no calls: it was closed"):
+            call()
+    assert workers.workers == []
     assert_gone(processes)
 
 
@@ -254,6 +315,8 @@ def test_two_sessions_run_at_once(workers: Any) -> None:
     with farandole.session(2, initialize=False) as other:
         futures = [workers.submit(read_rank), other.submit(read_rank)]
         assert [each.result(DEADLINE_S) for each in futures] == [[0, 1, 2], [0, 1]]
+        other.scale(1)
+        assert (len(other.workers), len(workers.workers)) == (1, 3)
 
 
 def test_workers_that_wait_for_one_that_has_failed_are_interrupted(workers: Any) -> None:
@@ -272,13 +335,34 @@ def test_workers_that_wait_for_one_that_has_failed_are_interrupted(workers: Any)
 def test_wrong_arguments_are_refused(workers: Any) -> None:
     with pytest.raises(ValueError, match=r"ranks \[3\] are not all ranks of this session, which has 0 to 2"):
         workers.submit(read_rank, ranks=[3])
+    with pytest.raises(ValueError, match=r"ranks \[0, 0\] name a rank twice: a call runs once on each of its ranks"):
+        workers.submit(read_rank, ranks=[0, 0])
+    for number in (0, 65537):
+        with pytest.raises(
+            ValueError, match=rf"scale\({number}\): the number of workers of this session must be 1 to 65536"
+        ):
+            workers.scale(number)
+    assert workers.run(read_rank) == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"session\(0\): the number of workers must be 1 or more"):
+        farandole.session(0)
     with pytest.raises(TypeError, match=r"session\(\) has no option colour"):
         farandole.session(2, colour="red")
+    with (
+        farandole.session(1, hosts="localhost:2", min_np=1, initialize=False) as limited,
+        pytest.raises(ValueError, match=r"scale\(3\): the number of workers of this session must be 1 to 2"),
+    ):
+        limited.scale(3)
+    with (
+        farandole.session(2, min_np=3, initialize=False) as refused,
+        pytest.raises(RuntimeError, match="--min-np 3 is out of range: 1 to the 2 of -np"),
+    ):
+        refused.run(read_rank)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_is_left_when_the_interpreter_ends(tmp_path: Path, number: int) -> None:
-    """SIGKILL ends it without its handlers; SIGINT raises KeyboardInterrupt outside of a call."""
+    """SIGKILL ends it without its handlers, while a child process that it has forked lives on. SIGINT raises
+    KeyboardInterrupt outside of a call."""
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent("""
@@ -288,7 +372,11 @@ def test_no_process_is_left_when_the_interpreter_ends(tmp_path: Path, number: in
         path = sys.argv[1]
         program.path_of_launcher = lambda: path
         session = farandole.session(2, initialize=False)
-        print(*session.run(os.getpid), flush=True)
+        processes = session.run(os.getpid)
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        print(child, *processes, flush=True)
         signal.pause()
         """)
     )
@@ -300,15 +388,18 @@ def test_no_process_is_left_when_the_interpreter_ends(tmp_path: Path, number: in
         start_new_session=True,
     )
     assert process.stdout is not None
-    processes = [int(each) for each in process.stdout.readline().split()]
+    child, *processes = (int(each) for each in process.stdout.readline().split())
     assert len(processes) == 2
     process.send_signal(number)
     process.wait(DEADLINE_S)
     process.stdout.close()
-    assert_gone(processes)
+    try:
+        assert_gone(processes)
+        assert is_running(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
-@pytest.mark.skipif(not has_channel(), reason=f"{FARANDOLE} has no --call-descriptor, and the other has no rendezvous")
 def test_hvd_is_initialised_and_works_after_a_failure() -> None:
     def add(failing_rank: int) -> float:
         import farandole.numpy as hvd
@@ -323,3 +414,118 @@ def test_hvd_is_initialised_and_works_after_a_failure() -> None:
         with pytest.raises(RuntimeError, match="^Rank 2 on host localhost raised KeyError: 'labels'"):
             workers.run(add, 2)
         assert workers.run(add, -1) == [3, 3, 3]
+
+
+def place_in_job() -> Tuple[int, int, int, float, Any]:
+    """Process, rank and size, a sum over the ranks, and the name that an earlier call has left."""
+    import farandole.numpy as hvd
+    import numpy
+
+    total = float(hvd.allreduce(numpy.full(4, hvd.rank()), op=hvd.Sum)[0])
+    state = farandole.session.state
+    before = getattr(state, "name", None)
+    state.name = f"first rank {hvd.rank()}" if before is None else before
+    return os.getpid(), hvd.rank(), hvd.size(), total, before
+
+
+place_in_job.__module__ = "__main__"
+
+
+def test_workers_are_added_and_removed_while_others_stay() -> None:
+    with farandole.session(2) as workers:
+        table = workers.put(bytes(1000))
+        first = workers.run(place_in_job)
+        workers.scale(4)
+        second = workers.run(place_in_job)
+        assert [each[1:] for each in second] == [
+            (0, 4, 6, "first rank 0"), (1, 4, 6, "first rank 1"), (2, 4, 6, None), (3, 4, 6, None),
+        ]  # fmt: skip
+        assert [each[0] for each in second[:2]] == [each[0] for each in first]
+        assert [(each.rank, each.process) for each in workers.workers] == [
+            (rank, each[0]) for rank, each in enumerate(second)
+        ]
+        assert workers.run(len, table) == [1000] * 4
+        later = workers.submit(place_in_job)
+        workers.scale(1)
+        assert [each[2] for each in later.result(0)] == [4] * 4
+        assert workers.run(place_in_job) == [(first[0][0], 0, 1, 0, "first rank 0")]
+        assert_gone([each[0] for each in second[1:]])
+
+
+def test_workers_of_an_elastic_session_are_replaced() -> None:
+    def die() -> None:
+        import farandole.numpy as hvd
+        import numpy
+
+        if hvd.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(numpy.ones(4))
+
+    with farandole.session(3, min_np=1, cooldown_range=(1, 1)) as workers:
+        table = workers.put(bytes(1000))
+        first = [each[0] for each in workers.run(place_in_job)]
+        with pytest.raises(RuntimeError) as raised:
+            workers.run(die)
+        assert str(raised.value).startswith(
+            "Rank 1 on host localhost was killed by signal 9 (Killed) before its function returned\n"
+            "Also failed: rank 0 on host "
+        )
+        second = workers.run(place_in_job)
+        assert [each[1:] for each in second] == [
+            (0, 3, 3, "first rank 0"), (1, 3, 3, "first rank 2"), (2, 3, 3, None),
+        ]  # fmt: skip
+        assert [each[0] for each in second[:2]] == [first[0], first[2]]
+        assert workers.run(len, table) == [1000] * 3
+
+        os.kill(second[0][0], signal.SIGKILL)  # between two calls, and the one with rank 0
+        wait_until(lambda: second[0][0] not in [each.process for each in workers.workers], "the session knows of it")
+        third = workers.run(place_in_job)
+        assert [each[2:] for each in third] == [(3, 3, "first rank 2"), (3, 3, "first rank 2"), (3, 3, None)]
+        assert [each[0] for each in third[:2]] == [each[0] for each in second[1:]]
+
+
+@pytest.mark.slow
+def test_the_last_worker_of_an_elastic_session_is_replaced_also_after_code_0() -> None:
+    with farandole.session(1, min_np=1, cooldown_range=(1, 1)) as workers:
+        first = workers.run(place_in_job)
+        with pytest.raises(RuntimeError, match="^Rank 0 on host localhost exited with code 0 before its function ret"):
+            workers.run(os._exit, 0)
+        second = workers.run(place_in_job)
+        assert second[0][0] != first[0][0] and second[0][1:] == (0, 1, 0, None)
+
+
+@pytest.mark.slow
+def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
+    with farandole.session(2, min_np=2, initialize=False, elastic_timeout=3) as workers:
+        processes = workers.run(os.getpid)
+        with pytest.raises(RuntimeError, match="^Rank 1 on host localhost was killed by signal 9"):
+            workers.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=[1])
+        with pytest.raises(
+            RuntimeError,
+            match=r"^the session has ended: the launcher ended with exit code 1\n(.*\n)*.* waited 3 s \(--el",
+        ):
+            workers.run(read_rank)
+        assert_gone(processes)
+
+
+@pytest.mark.slow
+def test_a_number_of_workers_for_which_there_are_too_few_slots_is_refused_after_a_while() -> None:
+    with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False, start_timeout=15) as workers:
+        with pytest.raises(
+            RuntimeError, match=r"^the session has 1 of the 2 workers for which scale\(\) has waited 15 s"
+        ):
+            workers.scale(2)
+        assert workers.run(read_rank) == [0]
+
+
+def test_the_examples_of_the_guide_print_what_it_says(tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S))
+    script = tmp_path / "guide.py"
+    script.write_text(code)
+    ran = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert ran.returncode == 0, ran.stderr
+    expected = re.findall(r"print\(.*\)  # ([^…\n]+)", code)
+    assert len(expected) == code.count("print(") == 7
+    lines = iter(ran.stdout.splitlines())
+    for text in expected:
+        assert any(line.startswith(text) for line in lines), f"{text} is missing or comes too early in:\n{ran.stdout}"

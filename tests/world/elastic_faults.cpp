@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "tests/world/later.hpp"
+
 namespace farandole::testing {
 
 namespace {
@@ -91,7 +93,7 @@ void elastic_faults::apply(const fault& injected, process_id from, process_id to
     return stage_.net.break_links(from, to, milliseconds(injected.pick % 3 == 0 ? 2000 : 5));
   case fault_kind::delay:
     stage_.net.slow_down(injected.lasts);
-    return after(injected.lasts, [this] { stage_.net.slow_down(seconds(0)); });
+    return later(world_, no_process, injected.lasts, [this] { stage_.net.slow_down(seconds(0)); });
   case fault_kind::reorder:
     return reorder(injected);
   case fault_kind::partition:
@@ -118,7 +120,7 @@ void elastic_faults::apply(const fault& injected, process_id from, process_id to
     });
   case fault_kind::disk_full:
     service_.fill_disk(true);
-    return after(injected.lasts, [this] { service_.fill_disk(false); });
+    return later(world_, no_process, injected.lasts, [this] { service_.fill_disk(false); });
   case fault_kind::stopped_process:
     return stop(std::max(from, to) - 1, injected.lasts);
   case fault_kind::half_open_link:
@@ -146,7 +148,7 @@ void elastic_faults::kill(std::int32_t slot) {
 void elastic_faults::reorder(const fault& injected) {
   for (const auto& [slot, elastic_worker] : launcher_.workers())
     stage_.net.slow_down(elastic_worker::id_of(slot), milliseconds(draw_.below(20)));
-  after(injected.lasts, [this] {
+  later(world_, no_process, injected.lasts, [this] {
     for (const auto& [slot, elastic_worker] : launcher_.workers())
       stage_.net.slow_down(elastic_worker::id_of(slot), seconds(0));
   });
@@ -156,7 +158,7 @@ void elastic_faults::partition(const fault& injected, process_id process) {
   auto& net = stage_.net;
   net.deafen(process, true);
   net.mute(process, injected.kind == fault_kind::partition);
-  after(injected.lasts, [&net, process] {
+  later(world_, no_process, injected.lasts, [&net, process] {
     net.deafen(process, false);
     net.mute(process, false);
   });
@@ -166,7 +168,7 @@ void elastic_faults::end_rendezvous(const fault& injected) {
   last_ = std::max(last_, world_.now() + injected.lasts);
   stage_.silences.disturbed(last_);
   service_.end(injected.pick / 16 % 3 == 0);
-  after(injected.lasts, [this] { service_.start(); });
+  later(world_, no_process, injected.lasts, [this] { service_.start(); });
 }
 
 // While the process is stopped, its links may be given up; it then rejoins as a new member.
@@ -175,7 +177,7 @@ void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
   stage_.log.cut_off(slot);
   auto* worker = launcher_.worker(slot);
   worker->stop();
-  after(lasts, [this, worker, slot] {
+  later(world_, no_process, lasts, [this, worker, slot] {
     note("slot " + std::to_string(slot) + " continues");
     worker->proceed();
   });
@@ -183,30 +185,21 @@ void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
 
 void elastic_faults::disturb_handshakes(const fault& injected, process_id process) {
   stage_.net.disturb(process, verdict_of(injected));
-  after(injected.lasts, [this, process] { stage_.net.disturb(process, handshake_verdict::accepted); });
+  later(world_, no_process, injected.lasts,
+        [this, process] { stage_.net.disturb(process, handshake_verdict::accepted); });
 }
 
 void elastic_faults::send_impostor(const fault& injected) {
   const auto location = stage_.rendezvous_ip + ":" + std::to_string(stage_.rendezvous_port);
   stage_.net.impersonate(location, verdict_of(injected));
   end_rendezvous(injected);
-  after(injected.lasts, [this, location] { stage_.net.impersonate(location, handshake_verdict::accepted); });
+  later(world_, no_process, injected.lasts,
+        [this, location] { stage_.net.impersonate(location, handshake_verdict::accepted); });
 }
 
 void elastic_faults::send_strangers(const fault& injected, process_id process) {
   const auto kind = injected.pick / 1024 % 3 == 0 ? stranger_kind::silent : stranger_kind::any;
   stage_.net.crowd(process, 2 + injected.pick / 16 % 40, kind, world_.now() + injected.lasts, injected.pick);
-}
-
-void elastic_faults::after(std::chrono::nanoseconds wait, std::function<void()> action) {
-  const running_process nobody(world_.all_processes(), no_process);
-  world_.system().spawn([=](caf::event_based_actor* self) {
-    self->delayed_send(self, wait, tick_atom::value);
-    return caf::behavior{[=](tick_atom) {
-      action();
-      self->quit();
-    }};
-  });
 }
 
 } // namespace farandole::testing

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,7 +31,6 @@ public:
   void kill(std::int32_t slot);
   /// Stops the process of the slot for this time.
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts);
-  void after(std::chrono::nanoseconds wait, std::function<void()> action);
 
   std::size_t happened() const { return next_; }
   bool any() const { return last_ != time_point{}; }

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "tests/world/elastic_faults.hpp"
+#include "tests/world/later.hpp"
 
 namespace farandole::testing {
 
@@ -123,7 +124,7 @@ public:
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts) override { faults_.stop(slot, lasts); }
   std::chrono::nanoseconds now() const override { return world_.now() - begin_; }
   void after(std::chrono::nanoseconds wait, std::function<void()> action) override {
-    faults_.after(wait, std::move(action));
+    later(world_, no_process, wait, std::move(action));
   }
   elastic_service& service() override { return service_; }
 

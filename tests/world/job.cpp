@@ -7,6 +7,7 @@
 #include "actors/process_set/fusion_scheduler.hpp"
 #include "actors/process_set/negotiator.hpp"
 #include "actors/process_set/relay_actor.hpp"
+#include "elastic/stall_text.hpp"
 #include "tests/world/player.hpp"
 #include "tests/world/simulation.hpp"
 

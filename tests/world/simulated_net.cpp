@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "actors/event_loop/link_messages.hpp"
+#include "tests/world/later.hpp"
 
 namespace farandole::testing {
 
@@ -240,14 +241,7 @@ simulated_net::duration simulated_net::takes(process_id from, process_id to) {
 }
 
 void simulated_net::later(duration when, std::function<void()> action) {
-  const running_process network(world_.all_processes(), no_process);
-  system_.spawn([when, action = std::move(action)](caf::event_based_actor* self) {
-    self->delayed_send(self, when, tick_atom::value);
-    return caf::behavior{[=](tick_atom) {
-      action();
-      self->quit();
-    }};
-  });
+  testing::later(world_, no_process, when, std::move(action));
 }
 
 void simulated_net::fail(const call& call, const std::string& reason, bool untrusted) {

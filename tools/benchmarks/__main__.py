@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from benchmarks import collectives, elastic, mlp, network, operation, report, sets, sweep, training
+from benchmarks import clusters, collectives, elastic, mlp, network, observe, operation, report, sets, sweep, training
 from benchmarks.launch import measurement
 from benchmarks.launch.rows import ROWS
 
@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "network": between_hosts,
     "sets": lambda given: sets.markdown(sets.measure(given.rounds), given.rounds),
     "elastic": lambda given: elastic.markdown(elastic.measure(given.rounds, given.horovod_python)),
+    "clusters": lambda given: clusters.markdown(clusters.measure(given.rounds, given.only), given.rounds),
 }
 """By command: the benchmarks that have a number of rounds and produce one table."""
 
@@ -82,6 +83,15 @@ def parse() -> argparse.Namespace:
     change.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
     change.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
+    cluster = commands.add_parser(
+        "clusters",
+        help="jobs in clusters of Ray and Spark, beside the clusters' own means",
+        description="Starts a Ray and a Spark on this host, in the environment that tools/setup --clusters makes.",
+    )
+    cluster.add_argument("--rounds", type=int, default=9)
+    cluster.add_argument("--only", nargs="+", default=[], choices=[each.name for each in clusters.ROWS], metavar="ROW")
+    cluster.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+
     whole = commands.add_parser("training", help="a small ResNet on two workers in every framework, beside its own")
     whole.add_argument("--rounds", type=int, default=15)
     whole.add_argument("--only", nargs="+", choices=TRAINED, metavar="FRAMEWORK")
@@ -102,6 +112,15 @@ def parse() -> argparse.Namespace:
     starts.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     starts.add_argument("--smoke", action="store_true", help="little work, two rounds: does the benchmark itself work?")
 
+    watch = commands.add_parser("observe", help="what the event record and the timeline cost")
+    watch.add_argument("--np", type=int, nargs="+", default=[2, 4], help="numbers of ranks (2 4)")
+    watch.add_argument("--rounds", type=int, default=15)
+    watch.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    watch.add_argument("--smoke", action="store_true", help="tiny works, two rounds: does the benchmark itself work?")
+
+    # tools/bench itself starts this, with the Python of the machine.
+    commands.add_parser("cuda", help="tensors in GPU memory, on a machine with a GPU; tools/bench cuda --help")
+
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
     one.add_argument("--np", type=int, default=2)
@@ -110,6 +129,8 @@ def parse() -> argparse.Namespace:
     given = parser.parse_args()
     if given.command == "network" and given.write and (given.only or given.sizes):
         parser.error("network --write keeps all tables: leave out --only and --sizes")
+    if given.command == "clusters" and given.write and given.only:
+        parser.error("clusters --write keeps all rows: leave out --only")
     if given.command == "launch" and given.write and (given.only or given.smoke):
         parser.error("launch --write keeps all rows: leave out --only and --smoke")
     return given
@@ -130,6 +151,16 @@ def train(given: argparse.Namespace) -> int:
     if given.write and not given.smoke:
         report.write("training", text)
     return 1 if not measured or any(each.problems for each in measured) else 0
+
+
+def record_cost(given: argparse.Namespace) -> int:
+    rounds = 2 if given.smoke else given.rounds
+    measured = [observe.measure(np, rounds, given.smoke) for np in given.np]
+    text = observe.markdown(measured, rounds)
+    print(text)
+    if given.write and not given.smoke:
+        report.write("observe", text)
+    return 1 if any(each.problems for each in measured) else 0
 
 
 def launch(given: argparse.Namespace) -> int:
@@ -155,6 +186,8 @@ def main() -> int:
         return train(arguments)
     if arguments.command == "launch":
         return launch(arguments)
+    if arguments.command == "observe":
+        return record_cost(arguments)
     if arguments.command in TABLES:
         text = TABLES[arguments.command](arguments)
         print(text)

@@ -153,11 +153,11 @@ def _write(hosts: Path, text: str) -> None:
     fresh.rename(hosts)
 
 
-def _times(said: str, word: str) -> list[float]:
+def times(said: str, word: str) -> list[float]:
     return [float(each) for each in re.findall(rf"{word} ([0-9.]+)", said)]
 
 
-def _changes(said: str, size: int) -> list[Change]:
+def changes_to(said: str, size: int) -> list[Change]:
     """The changes to `size` members, of members that existed before."""
     found = re.findall(rf"GO [1-9]\d* {size} ([0-9.]+) ([0-9.]+) (-?\d+)", said)
     return [Change(float(last), float(first), int(lost)) for last, first, lost in found]
@@ -184,7 +184,7 @@ def _round(into: Elastic, folder: Path, horovod_python: str) -> None:
     killed = ["-np", str(RANKS), "-H", HOSTS]
 
     said = _run([*run, *killed, python, str(ours), "3", VICTIMS_HOST], hosts)
-    kill, told, changes = _times(said, "KILL")[0], max(_times(said, "TOLD")), _changes(said, 3)
+    kill, told, changes = times(said, "KILL")[0], max(times(said, "TOLD")), changes_to(said, 3)
     first = max(each.first for each in changes)
     into.told.append(told - kill)
     into.regrouped.append(first - told)
@@ -193,23 +193,23 @@ def _round(into: Elastic, folder: Path, horovod_python: str) -> None:
 
     _write(hosts, "localhost:3\n")
     said = _run([*found, "-np", "3", python, str(ours), "4"], hosts, (3, "localhost:4\n"))
-    into.joined.append(_pause(_changes(said, 4)))
+    into.joined.append(_pause(changes_to(said, 4)))
 
     _write(hosts, "localhost:3\n127.0.0.1:1\n")
     said = _run([*found, "-np", "4", python, str(ours), "3"], hosts, (4, "localhost:3\n"))
-    into.removed.append(_pause(_changes(said, 3)))
-    into.lost_by_removal.append(_steps_lost(_changes(said, 3)))
+    into.removed.append(_pause(changes_to(said, 3)))
+    into.lost_by_removal.append(_steps_lost(changes_to(said, 3)))
 
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=1"]
     said = _run([python, *torchrun, str(theirs)], hosts, settings=TORCHRUN_SETTINGS, must_end_well=False)
-    if len(_changes(said, RANKS)) == RANKS:
-        into.torchrun.append(max(each.first for each in _changes(said, RANKS)) - _times(said, "KILL")[0])
+    if len(changes_to(said, RANKS)) == RANKS:
+        into.torchrun.append(max(each.first for each in changes_to(said, RANKS)) - times(said, "KILL")[0])
 
     if horovod_python:
         launch = [horovod_python, "-m", "horovod.runner.launch", *sizes, *killed, horovod_python, str(ours)]
         said = _run([*launch, "3", VICTIMS_HOST], hosts, must_end_well=False)
-        if len(_changes(said, 3)) == 3:
-            into.horovod.append(max(each.first for each in _changes(said, 3)) - _times(said, "KILL")[0])
+        if len(changes_to(said, 3)) == 3:
+            into.horovod.append(max(each.first for each in changes_to(said, 3)) - times(said, "KILL")[0])
 
 
 def _rendezvous_ms() -> Optional[float]:

@@ -21,7 +21,7 @@ from benchmarks.works import (
 )
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-END = "<!-- end of what was measured -->"
+END = "<!-- end of the measurements -->"
 
 
 def _ticks() -> tuple[int, int]:

@@ -242,7 +242,7 @@ def buckets(tensors: Tensors, limit_bytes: int) -> list[tuple[Any, Tensors, Tens
         filled += size
     packed = []
     for group in groups:
-        flat = torch.zeros(sum(tensor.numel() for tensor in group))
+        flat = torch.zeros(sum(tensor.numel() for tensor in group), device=group[0].device)
         packed.append((flat, list(flat.split([tensor.numel() for tensor in group])), group))
     return packed
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "actors/submission/nvtx_domain.hpp"
 #include "collectives/transport/ccl/ccl_library.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
 #include "collectives/transport/path_routes.hpp"
 #include "collectives/transport/path_table.hpp"
+#include "cuda/nccl/communicator.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/gpu_report.hpp"
 
 namespace farandole {
 
@@ -26,6 +29,11 @@ std::string block(const std::string& title, std::span<const capability> entries)
   return text;
 }
 
+/// Whether this build has been made without the component that a setting needs. Others are looked for when they are used.
+bool lacks(std::string_view component) {
+  return component == "NVTX" && !nvtx_domain::is_built_in();
+}
+
 } // namespace
 
 build_facts find_facts(const std::string& program) {
@@ -40,12 +48,14 @@ build_facts find_facts(const std::string& program) {
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   const bool mpi = static_cast<bool>(load_mpi());
   const bool ccl = ccl_works();
-  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
+  const bool nccl = !nccl_library::objection_to_build() && find_nccl(nccl_candidates(find_python(program)));
+  facts.operations = {{"NCCL", nccl}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
   facts.paths = {{"fast path", true}};
   for (const auto& path : path_table())
     if (path.available != nullptr)
       facts.paths.push_back({std::string(path.name), path.available()});
-  facts.paths.push_back({"nccl", false});
+  facts.paths.push_back({"nccl", nccl});
+  facts.profiling = {{"NVTX ranges", nvtx_domain::is_built_in()}};
   return facts;
 }
 
@@ -58,6 +68,7 @@ std::string build_report(const build_facts& facts) {
   text += block("Available Controllers", facts.controllers);
   text += block("Available Tensor Operations", facts.operations);
   text += block("Farandole Data Paths", facts.paths);
+  text += block("Farandole Profiling", facts.profiling);
   return text + "\nFarandole v" + facts.version + "\n";
 }
 
@@ -87,7 +98,7 @@ std::string settings_report(const settings& values) {
             padded(values.shown(row.id), value_width) + "  " + std::string(to_string(values.source(row.id)));
     if (!row.needs.empty())
       text += ", needs " + std::string(row.needs);
-    if (!row.has_effect)
+    if (!row.has_effect || lacks(row.needs))
       text += ", no effect in this build";
     text += "\n";
   }

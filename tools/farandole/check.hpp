@@ -23,11 +23,12 @@ struct build_facts {
   std::vector<capability> controllers;
   std::vector<capability> operations;
   std::vector<capability> paths;
+  std::vector<capability> profiling;
 };
 
 build_facts find_facts(const std::string& program);
 
-/// The first blocks equal those of Horovod's report exactly; Farandole's paths and version follow.
+/// The first blocks equal those of Horovod's report exactly; Farandole's paths, profiling and version follow.
 std::string build_report(const build_facts& facts);
 /// The paths that support each operation, and the reasons why others do not. An absent path supports none.
 std::string operations_report(const build_facts& facts);

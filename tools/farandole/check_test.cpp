@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/submission/nvtx_domain.hpp"
+
 using namespace farandole;
 
 namespace {
@@ -38,6 +40,7 @@ TEST_CASE("the report has the blocks and marks that scripts look for", "[check]"
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
   facts.paths = {{"local", true}};
+  facts.profiling = {{"NVTX ranges", false}};
   CHECK(build_report(facts) == "Horovod v0.28.1:\n"
                                "\n"
                                "Available Frameworks:\n"
@@ -58,6 +61,9 @@ TEST_CASE("the report has the blocks and marks that scripts look for", "[check]"
                                "\n"
                                "Farandole Data Paths:\n"
                                "    [X] local\n"
+                               "\n"
+                               "Farandole Profiling:\n"
+                               "    [ ] NVTX ranges\n"
                                "\n"
                                "Farandole v1.2.3\n");
 }
@@ -100,7 +106,10 @@ TEST_CASE("every setting is shown with its value and its source", "[check]") {
   CHECK(line_of("HOROVOD_CYCLE_TIME").ends_with("command line"));
   CHECK(line_of("HOROVOD_START_TIMEOUT").ends_with("default"));
   CHECK(line_of("HOROVOD_CYCLE_TIME").find(" 2 ms ") != std::string::npos);
-  CHECK(line_of("HOROVOD_TIMELINE").ends_with("no effect in this build"));
+  CHECK(line_of("HOROVOD_AUTOTUNE").ends_with("no effect in this build"));
+  const std::string profiling =
+      nvtx_domain::is_built_in() ? "needs NVTX" : "needs NVTX, no effect in this build";
+  CHECK(line_of("HOROVOD_DISABLE_NVTX_RANGES").ends_with(profiling));
 }
 
 TEST_CASE("the interpreter beside the program is found first", "[check]") {

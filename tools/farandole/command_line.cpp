@@ -3,19 +3,18 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <sstream>
 
 #include "collectives/transport/registry/forced_path.hpp"
+#include "elastic/thread_affinity.hpp"
 #include "messages/settings/known_variables.hpp"
 #include "tools/farandole/cli/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
 #include "tools/farandole/help_layout.hpp"
-#include "tools/farandole/ignored_options.hpp"
+#include "tools/farandole/host_options.hpp"
 #include "tools/farandole/run_options.hpp"
 
 namespace farandole {
@@ -26,15 +25,18 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
+/// Heading in the help for settings without effect.
+constexpr const char* ignored_group = "Accepted without effect in this build";
+
 /// The options as given, before values are derived from them.
 struct given {
   bool version = false;
   bool check_build = false;
   bool gloo = false, mpi = false, jsrun = false;
   bool disable_cache = false; ///< accepted without effect: nothing is cached
-  std::int32_t processes = 0;
-  std::int32_t ssh_port = 0;
-  std::string hosts, hostfile, config_file, agents, remote_hosts;
+  std::int32_t input_rank = -1;
+  std::string config_file;
+  host_options hosts;
   std::vector<std::string> interface_lists, interfaces;
   elastic_options elastic;
   std::map<std::string, std::string> flags; ///< of settings
@@ -66,8 +68,7 @@ void add_setting(CLI::App& app, const setting_row& row, given& into) {
   on->excludes(off);
   if (!row.has_effect)
     on->group(ignored_group);
-  const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "timeline" &&
-                     row.needs != "MPI";
+  const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "MPI";
   if (!shown)
     off->group("");
 }
@@ -93,7 +94,11 @@ void add_settings(CLI::App& app, given& into) {
 void add_launch_options(CLI::App& app, given& into) {
   auto& request = into.request;
   app.add_flag("-v,--version", into.version, "Prints the version of the interface.");
-  app.add_option("--num-proc", into.processes, "Number of processes to start.")->type_name("INT");
+  app.add_option(
+         "--num-proc", into.hosts.processes,
+         "Number of processes to start. May be left out in a job of Slurm, LSF or PBS, where all slots "
+         "are used.")
+      ->type_name("INT");
   app.add_flag("--check-build", into.check_build,
                "Shows the capabilities of this build and all settings; starts no job.");
   app.add_flag("--disable-cache", into.disable_cache,
@@ -105,6 +110,10 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_option("--output-filename", request.output_folder,
                  "Folder for copies of the output: FOLDER/rank.N/stdout and stderr.")
       ->type_name("FOLDER");
+  app.add_option("--stdin", into.input_rank,
+                 "Rank that receives the launcher's standard input, so that breakpoint() works in it; in an "
+                 "elastic job, the number of one of the first workers. All others have an empty one.")
+      ->type_name("RANK");
   app.add_flag("--verbose", request.verbose, "Prints each step.");
   app.add_option(
          "--call-descriptor", request.call_descriptor,
@@ -116,39 +125,28 @@ void add_launch_options(CLI::App& app, given& into) {
          "The program that has called the launcher starts the workers, on any host, and they reach the "
          "launcher at this address of this host (gloo_run.launch_gloo).")
       ->type_name("IP");
+  app.add_flag("--session", request.session,
+               "With --call-descriptor: the workers serve calls, and the caller changes their number "
+               "(farandole.session). Makes the job elastic.");
   app.add_option("--config-file", into.config_file, "Settings as YAML; options take precedence.")
       ->type_name("FILE");
   app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp,
                "Prefixes each line with the time.");
   app.add_flag("--tcp", request.tcp_only, "Keeps NCCL off InfiniBand (NCCL_IB_DISABLE=1).");
 
-  auto* hosts =
-      app.add_option("-H,--hosts", into.hosts, "Hosts and their slots. Other hosts are reached by ssh.")
-          ->type_name("NAME:SLOTS,...");
-  app.add_option("--remote-hosts", into.remote_hosts,
-                 "Hosts that are reached by ssh even if their names are those of this host.")
-      ->type_name("A,B");
-  auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
-                   ->type_name("FILE");
-  auto* script = app.add_option("--host-discovery-script", request.discovery_script,
-                                "Program that prints the available hosts, a line 'name:slots' each; run "
-                                "again after FARANDOLE_DISCOVERY_INTERVAL (1 s). Makes the job elastic.")
-                     ->type_name("FILE");
-  auto* agents =
-      app.add_option("--agents", into.agents,
-                     "Waits for N agents that you start on the hosts (farandole agent); MIN:MAX in an "
-                     "elastic job, whose hosts are those that come and go.")
-          ->type_name("N|MIN:MAX");
-  app.add_option("-p,--ssh-port", into.ssh_port, "Port of ssh on other hosts.")
-      ->type_name("INT")
-      ->check(CLI::Range(1, 65535).description(""));
-  app.add_option("-i,--ssh-identity-file", request.ssh_identity_file, "Key for ssh.")->type_name("FILE");
-  hosts->excludes(file)->excludes(script);
-  file->excludes(script);
-  agents->excludes(hosts)->excludes(file)->excludes(script);
+  add_host_options(app, into.hosts, request);
   auto* gloo = app.add_flag("--gloo", into.gloo, "Launches without MPI, which is the default.");
-  auto* mpi = app.add_flag("--mpi", into.mpi, "Launches by mpirun; not offered yet.");
-  auto* jsrun = app.add_flag("--jsrun", into.jsrun, "Launches by jsrun; not offered yet.");
+  auto* mpi =
+      app.add_flag("--mpi", into.mpi, "Launches by mpirun of Open MPI, MPICH, Intel MPI or Spectrum MPI.");
+  auto* jsrun = app.add_flag("--jsrun", into.jsrun, "Launches by jsrun, in a job of LSF.");
+  app.add_option("--mpi-args", request.mpi_args,
+                 "More arguments for mpirun or jsrun, as in a shell; write --mpi-args=\"...\".")
+      ->type_name("TEXT");
+  app.add_option("--binding-args", request.binding_args,
+                 "Arguments for mpirun or jsrun that bind processes to cores, in place of the default ones.")
+      ->type_name("TEXT");
+  app.add_flag("--print-command", request.print_command,
+               "With --mpi: prints the command line of mpirun for a shell, and starts nothing.");
   gloo->excludes(mpi)->excludes(jsrun);
   mpi->excludes(jsrun);
 }
@@ -167,7 +165,6 @@ std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
   add_elastic_options(*app, into.elastic);
   app->get_option("--elastic-timeout")->group("Elastic jobs");
   app->option_defaults()->group("Options");
-  add_ignored_options(*app);
   app->get_option("--blacklist-cooldown-range")->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   app->footer(help_footer(program));
   return app;
@@ -191,7 +188,8 @@ std::vector<option_shape> shapes_of(const CLI::App& app) {
     const bool is_cooldown = shape.name == "--blacklist-cooldown-range";
     shape.values = option->get_expected_min() == 0 ? 0 : is_cooldown ? 2 : 1;
     // The table of settings has its own error messages for numbers.
-    shape.whole_numbers = (option->get_type_name() == "INT" && !is_setting(shape.name)) || is_cooldown;
+    const bool is_number = option->get_type_name() == "INT" || option->get_type_name() == "RANK";
+    shape.whole_numbers = (is_number && !is_setting(shape.name)) || is_cooldown;
     shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -212,18 +210,6 @@ std::vector<std::string> canonical(const std::vector<given_option>& options) {
   return words;
 }
 
-bool is_core_list(std::string_view text) {
-  for (;;) {
-    const auto comma = text.find(',');
-    const auto entry = text.substr(0, comma);
-    if (entry.empty() || entry.find_first_not_of("0123456789") != std::string_view::npos)
-      return false;
-    if (comma == std::string_view::npos)
-      return true;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 error load_settings(given& options, const surroundings& around) {
   setting_sources sources{around.environment, {}, options.flags};
   if (!options.config_file.empty()) {
@@ -242,31 +228,24 @@ error load_settings(given& options, const surroundings& around) {
   const auto& cores = loaded.text(setting::thread_affinity);
   const auto source = loaded.source(setting::thread_affinity);
   if (source != setting_source::environment && loaded.is_set(setting::thread_affinity) &&
-      !is_core_list(cores))
+      !parse_core_list(cores))
     return wrong("thread affinity (--thread-affinity) = '" + cores +
                  "' is no core id and no comma list of them");
-  if (options.gloo || options.mpi)
-    return loaded.assign(setting::controller, options.mpi ? "mpi" : "gloo", setting_source::flag);
+  if (options.gloo)
+    return loaded.assign(setting::controller, "gloo", setting_source::flag);
   return {};
 }
 
-error refuse_other_modes(const given& options, const surroundings& around) {
-  const auto& values = options.request.values;
-  const auto later = [](const std::string& text, const std::string& needs) {
-    return wrong(text + " needs " + needs +
-                 ", not offered yet; jobs of a fixed size on this host are (-np N)");
-  };
-  if (options.jsrun)
-    return later("--jsrun", "the launch by jsrun");
-  if (options.mpi)
-    return later("--mpi", "the launch by mpirun");
-  const bool by_file = values.source(setting::controller) == setting_source::file;
-  if (by_file && values.text(setting::controller) == "mpi")
-    return later("'controller: mpi' in the config file", "the launch by mpirun");
-  if (!options.gloo && around.has_jsrun && around.environment("LSB_JOBID"))
-    return wrong(
-        "inside an LSF job that has jsrun, the launch by jsrun is the default, which is not offered yet; "
-        "--gloo launches on this host");
+/// Refuses options that exclude the launch by mpirun or jsrun. `mode` names the option that asked for it.
+error refuse_beside(const std::string& mode, const CLI::App& app, const run_request& request) {
+  for (const char* name : {"--min-num-proc", "--host-discovery-script", "--agents", "--rendezvous"})
+    if (app.count(name) > 0)
+      return wrong(
+          mode + " and " + (std::string_view(name) == "--min-num-proc" ? "--min-np" : name) +
+          " exclude each other: mpirun and jsrun start a fixed number of processes; leave one of them out");
+  if (app.count("--stdin") > 0 && request.call_descriptor < 0) // for a caller, agents start the workers
+    return wrong(mode + " and --stdin exclude each other: mpirun and jsrun decide themselves which process "
+                        "gets the standard input; leave one of them out");
   return {};
 }
 
@@ -280,6 +259,41 @@ std::vector<std::string> names_in(std::string_view list) {
       names.push_back(name);
   }
   return names;
+}
+
+error find_launch_mode(const CLI::App& app, given& options, const surroundings& around) {
+  const auto& values = options.request.values;
+  auto& mode = options.request.mode;
+  const bool in_lsf = around.environment("LSB_JOBID").has_value();
+  const bool by_file = values.source(setting::controller) == setting_source::file &&
+                       values.text(setting::controller) == "mpi" && !options.gloo && !options.jsrun;
+  if (options.mpi || by_file) {
+    mode = launch_mode::mpirun;
+    return refuse_beside(options.mpi ? "--mpi" : "'controller: mpi' in the config file", app,
+                         options.request);
+  }
+  if (options.jsrun) {
+    if (!in_lsf)
+      return wrong("--jsrun needs a job of LSF, and LSB_JOBID is not set; start this inside of one");
+    mode = launch_mode::jsrun;
+    return refuse_beside("--jsrun", app, options.request);
+  }
+  // The default in such a job. Elastic jobs, and agents that users start, need the launcher's own processes. jsrun needs
+  // the CPUs of each rank, from CSM or from the user.
+  const bool knows_cpus =
+      !around.environment("CSM_ALLOCATION_ID").value_or("").empty() || app.count("--binding-args") > 0;
+  if (in_lsf && around.has_jsrun && knows_cpus && !options.gloo && !refuse_beside("", app, options.request))
+    mode = launch_mode::jsrun;
+  return {};
+}
+
+void warn_of_unused_mpi_options(const CLI::App& app, given& options) {
+  if (options.request.mode != launch_mode::agents)
+    return;
+  for (const char* name : {"--mpi-args", "--binding-args"})
+    if (app.count(name) > 0)
+      options.warnings.push_back(std::string("WARNING: ") + name +
+                                 " has no effect: only --mpi and --jsrun start the processes by MPI");
 }
 
 error find_interfaces(given& options) {
@@ -301,60 +315,6 @@ error find_interfaces(given& options) {
   return {};
 }
 
-/// Parses "N" or "MIN:MAX".
-error find_agents(const std::string& text, run_request& request) {
-  const auto colon = text.find(':');
-  const auto low = parse_slots(text.substr(0, colon));
-  const auto high = colon == std::string::npos ? low : parse_slots(text.substr(colon + 1));
-  if (!low || !high || *low < 1 || *high < *low || *high > most_slots)
-    return wrong("--agents " + text + " is neither a number of agents nor MIN:MAX, as in --agents 2:8");
-  if (*high != *low && !request.elastic)
-    return wrong("--agents " + text + ": only an elastic job (--min-np) can have a range of hosts");
-  request.fewest_agents = *low;
-  request.most_agents = *high;
-  if (request.values.text(setting::secret_file).empty())
-    return wrong(
-        "--agents needs a secret that the agents have, too: set FARANDOLE_SECRET_FILE to a file with it "
-        "(umask 077; openssl rand -hex 16 > secret)");
-  return {};
-}
-
-error find_hosts(const CLI::App& app, given& options) {
-  auto& request = options.request;
-  if (!options.agents.empty())
-    return find_agents(options.agents, request);
-  for (const char* name : {"--hosts", "--hostfile", "--host-discovery-script"})
-    if (app.count(name) > 0 && app.get_option(name)->results().back().empty())
-      return wrong(std::string("the value of ") + name +
-                   " is empty; name the hosts, as in -H localhost:4, or "
-                   "leave the option out to use this host");
-  if (!request.discovery_script.empty())
-    return find_script(request.discovery_script);
-  if (request.elastic && options.hosts.empty() && options.hostfile.empty())
-    return wrong(
-        "an elastic job needs to know its hosts: -H localhost:" + std::to_string(request.scheduler.limit) +
-        ", --hostfile, --host-discovery-script, or --agents");
-  if (options.hosts.empty() && options.hostfile.empty()) {
-    request.hosts = {{"localhost", request.processes}};
-    return {};
-  }
-  std::string text = options.hosts;
-  if (!options.hostfile.empty()) {
-    std::ifstream file(options.hostfile);
-    std::ostringstream content;
-    if (!file || !(content << file.rdbuf()))
-      return wrong("host file " + options.hostfile + " cannot be read");
-    text = content.str();
-  }
-  auto hosts = options.hostfile.empty() ? parse_hosts(text) : parse_hostfile(text);
-  if (!hosts)
-    return hosts.error();
-  if (auto places = place(*hosts, request.processes); !places)
-    return places.error();
-  request.hosts = std::move(*hosts);
-  return {};
-}
-
 error conclude(given& options, const CLI::App& app, const surroundings& around) {
   auto& request = options.request;
   if (options.version) {
@@ -363,7 +323,7 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
   }
   if (auto problem = load_settings(options, around))
     return problem;
-  for (const auto& text : {no_effect_warning(ignored_names(app, options.request.values)),
+  for (const auto& text : {no_effect_warning(options.request.values.given_without_effect()),
                            unknown_variables_warning(around.variables)})
     if (!text.empty())
       options.warnings.push_back("WARNING: " + text);
@@ -371,35 +331,40 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     request.value = run_request::kind::check;
     return {};
   }
-  if (auto problem = refuse_other_modes(options, around))
+  if (auto problem = find_launch_mode(app, options, around))
     return problem;
+  if (request.print_command && request.mode != launch_mode::mpirun)
+    return wrong("--print-command prints the command line of mpirun: give --mpi as well");
+  warn_of_unused_mpi_options(app, options);
   if (app.count("--ssh-port") > 0)
-    request.ssh_port = options.ssh_port;
-  const bool agents_decide = !options.agents.empty() && app.count("--min-num-proc") > 0;
-  if (app.count("--num-proc") == 0 && agents_decide)
-    options.processes = options.elastic.fewest;
-  else if (app.count("--num-proc") == 0)
-    return wrong("the following arguments are required: -np/--num-proc");
-  if (options.processes < 1 || options.processes > most_slots)
-    return wrong("-np " + std::to_string(options.processes) + " is out of range: 1 to " +
-                 std::to_string(most_slots));
+    request.ssh_port = options.hosts.ssh_port;
+  if (auto problem = find_hosts(app, options.hosts, request, around))
+    return problem;
+  if (auto problem = find_size(app, options.hosts, options.elastic.fewest, request, around))
+    return problem;
   if (request.command.empty())
     return wrong("there is no command to run");
-  for (const auto& name : names_in(options.remote_hosts))
+  for (const auto& name : names_in(options.hosts.remote_hosts))
     request.remote_hosts.insert(name);
-  if (!request.caller_address.empty() && (request.call_descriptor < 0 || !options.agents.empty() ||
-                                          request.values.text(setting::secret_file).empty()))
-    return wrong("--caller-address " + request.caller_address +
-                 " is for programs that start the workers themselves: it needs --call-descriptor and "
-                 "FARANDOLE_SECRET_FILE, and cannot be combined with --agents");
+  const bool has_secret = !request.values.text(setting::secret_file).empty() ||
+                          !options.hosts.agents.empty() || request.mode != launch_mode::agents;
+  if (!request.caller_address.empty() && (request.call_descriptor < 0 || !has_secret))
+    return wrong(
+        "--caller-address " + request.caller_address +
+        " is for programs that start the workers or the agents themselves: it needs --call-descriptor "
+        "and, without --agents or --mpi, FARANDOLE_SECRET_FILE");
   if (auto problem = find_interfaces(options))
     return problem;
-  request.processes = options.processes;
+  if (app.count("--stdin") > 0 && (options.input_rank < 0 || options.input_rank >= request.processes))
+    return wrong("--stdin " + std::to_string(options.input_rank) + ": the job starts with " +
+                 std::to_string(request.processes) + " workers (-np); give one of 0 to " +
+                 std::to_string(request.processes - 1));
+  request.input_rank = options.input_rank;
   if (auto problem = plan_elasticity(app, options.elastic, options.request, options.warnings))
     return problem;
   if (auto problem = objection_to_path(options.request.values))
     return problem;
-  return find_hosts(app, options);
+  return check_hosts(options.hosts, request);
 }
 
 } // namespace

@@ -2,60 +2,12 @@
 
 #include <catch2/catch.hpp>
 
-#include <cstdio>
-#include <fstream>
-#include <map>
 #include <sstream>
 
-#include <sys/stat.h>
-#include <unistd.h>
+#include "tools/farandole/command_line_testing.hpp"
 
 using namespace farandole;
-using words = std::vector<std::string>;
-
-namespace {
-
-surroundings around(std::map<std::string, std::string> variables = {}, bool has_jsrun = false) {
-  return {[variables = std::move(variables)](std::string_view name) -> std::optional<std::string> {
-            const auto found = variables.find(std::string(name));
-            return found == variables.end() ? std::nullopt : std::optional(found->second);
-          },
-          has_jsrun};
-}
-
-run_request parsed(const words& given, const surroundings& environment = around()) {
-  auto result = parse_run("horovodrun", given, environment);
-  if (!result)
-    FAIL(result.error().text);
-  return *result;
-}
-
-std::string refusal(const words& given, const surroundings& environment = around()) {
-  auto result = parse_run("horovodrun", given, environment);
-  REQUIRE_FALSE(result);
-  CHECK(result.error().text.starts_with("usage: horovodrun "));
-  return result.error().text;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
-/// A file that is removed at the end of the test.
-struct file {
-  std::string path;
-  explicit file(const std::string& content) {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    const int fd = ::mkstemp(name);
-    REQUIRE(fd >= 0);
-    ::close(fd);
-    path = name;
-    std::ofstream(path) << content;
-  }
-  ~file() { std::remove(path.c_str()); }
-};
-
-} // namespace
+using namespace farandole::testing;
 
 TEST_CASE("processes, hosts and the command are taken from the command line", "[command line]") {
   const auto got = parsed({"-np", "2", "-H", "localhost:4", "python", "train.py", "--verbose"});
@@ -64,10 +16,6 @@ TEST_CASE("processes, hosts and the command are taken from the command line", "[
   CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
   CHECK(got.command == words{"python", "train.py", "--verbose"});
   CHECK_FALSE(got.verbose);
-}
-
-TEST_CASE("without hosts, the local host has as many slots as processes", "[command line]") {
-  CHECK(parsed({"-np", "3", "true"}).hosts == std::vector<host_slots>{{"localhost", 3}});
 }
 
 TEST_CASE("every flag of the settings table is an option", "[command line]") {
@@ -116,6 +64,12 @@ TEST_CASE("values out of range are refused with name, value and range", "[comman
                  "cycle time (--cycle-time-ms) = '-1' is out of range: 0 to"));
   CHECK(contains(refusal({"-np", "1", "--autotune-gaussian-process-noise", "2", "true"}), "0 to 1"));
   CHECK(contains(refusal({"-np", "0", "true"}), "-np 0 is out of range"));
+  for (const char* rank : {"-1", "2"})
+    CHECK(contains(refusal({"-np", "2", std::string("--stdin=") + rank, "true"}),
+                   std::string("--stdin ") + rank +
+                       ": the job starts with 2 workers (-np); give one of 0 to 1"));
+  CHECK(parsed({"-np", "4", "--stdin", "3", "true"}).input_rank == 3);
+  CHECK(parsed({"-np", "4", "true"}).input_rank == -1);
   refusal({"-np", "two", "true"});
   refusal({"-np", "1", "--blacklist-cooldown-range", "0", "5", "true"});
   refusal({"-np", "1", "--thread-affinity", "1,x", "true"});
@@ -168,51 +122,77 @@ TEST_CASE("help fits a terminal, and describes elastic jobs in one place", "[com
   CHECK_FALSE(contains(help, "{program}"));
 }
 
-TEST_CASE("modes that are not offered yet are refused by name", "[command line]") {
-  for (const words& options : {words{"--mpi"}, words{"--jsrun"}}) {
-    auto given = options;
-    given.insert(given.end(), {"-np", "2", "true"});
-    CHECK(contains(refusal(given), "not offered yet"));
-  }
+TEST_CASE("mpirun is used where it is asked for, and jsrun also by default in a job of LSF that has it",
+          "[command line]") {
+  const auto lsf = around({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", "b 2"}}, true);
   const file config("controller: mpi\n");
-  CHECK(contains(refusal({"-np", "1", "--config-file", config.path, "true"}), "not offered yet"));
-  CHECK(parsed({"-np", "1", "--config-file", config.path, "--gloo", "true"}).command == words{"true"});
-  const auto lsf = around({{"LSB_JOBID", "1"}}, true);
-  CHECK(contains(refusal({"-np", "1", "true"}, lsf), "jsrun"));
-  CHECK(parsed({"-np", "1", "--gloo", "true"}, lsf).command == words{"true"});
+  CHECK(parsed({"-np", "1", "true"}).mode == launch_mode::agents);
+  CHECK(parsed({"-np", "1", "--mpi", "true"}).mode == launch_mode::mpirun);
+  CHECK(parsed({"-np", "1", "--config-file", config.path, "true"}).mode == launch_mode::mpirun);
+  CHECK(parsed({"-np", "1", "--config-file", config.path, "--gloo", "true"}).mode == launch_mode::agents);
+  CHECK(parsed({"-np", "1", "--jsrun", "true"}, lsf).mode == launch_mode::jsrun);
+  CHECK(parsed({"-np", "1", "true"}, lsf).mode ==
+        launch_mode::agents); // nothing tells jsrun the CPUs of each rank
+  CHECK(parsed({"-np", "1", "--binding-args=-r 2", "true"}, lsf).mode == launch_mode::jsrun);
+  const auto with_csm =
+      around({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", "b 2"}, {"CSM_ALLOCATION_ID", "42"}}, true);
+  CHECK(parsed({"-np", "1", "-H", "b:2", "true"}, with_csm).mode == launch_mode::jsrun);
+  CHECK(parsed({"-np", "1", "-H", "b:2", "--gloo", "true"}, with_csm).mode == launch_mode::agents);
+  CHECK(parsed({"-np", "1", "--mpi", "true"}, lsf).mode == launch_mode::mpirun);
+  CHECK(parsed({"-np", "1", "--min-np", "1", "true"}, lsf).mode == launch_mode::agents);
+  CHECK(contains(refusal({"-np", "1", "--jsrun", "true"}), "LSB_JOBID is not set"));
 }
 
-TEST_CASE("options without effect are read, change nothing and are named in one warning", "[command line]") {
-  const auto got = parsed({"--binding-args", "x", "--mpi-args=-x A", "--mpi-args=", "-np", "1", "true"});
-  CHECK(got.command == words{"true"});
-  CHECK(got.warnings == words{"WARNING: --mpi-args and --binding-args have no effect in this build"});
+TEST_CASE("mpirun and jsrun are refused for jobs whose processes change, with both names", "[command line]") {
+  const auto lsf = around({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", "b 2"}}, true);
+  const file config("controller: mpi\n");
+  const std::pair<words, std::string> modes[] = {
+      {{"--mpi"}, "--mpi"},
+      {{"--jsrun"}, "--jsrun"},
+      {{"--config-file", config.path}, "'controller: mpi' in the config file"}};
+  const std::pair<words, std::string> others[] = {
+      {{"--min-np", "1"}, "--min-np"},
+      {{"--host-discovery-script", "/bin/true"}, "--host-discovery-script"},
+      {{"--agents", "1"}, "--agents"},
+      {{"--rendezvous", "a:1"}, "--rendezvous"}};
+  for (const auto& [mode, mode_name] : modes)
+    for (const auto& [other, other_name] : others) {
+      words given{"-np", "1"};
+      given.insert(given.end(), mode.begin(), mode.end());
+      given.insert(given.end(), other.begin(), other.end());
+      given.emplace_back("true");
+      CHECK(contains(refusal(given, lsf), mode_name + " and " + other_name + " exclude each other"));
+    }
+  CHECK(contains(refusal({"--mpi", "--stdin", "1", "-np", "2", "true"}, lsf),
+                 "--mpi and --stdin exclude each other: mpirun and jsrun decide themselves"));
+  CHECK(parsed({"--mpi", "--stdin", "1", "-np", "2", "--call-descriptor", "9", "true"}, lsf).input_rank == 1);
+  CHECK(parsed({"--stdin", "1", "-np", "2", "true"}, lsf).mode ==
+        launch_mode::agents); // though jsrun is there
+  for (const words& pair :
+       {words{"--gloo", "--mpi"}, words{"--gloo", "--jsrun"}, words{"--mpi", "--jsrun"}}) {
+    words given{"-np", "1", pair[0], pair[1], "true"};
+    const auto text = refusal(given, lsf);
+    CHECK(contains(text, pair[0]));
+    CHECK(contains(text, pair[1]));
+  }
 }
 
-TEST_CASE("port and key of ssh are read, and a port that is none is refused", "[command line]") {
-  const auto got = parsed({"-p", "2222", "-i", "key", "-np", "1", "true"});
-  CHECK(got.ssh_port == 2222);
-  CHECK(got.ssh_identity_file == "key");
+TEST_CASE("arguments for mpirun are kept, and without mpirun reported as without effect", "[command line]") {
+  const words options{"--binding-args", "x", "--mpi-args=-x B", "--mpi-args=-x A", "-np", "1", "true"};
+  auto got = parsed(options);
+  CHECK(got.warnings ==
+        words{"WARNING: --mpi-args has no effect: only --mpi and --jsrun start the processes by MPI",
+              "WARNING: --binding-args has no effect: only --mpi and --jsrun start the processes by "
+              "MPI"});
+  auto by_mpi = options;
+  by_mpi.insert(by_mpi.begin(), "--mpi");
+  got = parsed(by_mpi);
   CHECK(got.warnings.empty());
-  for (const char* port : {"x", "0", "65536"})
-    CHECK(contains(refusal({"-np", "1", "-p", port, "true"}), "-p"));
-}
-
-TEST_CASE("--agents gives the number of agents that users start, and needs a secret", "[command line]") {
-  const auto with_secret = around({{"FARANDOLE_SECRET_FILE", "secret"}});
-  auto got = parsed({"--agents", "2", "-np", "4", "true"}, with_secret);
-  CHECK(got.fewest_agents == 2);
-  CHECK(got.most_agents == 2);
-  got = parsed({"--agents", "2:8", "--min-np", "3", "true"}, with_secret);
-  CHECK(got.fewest_agents == 2);
-  CHECK(got.most_agents == 8);
-  CHECK(got.processes == 3);
-  CHECK(got.scheduler.limit == most_slots);
-  CHECK(contains(refusal({"--agents", "2", "-np", "4", "true"}), "FARANDOLE_SECRET_FILE"));
-  CHECK(contains(refusal({"--agents", "2:8", "-np", "4", "true"}, with_secret), "only an elastic job"));
-  CHECK(contains(refusal({"--agents", "2", "true"}, with_secret), "-np"));
-  for (const char* text : {"0", "3:2", "x", "2:", ":2", "99999999"})
-    CHECK(contains(refusal({"--agents", text, "--min-np", "1", "true"}, with_secret), "neither a number"));
-  CHECK_FALSE(refusal({"--agents", "2", "-H", "a:1", "-np", "1", "true"}, with_secret).empty());
+  CHECK(got.binding_args == "x");
+  CHECK(got.mpi_args == "-x A");
+  CHECK_FALSE(got.print_command);
+  CHECK(parsed({"--mpi", "--print-command", "-np", "1", "true"}).print_command);
+  CHECK(contains(refusal({"--print-command", "-np", "1", "true"}), "--mpi"));
 }
 
 TEST_CASE("a caller that starts the workers gives an address, a channel and a secret", "[command line]") {
@@ -220,29 +200,24 @@ TEST_CASE("a caller that starts the workers gives an address, a channel and a se
   const words by_caller{"--caller-address", "10.0.0.1", "--call-descriptor", "3", "-np", "2", "true"};
   CHECK(parsed(by_caller, with_secret).caller_address == "10.0.0.1");
   CHECK(contains(refusal(by_caller), "--caller-address 10.0.0.1 is for programs"));
+  auto by_mpi = by_caller;
+  by_mpi.insert(by_mpi.begin(), "--mpi"); // its secret is a new one
+  CHECK(parsed(by_mpi).caller_address == "10.0.0.1");
   CHECK(contains(refusal({"--caller-address", "10.0.0.1", "-np", "2", "true"}, with_secret),
                  "needs --call-descriptor"));
-  CHECK(contains(
-      refusal({"--caller-address", "10.0.0.1", "--call-descriptor", "3", "--agents", "2", "-np", "2", "true"},
-              with_secret),
-      "cannot be combined with --agents"));
-}
-
-TEST_CASE("hosts that are reached by ssh in any case are a list", "[command line]") {
-  CHECK(parsed({"--remote-hosts", "b,a,", "-np", "1", "true"}).remote_hosts ==
-        std::set<std::string>{"a", "b"});
-  CHECK(parsed({"-np", "1", "true"}).remote_hosts.empty());
+  const words with_agents{
+      "--caller-address", "10.0.0.1", "--call-descriptor", "3", "--agents", "2", "-np", "2", "true"};
+  const auto by_variable = around({{"FARANDOLE_SECRET", "0123456789abcdef0123456789abcdef"}});
+  CHECK(parsed(with_agents, by_variable).fewest_agents == 2);
+  CHECK(contains(refusal(with_agents), "--agents needs a secret"));
 }
 
 TEST_CASE("settings without effect are named in the same warning, from any source", "[command line]") {
-  const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
-  const auto got =
-      parsed({"--autotune", "--binding-args", "x", "--config-file", config.path, "-np", "1", "true"},
-             around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
-  CHECK(got.warnings ==
-        words{"WARNING: timeline.filename (config file), --autotune, HOROVOD_THREAD_AFFINITY, "
-              "autotune.warmup_samples (config file) and --binding-args have no effect in this "
-              "build"});
+  const file config("autotune:\n  warmup_samples: 1\n");
+  const auto got = parsed({"--autotune", "--config-file", config.path, "-np", "1", "true"},
+                          around({{"HOROVOD_CCL_CACHE", "1"}}));
+  CHECK(got.warnings == words{"WARNING: --autotune, HOROVOD_CCL_CACHE and "
+                              "autotune.warmup_samples (config file) have no effect in this build"});
   CHECK(parsed({"--no-autotune", "--cache-capacity", "1", "-np", "1", "true"}).warnings.empty());
 }
 
@@ -254,18 +229,6 @@ TEST_CASE("unknown variables are named in one warning, of a job and of the repor
   CHECK(parsed({"-np", "1", "true"}, environment).warnings == wanted);
   CHECK(parsed({"--check-build"}, environment).warnings == wanted);
   CHECK(parsed({"--version"}, environment).warnings.empty());
-}
-
-TEST_CASE("an empty list of hosts is refused", "[command line]") {
-  for (const words& options : {words{"-H", ""}, words{"--hosts="}, words{"--hostfile", ""},
-                               words{"--host-discovery-script", ""}, words{"--min-np", "1", "-H", ""}}) {
-    words given{"-np", "1"};
-    given.insert(given.end(), options.begin(), options.end());
-    given.emplace_back("true");
-    CHECK(contains(refusal(given), "is empty; name the hosts"));
-  }
-  const file hosts("# none\n");
-  CHECK(contains(refusal({"-np", "1", "--hostfile", hosts.path, "true"}), "0 slots"));
 }
 
 TEST_CASE("invalid numbers and unknown options are refused with a plain message", "[command line]") {
@@ -311,116 +274,9 @@ TEST_CASE("prefixes of options, and long names with one dash, are understood", "
   CHECK(got.output_folder == "logs");
 }
 
-TEST_CASE("a host file is read", "[command line]") {
-  const file hosts("localhost slots=2\n");
-  CHECK(parsed({"-np", "2", "-hostfile", hosts.path, "true"}).hosts ==
-        std::vector<host_slots>{{"localhost", 2}});
-  refusal({"-np", "2", "-hostfile", "/nonexistent", "true"});
-}
-
-TEST_CASE("--min-np makes a job elastic, with its bounds around -np", "[command line]") {
-  const auto got = parsed({"-np", "2", "--min-np", "1", "-H", "localhost:4", "true"});
-  CHECK(got.elastic);
-  CHECK(got.values.flag(setting::elastic));
-  CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
-  CHECK(got.scheduler.processes == 2);
-  CHECK(got.scheduler.fewest == 1);
-  CHECK(got.scheduler.limit == 2);
-  CHECK(got.scheduler.timeout == std::chrono::seconds(600));
-  CHECK_FALSE(got.scheduler.reset_limit);
-  CHECK_FALSE(got.scheduler.cooldown);
-  CHECK_FALSE(parsed({"-np", "2", "true"}).elastic);
-}
-
-TEST_CASE("a discovery script makes a job elastic, and every spelling of its options is understood",
-          "[command line]") {
-  const file script("#!/bin/sh\necho localhost\n");
-  ::chmod(script.path.c_str(), 0700);
-  const auto got = parsed({"-np", "2", "--host-discovery-script", script.path, "--min-num-proc", "1",
-                           "--max-num-proc", "8", "--slots", "4", "--elastic-timeout", "30", "--reset-limit",
-                           "3", "--blacklist-cooldown-range", "10", "100", "true"});
-  CHECK(got.elastic);
-  CHECK(got.discovery_script == script.path);
-  CHECK(got.hosts.empty());
-  CHECK(got.slots_per_host == 4);
-  CHECK(got.scheduler.limit == 8);
-  CHECK(got.scheduler.timeout == std::chrono::seconds(30));
-  CHECK(got.scheduler.reset_limit == 3);
-  REQUIRE(got.scheduler.cooldown);
-  CHECK(got.scheduler.cooldown->lowest == std::chrono::seconds(10));
-  CHECK(got.scheduler.cooldown->highest == std::chrono::seconds(100));
-  const auto other = parsed(
-      {"-np", "2", "--host-discovery-script", script.path, "--max-np", "3", "--slots-per-host", "1", "true"});
-  CHECK(other.scheduler.fewest == 2);
-  CHECK(other.scheduler.limit == 3);
-  CHECK(other.slots_per_host == 1);
-  const auto timed = parsed({"-np", "2", "--host-discovery-script", script.path, "true"},
-                            around({{"HOROVOD_ELASTIC_TIMEOUT", "7"}}));
-  CHECK(timed.scheduler.timeout == std::chrono::seconds(7));
-}
-
-TEST_CASE("invalid elastic options are refused with what to do", "[command line]") {
-  const auto problem = [](words options) {
-    options.insert(options.begin(), {"-np", "2", "-H", "localhost:4"});
-    options.emplace_back("true");
-    return refusal(options);
-  };
-  CHECK(contains(problem({"--min-np", "0"}), "--min-np 0 is out of range: 1 to the 2 of -np"));
-  CHECK(contains(problem({"--min-np", "3"}), "--min-np 3 is out of range"));
-  CHECK(contains(problem({"--min-np", "1", "--max-np", "1"}), "--max-np 1 is out of range"));
-  CHECK(contains(problem({"--min-np", "1", "--slots", "0"}), "--slots-per-host 0"));
-  CHECK(contains(problem({"--min-np", "1", "--reset-limit", "-1"}), "--reset-limit -1"));
-  CHECK(contains(problem({"--min-np", "1", "--blacklist-cooldown-range", "9", "3"}), "must not be larger"));
-  problem({"--min-np", "x"});
-  problem({"--host-discovery-script", "x"}); // together with -H
-  CHECK(contains(refusal({"-np", "2", "--min-np", "1", "true"}), "-H localhost:2"));
-  CHECK(contains(refusal({"-np", "2", "--min-np", "1", "-H", "localhost:1", "true"}), "only 1 slots"));
-  CHECK(contains(refusal({"-np", "2", "--host-discovery-script", "/nonexistent", "true"}), "no file"));
-  const file script("#!/bin/sh\n");
-  ::chmod(script.path.c_str(), 0600);
-  if (::access(script.path.c_str(), X_OK) != 0)
-    CHECK(contains(refusal({"-np", "2", "--host-discovery-script", script.path, "true"}), "chmod +x"));
-}
-
-TEST_CASE("oneCCL's path is refused for an elastic job, with what to do", "[command line]") {
-  const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2", "true"};
-  for (const std::string name : {"HOROVOD_CPU_OPERATIONS", "FARANDOLE_CPU_PATH"})
-    CHECK(contains(refusal(job, around({{name, "ccl"}})), "Unset " + name));
-}
-
 TEST_CASE("paths without protection are refused before any worker is started", "[command line]") {
   const words job{"-np", "2", "-H", "localhost:2", "true"};
   CHECK(contains(refusal(job, around({{"FARANDOLE_CPU_PATH", "gloo"}})), "FARANDOLE_TRUSTED_NETWORK=1"));
   CHECK(parsed(job, around({{"FARANDOLE_CPU_PATH", "gloo"}, {"FARANDOLE_TRUSTED_NETWORK", "1"}})).processes ==
         2);
-}
-
-TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere", "[command line]") {
-  const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2"};
-  const auto with = [&](words options) {
-    options.insert(options.begin(), job.begin(), job.end());
-    options.emplace_back("true");
-    return options;
-  };
-  const auto secret = around({{"FARANDOLE_SECRET_FILE", "secret"}});
-  CHECK(parsed(with({"--journal", "a.journal"})).journal == "a.journal");
-  const auto got = parsed(with({"--rendezvous", "10.0.0.1:4711"}), secret);
-  CHECK(got.rendezvous_ip == "10.0.0.1");
-  CHECK(got.rendezvous_port == 4711);
-  CHECK(parsed(with({"--rendezvous", "10.0.0.1:4711"}), around({{"FARANDOLE_SECRET", "secret"}}))
-            .rendezvous_port == 4711);
-  CHECK(parsed(with({})).rendezvous_ip.empty());
-  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:4711"})), "FARANDOLE_SECRET_FILE"));
-  for (const char* wrong : {"10.0.0.1", ":4711", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "10.0.0.1:1x"})
-    CHECK(contains(refusal(with({"--rendezvous", wrong}), secret), "is no HOST:PORT"));
-  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret), "runs apart"));
-  CHECK(
-      contains(refusal({"-np", "2", "--rendezvous", "10.0.0.1:1", "true"}, secret), "needs an elastic job"));
-}
-
-TEST_CASE("elastic options of a job that is not elastic are reported as without effect", "[command line]") {
-  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
-                           "--blacklist-cooldown-range", "1", "10", "true"});
-  CHECK_FALSE(got.elastic);
-  CHECK(got.warnings.size() == 4);
 }

@@ -8,10 +8,15 @@
 #include "tools/farandole/chaos/options.hpp"
 #include "tools/farandole/command_line.hpp"
 #include "tools/farandole/drain.hpp"
+#include "tools/farandole/dump.hpp"
+#include "tools/farandole/explain.hpp"
 #include "tools/farandole/help_layout.hpp"
 #include "tools/farandole/reference/completion.hpp"
 #include "tools/farandole/reference/manual_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
+#include "tools/farandole/report.hpp"
+#include "tools/farandole/rsh.hpp"
+#include "tools/farandole/trace.hpp"
 
 namespace farandole {
 
@@ -71,6 +76,20 @@ std::vector<command_description> command_table() {
        rendezvous_options()},
       {"drain", "removes workers from an elastic job without losing a step: farandole drain 3",
        drain_options()},
+      {"explain", "states what the ranks of a running or failed job are waiting for", explain_options()},
+      {"dump", "writes the event records of a running job to files", dump_options()},
+      {"trace",
+       "records all events of a running job, and shows what all ranks did as one picture",
+       trace_options(),
+       {"start", "stop", "merge"}},
+      {"report", "states where the time of a training step goes, and which rank costs how much of it",
+       report_options()},
+      {"rsh",
+       "runs a command on a host of a running job: farandole rsh alpha nvidia-smi",
+       rsh_options(),
+       {},
+       "",
+       true},
       {"chaos",
        "trains while it injects faults from a seed, and reports the recovery from each",
        chaos::options(),

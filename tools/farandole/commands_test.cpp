@@ -56,5 +56,7 @@ TEST_CASE("the smaller commands describe their own options", "[commands]") {
   CHECK(option(command(table, "drain"), "--no-wait").values == 0);
   CHECK(option(command(table, "chaos"), "--seed").values == 1);
   CHECK(command(table, "chaos").starts_program);
+  CHECK(option(command(table, "run"), "--stdin").value == "RANK");
+  CHECK(option(command(table, "rsh"), "--job").values == 1);
   CHECK(command(table, "completion").words == std::vector<std::string>{"bash", "zsh", "fish"});
 }

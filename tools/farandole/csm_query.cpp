@@ -19,9 +19,12 @@ constexpr std::string_view host_query = "csm_node_attributes_query";
 constexpr std::int32_t most_cores = 1 << 14;
 
 error wrong(std::string_view command, const std::string& problem) {
-  return {error_kind::invalid_argument, "the output of " + std::string(command) +
-                                            " cannot be used: " + problem +
-                                            "; name the hosts with -H name:slots and the processes with -np"};
+  return {error_kind::invalid_argument,
+          "the output of " + std::string(command) + " cannot be used: " + problem};
+}
+
+error with_remedy(const error& problem, std::string_view remedy) {
+  return {problem.kind, problem.text + "; " + std::string(remedy)};
 }
 
 /// The output of a command as a map. yaml-cpp reports errors by exceptions.
@@ -129,6 +132,68 @@ expected<std::int32_t> csm_cpus_per_host(const csm_allocation& allocation, const
     return wrong(host_query, "discovered_cores is " + std::to_string(host.cores) + ", but the system keeps " +
                                  std::to_string(isolated) + " (isolated_cores of each socket)");
   return static_cast<std::int32_t>((host.cores - isolated) * threads_per_core);
+}
+
+namespace {
+
+struct csm_answers {
+  csm_allocation allocation;
+  csm_host host; ///< the first compute host
+};
+
+expected<csm_answers> query(const std::string& number, const output_reader& output_of) {
+  const auto listed = output_of({std::string(allocation_query), "-a", number});
+  if (!listed)
+    return listed.error();
+  auto allocation = parse_csm_allocation(*listed);
+  if (!allocation)
+    return allocation.error();
+  const auto described = output_of({std::string(host_query), "-n", allocation->compute_hosts.front()});
+  if (!described)
+    return described.error();
+  const auto host = parse_csm_host(*described);
+  if (!host)
+    return host.error();
+  return csm_answers{std::move(*allocation), *host};
+}
+
+} // namespace
+
+std::vector<std::string> with_csm_folder(std::vector<std::string> environment) {
+  constexpr const char* folder = "/opt/ibm/csm/bin";
+  for (auto& entry : environment)
+    if (entry.starts_with("PATH=")) {
+      entry += std::string(":") + folder;
+      return environment;
+    }
+  environment.push_back(std::string("PATH=") + folder);
+  return environment;
+}
+
+expected<std::vector<host_slots>> query_csm_hosts(const std::string& allocation,
+                                                  const output_reader& output_of) {
+  const auto answers = query(allocation, output_of);
+  auto hosts = answers ? csm_host_slots(answers->allocation, answers->host) : answers.error();
+  return hosts ? std::move(hosts)
+               : with_remedy(hosts.error(), "name the hosts with -H name:slots and the processes with -np");
+}
+
+expected<std::int32_t> query_csm_cpus(
+    const std::string& allocation, const output_reader& output_of,
+    const std::function<std::vector<std::string>(const std::string& host, std::string line)>& on_host) {
+  const auto cpus = [&]() -> expected<std::int32_t> {
+    const auto answers = query(allocation, output_of);
+    if (!answers)
+      return answers.error();
+    const auto printed = output_of(on_host(answers->allocation.compute_hosts.front(), "lscpu"));
+    if (!printed)
+      return printed.error();
+    const auto threads = parse_threads_per_core(*printed);
+    return threads ? csm_cpus_per_host(answers->allocation, answers->host, *threads) : threads.error();
+  }();
+  return cpus ? cpus
+              : with_remedy(cpus.error(),
+                            "give jsrun's own options with --binding-args, or launch without it (--gloo)");
 }
 
 } // namespace farandole

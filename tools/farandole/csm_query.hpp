@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,5 +37,20 @@ expected<std::vector<host_slots>> csm_host_slots(const csm_allocation& allocatio
 /// The logical CPUs of each host that jobs may use.
 expected<std::int32_t> csm_cpus_per_host(const csm_allocation& allocation, const csm_host& host,
                                          std::int32_t threads_per_core);
+
+/// Runs a command and returns its output, or an error with the reason if there is none.
+using output_reader = std::function<expected<std::string>(const std::vector<std::string>& command)>;
+
+/// An environment in whose PATH the folder of CSM's programs is the last.
+std::vector<std::string> with_csm_folder(std::vector<std::string> environment);
+
+/// Asks CSM for the compute hosts of an allocation and their slots. The error ends with the remedy.
+expected<std::vector<host_slots>> query_csm_hosts(const std::string& allocation,
+                                                  const output_reader& output_of);
+/// Asks CSM, and lscpu on the first compute host, for the logical CPUs of each host. `on_host` makes the command that
+/// runs a command line on a host. The error ends with the remedy.
+expected<std::int32_t> query_csm_cpus(
+    const std::string& allocation, const output_reader& output_of,
+    const std::function<std::vector<std::string>(const std::string& host, std::string line)>& on_host);
 
 } // namespace farandole

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tools/farandole/cli/shell_words.hpp"
+
 using namespace farandole;
 
 namespace {
@@ -25,7 +27,7 @@ template <class Value>
 std::string refusal(const expected<Value>& result) {
   REQUIRE_FALSE(result);
   CHECK(result.error().kind == error_kind::invalid_argument);
-  CHECK_THAT(result.error().text, Catch::Contains("cannot be used: ") && Catch::Contains("-H name:slots"));
+  CHECK_THAT(result.error().text, Catch::Contains("cannot be used: "));
   return result.error().text;
 }
 
@@ -98,4 +100,68 @@ TEST_CASE("lscpu says how many threads a core has") {
              Catch::Contains("it has no line 'Thread(s) per core'"));
   for (const auto* text : {"Thread(s) per core: 0", "Thread(s) per core:", "Thread(s) per core: x\n1"})
     CHECK_THAT(refusal(parse_threads_per_core(text)), Catch::Contains("no number from 1 to"));
+}
+
+TEST_CASE("CSM is asked for the allocation and its first host, and lscpu runs on that host") {
+  std::vector<std::string> asked;
+  const output_reader answer = [&](const std::vector<std::string>& command) -> expected<std::string> {
+    asked.push_back(shell_line(command));
+    if (command.front() == "csm_allocation_query")
+      return std::string("{compute_nodes: [b, c], isolated_cores: 1}");
+    return command.front() == "ssh" ? std::string("Thread(s) per core: 4") : host_text("44", "2", "6");
+  };
+  const auto on_host = [](const std::string& host, std::string line) {
+    return std::vector<std::string>{"ssh", host, std::move(line)};
+  };
+  CHECK(*query_csm_hosts("42", answer) == std::vector<host_slots>{{"b", 6}, {"c", 6}});
+  CHECK(*query_csm_cpus("42", answer, on_host) == 168);
+  const std::vector<std::string> queries{"csm_allocation_query -a 42", "csm_node_attributes_query -n b"};
+  CHECK(asked == std::vector<std::string>{queries[0], queries[1], queries[0], queries[1], "ssh b lscpu"});
+}
+
+TEST_CASE(
+    "the error says which query of CSM failed or what was wrong with its output, and what to do instead") {
+  struct failure {
+    std::string command;
+    expected<std::string> output;
+    std::string text;
+  };
+  const auto fails = [](const std::string& command) {
+    return failure{command, error{error_kind::invalid_argument, command + " failed"}, command + " failed"};
+  };
+  const auto prints = [](const std::string& command, const std::string& output, const std::string& problem) {
+    return failure{command, output, "the output of " + problem};
+  };
+  const std::string hosts_remedy = "; name the hosts with -H name:slots and the processes with -np";
+  const std::string cpus_remedy =
+      "; give jsrun's own options with --binding-args, or launch without it (--gloo)";
+  const auto on_host = [](const std::string& host, std::string line) {
+    return std::vector<std::string>{"ssh", host, std::move(line)};
+  };
+  for (const auto& wanted :
+       {fails("csm_allocation_query"), fails("csm_node_attributes_query"), fails("ssh"),
+        prints("csm_node_attributes_query", "Record_1: {}",
+               "csm_node_attributes_query cannot be used: it has no number discovered_cores"),
+        prints("ssh", "", "lscpu cannot be used: it has no line 'Thread(s) per core'")}) {
+    const output_reader answer = [&](const std::vector<std::string>& command) -> expected<std::string> {
+      if (command.front() == wanted.command)
+        return wanted.output;
+      return command.front() == "csm_allocation_query"
+                 ? std::string("{compute_nodes: [b], isolated_cores: 1}")
+                 : host_text("44", "2", "6");
+    };
+    const auto cpus = query_csm_cpus("42", answer, on_host);
+    REQUIRE_FALSE(cpus);
+    CHECK(cpus.error().text == wanted.text + cpus_remedy);
+    const auto hosts = query_csm_hosts("42", answer);
+    REQUIRE(static_cast<bool>(hosts) == (wanted.command == "ssh"));
+    if (!hosts)
+      CHECK(hosts.error().text == wanted.text + hosts_remedy);
+  }
+}
+
+TEST_CASE("the folder of CSM is the last in PATH") {
+  CHECK(with_csm_folder({"A=1", "PATH=/bin"}) ==
+        std::vector<std::string>{"A=1", "PATH=/bin:/opt/ibm/csm/bin"});
+  CHECK(with_csm_folder({}) == std::vector<std::string>{"PATH=/opt/ibm/csm/bin"});
 }

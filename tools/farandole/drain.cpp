@@ -57,19 +57,6 @@ error sort_out(const std::vector<std::string>& words, drain& asked) {
   return {};
 }
 
-expected<job_record> find_job(const std::string& wanted) {
-  if (wanted.find('/') != std::string::npos)
-    return read_job(wanted);
-  const auto folders = job_folders();
-  auto job = choose_job(running_jobs(folders), wanted);
-  if (job)
-    return job;
-  auto text = job.error().text + "\n(looked in";
-  for (const auto& folder : folders)
-    text += " " + folder;
-  return error{job.error().kind, text + ")"};
-}
-
 std::string name_of(const leaver& departing) {
   const auto slot = "slot " + std::to_string(departing.slot) + " on " + departing.host;
   return departing.rank < 0 ? "the worker that is no member yet (" + slot + ")"
@@ -107,7 +94,7 @@ int drain_job(const wishes& wanted) {
   drain asked;
   if (auto problem = sort_out(wanted.name, asked))
     return fail(problem.text, bad_usage);
-  const auto job = find_job(wanted.job);
+  const auto job = find_job(wanted.job, job_kind::elastic);
   if (!job)
     return fail(job.error().text, refused_code);
   drain_call call({job->ip, job->port, job->secret}, asked);

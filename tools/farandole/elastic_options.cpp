@@ -4,9 +4,10 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <filesystem>
+
+#include "tools/farandole/cli/endpoint.hpp"
 
 namespace farandole {
 
@@ -29,17 +30,16 @@ void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
 error find_rendezvous(const elastic_options& options, run_request& request) {
   if (options.rendezvous.empty())
     return {};
+  if (request.session)
+    return wrong("--rendezvous cannot be combined with --session: a session has a rendezvous of its own");
   if (!options.journal.empty())
     return wrong("--journal goes to the rendezvous that runs apart: farandole rendezvous --journal " +
                  options.journal);
-  const auto colon = options.rendezvous.rfind(':');
-  std::uint16_t port = 0;
-  const auto* end = options.rendezvous.data() + options.rendezvous.size();
-  const bool has_host = colon != std::string::npos && colon > 0;
-  if (!has_host || std::from_chars(options.rendezvous.data() + colon + 1, end, port).ptr != end || port == 0)
+  const auto place = endpoint::parse(options.rendezvous);
+  if (!place)
     return wrong("--rendezvous " + options.rendezvous + " is no HOST:PORT");
-  request.rendezvous_ip = options.rendezvous.substr(0, colon);
-  request.rendezvous_port = port;
+  request.rendezvous_ip = place->host;
+  request.rendezvous_port = place->port;
   if (request.values.text(setting::secret_file).empty() && request.values.text(setting::secret).empty())
     return wrong(
         "--rendezvous needs that rendezvous' secret: set FARANDOLE_SECRET_FILE to its --secret-file");
@@ -82,7 +82,9 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
 error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
                       std::vector<std::string>& warnings) {
   const auto was_given = [&](const char* name) { return app.count(name) > 0; };
-  request.elastic = was_given("--min-num-proc") || !request.discovery_script.empty();
+  if (request.session && request.call_descriptor < 0)
+    return wrong("--session needs --call-descriptor: call farandole.session() in Python");
+  request.elastic = request.session || was_given("--min-num-proc") || !request.discovery_script.empty();
   if (!request.elastic) {
     if (was_given("--rendezvous"))
       return wrong("--rendezvous needs an elastic job: give --min-np or --host-discovery-script");
@@ -92,10 +94,10 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
   auto& scheduler = request.scheduler;
   scheduler.processes = request.processes;
   scheduler.fewest = was_given("--min-num-proc") ? options.fewest : request.processes;
-  // Without -np the number of workers follows from the hosts (--agents).
-  scheduler.limit = was_given("--max-num-proc") ? options.limit
-                    : was_given("--num-proc")   ? request.processes
-                                                : most_slots;
+  scheduler.serves_calls = request.session;
+  // Agents that come later may add workers if there is no -np, and the caller of a session may want any number.
+  const bool can_grow = request.session || (was_given("--agents") && !was_given("--num-proc"));
+  scheduler.limit = was_given("--max-num-proc") ? options.limit : can_grow ? most_slots : request.processes;
   if (scheduler.fewest < 1 || scheduler.fewest > scheduler.processes)
     return wrong("--min-np " + std::to_string(scheduler.fewest) + " is out of range: 1 to the " +
                  std::to_string(scheduler.processes) + " of -np");

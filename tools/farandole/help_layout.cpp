@@ -47,6 +47,7 @@ Shows the capabilities of this build, and every setting. It starts no job.
   Available Controllers        ways in which ranks agree on what to do
   Available Tensor Operations  libraries that can move tensors
   Farandole Data Paths         ways in which Farandole moves tensors; FARANDOLE_CPU_PATH forces one
+  Farandole Profiling          what NVIDIA's profilers can show of Farandole
   Operations and Their Data Paths
                                which path can move which operation, and why another cannot
   Settings                     each with its value, its source (default, environment, config file or

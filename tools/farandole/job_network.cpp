@@ -20,7 +20,7 @@ expected<host_networks> networks_of_this_host() {
   host_networks own;
   own.host = this_host_name;
   for (const auto& entry : *listed)
-    if (entry.is_up && entry.is_ipv4)
+    if (entry.is_up && accepts_listeners(entry.address))
       own.addresses.push_back({entry.interface, entry.address});
   return own;
 }
@@ -31,6 +31,11 @@ error wrong(std::string text) {
 
 host_networks networks_of(const agent_hello& agent) {
   return {agent.host, agent.addresses, agent.machine, agent.own};
+}
+
+/// Whether the agent reaches the launcher through ssh, at a port of its own host.
+bool is_forwarded(const agent_hello& agent) {
+  return agent.reached == loopback_ip;
 }
 
 /// Without wanted networks only the preferred address is sure to reach the other hosts.
@@ -52,6 +57,7 @@ expected<job_network> job_network::at_address(const std::string& ip, std::span<c
   auto own = networks_of_this_host();
   if (!own)
     return own.error();
+  made.is_local_ = true;
   made.listening_ = {ip};
   made.here_.rendezvous_address = ip;
   auto& names = made.here_.interfaces;
@@ -72,7 +78,7 @@ expected<job_network> job_network::at_address(const std::string& ip, std::span<c
       }
     if (!exists && names.size() == count)
       return wrong("there is no network interface '" + printable_name(text) +
-                   "' that is up and has an IPv4 address (--network-interfaces)");
+                   "' that is up and has an address (--network-interfaces)");
   }
   if (!wanted.empty())
     return made;
@@ -106,43 +112,65 @@ expected<job_network> job_network::of_hosts(std::span<const std::string> wanted,
     chosen = choose_networks(std::span(&made.own_, 1), {});
   if (auto problem = missing_networks(chosen, made.wanted_))
     return problem;
-  const auto& usable = chosen.at(this_host_name);
-  for (const auto& address : usable.addresses)
+  // The other hosts are not known yet, so the launcher listens on addresses of both families.
+  made.family_ = common_family(chosen);
+  for (const auto& address : chosen.at(this_host_name).addresses)
     made.listening_.push_back(address.address);
-  made.here_ = {made.listening_.front(), interfaces_for_workers(usable, !made.wanted_.empty())};
+  std::ranges::stable_partition(made.listening_,
+                                [&](const auto& ip) { return family_of(ip) == made.family_; });
+  use_family(chosen, made.family_);
+  made.here_ = {made.listening_.front(),
+                interfaces_for_workers(chosen.at(this_host_name), !made.wanted_.empty())};
   return made;
 }
 
 error job_network::take(const agent_facts& agents) {
+  if (is_local_)
+    return {};
   std::vector<host_networks> hosts{own_};
   for (const auto& [name, agent] : agents)
     hosts.push_back(networks_of(agent));
   auto chosen = choose_networks(hosts, wanted_);
-  chosen.erase(this_host_name); // checked by of_hosts()
+  if (chosen.at(this_host_name).addresses.empty()) // checked by of_hosts(), with fewer conditions
+    chosen.erase(this_host_name);
+  family_ = common_family(chosen);
+  use_family(chosen, family_);
+  chosen.erase(this_host_name);
   if (auto problem = missing_networks(chosen, wanted_))
     return problem;
   // Workers of this host dial the rendezvous at the address that most agents reached, so that the address which they
   // tell the others is one of that network.
   std::map<std::string, std::size_t> reached;
   for (const auto& [name, agent] : agents)
-    ++reached[agent.reached];
-  const auto most = std::ranges::max_element(reached, {}, [](const auto& entry) { return entry.second; });
-  if (most == reached.end())
+    if (!is_forwarded(agent) && family_of(agent.reached) == family_)
+      ++reached[agent.reached];
+  const auto commonest =
+      std::ranges::max_element(reached, {}, [](const auto& entry) { return entry.second; });
+  const auto first =
+      std::ranges::find_if(listening_, [this](const auto& ip) { return family_of(ip) == family_; });
+  if (commonest == reached.end() && first == listening_.end())
     return {};
-  here_.rendezvous_address = most->first;
-  own_.preferred = most->first;
-  here_.interfaces = interfaces_for_workers(choose_networks(std::span(&own_, 1), wanted_).at(this_host_name),
-                                            !wanted_.empty());
+  here_.rendezvous_address = commonest == reached.end() ? *first : commonest->first;
+  own_.preferred = here_.rendezvous_address;
+  auto own = choose_networks(std::span(&own_, 1), wanted_);
+  use_family(own, family_);
+  here_.interfaces = interfaces_for_workers(own.at(this_host_name), !wanted_.empty());
   return {};
 }
 
 expected<worker_network> job_network::on(const agent_hello& agent) const {
+  if (is_local_)
+    return here_;
   const host_networks hosts[] = {own_, networks_of(agent)};
   auto chosen = choose_networks(hosts, wanted_);
+  use_family(chosen, family_);
   chosen.erase(this_host_name);
   if (auto problem = missing_networks(chosen, wanted_))
     return problem;
-  return worker_network{agent.reached, interfaces_for_workers(chosen.at(agent.host), !wanted_.empty())};
+  // An agent that reaches the launcher through ssh tells its workers another address of the rendezvous.
+  const bool reaches_directly = !is_forwarded(agent) && family_of(agent.reached) == family_;
+  return worker_network{reaches_directly ? agent.reached : here_.rendezvous_address,
+                        interfaces_for_workers(chosen.at(agent.host), !wanted_.empty())};
 }
 
 } // namespace farandole

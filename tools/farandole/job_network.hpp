@@ -36,13 +36,15 @@ public:
   error take(const agent_facts& agents);
   /// For workers on this host.
   const worker_network& here() const { return here_; }
-  /// For workers on the host of this agent.
+  /// For workers that this agent starts.
   expected<worker_network> on(const agent_hello& agent) const;
 
 private:
+  bool is_local_ = false; ///< all agents are on this host
   host_networks own_;
   std::vector<wanted_network> wanted_;
   std::vector<std::string> listening_;
+  ip_family family_ = ip_family::v4; ///< of the addresses that the members use
   worker_network here_;
 };
 

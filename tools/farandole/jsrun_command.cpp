@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "messages/values/printable.hpp"
+#include "tools/farandole/cli/shell_words.hpp"
 #include "tools/farandole/hosts.hpp"
-#include "tools/farandole/shell_words.hpp"
 
 namespace farandole {
 
@@ -23,6 +23,9 @@ std::string rank_line(const placement& place, std::int32_t cpus) {
 } // namespace
 
 expected<std::vector<std::string>> make_jsrun_command(const jsrun_request& request) {
+  if (request.timestamps)
+    return wrong("jsrun prints no timestamps; leave out --prefix-output-with-timestamp, or launch without it "
+                 "(--gloo)");
   std::vector<std::string> words = {"jsrun"};
   if (request.binding_args.empty()) {
     words.insert(words.end(), {"--erf_input", request.rank_file});

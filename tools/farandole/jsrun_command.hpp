@@ -17,10 +17,11 @@ struct jsrun_request {
   std::string mpi_args;        ///< more options of MPI; jsrun itself splits them
   std::string binding_args;    ///< options in place of the rank file, split like a shell line
   bool tcp_only = false;       ///< --tcp
+  bool timestamps = false;     ///< --prefix-output-with-timestamp
   std::vector<std::string> command;
 };
 
-/// Begins with "jsrun"; start it without a shell.
+/// Begins with "jsrun"; start it without a shell. The error names the option that jsrun cannot fulfil, and the remedy.
 expected<std::vector<std::string>> make_jsrun_command(const jsrun_request& request);
 
 /// The content of a rank file that places ranks in the first `processes` slots, host by host. The logical CPUs of a

@@ -49,6 +49,16 @@ TEST_CASE("options that were not given to jsrun add no word, and binding argumen
   CHECK_THAT(refused.error().text, Catch::StartsWith("--binding-args='-n '' cannot be split into words: "));
 }
 
+TEST_CASE("jsrun refuses timestamps") {
+  jsrun_request request;
+  request.command = {"true"};
+  request.timestamps = true;
+  const auto refused = make_jsrun_command(request);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == error_kind::invalid_argument);
+  CHECK_THAT(refused.error().text, Catch::Contains("leave out --prefix-output-with-timestamp"));
+}
+
 TEST_CASE("a rank file gives each rank the next CPUs of its host") {
   const auto content = jsrun_rank_file({{"h1", 3}, {"spare", 0}, {"h2", 2}, {"h3", 1}}, 5, 10);
   REQUIRE(content);

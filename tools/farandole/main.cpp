@@ -3,14 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "actors/launch/process.hpp"
 #include "messages/settings/known_variables.hpp"
 #include "messages/settings/settings_page.hpp"
 #include "messages/values/printable.hpp"
@@ -19,12 +23,20 @@
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/command_output.hpp"
 #include "tools/farandole/commands.hpp"
 #include "tools/farandole/config_file.hpp"
+#include "tools/farandole/csm_query.hpp"
 #include "tools/farandole/drain.hpp"
+#include "tools/farandole/dump.hpp"
+#include "tools/farandole/explain.hpp"
+#include "tools/farandole/gpu_report.hpp"
 #include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
+#include "tools/farandole/report.hpp"
+#include "tools/farandole/rsh.hpp"
 #include "tools/farandole/run.hpp"
+#include "tools/farandole/trace.hpp"
 
 namespace farandole {
 
@@ -44,10 +56,24 @@ bool is_on_path(const std::string& name) {
   return false;
 }
 
+expected<std::string> content_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf()))
+    return error{error_kind::invalid_argument, "the file cannot be read"};
+  return content.str();
+}
+
+/// The output of a query of a scheduler.
+expected<std::string> said_by_query(const std::vector<std::string>& command) {
+  return output_of(command, with_csm_folder(own_environment()), std::chrono::seconds{30});
+}
+
 int show_check(const std::string& called_as, const run_request& request) {
   auto facts = find_facts(called_as);
   facts.version = FARANDOLE_VERSION;
-  std::cout << build_report(facts) << operations_report(facts) << settings_report(request.values);
+  std::cout << build_report(facts) << operations_report(facts) << find_and_report_gpus(find_python(called_as))
+            << settings_report(request.values);
   if (request.verbose)
     std::cout << reasons_report(facts);
   std::cout.flush();
@@ -63,7 +89,8 @@ std::string path_of_this_program(const std::string& called_as) {
 
 int run(const std::string& called_as, const std::string& program, std::vector<std::string> words) {
   const auto request =
-      parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
+      parse_run(program, words,
+                {process_environment(), is_on_path("jsrun"), process_variables(), content_of, said_by_query});
   if (!request) {
     std::cerr << printable(request.error().text) << std::endl;
     return bad_usage;
@@ -149,6 +176,16 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     return run_chaos(called_as, words);
   if (command == "drain")
     return run_drain(words);
+  if (command == "dump")
+    return run_dump(words);
+  if (command == "explain")
+    return run_explain(words);
+  if (command == "trace")
+    return run_trace(words);
+  if (command == "report")
+    return run_report(words);
+  if (command == "rsh")
+    return run_rsh(words);
   if (command == "build-xla")
     return run_build_xla(called_as, words);
   if (command == "settings")

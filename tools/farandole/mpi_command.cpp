@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "messages/values/printable.hpp"
-#include "tools/farandole/shell_words.hpp"
+#include "tools/farandole/cli/shell_words.hpp"
 
 namespace farandole {
 
@@ -35,11 +35,20 @@ words default_binding(mpi_kind kind) {
   return {dashes + "bind-to", "none", dashes + "map-by", "slot"};
 }
 
-std::string joined(const std::vector<std::string>& names) {
+std::string joined(const std::vector<std::string>& names, const std::string& separator = ",") {
   std::string text;
   for (const auto& name : names)
-    text += (text.empty() ? "" : ",") + name;
+    text += (text.empty() ? "" : separator) + name;
   return text;
+}
+
+/// Whether an interface is named by its network: "10.0.0.0/8".
+bool is_network(const std::string& interface) {
+  return interface.find('/') != std::string::npos;
+}
+
+bool has_blank(const std::string& word) {
+  return word.find_first_of(" \t\r\n") != std::string::npos;
 }
 
 /// Composes one command line: each method appends one part.
@@ -68,6 +77,10 @@ public:
 
 private:
   void append(const words& more) { command_.words.insert(command_.words.end(), more.begin(), more.end()); }
+
+  void add_variable(const std::string& name, const std::string& value) {
+    command_.environment.push_back(name + "=" + value);
+  }
 
   error append_split(const std::string& option, std::string_view text) {
     const auto parts = split_shell_words(text);
@@ -147,27 +160,41 @@ private:
   }
 
   error append_ssh() {
-    const auto& file = request_.ssh_identity_file;
-    if (file.find_first_of(" \t\r\n") != std::string::npos)
+    for (const auto& word : request_.remote_shell)
+      if (has_blank(word))
+        return wrong("mpirun cannot use a remote shell with a blank in a word, such as '" +
+                     printable_name(word) + "' (FARANDOLE_RSH); write a script that calls it, and name that");
+    if (has_blank(request_.ssh_identity_file))
       return wrong("mpirun cannot pass ssh an identity file with a blank in its path, such as '" +
-                   printable_name(file) +
+                   printable_name(request_.ssh_identity_file) +
                    "' (--ssh-identity-file); copy or link the file to a path without blanks");
-    std::string options;
+    words options;
     if (request_.ssh_port > 0)
-      options = "-p " + std::to_string(request_.ssh_port);
-    if (!file.empty())
-      options += (options.empty() ? "-i " : " -i ") + file;
-    if (options.empty())
-      return {};
+      options.insert(options.end(), {"-p", std::to_string(request_.ssh_port)});
+    if (!request_.ssh_identity_file.empty())
+      options.insert(options.end(), {"-i", request_.ssh_identity_file});
+    const auto& shell = request_.remote_shell;
     if (!is_hydra(kind_)) {
-      append(remote_shell_parameter("args", options));
+      if (!shell.empty())
+        add_variable(kind_ == mpi_kind::open_mpi_5 ? "PRTE_MCA_plm_ssh_agent" : "OMPI_MCA_plm_rsh_agent",
+                     joined(shell, " "));
+      if (!options.empty())
+        append(remote_shell_parameter("args", joined(options, " ")));
       return {};
     }
-    append({"-bootstrap=ssh"});
+    if (!shell.empty() || !options.empty())
+      append({"-bootstrap=ssh"});
+    if (!shell.empty()) { // Hydra takes one program, and its arguments together with the options
+      add_variable(kind_ == mpi_kind::intel ? "I_MPI_HYDRA_BOOTSTRAP_EXEC" : "HYDRA_LAUNCHER_EXEC",
+                   shell.front());
+      options.insert(options.begin(), shell.begin() + 1, shell.end());
+    }
+    if (options.empty())
+      return {};
     if (kind_ == mpi_kind::intel)
-      append({"-bootstrap-exec-args", options});
+      append({"-bootstrap-exec-args", joined(options, " ")});
     else // MPICH has no option for it
-      command_.environment.push_back("HYDRA_LAUNCHER_EXTRA_ARGS=" + options);
+      add_variable("HYDRA_LAUNCHER_EXTRA_ARGS", joined(options, " "));
     return {};
   }
 
@@ -177,15 +204,25 @@ private:
       return {};
     if (!is_hydra(kind_)) {
       append({"-mca", "btl_tcp_if_include", joined(interfaces)});
-      append({"-x", "NCCL_SOCKET_IFNAME=" + joined(interfaces)});
+      if (names_interfaces_for_nccl())
+        append({"-x", "NCCL_SOCKET_IFNAME=" + joined(interfaces)});
       return {};
     }
     if (interfaces.size() > 1)
       return wrong("mpirun of " + std::string(to_string(kind_)) + " takes one network interface, but " +
                    std::to_string(interfaces.size()) + " are named (--network-interfaces " +
                    printable_name(joined(interfaces)) + "); name one of them");
+    if (is_network(interfaces.front()))
+      return wrong("mpirun of " + std::string(to_string(kind_)) +
+                   " takes the name of a network interface, but '" + printable_name(interfaces.front()) +
+                   "' is a network (--network-interfaces); name the interface, or leave out --mpi");
     append({"-iface", interfaces.front(), "-genv", "NCCL_SOCKET_IFNAME", interfaces.front()});
     return {};
+  }
+
+  /// NCCL knows interfaces by name only. Where a network is given, an interface may have another name on each host.
+  bool names_interfaces_for_nccl() const {
+    return !request_.interfaces.empty() && std::ranges::none_of(request_.interfaces, is_network);
   }
 
   error append_output() {
@@ -206,7 +243,7 @@ private:
       return;
     std::set<std::string> names(request_.variables.begin(), request_.variables.end());
     // Open MPI 4 prefers a name without a value to the value that was given with the interfaces.
-    if (!request_.interfaces.empty())
+    if (names_interfaces_for_nccl())
       names.erase("NCCL_SOCKET_IFNAME");
     for (const auto& name : names)
       append({"-x", name});

@@ -30,16 +30,19 @@ expected<mpi_kind> detect_mpi(std::string_view version_text);
 /// What the user asked for.
 struct mpi_request {
   std::int32_t processes = 1;
-  std::vector<host_slots> hosts;       ///< empty: mpirun chooses; hosts without slots are left out
-  std::int32_t ssh_port = 0;           ///< 0: ssh's own choice
-  std::string ssh_identity_file;       ///< empty: ssh's own choice
-  std::vector<std::string> interfaces; ///< names; empty: MPI's and NCCL's own choice
-  std::string output_filename;         ///< empty: no files
-  std::vector<std::string> variables;  ///< names of the environment variables that the processes get
-  std::string mpi_args;                ///< more options, split like a shell line
-  std::string binding_args;            ///< options in place of the default binding, split likewise
-  bool tcp_only = false;               ///< --tcp
-  bool timestamps = false;             ///< --prefix-output-with-timestamp
+  std::vector<host_slots> hosts; ///< empty: mpirun chooses; hosts without slots are left out
+  std::vector<std::string>
+      remote_shell;              ///< words of the program that starts daemons; empty: mpirun's own choice
+  std::int32_t ssh_port = 0;     ///< 0: ssh's own choice
+  std::string ssh_identity_file; ///< empty: ssh's own choice
+  std::vector<std::string>
+      interfaces;              ///< names, or networks such as 10.0.0.0/8; empty: MPI's and NCCL's own choice
+  std::string output_filename; ///< empty: no files
+  std::vector<std::string> variables; ///< names of the environment variables that the processes get
+  std::string mpi_args;               ///< more options, split like a shell line
+  std::string binding_args;           ///< options in place of the default binding, split likewise
+  bool tcp_only = false;              ///< --tcp
+  bool timestamps = false;            ///< --prefix-output-with-timestamp
   std::vector<std::string> command;
 };
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "tools/farandole/shell_words.hpp"
+#include "tools/farandole/cli/shell_words.hpp"
 
 using namespace farandole;
 
@@ -128,6 +128,28 @@ TEST_CASE("ssh gets a port or an identity file alone") {
     CHECK_THAT(refusal(kind, request), Catch::Contains("'my keys/id' (--ssh-identity-file)"));
 }
 
+TEST_CASE("the remote shell of the job starts mpirun's daemons") {
+  auto request = small_request();
+  request.remote_shell = {"shell", "-F", "config"};
+  CHECK(made(mpi_kind::open_mpi, request).environment == words{"OMPI_MCA_plm_rsh_agent=shell -F config"});
+  CHECK(made(mpi_kind::spectrum, request).environment == words{"OMPI_MCA_plm_rsh_agent=shell -F config"});
+  CHECK(made(mpi_kind::open_mpi_5, request).environment == words{"PRTE_MCA_plm_ssh_agent=shell -F config"});
+  request.ssh_port = 22;
+  CHECK(made(mpi_kind::mpich, request).environment ==
+        words{"HYDRA_LAUNCHER_EXEC=shell", "HYDRA_LAUNCHER_EXTRA_ARGS=-F config -p 22"});
+  CHECK_THAT(line(mpi_kind::mpich, request), Catch::Contains("-bootstrap=ssh true"));
+  CHECK(made(mpi_kind::intel, request).environment == words{"I_MPI_HYDRA_BOOTSTRAP_EXEC=shell"});
+  CHECK_THAT(line(mpi_kind::intel, request),
+             Catch::Contains("-bootstrap=ssh -bootstrap-exec-args '-F config -p 22' true"));
+  request.ssh_port = 0;
+  request.remote_shell = {"shell"};
+  CHECK(made(mpi_kind::mpich, request).environment == words{"HYDRA_LAUNCHER_EXEC=shell"});
+  CHECK_THAT(line(mpi_kind::intel, request), Catch::EndsWith("-bootstrap=ssh true"));
+  request.remote_shell = {"my shell"};
+  for (const auto kind : all_kinds)
+    CHECK_THAT(refusal(kind, request), Catch::Contains("'my shell' (FARANDOLE_RSH)"));
+}
+
 TEST_CASE("--binding-args replaces the binding, and MPICH and Intel MPI refuse it") {
   auto request = small_request();
   request.binding_args = "--bind-to 'hwthread' ";
@@ -169,6 +191,19 @@ TEST_CASE("MPICH and Intel MPI refuse several interfaces and timestamps") {
   request.timestamps = true;
   for (const auto kind : {mpi_kind::mpich, mpi_kind::intel})
     CHECK_THAT(refusal(kind, request), Catch::Contains("leave out --prefix-output-with-timestamp"));
+}
+
+TEST_CASE("a network names interfaces for Open MPI, not for NCCL, and MPICH and Intel MPI refuse it") {
+  auto request = small_request();
+  request.interfaces = {"eth0", "10.0.0.0/8"};
+  request.variables = {"NCCL_SOCKET_IFNAME"};
+  for (const auto kind : {mpi_kind::open_mpi, mpi_kind::open_mpi_5, mpi_kind::spectrum})
+    CHECK_THAT(line(kind, request),
+               Catch::EndsWith("-mca btl_tcp_if_include eth0,10.0.0.0/8 -x NCCL_SOCKET_IFNAME true"));
+  request.interfaces = {"10.0.0.0/8"};
+  for (const auto kind : {mpi_kind::mpich, mpi_kind::intel})
+    CHECK_THAT(refusal(kind, request),
+               Catch::Contains("'10.0.0.0/8' is a network (--network-interfaces); name the interface"));
 }
 
 TEST_CASE("an IPv6 address is refused, because no mpirun can start a host by it") {

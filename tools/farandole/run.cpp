@@ -15,9 +15,12 @@
 #include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/this_host.hpp"
 #include "messages/values/printable.hpp"
+#include "tools/farandole/cli/endpoint.hpp"
 #include "tools/farandole/cli/job_record.hpp"
+#include "tools/farandole/explain.hpp"
 #include "tools/farandole/job_network.hpp"
-#include "tools/farandole/placers/ssh.hpp"
+#include "tools/farandole/job_placer.hpp"
+#include "tools/farandole/mpi_launch.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
 
@@ -42,6 +45,12 @@ std::set<std::string> remote_hosts(const run_request& request) {
         std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
     }
   return names;
+}
+
+/// The greatest number of workers, or a guess if a session may have any number.
+std::int32_t expected_workers(const run_request& request) {
+  const auto limit = request.scheduler.limit;
+  return !request.elastic || (request.session && limit == most_slots) ? request.processes : limit;
 }
 
 std::string working_directory() {
@@ -83,6 +92,7 @@ struct running_job {
   std::int32_t limit; ///< greatest number of workers
   launcher& by;
   std::vector<std::string> environment; ///< of this launcher
+  std::string placer_name;              ///< of the agents; empty: users start them, or there are none
 };
 
 expected<slot_spec> slot_for(const placement& place, const running_job& job, const agent_hello* agent) {
@@ -93,6 +103,7 @@ expected<slot_spec> slot_for(const placement& place, const running_job& job, con
   slot.host = place.host;
   slot.timestamp = request.prefix_timestamp;
   slot.process.arguments = request.command;
+  slot.process.keeps_input = place.rank == request.input_rank;
   if (request.call_descriptor >= 0)
     slot.process.channel_variable = call_variable;
   const auto facts = facts_on(agent, job.facts, job.network);
@@ -100,9 +111,16 @@ expected<slot_spec> slot_for(const placement& place, const running_job& job, con
     return facts.error();
   slot.process.environment = worker_environment(
       agent ? forwarded_variables(job.environment) : job.environment, place, *facts, request.values);
+  // The names of agents that mpirun has started are no names of hosts.
+  if (request.mode != launch_mode::agents)
+    std::erase_if(slot.process.environment,
+                  [name = std::string(row_of(setting::host_name).environment) +
+                          "="](const std::string& entry) { return entry.starts_with(name); });
   if (agent) {
     slot.agent = place.host;
-    slot.process.directory = working_directory();
+    // A program that starts agents itself, in the containers of a cluster, has other directories than they have.
+    if (request.fewest_agents == 0 || request.call_descriptor < 0)
+      slot.process.directory = working_directory();
   } else {
     slot.process.inherited = {job.facts.secret_descriptor};
   }
@@ -114,18 +132,18 @@ expected<slot_spec> slot_for(const placement& place, const running_job& job, con
 
 /// The agents of the job's hosts, of which `remote` are other machines. Prints why if there are none and returns the
 /// exit code of the launcher.
-std::optional<agent_facts> gather(const run_request& request, const std::set<std::string>& remote,
-                                  launcher& by, int& exit_code) {
-  if (request.verbose)
-    std::cout << "Launched horovod server.\nChecking ssh on all remote hosts.\nWaiting for the hosts to "
-                 "acknowledge."
-              << std::endl;
-  auto agents = by.gather_agents({remote.begin(), remote.end()},
-                                 static_cast<std::size_t>(request.fewest_agents), exit_code);
-  if (agents && request.verbose)
-    std::cout << "SSH was successful into all the remote hosts.\n"
-                 "Notified all the hosts that the registration is complete."
-              << std::endl;
+std::optional<agent_facts> gather(const running_job& job, const std::set<std::string>& remote,
+                                  int& exit_code) {
+  const bool tells_of_ssh = job.request.verbose && job.placer_name == "ssh";
+  if (job.request.verbose)
+    std::cout << "Launched horovod server.\n"
+              << (tells_of_ssh ? "Checking ssh on all remote hosts.\n" : "")
+              << "Waiting for the hosts to acknowledge." << std::endl;
+  auto agents = job.by.gather_agents({remote.begin(), remote.end()},
+                                     static_cast<std::size_t>(job.request.fewest_agents), exit_code);
+  if (agents && job.request.verbose)
+    std::cout << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
+              << "Notified all the hosts that the registration is complete." << std::endl;
   return agents;
 }
 
@@ -143,7 +161,7 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   auto hosts = request.hosts;
   if (!remote.empty() || request.fewest_agents > 0) {
     int code = 0;
-    auto found = gather(request, remote, job.by, code);
+    auto found = gather(job, remote, code);
     if (!found)
       return code;
     agents = std::move(*found);
@@ -156,7 +174,7 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
-    if (!request.caller_address.empty())
+    if (!request.caller_address.empty() && request.fewest_agents == 0 && request.mode == launch_mode::agents)
       return host; // only the caller knows the machines
     const auto found = agents.find(host);
     return found == agents.end() ? own_machine : found->second.machine;
@@ -164,8 +182,10 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   auto places = place(hosts, request.processes, machine_of);
   if (!places)
     return places.error();
-  for (const auto& text : machines_with_two_names(hosts, machine_of))
-    std::cerr << "farandole: NOTICE: " << text << std::endl;
+  // A program that starts agents itself may start several on a host on purpose.
+  if (request.mode == launch_mode::agents && (request.fewest_agents == 0 || request.call_descriptor < 0))
+    for (const auto& text : machines_with_two_names(hosts, machine_of))
+      std::cerr << "farandole: NOTICE: " << text << std::endl;
   std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;
   for (const auto& place : *places) {
@@ -186,6 +206,10 @@ expected<int> run_elastic(const running_job& job, const std::set<std::string>& r
   const auto& request = job.request;
   elastic_job elastic_job;
   elastic_job.scheduler = request.scheduler;
+  if (request.session) { // the caller changes the number
+    elastic_job.scheduler.limit = request.processes;
+    elastic_job.most_workers = request.scheduler.limit;
+  }
   elastic_job.hosts = {request.hosts, {}, remote};
   elastic_job.script = request.discovery_script;
   elastic_job.slots_per_host = request.slots_per_host;
@@ -212,57 +236,66 @@ std::string hosts_text(const run_request& request) {
 
 /// Writes the record by which tools find the job. The job runs even if that fails.
 std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& ip,
-                                const std::string& secret) {
+                                const std::string& secret, const std::string& agent_ip,
+                                std::uint16_t agent_port) {
   job_record record;
   record.launcher = ::getpid();
   record.name = job_name(request.command, record.launcher);
   record.elastic = request.elastic;
   for (const auto& word : request.command)
     record.command += (record.command.empty() ? "" : " ") + word;
-  if (record.elastic) {
-    record.ip = ip;
-    record.port = job.rendezvous_port;
-    record.secret = secret;
+  record.ip = ip;
+  record.port = job.rendezvous_port;
+  if (agent_port != 0) {
+    record.agent_ip = agent_ip;
+    record.agent_port = agent_port;
   }
+  record.secret = secret;
   auto file = job_file::write(job_folders(), record);
   if (file)
     return std::move(*file);
-  if (request.elastic)
-    std::cerr << "farandole: WARNING: farandole drain will not find this job: " << file.error().text
-              << std::endl;
+  std::cerr << "farandole: WARNING: farandole explain, dump, drain and rsh will not find this job: "
+            << file.error().text << std::endl;
   return {};
 }
 
-/// The placer that reaches other hosts by ssh, or by the remote shell of the settings.
-placer remote_placer(const run_request& request, const std::string& program,
-                     const std::vector<std::string>& addresses) {
-  ssh_options options;
-  options.remote_shell = request.values.text(setting::remote_shell);
-  if (const char* variable = std::getenv("OMPI_MCA_plm_rsh_agent"); variable && options.remote_shell.empty())
-    options.remote_shell = variable;
-  options.port = request.ssh_port;
-  options.identity_file = request.ssh_identity_file;
-  options.remote_program = request.values.text(setting::remote_program);
-  options.own_program = program;
-  options.launcher = addresses;
-  return ssh_placer(options);
+/// The secret of the job: a new one, unless other processes have a secret already. Agents that are started by a remote
+/// shell without standard input read it from a file of their host, so a secret file is used with such a shell.
+expected<std::string> secret_of(const run_request& request, bool by_remote_shell) {
+  const bool has_file = !request.values.text(setting::secret_file).empty();
+  const bool by_mpi = request.mode != launch_mode::agents;
+  const bool is_given = !request.rendezvous_ip.empty() || request.fewest_agents > 0 ||
+                        (!request.caller_address.empty() && !by_mpi) || (by_remote_shell && has_file);
+  return is_given ? job_secret(request.values) : make_secret();
 }
 
-/// Tells the user how to start the agents that the job waits for.
-void ask_for_agents(const run_request& request, const std::vector<std::string>& addresses,
-                    std::uint16_t port) {
-  std::string launcher;
-  for (const auto& ip : addresses)
-    launcher += (launcher.empty() ? "" : ",") + ip + ":" + std::to_string(port);
+/// Tells the user, or the program that has called, how to start the agents that the job waits for.
+void ask_for_agents(launcher& by, const run_request& request, const std::vector<std::string>& ips) {
+  std::string addresses;
+  for (const auto& ip : ips)
+    addresses += (addresses.empty() ? "" : ",") + endpoint{ip, by.agent_port()}.text();
   const auto& secret_file = request.values.text(setting::secret_file);
-  std::cerr << "farandole: waiting for " << request.fewest_agents
-            << (request.fewest_agents == 1 ? " agent" : " agents") << ": farandole agent --launcher "
-            << launcher << " --secret-file " << (secret_file.empty() ? "FILE" : secret_file) << std::endl;
+  by.ask_for_agents(addresses, "farandole: waiting for " + std::to_string(request.fewest_agents) +
+                                   (request.fewest_agents == 1 ? " agent" : " agents") +
+                                   ": farandole agent --launcher " + addresses + " --secret-file " +
+                                   (secret_file.empty() ? "FILE" : secret_file));
 }
 
-expected<int> try_run(const run_request& request, const std::string& program) {
-  const auto remote = remote_hosts(request);
+std::set<std::string> names_of(const std::vector<host_slots>& hosts) {
+  std::set<std::string> names;
+  for (const auto& host : hosts)
+    names.insert(host.name);
+  return names;
+}
+
+expected<int> try_run(const run_request& asked, const std::string& program) {
+  auto request = asked;
   const bool by_users = request.fewest_agents > 0;
+  const bool by_mpi = request.mode != launch_mode::agents;
+  auto remote = remote_hosts(request);
+  const auto remote_shell = remote_shell_of(request, program);
+  if (!remote_shell)
+    return remote_shell.error();
   // Hosts that a script prints may be other machines.
   const bool by_caller = !request.caller_address.empty();
   const bool leaves_host = !by_caller && (!remote.empty() || by_users || !request.discovery_script.empty());
@@ -277,6 +310,17 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   if (!network)
     return network.error();
   const auto& addresses = network->listening();
+  placer chosen;
+  if (by_mpi) {
+    auto made = mpi_placer(request, *remote_shell, addresses);
+    if (!made)
+      return made.error();
+    chosen = std::move(*made);
+    request.hosts = hosts_of_ranks(request.processes);
+    remote = names_of(request.hosts);
+  } else if (leaves_host && !by_users) {
+    chosen = placer_of(request, *remote_shell, addresses);
+  }
   if (request.verbose && !leaves_host && !by_caller) {
     std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1\nLocal interface found";
     for (const auto& name : network->here().interfaces)
@@ -284,7 +328,7 @@ expected<int> try_run(const run_request& request, const std::string& program) {
     std::cout << std::endl;
   }
   const bool apart = !request.rendezvous_ip.empty();
-  const auto secret = apart || by_users || by_caller ? job_secret(request.values) : make_secret();
+  const auto secret = secret_of(request, leaves_host && !by_users && !remote_shell->remote_shell.empty());
   if (!secret)
     return secret.error();
   const auto kept = shared_secret(*secret);
@@ -293,21 +337,22 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   launcher_options options;
   options.members = {request.processes};
   if (request.elastic)
-    options.members = {request.processes, true, request.scheduler.fewest, request.scheduler.limit};
+    options.members = {request.processes, true, request.scheduler.fewest, request.scheduler.limit,
+                       request.session};
   options.values = request.values;
   options.secret = *secret;
   options.bind_ips = addresses;
-  if (leaves_host) {
+  if (leaves_host || by_mpi || by_users) {
     options.agents.bind_ips = addresses;
+    options.agents.port = request.agent_port;
     options.agents.most_others = static_cast<std::size_t>(request.most_agents);
-    if (!by_users)
-      options.agents.place = remote_placer(request, program, addresses);
+    options.agents.place = chosen;
     options.agents.version = FARANDOLE_VERSION;
-    options.agents.workers =
-        static_cast<std::size_t>(request.elastic ? request.scheduler.limit : request.processes);
+    options.agents.workers = static_cast<std::size_t>(expected_workers(request));
   }
   options.journal = request.journal;
   options.call_descriptor = request.call_descriptor;
+  options.input_slot = request.input_rank;
   if (apart) {
     auto ip = resolve(request.rendezvous_ip);
     if (!ip)
@@ -315,6 +360,11 @@ expected<int> try_run(const run_request& request, const std::string& program) {
     options.remote_ip = *ip;
     options.port = request.rendezvous_port;
   }
+  options.explain = [name = job_name(request.command, ::getpid())](
+                        const std::string& folder, const std::vector<std::int32_t>& ranks,
+                        std::chrono::steady_clock::time_point deadline) {
+    return explain_ranks(folder, ranks, deadline) + "What all ranks are doing: farandole explain " + name;
+  };
   auto started = launcher::open(options);
   if (!started)
     return started.error();
@@ -323,31 +373,51 @@ expected<int> try_run(const run_request& request, const std::string& program) {
   job.rendezvous_address = options.remote_ip;
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
-  job.limit = request.elastic ? request.scheduler.limit : 0;
+  job.limit = request.elastic ? expected_workers(request) : 0;
   if (request.elastic)
     job.reset_limit = request.scheduler.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
   job.cores = whole_usable_cores();
-  const auto rendezvous =
-      (apart ? options.remote_ip : addresses.front()) + ":" + std::to_string(job.rendezvous_port);
+  const auto rendezvous = endpoint{apart ? options.remote_ip : addresses.front(), job.rendezvous_port}.text();
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on " << rendezvous
               << std::endl;
   (*started)->log().info("a job of " + std::to_string(request.processes) +
                          (request.processes == 1 ? " process on " : " processes on ") + hosts_text(request) +
                          "; the rendezvous is at " + rendezvous);
-  const auto told = tell_of(request, job, apart ? options.remote_ip : addresses.front(), *secret);
+  const auto told = tell_of(request, job, apart ? options.remote_ip : addresses.front(), *secret,
+                            addresses.front(), (*started)->agent_port());
   if (by_users)
-    ask_for_agents(request, addresses, (*started)->agent_port());
-  const auto limit = request.elastic ? request.scheduler.limit : request.processes;
-  running_job running{request, std::move(job), std::move(*network), limit, **started, own_environment()};
+    ask_for_agents(**started, request, addresses);
+  running_job running{request,   std::move(job),    std::move(*network), expected_workers(request),
+                      **started, own_environment(), chosen.name};
   return request.elastic ? run_elastic(running, remote) : run_fixed(std::move(running), remote);
+}
+
+/// Becomes mpirun or jsrun, or prints its command line.
+expected<int> run_by_mpi(const run_request& request, const std::string& program) {
+  const auto remote_shell = remote_shell_of(request, program);
+  if (!remote_shell)
+    return remote_shell.error();
+  const auto launch = plan_mpi_launch(request, request.command, *remote_shell);
+  if (!launch)
+    return launch.error();
+  if (request.print_command || request.verbose)
+    std::cout << "# " << launch->name << "\n" << printed_line(*launch) << std::endl;
+  return request.print_command ? 0 : become(*launch);
 }
 
 } // namespace
 
 int run_job(const run_request& request, const std::string& program) {
+  if (request.mode != launch_mode::agents && request.call_descriptor < 0) {
+    const auto code = run_by_mpi(request, program);
+    if (code)
+      return *code;
+    std::cerr << "farandole: " << printable(code.error().text) << std::endl;
+    return 2;
+  }
   // Checked here so that the error is reported once, not once for every rank.
   const char* path = std::getenv("PATH");
   if (const auto program = find_program(request.command.front(), path ? path : ""); !program) {

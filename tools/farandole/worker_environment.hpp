@@ -30,6 +30,9 @@ struct job_facts {
 /// Whether these entries ("NAME=value") limit the threads of a worker (OMP_NUM_THREADS).
 bool sets_threads(std::span<const std::string> environment);
 
+/// The environment without the variables that hold or name a secret.
+std::vector<std::string> without_secrets(std::span<const std::string> environment);
+
 /// The variables of the launcher that workers on other hosts get: all but functions of the shell, the previous working
 /// directory, the choice of GPUs and a secret.
 std::vector<std::string> forwarded_variables(std::span<const std::string> own);
@@ -38,5 +41,16 @@ std::vector<std::string> forwarded_variables(std::span<const std::string> own);
 /// that are set here override those in it.
 std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
                                             const job_facts& job, const settings& given);
+
+/// The environment of mpirun or jsrun and of the processes that it starts: `inherited`, without the place of this
+/// launcher in another job, and with the settings that were given. The processes learn their place from mpirun.
+/// `interfaces` may be empty, and may be networks.
+std::vector<std::string> environment_without_place(std::span<const std::string> inherited,
+                                                   const settings& given,
+                                                   std::span<const std::string> interfaces, bool tcp_only);
+
+/// The names of the variables of `environment` that mpirun is to pass to other hosts, those of secrets included: all
+/// processes need the same secret.
+std::vector<std::string> exported_names(std::span<const std::string> environment);
 
 } // namespace farandole

@@ -55,6 +55,7 @@ TEST_CASE("the launcher's environment is passed on, except its own place in anot
                                               "HOROVOD_RANK=7",
                                               "FARANDOLE_SECRET_FILE=/x",
                                               "FARANDOLE_SECRET=of another job",
+                                              "FARANDOLE_RENDEZVOUS_FORWARDED=1",
                                               "ODD",
                                               "HOROVOD_CPU_OPERATIONS=mpi"};
   const auto got = worker_environment(inherited, second, job, settings::built_in());
@@ -63,6 +64,7 @@ TEST_CASE("the launcher's environment is passed on, except its own place in anot
   CHECK(value(got, "HOROVOD_CPU_OPERATIONS") == "mpi");
   CHECK_FALSE(value(got, "FARANDOLE_SECRET_FILE"));
   CHECK_FALSE(value(got, "FARANDOLE_SECRET"));
+  CHECK_FALSE(value(got, "FARANDOLE_RENDEZVOUS_FORWARDED"));
   CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
 }
 
@@ -147,4 +149,44 @@ TEST_CASE("of several interfaces, sockets use the first and NCCL all", "[environ
   CHECK(value(got, "HOROVOD_GLOO_IFACE") == "eth0");
   CHECK(value(got, "NCCL_SOCKET_IFNAME") == "eth0,eth1");
   CHECK(value(got, "NCCL_IB_DISABLE") == "1");
+}
+
+TEST_CASE("mpirun gets the settings, and neither a place in another job nor a controller", "[environment]") {
+  const std::vector<std::string> inherited = {"PATH=/bin",
+                                              "HOROVOD_RANK=7",
+                                              "HOROVOD_GLOO_RENDEZVOUS_ADDR=x",
+                                              "FARANDOLE_SECRET_FILE=/secret",
+                                              "FARANDOLE_SECRET_FD=9",
+                                              "FARANDOLE_RECORDER_FD=10"};
+  const auto values = given({{"--cache-capacity", "77"}}, {{"controller", "mpi"}});
+  CHECK(environment_without_place(inherited, values, {}, false) ==
+        std::vector<std::string>{"PATH=/bin", "FARANDOLE_SECRET_FILE=/secret", "HOROVOD_CACHE_CAPACITY=77"});
+  const std::vector<std::string> interfaces{"eth0", "eth1"}, networks{"10.0.0.0/8"};
+  const auto wide = environment_without_place({}, settings::built_in(), interfaces, true);
+  CHECK(wide == std::vector<std::string>{"HOROVOD_GLOO_IFACE=eth0", "NCCL_IB_DISABLE=1",
+                                         "NCCL_SOCKET_IFNAME=eth0,eth1"});
+  CHECK(environment_without_place({}, settings::built_in(), networks, false).empty());
+  const std::vector<std::string> both{"eth0", "10.0.0.0/8"}, own{"NCCL_SOCKET_IFNAME=ib0"};
+  CHECK(environment_without_place(own, settings::built_in(), both, false) ==
+        std::vector<std::string>{"NCCL_SOCKET_IFNAME=ib0", "HOROVOD_GLOO_IFACE=eth0"});
+}
+
+TEST_CASE("an environment without secrets neither holds nor names one", "[environment]") {
+  const std::vector<std::string> inherited = {"FARANDOLE_SECRET_FILE=/secret", "A=1", "FARANDOLE_SECRET=text",
+                                              "FARANDOLE_SECRETS=2"};
+  CHECK(without_secrets(inherited) == std::vector<std::string>{"A=1", "FARANDOLE_SECRETS=2"});
+}
+
+TEST_CASE("mpirun exports all variables but those of the launcher's own host and shell", "[environment]") {
+  const std::vector<std::string> own = {"PATH=/bin",
+                                        "BASH_FUNC_f%%=() { :; }",
+                                        "OLDPWD=/",
+                                        "odd name=1",
+                                        "CUDA_VISIBLE_DEVICES=0",
+                                        "_HOROVOD_SECRET_KEY=x",
+                                        "FARANDOLE_SECRET_FILE=/secret",
+                                        "FARANDOLE_SECRET_FD=9",
+                                        "FARANDOLE_RECORDER_FD=10",
+                                        "a_1="};
+  CHECK(exported_names(own) == std::vector<std::string>{"PATH", "FARANDOLE_SECRET_FILE", "a_1"});
 }

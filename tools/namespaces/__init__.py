@@ -89,13 +89,14 @@ class Process:
 class Hosts:
     """Some hosts with an address each, and what runs on them. On the last `guests` of them no workers run."""
 
-    def __init__(self, count: int, folder: Path, guests: int = 0) -> None:
+    def __init__(self, count: int, folder: Path, guests: int = 0, has_only_ipv6: bool = False) -> None:
         self._name = f"fdl{os.getpid()}n{next(_numbers)}"
         self._folder = folder
         self._made: List[str] = []
         self._processes: List[Process] = []
         self.rendezvous_process: Optional[Process] = None
-        self.addresses = [f"10.219.7.{number + 1}" for number in range(count + guests)]
+        network, self._bits = ("fd00:219:7::", 64) if has_only_ipv6 else ("10.219.7.", 24)
+        self.addresses = [f"{network}{number + 1}" for number in range(count + guests)]
         self._with_workers = count
         self.secret = folder / "secret"
         self.secret.write_text(secrets.token_hex(32))
@@ -111,9 +112,22 @@ class Hosts:
             self._add(host)
             _ip("-n", switch, "link", "add", f"port{number}", "type", "veth", "peer", "name", "net0", "netns", host)
             _ip("-n", switch, "link", "set", f"port{number}", "master", "bridge", "up")
-            _ip("-n", host, "addr", "add", f"{self.addresses[number]}/24", "dev", "net0")
+            # Without the search for another host with the same IPv6 address, which takes a second.
+            search = ["nodad"] if ":" in self.addresses[number] else []
+            _ip("-n", host, "addr", "add", f"{self.addresses[number]}/{self._bits}", "dev", "net0", *search)
             _ip("-n", host, "link", "set", "net0", "up")
             _ip("-n", host, "link", "set", "lo", "up")
+
+    def add_first_address(self, number: int, address: str) -> None:
+        """Gives a host one more address, which is listed before the one that the other hosts reach."""
+        host = self._host(number)
+        _ip("-4", "-n", host, "addr", "flush", "dev", "net0")
+        for each in (f"{address}/32", f"{self.addresses[number]}/24"):
+            _ip("-n", host, "addr", "add", each, "dev", "net0")
+
+    def add_address(self, number: int, address: str) -> None:
+        """Gives a host one more address, with the length of its network: "10.1.0.2/24"."""
+        _ip("-n", self._host(number), "addr", "add", address, "dev", "net0")
 
     def _add(self, namespace: str) -> None:
         _ip("netns", "add", namespace)

@@ -69,8 +69,9 @@ def running_processes() -> Iterator[int]:
 class SshHosts(Hosts):
     """The hosts ``names``, each with an sshd; the launcher belongs on the first of them."""
 
-    def __init__(self, folder: Path, names: Sequence[str] = NAMES) -> None:
-        super().__init__(len(names), folder)
+    def __init__(self, folder: Path, names: Sequence[str] = NAMES, has_only_ipv6: bool = False) -> None:
+        super().__init__(len(names), folder, has_only_ipv6=has_only_ipv6)
+        self._any_address, self._socket_table = ("::", "tcp6") if has_only_ipv6 else ("0.0.0.0", "tcp")
         self.names = list(names)
         self.home = folder / "home"
         self.shared = folder / "shared"
@@ -98,7 +99,7 @@ class SshHosts(Hosts):
         etc.mkdir(parents=True)
         make_key(etc / "host_key")
         lines = [f"{address} {name}" for address, name in zip(self.addresses, self.names)]
-        (etc / "hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        self.write_hosts(number, ["127.0.0.1 localhost", *lines])
         (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
         # The account has no password, and is not locked: it can log in with a key alone.
         (etc / "shadow").write_text("root:*:19000:0:99999:7:::\nsshd:!:19000::::::\n")
@@ -119,8 +120,16 @@ class SshHosts(Hosts):
         needed = [self._folder, Path(__file__).resolve().parents[2], Path(sys.prefix), Path(FARANDOLE).parent]
         return [str(path) for path in needed if Path("/tmp") in path.parents]
 
-    def start_sshd(self, number: int, port: int = PORT, keys: Optional[Path] = None, lines: Sequence[str] = ()) -> None:
-        """Starts the sshd of a host and waits until it listens. It accepts the public keys of this file."""
+    def start_sshd(
+        self,
+        number: int,
+        port: int = PORT,
+        keys: Optional[Path] = None,
+        lines: Sequence[str] = (),
+        clock_ahead_s: int = 0,
+    ) -> None:
+        """Starts the sshd of a host and waits until it listens. It accepts the public keys of this file. The steady
+        clock of its sessions is ahead of that of the machine by so many seconds."""
         own = self._own(number)
         config = own / "sshd_config"
         # The first value of an option counts, so the lines of the caller come first.
@@ -129,7 +138,7 @@ class SshHosts(Hosts):
                 [
                     *lines,
                     f"Port {port}",
-                    "ListenAddress 0.0.0.0",
+                    f"ListenAddress {self._any_address}",
                     f"HostKey {own}/etc/host_key",
                     f"AuthorizedKeysFile {keys or self.identity.with_suffix('.pub')}",
                     f"PidFile {own}/sshd.pid",
@@ -147,7 +156,8 @@ class SshHosts(Hosts):
                 ]
             )
         )
-        server = self.start(number, [SSHD, "-D", "-f", str(config), "-E", str(self.log(number))])
+        shifted = ["unshare", "--time", "--monotonic", str(clock_ahead_s)] if clock_ahead_s else []
+        server = self.start(number, [*shifted, SSHD, "-D", "-f", str(config), "-E", str(self.log(number))])
         self._servers[number] = server
         end = time.monotonic() + 30
         while not self._listens(number, port):
@@ -163,8 +173,9 @@ class SshHosts(Hosts):
         return any(local == port and state == "0A" for local, _, state in self._sockets(number))
 
     def _sockets(self, number: int) -> Iterator[tuple[int, str, str]]:
-        """Local port, remote address and state of each IPv4 TCP socket of a host."""
-        for line in Path(f"/proc/{self._holders[number].pid}/net/tcp").read_text().splitlines()[1:]:
+        """Local port, remote address and state of each TCP socket of a host, of the family of its address."""
+        table = Path(f"/proc/{self._holders[number].pid}/net/{self._socket_table}")
+        for line in table.read_text().splitlines()[1:]:
             _, local, remote, state = line.split()[:4]
             yield int(local.split(":")[1], 16), remote, state
 
@@ -188,6 +199,10 @@ class SshHosts(Hosts):
         root = f"root:x:0:0:root:{self.home}:{shell}"
         # The file is mounted, so its content is replaced and not the file itself.
         (self._own(number) / "etc" / "passwd").write_text("\n".join([root, *entries, ""]))
+
+    def write_hosts(self, number: int, lines: Sequence[str]) -> None:
+        """Replaces the content of /etc/hosts on a host."""
+        (self._own(number) / "etc" / "hosts").write_text("\n".join([*lines, ""]))
 
     def add_name(self, name: str, number: int) -> None:
         """Gives a host one more name, on all hosts."""
@@ -216,8 +231,14 @@ class SshHosts(Hosts):
 
     def hide(self, number: int, folder: Path) -> None:
         """Makes a folder that all hosts share an empty one on this host."""
-        command = [*self.entering(number), "mount", "-t", "tmpfs", "none", str(folder)]
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
+        self._on(number, "mount", "-t", "tmpfs", "none", str(folder))
+
+    def show(self, number: int, folder: Path) -> None:
+        """Undoes ``hide``."""
+        self._on(number, "umount", str(folder))
+
+    def _on(self, number: int, *command: str) -> None:
+        subprocess.run([*self.entering(number), *command], check=True, capture_output=True, timeout=30)
 
     # ---- processes of a host -------------------------------------------------------------------------------------
 

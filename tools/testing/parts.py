@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Sequence
 
 import namespaces
 
@@ -20,12 +21,31 @@ ERRORS = [f"tests/parallel/test_{name}.py" for name in ("errors", "row_errors", 
 # These tests run once more with ranks that are placed as if on two hosts.
 BETWEEN_HOSTS = [
     f"tests/parallel/test_{name}.py"
-    for name in ("operations", "steps", "alltoall", "reducescatter", "errors", "join", "process_sets", "stress_sets")
+    for name in (
+        *("operations", "steps", "alltoall", "reducescatter"),
+        *("errors", "join", "process_sets", "stress_sets", "devices"),
+    )
 ]
+# These tests run once more with their tensors in the memory of the stand-in GPUs.
+ON_DEVICES = [
+    f"tests/parallel/test_{name}.py"
+    for name in ("operations", "alltoall", "reducescatter", "join", "adasum", "optimizer", "numpy")
+]
+STAND_IN_DRIVER = "build/cuda/fake/driver/libcuda.so.1"
 ON_TWO_HOSTS = ("tests/parallel/on_two_hosts",)
 MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
 TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
-LAUNCHED = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py"))
+# The record of events and its views, which are a part of their own.
+OBSERVED = [
+    f"tests/parallel/test_launch_{name}.py"
+    for name in ("timeline", "explain", "logging", "nvtx", "report", "stalls", "trace", "traces")
+]
+OBSERVED_ON_HOSTS = "tests/launch/test_records.py"
+LAUNCHED = sorted(
+    {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py")} - {*OBSERVED}
+)
+# Folders below tests/clusters, each with a session of Spark of its own.
+SPARK = ("spark", "executors")
 # Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
 FRAMEWORKS = {
     "numpy": ".venv",
@@ -79,6 +99,20 @@ def parallel(part: Part) -> None:
     part.ranks(3, *tests_of(*names), **TRUSTED, FARANDOLE_CPU_PATH="gloo")
     over_mpi(part, 2, "mpi", "operations")
     over_mpi(part, 3, "mpi", "alltoall")
+    on_devices(part)
+
+
+def on_devices(part: Part) -> None:
+    """Tensors in the memory of stand-in GPUs, on one host and on two."""
+    if not (ROOT / STAND_IN_DRIVER).exists():
+        part.leave_out("tests with stand-in GPUs", "the build found no cuda.h")
+        return
+    plugin = ("-p", "on_devices")
+    # With fewer GPUs than ranks tensors move through the host, otherwise by NCCL.
+    part.ranks(3, *ON_DEVICES, options=plugin)
+    part.ranks(3, "tests/parallel/test_nccl.py", *ON_DEVICES, options=plugin, FARANDOLE_FAKE_GPUS="4")
+    names = ("steps", "alltoall", "reducescatter", "process_sets")
+    part.ranks(4, *tests_of(*names), through=ON_TWO_HOSTS, options=plugin, FARANDOLE_RELAY_RANKS="1")
 
 
 def frameworks(part: Part) -> None:
@@ -96,7 +130,29 @@ def hosts(part: Part) -> None:
 
 def launch(part: Part) -> None:
     """jobs on several hosts: by ssh, agents, mpirun, srun, torchrun, functions and sessions (needs root)"""
-    part.pytest("tests/launch", options=("-rs",))
+    part.pytest("tests/launch", options=("-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
+
+
+def observe(part: Part) -> None:
+    """the record of events and its views: timeline, explain, dump, trace, report, stalls and logs"""
+    part.pytest(*OBSERVED, OBSERVED_ON_HOSTS, options=("-rs",))
+
+
+def ray(part: Part) -> None:
+    """`farandole.ray` on a Ray of its own"""
+    in_cluster_environment(part, "clusters", "tests/clusters/ray")
+
+
+def spark(part: Part) -> None:
+    """`farandole.spark` on a local Spark, and on executors that tests kill"""
+    for folder in SPARK:
+        in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
+
+
+def in_cluster_environment(part: Part, name: str, *files: str, options: Sequence[str] = ()) -> None:
+    """pytest in the environment .setup/venvs/NAME, which has the launcher of .venv."""
+    path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    part.pytest(*files, python=str(ROOT / ".setup" / "venvs" / name / "bin" / "python"), options=options, PATH=path)
 
 
 def strangers(part: Part) -> None:
@@ -113,6 +169,12 @@ def bench_smoke(part: Part) -> None:
     """`tools/bench` on tiny inputs, to see that it still runs"""
     part.command("tools/bench", "collectives", "--smoke", "--np", "2")
     part.command("tools/bench", "training", "--smoke", "--only", "torch")
+    part.command("tools/bench", "observe", "--smoke", "--np", "2")
+    if (ROOT / STAND_IN_DRIVER).exists():
+        path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        part.command("tools/bench", "cuda", "--smoke", STAND_IN_DRIVER=STAND_IN_DRIVER, PATH=path)
+    else:
+        part.leave_out("bench cuda", "the build found no cuda.h")
     if reason := namespaces.why_not():
         part.leave_out("bench network and launch", reason)
     else:
@@ -126,12 +188,14 @@ def bench_smoke(part: Part) -> None:
 def slow(part: Part) -> None:
     """the tests with the mark `slow`: longer variants of tests of the standard suite, and whole examples"""
     part.selection = "slow"
-    part.pytest(*LAUNCHED)
+    part.pytest(*LAUNCHED, *OBSERVED)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers")
     part.pytest("tests/install", **stored_packages())
     ranks_of_framework(part, "torch", FRAMEWORKS["torch"])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
+    for folder in ("ray", *SPARK):
+        in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
 
 
 def editors(part: Part) -> None:
@@ -152,6 +216,19 @@ def versions(part: Part) -> None:
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
     ranks_of_framework(part, "keras", ".venv", KERAS_BACKEND="torch")
+
+
+def clusters(part: Part) -> None:
+    """the tests of Ray and Spark on other versions, on a standalone master, and with Keras"""
+    part.selection = ""  # the slow ones too
+    in_cluster_environment(part, "clusters", "tests/clusters/standalone")
+    in_cluster_environment(part, "clusters-keras", "tests/clusters/keras")
+    keras_2 = ("estimator", "training")
+    files = [f"tests/clusters/keras/test_keras_{name}.py" for name in keras_2]
+    in_cluster_environment(part, "clusters-keras-2", *files, options=("-k", "tf_keras and not mistake"))
+    in_cluster_environment(part, "clusters-old", "tests/clusters/ray/test_executor.py")
+    chosen = ("-k", "ranks or exception or time_out or replaces")
+    in_cluster_environment(part, "clusters-old", "tests/clusters/spark/test_run.py", options=chosen)
 
 
 def attacks(part: Part) -> None:
@@ -215,6 +292,13 @@ def sanitized(part: Part) -> None:
     gloo = {**TRUSTED, "FARANDOLE_CPU_PATH": "gloo"}
     part.ranks(2, *tests_of("alltoall", "reducescatter"), launcher=launcher, **shared, **gloo)
     over_mpi(part, 2, "mpi", "alltoall", **shared)
+    driver = STAND_IN_DRIVER.replace("build/", "build-asan/")
+    if (ROOT / driver).exists():
+        settings = {**shared, "STAND_IN_DRIVER": driver}
+        part.ranks(2, *tests_of("devices"), launcher=launcher, **settings)
+        names = ("nccl", "operations", "alltoall", "reducescatter", "join")
+        plugin = ("-p", "on_devices")
+        part.ranks(3, *tests_of(*names), launcher=launcher, options=plugin, **settings, FARANDOLE_FAKE_GPUS="4")
 
 
 def threads(part: Part) -> None:
@@ -245,6 +329,9 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
     "frameworks": frameworks,
     "hosts": hosts,
     "launch": launch,
+    "observe": observe,
+    "ray": ray,
+    "spark": spark,
     "strangers": strangers,
     "install": install,
     "bench-smoke": bench_smoke,
@@ -254,6 +341,7 @@ MORE: Dict[str, Callable[[Part], None]] = {
     "editors": editors,
     "wheels": wheels,
     "versions": versions,
+    "clusters": clusters,
     "attacks": attacks,
     "seeds": seeds,
     "fuzz": fuzz,
@@ -266,7 +354,11 @@ NEEDS = {
     "frameworks": ("--tests",),
     "install": ("--tests",),
     "launch": ("--launch",),
-    "slow": ("--tests", "--launch"),
+    "observe": ("--launch",),
+    "ray": ("--clusters",),
+    "spark": ("--clusters",),
+    "clusters": ("--clusters",),
+    "slow": ("--clusters", "--launch", "--tests"),
     "editors": ("--editors",),
     "versions": ("--frameworks",),
     "bench-smoke": ("--launch",),
@@ -316,11 +408,13 @@ def elastic_jobs(part: Part, base: int, number: int) -> None:
 def build(part: Part, folder: str, *options: str) -> bool:
     """Compiles everything into a folder of its own, tests too."""
     stamp = ROOT / folder / ".farandole-configured"
-    wanted = " ".join([str(ROOT), *options, (ROOT / ".venv" / ".farandole-lock").read_text()])
+    cuda = os.environ.get("HOROVOD_CUDA_HOME", "")
+    wanted = " ".join([str(ROOT), *options, cuda, (ROOT / ".venv" / ".farandole-lock").read_text()])
     if not stamp.exists() or stamp.read_text() != wanted:
         shutil.rmtree(ROOT / folder, ignore_errors=True)
         fixed = ("-G", "Ninja", "-S", ".", "-B", folder, f"-DPython_EXECUTABLE={PYTHON}")
-        if not part.prepare("cmake", *fixed, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *options):
+        kind = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_UNITY_BUILD=ON")
+        if not part.prepare("cmake", *fixed, *kind, *options):
             return False
         stamp.write_text(wanted)
     return part.prepare("cmake", "--build", folder)

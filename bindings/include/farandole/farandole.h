@@ -5,8 +5,8 @@
  * Threads.   Every call may be made from any thread, also concurrently on one runtime or one handle. The exceptions
  *            are the calls that end an object: after farandole_free() and farandole_release() no thread may use it.
  * Memory.    The library copies names, settings, shapes and secrets; the caller may free them when the call returns.
- *            Buffers are not copied: `input` is read and `output` written until the operation has settled. Both are
- *            contiguous, row-major host memory, aligned to their element.
+ *            Buffers are not copied: `input` is read and `output` written until the operation has settled, in GPU memory
+ *            until it is released (farandole_released()). Both are contiguous, row-major memory, aligned to their element: of the host, or of a GPU (farandole_submission.device).
  * Errors.    No function throws. A function that can fail returns a farandole_status, which says what to do, and
  *            writes the status and a text for people to the farandole_error that the caller passes. The caller may
  *            pass NULL.
@@ -120,6 +120,37 @@ FARANDOLE_API int32_t farandole_cross_size(const farandole_runtime* runtime);
 /* 1 if every host has the same local size. */
 FARANDOLE_API int farandole_is_homogeneous(const farandole_runtime* runtime);
 
+/* ---- Timeline ---- */
+
+/* Writes a timeline of the operations to this file from now on, in the Chrome trace format; see docs/guides/timeline.md.
+ * Rank 0 writes it, and nothing happens on other ranks, so all members may make the same call. The file that was written
+ * before is completed first, unless it has the same path: then nothing changes. Problems with the file are logged, and
+ * the job goes on. `mark_cycles`: 1 if the file is to show when fused operations start. FARANDOLE_INVALID_ARGUMENT if
+ * HOROVOD_TIMELINE was not set when the runtime started; DYNAMIC writes nothing until this call. */
+FARANDOLE_API farandole_status farandole_start_timeline(farandole_runtime* runtime, const char* path,
+                                                        int mark_cycles, farandole_error* reason);
+/* Completes the file: it has all operations that ended before the call. */
+FARANDOLE_API farandole_status farandole_stop_timeline(farandole_runtime* runtime, farandole_error* reason);
+
+/* ---- Steps ---- */
+
+/* Records that a training step ends here: `farandole report` divides the time of this rank at these calls. Every rank
+ * must mark the same steps. Costs a few nanoseconds. Without a call, the report finds the steps by the names of tensors
+ * that recur. See docs/guides/report.md. */
+FARANDOLE_API farandole_status farandole_mark_step(farandole_runtime* runtime, farandole_error* reason);
+
+/* ---- Stalls ---- */
+
+/* Waits for the next report of tensors that some ranks have submitted and others have not for longer than the stall
+ * warning time; see docs/guides/stalls.md. All members receive it. Writes its text to `text` (UTF-8, terminated by 0,
+ * truncated if it is longer than `capacity` bytes, which must not be 0), and to *over 1 if it says that the stall is over.
+ * Waits at most timeout_ms; -1: until this member leaves. FARANDOLE_TIMED_OUT if there was no report;
+ * FARANDOLE_SHUT_DOWN after farandole_shutdown(). Reports from before the first call are not kept, and of later ones only
+ * the last 16. */
+FARANDOLE_API farandole_status farandole_next_stall(farandole_runtime* runtime, int64_t timeout_ms,
+                                                    char* text, size_t capacity, int* over,
+                                                    farandole_error* reason);
+
 /* ---- Elastic jobs ---- */
 
 /* The generation of the job, from 1: each change of membership begins a new one. A runtime lives in one. */
@@ -197,11 +228,21 @@ typedef enum farandole_completion_mode {
   FARANDOLE_COMPLETION_CALLBACK = 2 /* by a callback only; if one member says so, it holds for all */
 } farandole_completion_mode;
 
+/* When the bytes of a tensor in GPU memory are ready. */
+typedef enum farandole_readiness {
+  FARANDOLE_READY_ON_STREAM = 0, /* once the submission's stream has done the work that it was given so far */
+  FARANDOLE_READY_NOW = 1,
+  /* once all streams of the GPU's primary context have done the work that they were given so far; needs a driver for
+   * CUDA 12.5 or later */
+  FARANDOLE_READY_IN_CONTEXT = 2
+} farandole_readiness;
+
 /* One tensor and what to do with it. All members must submit equal names, operations, dtypes, reductions, scales,
  * roots and (except for the first extents of allgather and alltoall) shapes; the order of submission may differ
  * between members. If they disagree, the operation fails FARANDOLE_MISMATCH on all members and the job goes on.
  * Initialise it with FARANDOLE_SUBMISSION_INIT: a scale of 0 multiplies by 0. */
 typedef struct farandole_submission {
+  size_t bytes; /* of this struct: what FARANDOLE_SUBMISSION_INIT says. Later versions append members */
   const char*
       name; /* not empty; unique among the operations in flight in the set. Recurring names are fastest */
   int32_t operation;    /* a farandole_operation */
@@ -222,12 +263,20 @@ typedef struct farandole_submission {
   const int64_t* splits;
   size_t split_count;      /* the size of the set, or 0: equal parts */
   int32_t completion_mode; /* a farandole_completion_mode */
+  /* The GPU in whose memory `input` and `output` are, by its number for CUDA's driver in this process; -1: host memory.
+   * All members must submit the tensor from host memory, or all from GPU memory; the numbers may differ. `output` is
+   * complete, and the buffers are no longer in use, when farandole_wait() returns FARANDOLE_OK or farandole_released() returns
+   * 1, which may be after the operation has settled. Results that the library allocates are in host memory. */
+  int32_t device;
+  void*
+      stream; /* a CUstream of the GPU; NULL: its default stream. Not used later: it may be destroyed at once */
+  int32_t readiness; /* a farandole_readiness */
 } farandole_submission;
 
 #define FARANDOLE_SUBMISSION_INIT                                                                            \
   {                                                                                                          \
-    NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, NULL, 0, NULL, NULL, 0, NULL, \
-        0, FARANDOLE_COMPLETION_ANY                                                                          \
+    sizeof(farandole_submission), NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, \
+        NULL, 0, NULL, NULL, 0, NULL, 0, FARANDOLE_COMPLETION_ANY, -1, NULL, FARANDOLE_READY_ON_STREAM       \
   }
 
 /* One operation in flight, or its result. */
@@ -265,14 +314,24 @@ FARANDOLE_API farandole_status farandole_list_ranks(const farandole_runtime* run
                                                     int32_t* ranks, size_t capacity, size_t* count,
                                                     farandole_error* reason);
 
-/* 1 if the operation has ended, with success or not. Never blocks. */
+/* 1 if the operation has ended, with success or not; its GPU may still work on it. Never blocks. */
 FARANDOLE_API int farandole_poll(const farandole_handle* handle);
+
+/* 1 if the operation has ended and its buffers are no longer in use. Never blocks. */
+FARANDOLE_API int farandole_released(const farandole_handle* handle);
 
 /* Waits until the operation has ended and returns its status; a timeout of -1 waits without a deadline. If `timeout_ms`
  * milliseconds pass first, FARANDOLE_TIMED_OUT: the operation goes on, its buffers stay in use and it can be waited for
  * again. (An operation itself can also end FARANDOLE_TIMED_OUT; farandole_poll() then returns 1.) */
 FARANDOLE_API farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms,
                                               farandole_error* reason);
+
+/* For a tensor in GPU memory: as farandole_wait(), but instead of this thread, the work that `stream` (a CUstream of the
+ * same GPU; NULL: the default stream) is given from now on waits for the GPU to finish the operation. With the setting
+ * HOROVOD_ENABLE_ASYNC_COMPLETION, which is on in jobs of fixed size, this thread waits only until the GPU has been given
+ * all work of the operation. For a tensor in host memory: farandole_wait(). */
+FARANDOLE_API farandole_status farandole_wait_on_stream(const farandole_handle* handle, void* stream,
+                                                        int64_t timeout_ms, farandole_error* reason);
 
 typedef struct farandole_result {
   /* allgather: the concatenation; alltoall: the rows received from each rank, concatenated; reducescatter without an
@@ -306,7 +365,7 @@ FARANDOLE_API farandole_status farandole_on_settled(farandole_handle* handle, vo
 FARANDOLE_API void farandole_cancel(farandole_handle* handle);
 
 /* Releases the handle. An operation in flight goes on and keeps using its buffers, so wait for it first, or learn of
- * its end by a callback. NULL is allowed. */
+ * its end by a callback; for buffers in GPU memory, call farandole_wait() or farandole_released(). NULL is allowed. */
 FARANDOLE_API void farandole_release(farandole_handle* handle);
 
 #undef FARANDOLE_API

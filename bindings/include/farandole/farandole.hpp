@@ -1,9 +1,10 @@
 // Farandole for C++20 programs: training and serving services that run collective operations across processes.
 //
-// This header is all of the C++ interface: types over the C interface (farandole.h), whose rules of threads, memory
-// and errors hold here as well, and which keeps programs independent of the compiler that built the library. A
-// `runtime` is one member of one job; several runtimes (of several jobs) may live in one process. Expected failures
-// are values of type `error`, whose kind says what to do; only the standard library throws (std::bad_alloc).
+// This header is all of the C++ interface; it includes the types of its arguments and results (values.hpp). They are
+// types over the C interface (farandole.h), whose rules of threads, memory and errors hold here as well, and which keeps
+// programs independent of the compiler that built the library. A `runtime` is one member of one job; several runtimes
+// (of several jobs) may live in one process. Expected failures are values of type `error`, whose kind says what to do;
+// only the standard library throws (std::bad_alloc).
 //
 //     auto job = farandole::runtime::start();
 //     std::vector<double> values = …;
@@ -18,188 +19,17 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <farandole/farandole.h>
+#include <farandole/values.hpp>
 
 namespace farandole {
-
-/// How an operation can fail, and so what the caller should do; see farandole_status.
-enum class error_kind : std::uint8_t {
-  none = FARANDOLE_OK,
-  precondition = FARANDOLE_PRECONDITION,
-  invalid_argument = FARANDOLE_INVALID_ARGUMENT,
-  unknown = FARANDOLE_UNKNOWN,
-  aborted = FARANDOLE_ABORTED,
-  disconnected = FARANDOLE_DISCONNECTED,
-  overloaded = FARANDOLE_OVERLOADED,
-  unimplemented = FARANDOLE_UNIMPLEMENTED,
-  timed_out = FARANDOLE_TIMED_OUT,
-  dismissed = FARANDOLE_DISMISSED,
-  mismatch = FARANDOLE_MISMATCH,
-  shut_down = FARANDOLE_SHUT_DOWN,
-};
-
-/// The name of a kind: "timed_out".
-constexpr std::string_view to_string(error_kind kind) {
-  constexpr std::string_view names[] = {"none",      "precondition", "invalid_argument", "unknown",
-                                        "aborted",   "disconnected", "overloaded",       "unimplemented",
-                                        "timed_out", "dismissed",    "mismatch",         "shut_down"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
-struct error {
-  error_kind kind = error_kind::none;
-  std::string text; ///< for people: names the tensor, the ranks and both values
-
-  explicit operator bool() const { return kind != error_kind::none; }
-  friend bool operator==(const error&, const error&) = default;
-};
-
-/// A value, or the error that explains its absence. Access to the absent one of them is undefined; check first.
-template <class T>
-class expected {
-public:
-  expected(T value) : content_(std::in_place_index<0>, std::move(value)) {}
-  expected(farandole::error problem) : content_(std::in_place_index<1>, std::move(problem)) {}
-
-  explicit operator bool() const { return content_.index() == 0; }
-  T& operator*() { return *std::get_if<0>(&content_); }
-  const T& operator*() const { return *std::get_if<0>(&content_); }
-  T* operator->() { return std::get_if<0>(&content_); }
-  const T* operator->() const { return std::get_if<0>(&content_); }
-  const farandole::error& error() const { return *std::get_if<1>(&content_); }
-
-private:
-  std::variant<T, farandole::error> content_;
-};
-
-enum class operation : std::uint8_t {
-  allreduce = FARANDOLE_ALLREDUCE,
-  allgather = FARANDOLE_ALLGATHER,
-  broadcast = FARANDOLE_BROADCAST,
-  barrier = FARANDOLE_BARRIER,
-  join = FARANDOLE_JOIN,
-  alltoall = FARANDOLE_ALLTOALL,
-  reducescatter = FARANDOLE_REDUCESCATTER,
-};
-
-enum class dtype : std::uint8_t {
-  uint8 = FARANDOLE_UINT8,
-  int8 = FARANDOLE_INT8,
-  uint16 = FARANDOLE_UINT16,
-  int16 = FARANDOLE_INT16,
-  int32 = FARANDOLE_INT32,
-  int64 = FARANDOLE_INT64,
-  float16 = FARANDOLE_FLOAT16,
-  bfloat16 = FARANDOLE_BFLOAT16,
-  float32 = FARANDOLE_FLOAT32,
-  float64 = FARANDOLE_FLOAT64,
-  boolean = FARANDOLE_BOOL,
-};
-
-enum class reduce_op : std::uint8_t {
-  average = FARANDOLE_AVERAGE,
-  sum = FARANDOLE_SUM,
-  adasum = FARANDOLE_ADASUM,
-  min = FARANDOLE_MIN,
-  max = FARANDOLE_MAX,
-  product = FARANDOLE_PRODUCT,
-};
-
-enum class completion_mode : std::uint8_t {
-  any = FARANDOLE_COMPLETION_ANY,
-  wait = FARANDOLE_COMPLETION_WAIT,
-  callback = FARANDOLE_COMPLETION_CALLBACK,
-};
-
-/// The dtype of a C++ element type; empty if there is none. float16 and bfloat16 have no type in C++20: submit them by
-/// runtime::submit().
-template <class T>
-constexpr std::optional<dtype> dtype_of() {
-  if constexpr (std::is_same_v<T, bool>)
-    return dtype::boolean;
-  else if constexpr (std::is_same_v<T, float>)
-    return dtype::float32;
-  else if constexpr (std::is_same_v<T, double>)
-    return dtype::float64;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 1)
-    return std::is_signed_v<T> ? dtype::int8 : dtype::uint8;
-  else if constexpr (std::is_integral_v<T> && sizeof(T) == 2)
-    return std::is_signed_v<T> ? dtype::int16 : dtype::uint16;
-  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 4)
-    return dtype::int32;
-  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) == 8)
-    return dtype::int64;
-  else
-    return std::nullopt;
-}
-
-template <class T>
-concept element = (dtype_of<T>() != std::nullopt);
-
-/// What all members must submit alike for one name, except the first extents of allgather and alltoall.
-struct signature {
-  farandole::operation operation = farandole::operation::allreduce;
-  farandole::dtype dtype = farandole::dtype::float32;
-  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
-  std::int32_t root = -1; ///< broadcast: the global rank of the source, in every process set
-  double prescale = 1.0;
-  double postscale = 1.0;
-  std::vector<std::int64_t> shape; ///< extents in elements, outermost first; empty: a scalar
-};
-
-/// One tensor and what to do with it; see farandole_submission. The buffers must stay valid, and the caller must leave
-/// them alone, until the handle has settled; everything else is copied.
-struct submission {
-  std::string_view name;
-  farandole::signature signature;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint32_t set = 0;
-  std::span<const std::int64_t> splits;
-  completion_mode completion = completion_mode::any;
-};
-
-/// The result of an operation beyond the caller's output; valid as long as a copy of its handle. See farandole_result.
-struct result {
-  std::span<const std::byte> bytes;
-  std::span<const std::int64_t> first_dims;
-  std::int32_t last_rank = -1;
-};
-
-/// Where and for how long a typed operation runs.
-struct call_options {
-  std::uint32_t set = 0;                                      ///< process set; 0 is the global one
-  std::chrono::milliseconds timeout{-1};                      ///< -1: until it completes or fails
-  farandole::reduce_op reduce_op = farandole::reduce_op::sum; ///< allreduce and reducescatter
-  double prescale = 1.0;                                      ///< allreduce and reducescatter
-  double postscale = 1.0;                                     ///< allreduce and reducescatter
-};
-
-struct options {
-  /// Settings by the name of their environment variable ("HOROVOD_RANK"); they take precedence over the environment.
-  std::map<std::string, std::string> settings = {};
-  /// Whether the environment of the process is read too.
-  bool read_environment = true;
-  /// The secret of the job; empty: read from FARANDOLE_SECRET_FD, FARANDOLE_SECRET_FILE or FARANDOLE_SECRET,
-  /// of which the last one is removed from the environment.
-  std::string secret = {};
-  /// Process sets that exist from the start, with ids from 1, each by its global ranks in any order. Every member must
-  /// name the same ones, or no member starts.
-  std::vector<std::vector<std::int32_t>> process_sets = {};
-  /// Elastic jobs; see farandole_options.
-  std::uint64_t progress = 0;
-  std::uint64_t state_generation = 0;
-  std::uint64_t epoch = 0;
-};
 
 namespace detail {
 
@@ -241,13 +71,16 @@ inline farandole_submission row_of(const submission& wanted, const std::string& 
   row.splits = wanted.splits.data();
   row.split_count = wanted.splits.size();
   row.completion_mode = static_cast<std::int32_t>(wanted.completion);
+  row.device = wanted.device;
+  row.stream = wanted.stream;
+  row.readiness = static_cast<std::int32_t>(wanted.readiness);
   return row;
 }
 
 } // namespace detail
 
 /// One operation in flight. Copies share it. All copies may be dropped: the operation goes on and its buffers must stay
-/// valid until it has settled (on_settled() tells when).
+/// valid until it has settled (on_settled() tells when), in GPU memory until it is released.
 class handle {
 public:
   handle() = default; ///< of no operation: the other functions need one
@@ -257,6 +90,18 @@ public:
 
   /// Whether the operation has ended, with success or not. Never blocks.
   bool settled() const { return farandole_poll(operation_.get()) != 0; }
+
+  /// Whether the operation has ended and its buffers are no longer in use. Never blocks.
+  bool released() const { return farandole_released(operation_.get()) != 0; }
+
+  /// As wait(), but the work that `stream` is given from now on waits for the GPU instead of this thread; see
+  /// farandole_wait_on_stream().
+  farandole::error wait_on_stream(void* stream, std::chrono::steady_clock::time_point deadline =
+                                                    std::chrono::steady_clock::time_point::max()) const {
+    return detail::call([&](farandole_error* reason) {
+      return farandole_wait_on_stream(operation_.get(), stream, detail::milliseconds_until(deadline), reason);
+    });
+  }
 
   /// Waits until the operation has ended and returns its error; of kind `timed_out` once the deadline has passed, while
   /// the operation goes on.
@@ -354,6 +199,38 @@ public:
   std::int32_t cross_size() const { return farandole_cross_size(member_.get()); }
   /// Whether every host has the same local size.
   bool is_homogeneous() const { return farandole_is_homogeneous(member_.get()) != 0; }
+
+  /// Writes a timeline of the operations to this file from now on, on rank 0 only; see farandole_start_timeline().
+  error start_timeline(const std::string& path, bool mark_cycles = false) {
+    return detail::call([&](farandole_error* reason) {
+      return farandole_start_timeline(member_.get(), path.c_str(), mark_cycles ? 1 : 0, reason);
+    });
+  }
+  /// Completes the file.
+  error stop_timeline() {
+    return detail::call(
+        [&](farandole_error* reason) { return farandole_stop_timeline(member_.get(), reason); });
+  }
+
+  /// Records that a training step ends here; see farandole_mark_step().
+  error mark_step() {
+    return detail::call([&](farandole_error* reason) { return farandole_mark_step(member_.get(), reason); });
+  }
+
+  /// Waits for the next report of tensors that some ranks have submitted and others have not; see
+  /// farandole_next_stall().
+  expected<stall_report>
+  next_stall(std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max()) {
+    std::vector<char> text(std::size_t{64} << 10);
+    int over = 0;
+    auto problem = detail::call([&](farandole_error* reason) {
+      return farandole_next_stall(member_.get(), detail::milliseconds_until(deadline), text.data(),
+                                  text.size(), &over, reason);
+    });
+    if (problem)
+      return problem;
+    return stall_report{text.data(), over != 0};
+  }
 
   // ---- Elastic jobs; see farandole.h ----
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define FARANDOLE_KERNEL_API_VERSION 4
+#define FARANDOLE_KERNEL_API_VERSION 5
 
 /* What may be asked of the job and of one process set at any time; see farandole_kernel_api.ask. */
 typedef enum farandole_question {

@@ -1,5 +1,7 @@
 #include "bindings/kernels/tensorflow/waiter.hpp"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -29,6 +31,7 @@ public:
 
 private:
   [[noreturn]] void run() {
+    pthread_setname_np(pthread_self(), "fd-tensorflow");
     std::deque<waiting*> own;
     for (;;) {
       append_arrived(own);

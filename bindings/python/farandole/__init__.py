@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from farandole.common.names import mark_step as mark_step
+    from farandole.common.stalls import StallReport as StallReport
+    from farandole.common.stalls import on_stall as on_stall
     from farandole.runner import run as run
     from farandole.runner import session as session
 
@@ -22,13 +25,19 @@ _install_finder()
 
 
 def __getattr__(name: str) -> Any:
-    # The launcher's modules are loaded when they are first used: most programs are themselves launched.
-    if name in _LAUNCHING:
+    if name in _LATER:
         import importlib
 
-        return getattr(importlib.import_module("farandole.runner"), name)
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_LAUNCHING = ("run", "session")
-"""The names of this package that start jobs."""
+_LATER = {
+    "run": "farandole.runner",
+    "session": "farandole.runner",
+    "mark_step": "farandole.common.names",
+    "on_stall": "farandole.common.stalls",
+    "StallReport": "farandole.common.stalls",
+}
+"""The functions of this package, with the modules that are loaded when they are first used: most programs neither start
+jobs nor call a function of this package."""

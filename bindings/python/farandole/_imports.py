@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 """The two packages that Lightning comes in."""
 
-FRAMEWORKS = ("torch", "tensorflow", "keras", "mxnet", "jax", "numpy", "lightning")
-OTHER_NAMES = {"tf": "tensorflow", "pytorch": "torch", "pytorch_lightning": "lightning", "np": "numpy"}
+FRAMEWORKS = ("torch", "tensorflow", "keras", "mxnet", "jax", "numpy", "lightning", "ray", "spark")
+OTHER_NAMES = {
+    "tf": "tensorflow",
+    "pytorch": "torch",
+    "pytorch_lightning": "lightning",
+    "np": "numpy",
+    "pyspark": "spark",
+}
 
 
 def install() -> None:

@@ -22,6 +22,10 @@ class Request:
     def prefix(self) -> str:
         """Prefix of names: the operation, as callers know it."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether the caller waits at once."""
+
 class Handle:
     """One operation in flight; keeps its arrays until it is settled."""
 
@@ -150,6 +154,27 @@ class Runtime:
         Announces to all members that this process will leave, as if its host were removed. Returns once this process has heard of it, or a moment later if the rendezvous is away.
         """
 
+    def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
+        """
+        Writes a timeline to this file from now on, on rank 0 only; completes the one before first.
+        """
+
+    def stop_timeline(self) -> None:
+        """Completes the file."""
+
+    def mark_step(self) -> None:
+        """Records that a training step ends here."""
+
+    def wait_for_devices(self) -> None:
+        """
+        Waits until GPUs have done all work of operations that are settled; raises the error of one that did not.
+        """
+
+    def next_stall(self) -> tuple[str, bool] | None:
+        """
+        Waits for the next report of a stall: its text, and whether the stall is over. None after shutdown().
+        """
+
     @property
     def has_mpi(self) -> bool: ...
     @property
@@ -258,6 +283,21 @@ class PendingHandles:
     def forget(self, number: object) -> None: ...
     def clear(self) -> None: ...
 
+def devices_are_built_in() -> bool:
+    """
+    Whether this build can use the memory of CUDA devices, where there is a driver.
+    """
+
+def nccl_version() -> int:
+    """
+    The version code of the NCCL that this process would use, which is loaded; 0 if there is none that this build can use.
+    """
+
+def why_no_devices() -> str:
+    """
+    Why this process cannot use the memory of CUDA devices; empty if it can. Loads the driver.
+    """
+
 def expect_children(launcher: int) -> None:
     """
     This process is a member of an elastic job: children that it forks from now on can be guarded.
@@ -306,17 +346,19 @@ def torch_job() -> tuple[int, int, float, str] | None:
     (rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and MASTER_PORT, and of the start timeout; None where there is no such job.
     """
 
-class RendezvousServer:
-    """The rendezvous of a job, served in the process of its rank 0."""
+class StoreMeeting:
+    """Where the ranks of a job meet that share a store."""
 
     @staticmethod
-    def start(size: int, known_host: str) -> RendezvousServer:
+    def hold(store: object, rank: int, size: int, number: int) -> StoreMeeting:
         """
-        Listens where other hosts reach it: at the address of the interface setting, else at the local address towards known_host, which is a host of the job. If known_host is empty, only processes of this host reach it.
+        Waits until all ranks have come. The store has put(name, value), and get(rank, name), which waits for the value.
         """
 
     def close(self) -> None:
-        """Ends it. Does nothing in a forked child."""
+        """
+        Ends the rendezvous, which runs on rank 0. Does nothing in a forked child.
+        """
 
     @property
     def ip(self) -> str: ...

@@ -43,7 +43,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             raise ModuleNotFoundError(str(problem).replace("farandole.", "horovod."), name=fullname) from None
         if found is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)
+        return importlib.machinery.ModuleSpec(fullname, self, origin=found.origin)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The module itself. Python is about to write the alias's spec into it, so its own is kept aside."""

@@ -1,5 +1,6 @@
 #include "collectives/transport/ccl/ccl_end.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -98,6 +99,7 @@ ccl_outcome ccl_end::meet(const std::string& store_address, const farandole_path
             "rank " + std::to_string(set_.global_ranks[0]) + " did not say where members meet"};
   std::copy(store_address.begin(), store_address.end(), address.begin());
   std::thread([met = meeting_, address, rank = set_.rank, members = set_.members] {
+    pthread_setname_np(pthread_self(), "fd-ccl");
     try {
       if (!met->store)
         met->store = ccl::create_kvs(address);

@@ -12,9 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <system_error>
 
 #include "collectives/transport/connections/first_record.hpp"
+#include "collectives/transport/connections/port_holders.hpp"
 
 namespace farandole {
 
@@ -75,7 +77,10 @@ std::string text_of_errno(int number) {
   return std::generic_category().message(number);
 }
 
-expected<descriptor> open_listener(const std::string& ip, std::uint16_t port) {
+namespace {
+
+/// Sets `in_use` if the port is in use.
+expected<descriptor> try_to_listen(const std::string& ip, std::uint16_t port, bool& in_use) {
   auto address = address_of(ip, port);
   if (!address)
     return address.error();
@@ -84,9 +89,54 @@ expected<descriptor> open_listener(const std::string& ip, std::uint16_t port) {
   if (!socket)
     return system_error("cannot make a socket");
   set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(socket.get(), address->get(), address->length) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
+  if (::bind(socket.get(), address->get(), address->length) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    in_use = errno == EADDRINUSE;
     return system_error("cannot listen on " + shown(address->storage));
+  }
   return socket;
+}
+
+} // namespace
+
+expected<descriptor> open_listener(const std::string& ip, std::uint16_t port) {
+  bool in_use = false;
+  return try_to_listen(ip, port, in_use);
+}
+
+expected<std::vector<descriptor>> open_listeners(std::span<const std::string> ips, const port_range& ports) {
+  // A port that the system has picked for the first address may be in use on another one.
+  constexpr std::size_t most_picks = 16;
+  const auto candidates =
+      ports.any() ? std::vector<std::uint16_t>(most_picks, 0) : ports.from(std::random_device{}());
+  error problem;
+  for (const auto candidate : candidates) {
+    std::vector<descriptor> opened;
+    bool in_use = false;
+    for (const auto& ip : ips) {
+      auto socket = try_to_listen(ip, opened.empty() ? candidate : port_of(opened.front()), in_use);
+      if (!socket) {
+        problem = socket.error();
+        break;
+      }
+      opened.push_back(std::move(*socket));
+    }
+    if (opened.size() == ips.size())
+      return opened;
+    if (!in_use || (ports.any() && opened.empty()))
+      return problem;
+  }
+  if (ports.any())
+    return problem;
+  return error{error_kind::unknown,
+               "cannot listen on " + ips.front() + ": all ports of FARANDOLE_PORT_RANGE=" + ports.text() +
+                   " are in use (" + port_holders(ports) + "); choose a range with more ports"};
+}
+
+expected<descriptor> open_listener(const std::string& ip, const port_range& ports) {
+  auto opened = open_listeners(std::span(&ip, 1), ports);
+  if (!opened)
+    return opened.error();
+  return std::move(opened->front());
 }
 
 std::uint16_t port_of(const descriptor& socket) {

@@ -6,15 +6,22 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
+#include "messages/values/port_range.hpp"
 
 namespace farandole {
 
 /// Returns a bound and listening socket. Port 0: the system picks one.
 expected<descriptor> open_listener(const std::string& ip, std::uint16_t port);
+/// The same for each of these addresses of this host, all on one port of the range that is free on all of them. If there
+/// is none, the error names the range and the processes that use it.
+expected<std::vector<descriptor>> open_listeners(std::span<const std::string> ips, const port_range& ports);
+expected<descriptor> open_listener(const std::string& ip, const port_range& ports);
 std::uint16_t port_of(const descriptor& socket);
 
 /// Starts a connection; the socket is reported writable once it has succeeded or failed (connect_result()).

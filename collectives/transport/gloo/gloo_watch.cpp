@@ -1,5 +1,7 @@
 #include "collectives/transport/gloo/gloo_watch.hpp"
 
+#include <pthread.h>
+
 #include <chrono>
 
 #include "collectives/transport/signals_blocked.hpp"
@@ -36,6 +38,7 @@ void gloo_watch::begin(const orders* order_list) {
 }
 
 void gloo_watch::look() {
+  pthread_setname_np(pthread_self(), "fd-gloo");
   std::unique_lock guard(mutex_);
   while (!stop_) {
     if (orders_ != nullptr && orders_->due()) {

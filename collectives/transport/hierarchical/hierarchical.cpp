@@ -66,6 +66,7 @@ outcome hierarchical_path::run(const work& bundle, const deadline_and_abort& dea
     return {broken_};
   if (error problem = why_not_on_cpu(bundle, topology_.members()))
     return {problem};
+  waited_ = {};
   if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
     broken_ = adaptive_sum(bundle, deadline);
   else if (bundle.operation == operation::allreduce)
@@ -74,7 +75,12 @@ outcome hierarchical_path::run(const work& bundle, const deadline_and_abort& dea
     broken_ = walk(hierarchical_allgather(bundle, topology_), deadline);
   else
     return {{error_kind::unimplemented, "the hierarchical path moves no such operation"}};
-  return {broken_};
+  return {broken_, waited_};
+}
+
+error hierarchical_path::add(const outcome& level) {
+  waited_ += level.waited;
+  return level.error;
 }
 
 error hierarchical_path::adaptive_sum(const work& bundle, const deadline_and_abort& deadline) {
@@ -89,17 +95,16 @@ error hierarchical_path::adaptive_sum(const work& bundle, const deadline_and_abo
     return adasum(bundle, rank, members, adasum_scratch_).run(both);
   };
   const auto with_neighbours = [&](adasum_transport& near) {
-    return cross_host_group_
-        ->carry(bundle, deadline, [&](adasum_transport& far) { return over_both(near, far); })
-        .error;
+    return add(cross_host_group_->carry(bundle, deadline,
+                                        [&](adasum_transport& far) { return over_both(near, far); }));
   };
-  return near_->carry(bundle, deadline, with_neighbours).error;
+  return add(near_->carry(bundle, deadline, with_neighbours));
 }
 
 template <class Levels>
 error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& deadline) {
   const auto with_neighbours = [&](const work& task) {
-    error problem = neighbours_->run(task, deadline).error;
+    error problem = add(neighbours_->run(task, deadline));
     if (problem)
       problem.text = "hierarchical, on this host: " + problem.text;
     return problem;
@@ -113,11 +118,11 @@ error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& de
   if (carried.parts.empty())
     return go_through(callbacks);
   if (callbacks.pieces > 1)
-    return cross_host_group_->run(carried, deadline, callbacks).error;
+    return add(cross_host_group_->run(carried, deadline, callbacks));
   // A single piece needs no pipeline, and a small one then crosses in the time of one message.
   if (error problem = callbacks.before(0))
     return problem;
-  if (error problem = cross_host_group_->run(carried, deadline).error)
+  if (error problem = add(cross_host_group_->run(carried, deadline)))
     return problem;
   return callbacks.after(0);
 }

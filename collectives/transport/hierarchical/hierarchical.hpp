@@ -3,6 +3,7 @@
 // while the network carries one piece, neighbours work on the next.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "collectives/transport/hierarchical/hierarchical_transport.hpp"
@@ -28,6 +29,8 @@ public:
   bool takes_adasum() const { return takes_adasum_; }
 
 private:
+  /// Adds the time that a level has waited for other members. Returns its error.
+  error add(const outcome& level);
   error adaptive_sum(const work& bundle, const deadline_and_abort& deadline);
   template <class Levels>
   error walk(const Levels& levels, const deadline_and_abort& deadline);
@@ -40,6 +43,7 @@ private:
   joined_memory joined_;
   adasum_scratch adasum_scratch_;
   error broken_;
+  std::chrono::nanoseconds waited_{0}; ///< in this run
 };
 
 } // namespace farandole

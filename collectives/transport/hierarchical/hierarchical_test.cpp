@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -17,6 +18,7 @@
 
 using namespace farandole;
 using namespace farandole::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -390,5 +392,36 @@ TEST_CASE("hierarchical: errors in the cross-host group name a member killed bet
     members.tell(other, "look");
     CHECK_THAT(members.hear(other), Catch::StartsWith(std::string(to_string(error_kind::disconnected))) &&
                                         Catch::Contains("rank 1"));
+  }
+}
+
+namespace {
+
+/// A level that waits for the other members for as long as told.
+class waiting_path : public path {
+public:
+  explicit waiting_path(std::chrono::nanoseconds waits) : waits_(waits) {}
+  std::string_view name() const override { return "waiting"; }
+  outcome run(const work& bundle, const deadline_and_abort& deadline) override { return {{}, waits_}; }
+
+private:
+  std::chrono::nanoseconds waits_;
+};
+
+} // namespace
+
+TEST_CASE("hierarchical: the time of waiting is the sum over the runs of all levels") {
+  // The second host has one member more, which takes part on its own host only: before and after the cross-host group.
+  hierarchical_path both(hierarchy::of(std::vector<std::string>{"a", "b", "b"}, 2),
+                         std::make_unique<waiting_path>(3ms), nullptr);
+  std::vector<float> values(4);
+  work bundle;
+  bundle.parts.push_back({reinterpret_cast<const std::byte*>(values.data()),
+                          reinterpret_cast<std::byte*>(values.data()), sizeof(float) * values.size()});
+  const abort_token abort;
+  for (int run = 0; run < 2; ++run) {
+    const auto result = both.run(bundle, {abort, std::chrono::steady_clock::now() + 1min, "a limit"});
+    CHECK_FALSE(result.error);
+    CHECK(result.waited == 6ms);
   }
 }

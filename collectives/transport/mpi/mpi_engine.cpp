@@ -1,5 +1,6 @@
 #include "collectives/transport/mpi/mpi_engine.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -135,7 +136,7 @@ expected<mpi_group> mpi_engine::form(std::span<const std::int32_t> ranks, clock:
   formed->tag_limit = world_.tag_limit;
   const auto problem = call(
       [this, formed, members]() -> error {
-        if (const int code = mpi_.form(members.data(), formed->size, &formed->handle, &formed->one_host))
+        if (const int code = mpi_.form(members.data(), formed->size, &formed->handle))
           return {error_kind::unknown, "MPI cannot make a communicator: " + describe(code)};
         return {};
       },
@@ -177,6 +178,7 @@ std::string mpi_engine::describe(int code) const {
 // ---- the thread ----------------------------------------------------------------------------------
 
 void mpi_engine::run() {
+  pthread_setname_np(pthread_self(), "fd-mpi");
   unsigned idle = 0;
   auto nap = first_sleep;
   for (;;) {

@@ -50,7 +50,6 @@ struct mpi_group {
   std::int32_t rank = 0;
   std::int32_t size = 1;
   std::int32_t tag_limit = 0;
-  bool one_host = true;
 };
 
 class mpi_engine {

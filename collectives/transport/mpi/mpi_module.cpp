@@ -79,17 +79,7 @@ int finalize() {
   return MPI_Finalize();
 }
 
-int is_one_host(MPI_Comm group, std::int32_t count, bool* one_host) {
-  MPI_Comm neighbours = MPI_COMM_NULL;
-  if (int code = MPI_Comm_split_type(group, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours))
-    return code;
-  int size = 0;
-  MPI_Comm_size(neighbours, &size);
-  *one_host = size == count;
-  return MPI_Comm_free(&neighbours);
-}
-
-int form(const std::int32_t* ranks, std::int32_t count, mpi_handle* group, bool* one_host) {
+int form(const std::int32_t* ranks, std::int32_t count, mpi_handle* group) {
   MPI_Group world = MPI_GROUP_NULL;
   MPI_Group members = MPI_GROUP_NULL;
   if (int code = MPI_Comm_group(MPI_COMM_WORLD, &world))
@@ -105,7 +95,7 @@ int form(const std::int32_t* ranks, std::int32_t count, mpi_handle* group, bool*
     return code;
   MPI_Comm_set_errhandler(formed, MPI_ERRORS_RETURN);
   *group = number_of(formed);
-  return is_one_host(formed, count, one_host);
+  return 0;
 }
 
 int send(mpi_handle group, std::int32_t peer, std::int32_t tag, const void* data, std::size_t bytes,

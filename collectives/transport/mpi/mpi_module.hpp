@@ -32,8 +32,8 @@ struct mpi_module {
   int (*initialize)(mpi_level wanted);
   int (*finalize)();
   /// Creates a communicator of these ranks of MPI's world, in this order. All of them must call it; it blocks
-  /// until they do. `one_host`: whether they can share memory.
-  int (*form)(const std::int32_t* ranks, std::int32_t count, mpi_handle* group, bool* one_host);
+  /// until they do.
+  int (*form)(const std::int32_t* ranks, std::int32_t count, mpi_handle* group);
   int (*send)(mpi_handle group, std::int32_t peer, std::int32_t tag, const void* data, std::size_t bytes,
               mpi_handle* request);
   int (*receive)(mpi_handle group, std::int32_t peer, std::int32_t tag, void* data, std::size_t bytes,
@@ -48,7 +48,7 @@ struct mpi_module {
   void (*describe)(int code, char* text, std::size_t bytes);
 };
 
-inline constexpr std::uint32_t mpi_module_version = 2;
+inline constexpr std::uint32_t mpi_module_version = 3;
 
 /// The type of the one function that the module exports.
 using mpi_module_entry = const mpi_module* (*)();

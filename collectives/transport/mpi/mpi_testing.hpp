@@ -79,7 +79,7 @@ inline int finalize() {
   ++world->finalized;
   return 0;
 }
-inline int form(const std::int32_t*, std::int32_t, mpi_handle*, bool*) {
+inline int form(const std::int32_t*, std::int32_t, mpi_handle*) {
   return 1;
 }
 inline int send(mpi_handle group, std::int32_t peer, std::int32_t tag, const void* data, std::size_t bytes,
@@ -129,7 +129,7 @@ struct mpi_members {
       std::vector<std::int32_t> places;
       for (std::int32_t number = 0; number < size; ++number)
         places.push_back(number);
-      const mpi_group job{static_cast<mpi_handle>(rank), rank, size, 32767, true};
+      const mpi_group job{static_cast<mpi_handle>(rank), rank, size, 32767};
       paths.push_back(make_mpi_path(
           mpi_set{engines.back().get(), job, 5, places, rank, futex_wait::decide(2)}, std::size_t{1} << 20));
     }

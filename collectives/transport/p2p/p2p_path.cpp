@@ -60,6 +60,7 @@ outcome p2p_path::exchanged(const work& bundle, const deadline_and_abort& deadli
     return {broken_};
   assert(messenger_->members() > 0 && "connect() comes before run()");
   messenger_->begin(bundle.sequence);
+  const auto waited_before = messenger_->waited();
   message_exchange all{*messenger_, *staging_, bundle, deadline, probe_, callbacks};
   error problem = value(all);
   if (!problem)
@@ -67,7 +68,7 @@ outcome p2p_path::exchanged(const work& bundle, const deadline_and_abort& deadli
   if (problem)
     messenger_->give_up(problem);
   broken_ = problem;
-  return {problem};
+  return {problem, messenger_->waited() - waited_before};
 }
 
 } // namespace farandole

@@ -38,6 +38,8 @@ public:
   /// Closes the messenger for the caller's reason. Messages from and into the caller's memory may still be in
   /// progress.
   virtual void give_up(const error& reason) = 0;
+  /// Total time that wait() and flush() have spent while no byte could be moved; 0 if this is not measured.
+  virtual std::chrono::nanoseconds waited() const { return {}; }
 };
 
 } // namespace farandole

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "collectives/operation.hpp"
 #include "collectives/transport/path_table.hpp"
 #include "collectives/transport/plugin/plugin_library.hpp"
 
@@ -64,6 +65,19 @@ std::string data_paths::remark() const {
       return row->also_leaves.empty() ? text : text + ", and " + std::string(row->also_leaves);
     }
   return {};
+}
+
+std::string data_paths::served_operations() const {
+  std::string text;
+  for (const auto& opened : paths_) {
+    std::string served;
+    for (const auto& asked : operation_table)
+      if (asked.id != operation::join && routes_[static_cast<std::size_t>(asked.id)] == opened.row)
+        served += (served.empty() ? "" : ", ") + std::string(asked.name);
+    if (!served.empty())
+      text += (text.empty() ? "" : ", ") + std::string(opened.row->name) + " (" + served + ")";
+  }
+  return text;
 }
 
 path_addresses data_paths::introduce() const {

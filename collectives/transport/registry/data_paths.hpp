@@ -26,6 +26,10 @@ public:
   /// A message for users about the paths of this set's operations. Usually empty.
   std::string remark() const;
 
+  /// For the log: the operations that each path serves, as in "hierarchical (allreduce), tcp (allgather,
+  /// broadcast)". A path that only takes bundles which another one refuses is omitted.
+  std::string served_operations() const;
+
   /// The path addresses of this member, to be sent to the other members.
   path_addresses introduce() const;
 

@@ -22,6 +22,19 @@ error objection_to_elastic(const forced_path& path) {
                                         "without --min-np and --host-discovery-script (HOROVOD_ELASTIC)"};
 }
 
+error objection_to_ports(const forced_path& path, const settings& values) {
+  const auto* row = find_path(path.name);
+  const auto& ports = values.text(setting::port_range);
+  if (row == nullptr || !row->chooses_ports || ports.empty())
+    return {};
+  const std::string variable(path.variable);
+  return {error_kind::precondition,
+          "FARANDOLE_PORT_RANGE=" + ports + " does not work with " + variable + "=" + path.name +
+              ", whose library listens on ports of its own choice. Unset " + variable +
+              ", and Farandole's own paths move the tensors; or unset "
+              "FARANDOLE_PORT_RANGE"};
+}
+
 } // namespace
 
 forced_path find_forced_path(const settings& values) {
@@ -42,9 +55,16 @@ error objection_to_path(const settings& values) {
   if (values.flag(setting::elastic))
     if (auto problem = objection_to_elastic(path))
       return problem;
+  if (auto problem = objection_to_ports(path, values))
+    return problem;
+  const std::string variable(path.variable);
+  if (values.flag(setting::require_secure) && !is_authenticated(path.name))
+    return {error_kind::precondition, variable + "=" + path.name +
+                                          " moves tensors that nothing protects on the network, and "
+                                          "FARANDOLE_REQUIRE_SECURE is set. Unset " +
+                                          variable + ", and Farandole's own paths move the tensors"};
   if (protection_of(path.name) != path_protection::none || values.flag(setting::trusted_network))
     return {};
-  const std::string variable(path.variable);
   return {error_kind::precondition,
           variable + "=" + path.name +
               " moves tensors that are neither authenticated nor encrypted: any process that reaches the "

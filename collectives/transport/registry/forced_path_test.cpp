@@ -62,6 +62,31 @@ TEST_CASE("paths without protection require a network that the user has declared
   CHECK_FALSE(objection_to_path(with({{setting::cpu_operations, "gloo"}})));
 }
 
+TEST_CASE("a job that requires security refuses unprotected paths on a trusted network, too") {
+  for (const std::string path : {"ucx", "gloo", "mpi", "ccl", "plugin"}) {
+    auto values = trusting(setting::cpu_path, path.c_str());
+    REQUIRE_FALSE(values.assign(setting::require_secure, "1", setting_source::environment));
+    const auto reason = objection_to_path(values);
+    CHECK(reason.kind == error_kind::precondition);
+    CHECK_THAT(reason.text, Catch::StartsWith("FARANDOLE_CPU_PATH=" + path) &&
+                                Catch::Contains("FARANDOLE_REQUIRE_SECURE is set"));
+  }
+  for (const auto* path : {"auto", "local", "tcp"})
+    CHECK_FALSE(objection_to_path(with({{setting::require_secure, "1"}, {setting::cpu_path, path}})));
+}
+
+TEST_CASE("paths over libraries that choose their own ports refuse a range of ports") {
+  for (const std::string path : {"gloo", "mpi", "ccl"})
+    CHECK_THAT(
+        objection_to_path(with({{setting::trusted_network, "1"},
+                                {setting::cpu_path, path.c_str()},
+                                {setting::port_range, "4000-4003"}}))
+            .text,
+        Catch::StartsWith("FARANDOLE_PORT_RANGE=4000-4003 does not work with FARANDOLE_CPU_PATH=" + path));
+  for (const auto* path : {"auto", "local", "ucx"})
+    CHECK_FALSE(objection_to_path(with({{setting::cpu_path, path}, {setting::port_range, "4000-4003"}})));
+}
+
 TEST_CASE("a job with an unprotected path on a trusted network gets a warning, and other jobs do not") {
   for (const auto* path : {"ucx", "gloo", "mpi", "ccl", "plugin"}) {
     if (path != std::string("plugin"))

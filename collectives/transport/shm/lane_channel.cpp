@@ -16,6 +16,7 @@ void lane_channel::begin(const work& bundle, const deadline_and_abort& deadline)
   bundle_ = &bundle;
   deadline_ = &deadline;
   problem_ = {};
+  waited_ = {};
 }
 
 std::size_t lane_channel::slot_bytes() const {
@@ -36,7 +37,12 @@ wait_status lane_channel::await(counter which, std::uint32_t member, std::uint64
     probe_(local_phase::wait, reached);
   const auto wanted = static_cast<std::uint32_t>(reached);
   auto& theirs = segment_->counters(member).*which;
-  const auto end = waiting_.until_reached(theirs, wanted, deadline_->abort.word(), deadline_->deadline);
+  auto end = wait_end::reached;
+  if (!theirs.has_reached(wanted)) {
+    const auto begun = std::chrono::steady_clock::now();
+    end = waiting_.until_reached(theirs, wanted, deadline_->abort.word(), deadline_->deadline);
+    waited_ += std::chrono::steady_clock::now() - begun;
+  }
   // After an abort the wait fails even if the counter has reached the value: the other members may be gone.
   if (end == wait_end::reached && !deadline_->abort.raised()) {
     if (theirs.proves(wanted))

@@ -30,6 +30,8 @@ public:
   /// From this step on, moves this lane away from crowded cores. Called for bundles that are large enough to
   /// be worth the move.
   void spread(std::uint64_t step) { placement_.begin(step); }
+  /// Time that await() has spent waiting since begin().
+  std::chrono::nanoseconds waited() const { return waited_; }
   /// Why a wait ended with arrival::failed.
   const error& problem() const { return problem_; }
 
@@ -50,6 +52,7 @@ private:
   const probe probe_;
   const work* bundle_ = nullptr;
   const deadline_and_abort* deadline_ = nullptr;
+  std::chrono::nanoseconds waited_{0};
   error problem_;
 };
 

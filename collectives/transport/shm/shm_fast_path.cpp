@@ -31,7 +31,7 @@ static_assert(std::endian::native == std::endian::little, "sleepers watch the lo
 
 } // namespace
 
-/// A half starts with the mark and the outcome of the round. Then follow the tensor's bytes, or the
+/// A half starts with the mark, the outcome of the round and the time at which the member published. Then follow the tensor's bytes, or the
 /// decision of begin_output() and the row descriptor. With a row descriptor, the mark's note holds the core
 /// of the publishing thread.
 struct shm_fast_path::mark : basic_fast_path_mark<machine_atomics> {
@@ -45,6 +45,8 @@ struct shm_fast_path::mark : basic_fast_path_mark<machine_atomics> {
 struct shm_fast_path::header {
   mark shown;
   round_decision decision; ///< outcome of the round; only the one in member 0's half is used
+  /// When the member published, in ticks; the mark's word publishes it. For the event record.
+  std::atomic<std::uint64_t> published_at;
 };
 
 shm_fast_path::shm_fast_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy,
@@ -97,6 +99,8 @@ void shm_fast_path::show_after(const fast_path_cell& cell, std::uint64_t round, 
   assert(own.word.load(std::memory_order_relaxed) != word && "a round is published once");
   own.hide(make_word(cell.id_, round, cell_state::empty));
   write(own);
+  reinterpret_cast<header*>(half(cell, rank_, round))
+      ->published_at.store(clock_.now(), std::memory_order_relaxed);
   own.show(word);
 }
 
@@ -197,6 +201,11 @@ error shm_fast_path::collect(const fast_path_cell& cell, std::uint64_t round, st
     return {};
   return {error_kind::unknown, "the fast path's cell of id " + std::to_string(cell.id_) +
                                    " was overwritten in round " + std::to_string(round)};
+}
+
+std::uint64_t shm_fast_path::published_at(const fast_path_cell& cell, std::uint32_t member,
+                                          std::uint64_t round) const {
+  return reinterpret_cast<header*>(half(cell, member, round))->published_at.load(std::memory_order_relaxed);
 }
 
 std::vector<std::int32_t> shm_fast_path::missing(const fast_path_cell& cell, std::uint64_t round,

@@ -27,6 +27,7 @@
 #include "collectives/transport/shm/staging_heap.hpp"
 #include "collectives/transport/wait/core_placement.hpp"
 #include "collectives/transport/wait/futex_wait.hpp"
+#include "messages/record/tick_clock.hpp"
 #include "messages/values/dtype.hpp"
 #include "messages/values/error.hpp"
 #include "messages/values/signature.hpp"
@@ -118,6 +119,10 @@ public:
   /// if a member violated the protocol and overwrote a cell during the call.
   error collect(const fast_path_cell& cell, std::uint64_t round, std::byte* output) const;
 
+  /// When the member published its cell in this round, in ticks of this host (tick_clock). Call it once the member has
+  /// published.
+  std::uint64_t published_at(const fast_path_cell& cell, std::uint32_t member, std::uint64_t round) const;
+
   /// Ranks (within the set) of the members that `need` still waits for. To have one report for the round,
   /// only one waiting member gets a non-empty answer: for `shown`, the lowest rank that has published.
   std::vector<std::int32_t> missing(const fast_path_cell& cell, std::uint64_t round,
@@ -165,7 +170,7 @@ public:
 private:
   struct mark;
   struct header;
-  static constexpr std::size_t header_bytes = 24;
+  static constexpr std::size_t header_bytes = 32;
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
@@ -197,6 +202,7 @@ private:
   std::shared_ptr<const result_heaps> heaps_;
   core_placement placement_;
   staging_heap heap_;
+  tick_clock clock_ = tick_clock::of_this_host();
 };
 
 } // namespace farandole

@@ -304,7 +304,7 @@ TEST_CASE("a cell outside the fast path's area is refused, also for numbers that
   const auto limit = std::numeric_limits<std::int64_t>::max();
   const auto all = std::numeric_limits<std::size_t>::max();
   CHECK(kind_of(0, area, 4) == error_kind::none);
-  CHECK(kind_of(area - 128, 128, 40) == error_kind::none);
+  CHECK(kind_of(area - 128, 128, 32) == error_kind::none);
   for (std::int64_t offset :
        {std::int64_t{-1}, std::int64_t{-64}, std::int64_t{1}, std::int64_t{63}, limit, limit - 63,
         std::numeric_limits<std::int64_t>::min(), std::int64_t{area}, std::int64_t{area - 64}})

@@ -17,15 +17,15 @@ shm_path::shm_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, fute
 
 outcome shm_path::run(const work& bundle, const deadline_and_abort& deadline) {
   if (broken_)
-    return {broken_, nullptr};
+    return {broken_};
   if (auto problem = refuse(bundle))
-    return {problem, nullptr};
+    return {problem};
   channel_.begin(bundle, deadline);
   streams_.lay_out(bundle, channel_.members());
   if (most_bytes(bundle) >= worth_moving_bytes)
     channel_.spread(step_);
   broken_ = move(bundle);
-  return {broken_, nullptr};
+  return {broken_, channel_.waited()};
 }
 
 error shm_path::move(const work& bundle) {
@@ -47,11 +47,11 @@ error shm_path::move(const work& bundle) {
 outcome shm_path::carry(const work& bundle, const deadline_and_abort& deadline,
                         const adasum_exchange& value) {
   if (broken_)
-    return {broken_, nullptr};
+    return {broken_};
   channel_.begin(bundle, deadline);
   shm_adasum exchange(channel_, step_);
   broken_ = value(exchange);
-  return {broken_, nullptr};
+  return {broken_, channel_.waited()};
 }
 
 /// The size of the bundle as far as the placement of lanes is concerned, the same on all members: the longest

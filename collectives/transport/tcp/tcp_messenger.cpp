@@ -31,7 +31,7 @@ expected<std::unique_ptr<tcp_messenger>> tcp_messenger::open(const tcp_options& 
   made->address_ = tcp_address{options.ip, 0}.text(); // the others' listeners expect calls from it
   if (!options.listens)
     return made;
-  auto listener = open_listener(options.ip, 0);
+  auto listener = open_listener(options.ip, options.ports);
   if (!listener)
     return error{error_kind::unknown, "the tcp path cannot start: " + listener.error().text};
   made->address_ = tcp_address{options.ip, port_of(*listener)}.text();
@@ -201,10 +201,16 @@ error tcp_messenger::wait_for(const std::function<bool()>& done, const deadline_
       tear_down();
       return problem;
     }
-    if (moved || look_before_sleep())
+    if (moved) {
+      slice_ms = 1;
+      continue;
+    }
+    const auto begun = clock::now();
+    if (look_before_sleep())
       slice_ms = 1;
     else if (!turn(milliseconds_until(deadline.deadline, slice_ms)))
       slice_ms = std::min(slice_ms + 1, longest_slice_ms);
+    waited_ += clock::now() - begun;
   }
 }
 

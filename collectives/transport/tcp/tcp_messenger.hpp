@@ -47,6 +47,7 @@ public:
                message_ticket& ticket) override;
   void look() override;
   error wait(const message_ticket& ticket, const deadline_and_abort& deadline) override;
+  std::chrono::nanoseconds waited() const override { return waited_; }
   error flush(const deadline_and_abort& deadline) override;
   void give_up(const error& reason) override;
 
@@ -90,6 +91,7 @@ private:
   std::int32_t rank_ = 0;
   std::int32_t members_ = 0;
   std::uint64_t sequence_ = 0;
+  std::chrono::nanoseconds waited_{0};
   bool closed_ = false;
 };
 

@@ -17,6 +17,7 @@ expected<std::unique_ptr<p2p_path>> open_tcp_between(const path_setup& setup,
                                                      std::uint32_t cross_host_group) {
   auto options = setup.between<tcp_options>(ranks);
   options.secret = setup.options.secret;
+  options.ports = setup.options.ports;
   options.cross_host_group = cross_host_group;
   options.listens = ranks.back() != setup.set.rank;
   options.meeting_news = setup.options.meeting_news;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/transport/p2p/p2p_path.hpp"
+#include "messages/values/port_range.hpp"
 
 namespace farandole {
 
@@ -24,6 +25,7 @@ struct tcp_options : p2p_options {
   /// Address of this member's network interface. The listener is bound to it, so other interfaces cannot
   /// reach it.
   std::string ip = "127.0.0.1";
+  port_range ports; ///< of the listener
   /// Whether members of higher rank connect to this one. The highest rank has no listener.
   bool listens = true;
   /// Called by the lane's thread during connect() with the member that is not connected yet and the reason,

@@ -62,6 +62,11 @@ error ucx_context::start(const ucx_options& options) {
   const auto devices = ucx_devices(find_network_devices(options.ip), options.trusted_network);
   if (!variable("UCX_NET_DEVICES") && !devices.empty())
     set("NET_DEVICES", devices);
+  if (!options.ports.any())
+    set("TCP_PORT_RANGE", options.ports.text());
+  // UCX would take the IPv4 address of an interface that has both, which members without IPv4 cannot reach.
+  if (options.ip.find(':') != std::string::npos)
+    set("TCP_AF_PRIO", "inet6,inet");
   set("WARN_INVALID_CONFIG", "n");
   // Over TCP, the rendezvous protocol of UCX 1.13 fails an assertion, and ends the process, if a peer closes
   // in the middle of it. Without that protocol the receiver copies once more.

@@ -16,6 +16,7 @@ expected<std::unique_ptr<path>> open_ucx(const path_setup& setup) {
   auto options = setup.between<ucx_options>(setup.all_ranks());
   options.trusted_network = setup.options.trusted_network;
   options.ip = setup.ip();
+  options.ports = setup.options.ports;
   return as_path(open_ucx_path(options));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/transport/p2p/p2p_path.hpp"
+#include "messages/values/port_range.hpp"
 
 namespace farandole {
 
@@ -22,6 +23,7 @@ struct ucx_options : p2p_options {
   bool trusted_network = false;
   /// Address of the interface that UCX uses; empty: every interface.
   std::string ip;
+  port_range ports; ///< on which UCX listens, where it uses TCP
   /// Whether a wait may spin for some microseconds before it sleeps (decided by futex_wait.hpp).
   bool spins = false;
 };

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <vector>
 
+#include "collectives/transport/wait/cpu_affinity.hpp"
+
 namespace farandole {
 
 namespace {
@@ -22,35 +24,8 @@ std::string read_file(const fs::path& name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The affinity mask of the calling thread; empty if it cannot be read.
-class affinity {
-public:
-  static affinity own() {
-    // A machine may have more cores than cpu_set_t holds, so try larger sets until one is large enough.
-    affinity asked;
-    for (std::size_t words = 16; words <= 4096; words *= 2) {
-      asked.mask_.assign(words, 0);
-      if (sched_getaffinity(0, asked.bytes(), asked.set()) == 0)
-        return asked;
-    }
-    asked.mask_.clear();
-    return asked;
-  }
-
-  int count() const { return CPU_COUNT_S(bytes(), set()); }
-  void remove(int core) { CPU_CLR_S(static_cast<std::size_t>(core), bytes(), set()); }
-  bool apply() const { return sched_setaffinity(0, bytes(), set()) == 0; }
-
-private:
-  std::size_t bytes() const { return mask_.size() * sizeof(unsigned long); }
-  const cpu_set_t* set() const { return reinterpret_cast<const cpu_set_t*>(mask_.data()); }
-  cpu_set_t* set() { return reinterpret_cast<cpu_set_t*>(mask_.data()); }
-
-  std::vector<unsigned long> mask_;
-};
-
 double cores_of_affinity() {
-  const int count = affinity::own().count();
+  const int count = cpu_affinity::of_process().count();
   return count > 0 ? count : static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
@@ -109,7 +84,7 @@ double usable_cores() {
 }
 
 void move_to_another_core(std::span<const int> taken) {
-  const auto allowed = affinity::own();
+  const auto allowed = cpu_affinity::of_calling_thread();
   auto elsewhere = allowed;
   const int number = sched_getcpu();
   if (number < 0)
@@ -117,7 +92,7 @@ void move_to_another_core(std::span<const int> taken) {
   elsewhere.remove(number);
   for (const int core : taken)
     elsewhere.remove(core);
-  if (elsewhere.count() > 0 && elsewhere.apply())
+  if (elsewhere.count() > 0 && elsewhere.apply() == 0)
     allowed.apply();
 }
 

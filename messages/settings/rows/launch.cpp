@@ -37,8 +37,8 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_REMOTE_PROGRAM",
-     .doc = "Path of the program farandole on other hosts. If it is not set: the path of the launcher's own "
-            "program, or else farandole on the PATH of the remote login."},
+     .doc = "Path of the program farandole on other hosts, for those that have neither the path of the "
+            "launcher's own program nor farandole on the PATH of the remote login."},
     {.id = setting::omp_threads,
      .name = "set OMP threads",
      .type = flag,
@@ -170,9 +170,12 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_NUM_NCCL_STREAMS",
      .flag = "--num-nccl-streams",
      .yaml_key = "library_options.num_nccl_streams",
+     .job_wide = true,
      .needs = "NCCL",
-     .has_effect = false,
-     .doc = "GPU streams and communicators, used in turn."},
+     .doc =
+         "Streams of each GPU on which NCCL works. Process sets share them: a set uses stream number (set id "
+         "modulo number of streams). With 1, NCCL runs an operation of another set only when the one before "
+         "has ended, so sets that overlap cannot wait for each other in a circle."},
     {.id = setting::batch_copies,
      .name = "batch copies",
      .type = flag,
@@ -185,11 +188,11 @@ constexpr setting_row rows[] = {
     {.id = setting::async_completion,
      .name = "asynchronous completion",
      .type = flag,
-     .built_in = "0",
+     .built_in = "1",
      .environment = "HOROVOD_ENABLE_ASYNC_COMPLETION",
-     .needs = "NCCL",
-     .has_effect = false,
-     .doc = "Completes GPU operations without waiting for their events on the host."},
+     .doc = "Operations on GPU tensors are complete for callers whose stream waits for them as soon as the "
+            "GPU has been "
+            "given their work. Elastic jobs wait for the GPU unless this is set to 1."},
     {.id = setting::xla_operations,
      .name = "XLA operations",
      .type = flag,
@@ -210,8 +213,7 @@ constexpr setting_row rows[] = {
      .built_in = "0",
      .environment = "HOROVOD_DISABLE_NVTX_RANGES",
      .nonzero_is_on = true,
-     .needs = "NCCL",
-     .has_effect = false,
+     .needs = "NVTX",
      .doc = "Marks no ranges for NVIDIA's profilers."},
 };
 

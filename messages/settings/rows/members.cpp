@@ -1,5 +1,6 @@
 // Settings about how members find each other.
 #include "messages/settings/setting_rows.hpp"
+#include "messages/values/port_range.hpp"
 
 namespace farandole {
 
@@ -111,6 +112,15 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_HOST_ID",
      .doc = "Identity of the host: processes share memory only if their ids are equal. Unset: boot id, IPC "
             "namespace and network namespace."},
+    {.id = setting::port_range,
+     .name = "port range",
+     .type = text,
+     .built_in = "",
+     .is_valid = [](std::string_view text) { return port_range::parse(text).has_value(); },
+     .form = "two ports with the lower one first, as in 40960-41215",
+     .environment = "FARANDOLE_PORT_RANGE",
+     .doc = "Ports on which the processes of a job listen, as LOWEST-HIGHEST. Unset: the system chooses. See "
+            "guides/firewalls.md."},
 };
 
 } // namespace

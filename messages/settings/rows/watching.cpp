@@ -46,9 +46,8 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_TIMELINE",
      .flag = "--timeline-filename",
      .yaml_key = "timeline.filename",
-     .needs = "timeline",
-     .has_effect = false,
-     .doc = "File that rank 0 writes its timeline to. DYNAMIC: the program starts it."},
+     .doc =
+         "File that rank 0 writes its timeline to; see guides/timeline.md. DYNAMIC: the program starts it."},
     {.id = setting::timeline_mark_cycles,
      .name = "timeline mark cycles",
      .type = flag,
@@ -57,8 +56,6 @@ constexpr setting_row rows[] = {
      .flag = "--timeline-mark-cycles",
      .flag_off = "--no-timeline-mark-cycles",
      .yaml_key = "timeline.mark_cycles",
-     .needs = "timeline",
-     .has_effect = false,
      .doc = "Marks each cycle of fusion in the timeline."},
     {.id = setting::autotune,
      .name = "autotune",
@@ -91,6 +88,13 @@ constexpr setting_row rows[] = {
      .yaml_key = "logging.with_timestamp",
      .yaml_negated = true,
      .doc = "Omits the time of day from log messages."},
+    {.id = setting::log_format,
+     .name = "log format",
+     .type = text,
+     .built_in = "text",
+     .choices = "text|json",
+     .environment = "FARANDOLE_LOG_FORMAT",
+     .doc = "json: writes each log message as one line of JSON."},
     {.id = setting::thread_affinity,
      .name = "thread affinity",
      .type = text,
@@ -98,9 +102,8 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_THREAD_AFFINITY",
      .flag = "--thread-affinity",
      .yaml_key = "library_options.thread_affinity",
-     .has_effect = false,
-     .doc = "Comma-separated list of core ids: the threads of the runtime of local rank i are pinned to "
-            "entry i."},
+     .doc = "Comma-separated list of core ids: the event loop and the lanes of local rank i are pinned to "
+            "entry i. A wrong list is logged as an error, and pins nothing."},
     {.id = setting::elastic_events,
      .name = "elastic events",
      .type = text,
@@ -108,6 +111,51 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_ELASTIC_EVENTS",
      .doc = "File to which each worker of an elastic job appends its events, one line of JSON each; see "
             "guides/fault-injection.md."},
+    {.id = setting::recorder_events,
+     .name = "recorder events",
+     .type = integer,
+     .built_in = "4096",
+     .limit = 1048576,
+     .environment = "FARANDOLE_RECORDER_EVENTS",
+     .doc = "Number of recent events that each thread keeps in the event record, rounded up to a power of "
+            "two. 0 "
+            "disables the record."},
+    {.id = setting::recorder_file,
+     .name = "recorder file",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_RECORDER_FILE",
+     .doc = "File that holds the event record of a process that no launcher started, so that the record "
+            "outlives the "
+            "process. Launched workers need none: their launcher holds the record."},
+    {.id = setting::recorder_descriptor,
+     .name = "recorder descriptor",
+     .type = integer,
+     .built_in = "-1",
+     .minimum = -1,
+     .limit = 2147483647,
+     .environment = "FARANDOLE_RECORDER_FD",
+     .doc =
+         "Inherited file descriptor of the memory that holds the event record. Set by the launcher. If it is "
+         "not open, the record is kept in memory of the process."},
+    {.id = setting::trace,
+     .name = "trace",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_TRACE",
+     .doc =
+         "Existing folder into which each rank writes all of its events, for \"farandole trace merge\". See "
+         "guides/tracing.md."},
+    {.id = setting::trace_size,
+     .name = "trace size",
+     .type = integer,
+     .unit = "MiB",
+     .built_in = "64",
+     .minimum = 1,
+     .limit = 1024,
+     .environment = "FARANDOLE_TRACE_SIZE",
+     .doc = "A rank's trace ends when its events take as much memory. The file is smaller, because it is "
+            "compressed."},
 };
 
 } // namespace

@@ -262,6 +262,10 @@ def test_the_strategy_reduces_broadcasts_and_gathers(pl: Any, rank: int, size: i
     assert strategy.reduce(own, reduce_op="max")[0] == size - 1
     assert strategy.reduce(own, reduce_op=torch.distributed.ReduceOp.SUM)[0] == size * (size - 1) / 2
     assert strategy.reduce("no tensor") == "no tensor"
+    ranks, is_first = strategy.reduce(torch.tensor(rank)), strategy.reduce(torch.tensor(rank == 0))
+    assert ranks.dtype == is_first.dtype == torch.float32
+    assert (float(ranks), float(is_first)) == ((size - 1) / 2, pytest.approx(1 / size))
+    assert strategy.reduce(torch.tensor([rank]), reduce_op="sum").dtype == torch.int64
     assert strategy.broadcast({"from": rank}, src=size - 1) == {"from": size - 1}
     gathered = strategy.all_gather(own, sync_grads=True)
     assert gathered.shape == (size, 2) and not strategy.all_gather(own).requires_grad

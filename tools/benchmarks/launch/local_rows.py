@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import Iterator
 
 from namespaces import FARANDOLE
 
-from benchmarks.launch.measurement import OURS, Options, Row, Target, seconds_of
+from benchmarks.launch.measurement import DEADLINE_S, OURS, Failed, Options, Row, Target, seconds_of
 from benchmarks.launch.other_launchers import AS_ROOT, HYDRA, OPEN_MPI, hydra, open_mpi
+from benchmarks.worker_group import ROOT
 
 RANKS = 4
 # Debian's mpirun can hang with many processes, so it gets less time than the others.
@@ -19,6 +22,8 @@ HANGING_S = 20.0
 
 IMPORTS = "import {module}"
 INITIALISES = "import {module} as hvd; hvd.init()"
+SIMULATION = ROOT / "build" / "tests" / "world" / "world_test"
+SIMULATED_LAUNCH = r"a launch of 4\,096 workers on 512 hosts starts and ends"  # a comma separates names of tests
 INTERPRETERS = "interpreters that only import"
 HOROVOD = "Horovod"
 
@@ -63,3 +68,26 @@ def python_that_initialises(options: Options, folder: Path) -> Iterator[Row]:
         contenders[HOROVOD] = partial(seconds_of, command)
         targets.append(Target(HOROVOD, 0.5))
     yield Row(f"{RANKS} × Python that only initialises (`{module}`) and exits", contenders, targets)
+
+
+@contextlib.contextmanager
+def simulated_hosts(options: Options, folder: Path) -> Iterator[Row]:
+    """The launcher and all agents run in one thread of the simulation, so that the time is more than the launcher's."""
+    yield Row(
+        "512 simulated hosts, 4,096 workers: processor time of the launcher and the agents",
+        {OURS: _processor_seconds_of_simulation},
+        limit_ms=1000,
+    )
+
+
+def _processor_seconds_of_simulation() -> float:
+    if not SIMULATION.exists():
+        raise Failed(f"{SIMULATION} is not there; tools/setup builds it")
+    before = os.times()
+    done = subprocess.run(
+        [SIMULATION, SIMULATED_LAUNCH], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    after = os.times()
+    if done.returncode != 0 or "1 test case" not in done.stdout:
+        raise Failed(f"the simulation failed: {done.stdout}")
+    return after.children_user + after.children_system - before.children_user - before.children_system

@@ -42,6 +42,7 @@ int main(void) {
     return 1;
   }
   farandole_release(handle);
+  printf("rank %d of %d\\n", farandole_rank(runtime), farandole_size(runtime));
   farandole_shutdown(runtime);
   farandole_free(runtime);
   return 0;
@@ -50,10 +51,15 @@ int main(void) {
 
 MPI_PROGRAM = """
 #include <mpi.h>
+#include <stdio.h>
 
 int main(int count, char** words) {
+  int rank, size;
   MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Barrier(MPI_COMM_WORLD);
+  printf("rank %d of %d\\n", rank, size);
   MPI_Finalize();
   return 0;
 }
@@ -139,7 +145,7 @@ def many_hosts(options: Options, folder: Path) -> Iterator[Row]:
     hydra_launcher = hydra()
     with _hosts(folder, names) as launches:
         ours, theirs = launches.hosts.shared / "ours", launches.hosts.shared / "theirs"
-        _compile(ours, FARANDOLE_PROGRAM, _compile_with_farandole)
+        compile_barrier_program(ours)
         _compile(theirs, MPI_PROGRAM, compile_with_mpich)
         yield Row(
             f"{len(names)} hosts × 4 workers in C: init, barrier, leave",
@@ -149,6 +155,11 @@ def many_hosts(options: Options, folder: Path) -> Iterator[Row]:
             },
             [Target(MPI, 1.0)],
         )
+
+
+def compile_barrier_program(program: Path) -> None:
+    """Makes a worker in C, which takes part in one barrier and prints its rank and the number of ranks."""
+    _compile(program, FARANDOLE_PROGRAM, _compile_with_farandole)
 
 
 def _compile(program: Path, text: str, command: Callable[[Path, Path], list[str]]) -> None:

@@ -12,6 +12,7 @@ ROWS: Mapping[str, RowMaker] = {
     "true-64": local_rows.true_on_64,
     "init": local_rows.python_that_initialises,
     "ssh": remote_rows.true_by_ssh,
+    "simulated": local_rows.simulated_hosts,
     "hosts": remote_rows.many_hosts,
     "output": remote_rows.printed_output,
     "function": function_rows.function_against_script,

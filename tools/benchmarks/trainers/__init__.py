@@ -25,6 +25,8 @@ class Way:
     batch: int  # images a step and process
     threads: int
     small: bool
+    device: str = "cpu"
+    is_bfloat16: bool = False  # forward passes; PyTorch only, like the device
 
     @property
     def widths(self) -> tuple[int, ...]:

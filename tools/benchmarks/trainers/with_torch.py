@@ -26,12 +26,12 @@ class TorchTrainer(Trainer):
         torch = self.torch
         if self.hvd is not None:
             self.hvd.init()
-        elif self.way.name == "own":
+        elif self.way.name == "own" and not torch.distributed.is_initialized():
             torch.distributed.init_process_group("gloo")
         torch.manual_seed(1)
-        self.model = _network(torch, self.way.widths)
-        self.images = torch.randn(self.way.batch, 3, IMAGE, IMAGE)
-        self.labels = torch.randint(CLASSES, (self.way.batch,))
+        self.model = _network(torch, self.way.widths).to(self.way.device)
+        self.images = torch.randn(self.way.batch, 3, IMAGE, IMAGE).to(self.way.device)
+        self.labels = torch.randint(CLASSES, (self.way.batch,)).to(self.way.device)
         self.optimizer: Any = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
         if self.way.name in ("farandole", "horovod"):
             self.hvd.broadcast_parameters(self.model.state_dict(), root_rank=0)
@@ -44,7 +44,8 @@ class TorchTrainer(Trainer):
         loss = None
         for _ in range(count):
             self.optimizer.zero_grad()
-            loss = self.torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
+            with self.torch.autocast(self.way.device, self.torch.bfloat16, enabled=self.way.is_bfloat16):
+                loss = self.torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
             loss.backward()
             self.optimizer.step()
         return 0.0 if loss is None else float(loss.detach())

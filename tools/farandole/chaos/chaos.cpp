@@ -210,7 +210,7 @@ int carry_out(wishes wanted) {
     return 0;
   }
   std::unique_ptr<host_network> network;
-  if (wanted.wants(fault_kind::link)) {
+  if (wanted.wants_network()) {
     auto made = host_network::make(wanted.trial.processes);
     if (!made)
       return refuse(made.error().text);

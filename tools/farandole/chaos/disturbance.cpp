@@ -110,7 +110,12 @@ std::string disturbance::hit_member(const fault& injected, const seat& victim, t
     on_.take_out(victim.host);
     repairs_.push_back({current_time + injected.lasts, back});
     return {};
-  case fault_kind::link: {
+  case fault_kind::agent:
+    return on_.kill_agent(victim.host);
+  case fault_kind::shell:
+    return on_.kill_shell(victim.host);
+  case fault_kind::link:
+  case fault_kind::cut: {
     const auto up = [this, host = victim.host] {
       if (const auto problem = on_.set_link(host, true); !problem.empty())
         std::cerr << "farandole chaos: the link of " << host << " is not up: " << problem << std::endl;

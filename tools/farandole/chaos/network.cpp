@@ -14,7 +14,8 @@ namespace farandole::chaos {
 
 namespace {
 
-constexpr const char* needed = "faults of the kind link need network namespaces, which cannot be made here";
+constexpr const char* needed =
+    "faults of the kinds link, agent, shell and cut need network namespaces, which cannot be made here";
 
 error missing(const std::string& text) {
   return {error_kind::invalid_argument, std::string(needed) + ": " + text};
@@ -88,8 +89,7 @@ expected<std::unique_ptr<host_network>> host_network::make(std::int32_t hosts) {
   if (auto problem = configure(made->middle(), inside))
     return problem;
   for (std::int32_t number = 0; number < hosts; ++number) {
-    std::string commands = "addr add 10.219.7." + std::to_string(number + 2) + "/24 dev ";
-    commands += name + "\n";
+    std::string commands = "addr add " + address_of(number) + "/24 dev " + name + "\n";
     commands += up;
     if (auto problem = configure(made->host(number), commands))
       return problem;

@@ -27,6 +27,8 @@ public:
   int host(std::int32_t number) const { return hosts_.at(static_cast<std::size_t>(number)).get(); }
   /// The IP address of the middle.
   std::string address() const { return "10.219.7.1"; }
+  /// The IP address of a host.
+  static std::string address_of(std::int32_t number) { return "10.219.7." + std::to_string(number + 2); }
   /// The path of a host's namespace; valid while this object exists.
   std::string path(std::int32_t number) const;
   /// A shell prefix that runs a command on the host whose namespace has this path.

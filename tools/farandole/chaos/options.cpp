@@ -32,6 +32,7 @@ Examples:
   farandole chaos --faults drain,stop --every 5 --compare -np 3 python train.py
                                                               fails if the script prints nothing to compare
   farandole chaos --faults link -np 2 --min-np 1 train.py     cuts the network between two hosts (as root)
+  farandole chaos --faults agent,shell,cut -np 3 train.py     disturbs what connects launcher and hosts (as root)
 )";
 
 /// Options as the user gives them, before conversion.
@@ -103,7 +104,9 @@ error find_interpreter(const std::string& called_as, std::vector<std::string>& c
 
 /// Checks and derives the values that depend on several options.
 error conclude(const CLI::App& app, const given& as, wishes& into) {
-  into.trial.apart = into.wants(fault_kind::rendezvous) || into.wants(fault_kind::link);
+  into.trial.apart = into.wants(fault_kind::rendezvous) || into.wants_network();
+  into.trial.agents =
+      std::ranges::any_of(into.schedule.kinds, [](fault_kind kind) { return row_of(kind).needs_agents; });
   into.compare = !as.no_compare;
   if (into.must_compare && !into.compare)
     return {error_kind::invalid_argument, "--compare and --no-compare contradict each other"};
@@ -122,6 +125,10 @@ error conclude(const CLI::App& app, const given& as, wishes& into) {
 
 bool wishes::wants(fault_kind kind) const {
   return std::find(schedule.kinds.begin(), schedule.kinds.end(), kind) != schedule.kinds.end();
+}
+
+bool wishes::wants_network() const {
+  return std::ranges::any_of(schedule.kinds, [](fault_kind kind) { return row_of(kind).needs_network; });
 }
 
 std::vector<option_description> options() {

@@ -24,6 +24,8 @@ struct wishes {
   std::string help; ///< if not empty, only this text is to be printed
 
   bool wants(fault_kind kind) const;
+  /// Whether one of the faults needs hosts with a network of their own.
+  bool wants_network() const;
 };
 
 /// Parses the words behind the command's name. A Python interpreter is searched first in the folder of

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<fault_row, 6> table{{
+constexpr std::array<fault_row, 9> table{{
     {fault_kind::kill, "kill", "SIGKILL to a worker; a new one comes on its host", true, true, 0ms, 0ms},
     {fault_kind::stop, "stop", "SIGSTOP to a worker, and after a while SIGCONT", true, false, 500ms, 3000ms},
     {fault_kind::drain, "drain", "farandole drain of a rank; its host is back after a while", true, true,
@@ -21,7 +21,13 @@ constexpr std::array<fault_row, 6> table{{
     {fault_kind::rendezvous, "rendezvous", "SIGKILL to the rendezvous, and after a while it is started again",
      false, false, 500ms, 3000ms},
     {fault_kind::link, "link", "the link of a host is down for a while; hosts are network namespaces (root)",
-     true, true, 1000ms, 40000ms},
+     true, true, 1000ms, 40000ms, true},
+    {fault_kind::agent, "agent", "SIGKILL to the agent of a host; the launcher starts another one (root)",
+     true, true, 0ms, 0ms, true, true},
+    {fault_kind::shell, "shell", "SIGKILL to the remote shell that started the agent of a host (root)", true,
+     true, 0ms, 0ms, true, true},
+    {fault_kind::cut, "cut", "the network of a host and its agent is cut off for a while (root)", true, true,
+     1000ms, 40000ms, true, true},
 }};
 
 /// SplitMix64. It gives the same numbers on all platforms, which the standard's distributions do not guarantee.

@@ -13,7 +13,7 @@
 
 namespace farandole::chaos {
 
-enum class fault_kind : std::uint8_t { kill, stop, drain, host, rendezvous, link };
+enum class fault_kind : std::uint8_t { kill, stop, drain, host, rendezvous, link, agent, shell, cut };
 
 /// The properties of a kind of fault. A new kind needs a row in the table and a case in `disturbance`.
 struct fault_row {
@@ -23,6 +23,8 @@ struct fault_row {
   bool hits_member;                            ///< hits one member, not the rendezvous of all members
   bool costs_member;                           ///< removes one member, temporarily or permanently
   std::chrono::milliseconds shortest, longest; ///< range of the duration
+  bool needs_network = false;                  ///< the hosts must be network namespaces
+  bool needs_agents = false; ///< and each must have an agent, which the launcher starts by a remote shell
 };
 std::span<const fault_row> fault_table();
 const fault_row& row_of(fault_kind kind);

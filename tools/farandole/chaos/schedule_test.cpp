@@ -14,7 +14,7 @@ schedule_options for_a_minute(std::uint64_t seed) {
   schedule_options options;
   options.seed = seed;
   options.every = 2s;
-  options.kinds = *parse_kinds("kill,stop,drain,host,rendezvous,link");
+  options.kinds = *parse_kinds("kill,stop,drain,host,rendezvous,link,agent,shell,cut");
   return options;
 }
 
@@ -57,11 +57,13 @@ TEST_CASE("an unknown fault is refused with the list of faults", "[chaos]") {
   const auto none = parse_kinds("kill,flood");
   REQUIRE_FALSE(none);
   CHECK(none.error().text ==
-        "there is no fault 'flood'; there are kill, stop, drain, host, rendezvous, link");
+        "there is no fault 'flood'; there are kill, stop, drain, host, rendezvous, link, agent, shell, cut");
   CHECK_FALSE(parse_kinds(""));
 }
 
 TEST_CASE("each row of the fault table is at its kind's place", "[chaos]") {
-  for (const auto& row : fault_table())
+  for (const auto& row : fault_table()) {
     CHECK(row_of(row.kind).name == row.name);
+    CHECK((row.needs_network || !row.needs_agents)); // without a network, all hosts are this machine
+  }
 }

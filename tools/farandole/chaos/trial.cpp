@@ -34,11 +34,6 @@ error system_error(const std::string& text) {
   return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
-/// Name of a host: an address in 127.0.0.0/8, all of which belong to this machine.
-std::string host(std::int32_t number) {
-  return "127.0.0." + std::to_string(number + 1);
-}
-
 error write_program(const std::string& path, const std::string& shell) {
   std::ofstream file(path);
   file << "#!/bin/sh\n" << shell << "\n";
@@ -85,6 +80,12 @@ expected<trial> trial::start(const trial_options& options) {
   return made;
 }
 
+/// Name of a host: an address in 127.0.0.0/8, all of which belong to this machine; with agents, an address of the host's
+/// network namespace, which to the launcher is another machine.
+std::string trial::host(std::int32_t number) const {
+  return options_.agents ? host_network::address_of(number) : "127.0.0." + std::to_string(number + 1);
+}
+
 /// Replaces the file atomically, because the discovery script may read it at any time.
 error trial::write_hosts() const {
   const auto path = folder_ + "/hosts";
@@ -112,9 +113,20 @@ error trial::write_entrance() {
     if (::symlink(options_.network->path(number).c_str(), path.c_str()) != 0)
       return system_error(path);
   }
+  if (options_.agents)
+    return write_remote_shell();
   command_.insert(command_.begin(), folder_ + "/enter");
   const auto entrance = host_network::entrance("\"${0%/*}/$HOROVOD_HOSTNAME\"");
   return write_program(command_.front(), "exec " + entrance + " \"$@\"");
+}
+
+/// The remote shell of the launcher: runs a command line in the network namespace of a host. Like a client of ssh, it is a
+/// process of its own that passes its standard input on. It records its process id and that of the command.
+error trial::write_remote_shell() const {
+  const auto entrance = host_network::entrance("\"$folder/$host\"");
+  return write_program(folder_ + "/shell",
+                       "host=$1; shift\nfolder=${0%/*}\necho $$ >\"$folder/shell-$host\"\ncat | setsid " +
+                           entrance + " sh -c 'echo $$ >\"$0\"; eval \"$1\"' \"$folder/agent-$host\" \"$*\"");
 }
 
 error trial::open_outputs() {
@@ -165,11 +177,15 @@ error trial::launch() {
                    "1",
                    "2"};
   options.output = options.errors = output_end_.get();
-  std::map<std::string, std::string> settings{{"FARANDOLE_ELASTIC_EVENTS", folder_ + "/events"}};
+  // The event records of injected failures must not replace those of the user's own jobs.
+  std::map<std::string, std::string> settings{{"FARANDOLE_ELASTIC_EVENTS", folder_ + "/events"},
+                                              {"XDG_STATE_HOME", folder_ + "/state"}};
   if (rendezvous_) {
     options.words.insert(options.words.end(), {"--rendezvous", rendezvous_->address()});
     settings["FARANDOLE_SECRET_FILE"] = rendezvous_->secret_file();
   }
+  if (options_.agents)
+    settings["FARANDOLE_RSH"] = folder_ + "/shell";
   if (options_.network) {
     options.words.insert(options.words.end(), {"--network-interfaces", host_network::interface});
     options.network = options_.network->middle();
@@ -254,6 +270,21 @@ std::string trial::set_link(const std::string& name, bool up) const {
     if (host(number) == name)
       return options_.network->set_link(number, up).text;
   return "host " + name + " has no link of its own";
+}
+
+std::string trial::kill_agent(const std::string& host) const {
+  return kill_process_of("agent-" + host);
+}
+
+std::string trial::kill_shell(const std::string& host) const {
+  return kill_process_of("shell-" + host);
+}
+
+std::string trial::kill_process_of(const std::string& file) const {
+  pid_t process = -1;
+  if (!(std::ifstream(folder_ + "/" + file) >> process) || process <= 0)
+    return "there is no process id in " + file;
+  return ::kill(process, SIGKILL) == 0 ? std::string() : std::strerror(errno);
 }
 
 std::string trial::drain(std::int32_t rank) const {

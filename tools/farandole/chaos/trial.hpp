@@ -26,6 +26,7 @@ struct trial_options {
   bool apart = false; ///< the rendezvous is a process of its own, so that it can be killed
   /// Network of the hosts, or nullptr. Requires `apart`. Must outlive the trial.
   const host_network* network = nullptr;
+  bool agents = false; ///< the launcher starts an agent on each host. Requires a network.
   std::vector<std::string> command;
 };
 
@@ -58,6 +59,10 @@ public:
   std::string set_link(const std::string& host, bool up) const;
   /// Makes a rank leave by `farandole drain`. Returns the reason if that is refused, else an empty text.
   std::string drain(std::int32_t rank) const;
+  /// These require agents. They return the reason if they fail, else an empty text.
+  std::string kill_agent(const std::string& host) const;
+  /// Kills the remote shell that has started the agent of a host.
+  std::string kill_shell(const std::string& host) const;
 
 private:
   trial(std::string folder, trial_options options);
@@ -65,6 +70,10 @@ private:
   error write_hosts() const;
   error write_script() const;
   error write_entrance();
+  error write_remote_shell() const;
+  /// Kills the process whose id is in this file of the folder.
+  std::string kill_process_of(const std::string& file) const;
+  std::string host(std::int32_t number) const;
   error open_outputs();
   error start_rendezvous();
   error launch();

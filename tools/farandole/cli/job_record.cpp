@@ -14,6 +14,9 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
+
+#include "messages/values/file_bytes.hpp"
 
 namespace farandole {
 
@@ -122,11 +125,6 @@ std::vector<job_record> sort_out(const descriptor& folder) {
   return jobs;
 }
 
-error write_all(const descriptor& file, const std::string& text) {
-  const auto count = ::write(file.get(), text.data(), text.size());
-  return count == static_cast<ssize_t>(text.size()) ? error{} : system_error("the job's file");
-}
-
 std::string list_of(const std::vector<job_record>& jobs) {
   std::string text;
   for (const auto& job : jobs)
@@ -157,9 +155,10 @@ std::string job_name(const std::vector<std::string>& command, std::int64_t launc
 std::string to_text(const job_record& job) {
   std::string text = "name " + job.name + "\nlauncher " + std::to_string(job.launcher) + "\nelastic " +
                      (job.elastic ? "1" : "0") + "\ncommand " + flat(job.command).substr(0, 4096) + "\n";
-  if (job.elastic)
-    text += "ip " + job.ip + "\nport " + std::to_string(job.port) + "\nsecret " + job.secret + "\n";
-  return text;
+  text += "ip " + job.ip + "\nport " + std::to_string(job.port) + "\n";
+  if (job.agent_port != 0)
+    text += "agent_ip " + job.agent_ip + "\nagent_port " + std::to_string(job.agent_port) + "\n";
+  return text + "secret " + job.secret + "\n";
 }
 
 expected<job_record> parse_job_record(std::string_view text) {
@@ -184,31 +183,38 @@ expected<job_record> parse_job_record(std::string_view text) {
       job.ip = value;
     else if (key == "port")
       good = read_number(value, job.port);
+    else if (key == "agent_ip")
+      job.agent_ip = value;
+    else if (key == "agent_port")
+      good = read_number(value, job.agent_port);
     else if (key == "secret")
       job.secret = value;
     if (!good)
       return wrong("'" + std::string(key) + "' is no number");
   }
-  if (job.name.empty() || (job.elastic && (job.ip.empty() || job.port == 0 || job.secret.empty())))
+  const bool has_agents = job.agent_port != 0;
+  if (job.name.empty() || job.ip.empty() || job.port == 0 || (has_agents && job.agent_ip.empty()) ||
+      job.secret.empty())
     return wrong("it is incomplete");
   return job;
 }
 
-expected<job_record> choose_job(const std::vector<job_record>& running, const std::string& wanted) {
+expected<job_record> choose_job(const std::vector<job_record>& running, const std::string& wanted,
+                                job_kind kind) {
+  const auto fits = [kind](const job_record& job) { return kind == job_kind::any || job.elastic; };
   if (!wanted.empty()) {
     for (const auto& job : running)
       if (job.name == wanted)
-        return job.elastic ? expected<job_record>(job) : not_elastic(job);
+        return fits(job) ? expected<job_record>(job) : not_elastic(job);
     return wrong("there is no job " + wanted +
                  (running.empty() ? "; no job of yours runs here" : "; these run:" + list_of(running)));
   }
-  std::vector<job_record> elastic;
-  std::copy_if(running.begin(), running.end(), std::back_inserter(elastic),
-               [](const job_record& job) { return job.elastic; });
-  if (elastic.size() == 1)
-    return elastic.front();
-  if (elastic.size() > 1)
-    return wrong("several jobs run; name one with --job:" + list_of(elastic));
+  std::vector<job_record> usable;
+  std::copy_if(running.begin(), running.end(), std::back_inserter(usable), fits);
+  if (usable.size() == 1)
+    return usable.front();
+  if (usable.size() > 1)
+    return wrong("several jobs run; name the one that you mean:" + list_of(usable));
   if (running.size() == 1)
     return not_elastic(running.front());
   return wrong(running.empty() ? "no job of yours runs here"
@@ -247,8 +253,10 @@ expected<job_file> job_file::write(const std::vector<std::string>& folders, cons
       reason = system_error(path.string() + ".new");
       continue;
     }
-    if (auto problem = write_all(file, to_text(job));
-        problem || ::renameat(at, fresh.c_str(), at, name.c_str()) != 0) {
+    const auto text = to_text(job);
+    const auto problem =
+        write_all(file.get(), std::as_bytes(std::span(text))) ? error{} : system_error("the job's file");
+    if (problem || ::renameat(at, fresh.c_str(), at, name.c_str()) != 0) {
       reason = problem ? problem : system_error(path.string());
       ::unlinkat(at, fresh.c_str(), 0);
       continue;
@@ -273,14 +281,27 @@ std::vector<job_record> running_jobs(const std::vector<std::string>& folders) {
   return jobs;
 }
 
-expected<job_record> read_job(const std::string& path) {
+expected<job_record> read_job(const std::string& path, job_kind kind) {
   const auto file = open_own_file(AT_FDCWD, path);
   if (!file)
     return file.error();
   auto job = read_from(*file, path);
-  if (job && !job->elastic)
+  if (job && kind == job_kind::elastic && !job->elastic)
     return not_elastic(*job);
   return job;
+}
+
+expected<job_record> find_job(const std::string& wanted, job_kind kind) {
+  if (wanted.find('/') != std::string::npos)
+    return read_job(wanted, kind);
+  const auto folders = job_folders();
+  auto job = choose_job(running_jobs(folders), wanted, kind);
+  if (job)
+    return job;
+  auto text = job.error().text + "\n(looked in";
+  for (const auto& folder : folders)
+    text += " " + folder;
+  return error{job.error().kind, text + ")"};
 }
 
 } // namespace farandole

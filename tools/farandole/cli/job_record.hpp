@@ -16,9 +16,11 @@ namespace farandole {
 struct job_record {
   std::string name;
   std::int64_t launcher = 0; ///< its process id
-  bool elastic = false;      ///< if false, `ip`, `port` and `secret` are empty
-  std::string ip;
+  bool elastic = false;
+  std::string ip; ///< of the rendezvous
   std::uint16_t port = 0;
+  std::string agent_ip; ///< of the launcher's listener for agents; empty: the job has no other hosts
+  std::uint16_t agent_port = 0;
   std::string secret;
   std::string command; ///< for display
 
@@ -31,8 +33,12 @@ std::string job_name(const std::vector<std::string>& command, std::int64_t launc
 std::string to_text(const job_record& job);
 expected<job_record> parse_job_record(std::string_view text);
 
-/// The job with the name `wanted`, or, if that is empty, the only elastic job.
-expected<job_record> choose_job(const std::vector<job_record>& running, const std::string& wanted);
+/// Which jobs a command can use.
+enum class job_kind : std::uint8_t { elastic, any };
+
+/// The job with the name `wanted`, or, if that is empty, the only job of this kind.
+expected<job_record> choose_job(const std::vector<job_record>& running, const std::string& wanted,
+                                job_kind kind = job_kind::elastic);
 
 /// Folders with the records of this user's jobs, the preferred one first: below $XDG_RUNTIME_DIR, if it is
 /// usable, and below the folder for temporary files.
@@ -63,6 +69,8 @@ private:
 /// other users can access.
 std::vector<job_record> running_jobs(const std::vector<std::string>& folders);
 /// The record in the file `path`, which only this user may be able to access.
-expected<job_record> read_job(const std::string& path);
+expected<job_record> read_job(const std::string& path, job_kind kind = job_kind::elastic);
+/// The job that a user names by its name, or by the path of its file; if `wanted` is empty, the only running one.
+expected<job_record> find_job(const std::string& wanted, job_kind kind);
 
 } // namespace farandole

@@ -24,9 +24,14 @@ struct folder {
 };
 
 job_record sound(const std::string& name, bool elastic = true) {
-  job_record job{name, 4711, elastic, "127.0.0.1", 9, "hidden", "python train.py"};
-  if (!elastic)
-    job.ip = job.secret = {}, job.port = 0;
+  return {name, 4711, elastic, "127.0.0.1", 9, "", 0, "hidden", "python train.py"};
+}
+
+/// A job of a fixed size with other hosts.
+job_record with_agents(const std::string& name) {
+  auto job = sound(name, false);
+  job.agent_ip = "10.0.0.1";
+  job.agent_port = 10;
   return job;
 }
 
@@ -51,7 +56,9 @@ TEST_CASE("a job's name consists of its script and its launcher's process", "[jo
 }
 
 TEST_CASE("a job record is read as it was written", "[job record]") {
-  for (const auto& job : {sound("a-1"), sound("b-2", false)}) {
+  auto both = with_agents("d-4");
+  both.elastic = true;
+  for (const auto& job : {sound("a-1"), sound("b-2", false), with_agents("c-3"), both}) {
     const auto read = parse_job_record(to_text(job));
     REQUIRE(read);
     CHECK(*read == job);
@@ -60,7 +67,9 @@ TEST_CASE("a job record is read as it was written", "[job record]") {
   sly.command = "python\nsecret mine";
   CHECK(parse_job_record(to_text(sly))->secret == "hidden");
   CHECK_FALSE(parse_job_record("name a\nelastic 1\nip 127.0.0.1\nport 70000\nsecret s\n"));
-  CHECK_FALSE(parse_job_record("name a\nelastic 1\nport 7\n"));
+  CHECK_FALSE(parse_job_record("name a\nelastic 1\nport 7\nsecret s\n"));
+  CHECK_FALSE(parse_job_record("name a\nip 127.0.0.1\nport 7\n"));
+  CHECK_FALSE(parse_job_record("name a\nip 127.0.0.1\nport 9\nagent_port 7\nsecret s\n"));
   CHECK_FALSE(parse_job_record("nonsense"));
 }
 
@@ -68,11 +77,22 @@ TEST_CASE("a single elastic job needs no name, and several are listed with their
   CHECK(choose_job({sound("a-1"), sound("b-2", false)}, "")->name == "a-1");
   CHECK(choose_job({sound("a-1"), sound("c-3")}, "c-3")->name == "c-3");
   CHECK_THAT(refusal({sound("a-1"), sound("c-3")}),
-             Contains("--job") && Contains("a-1") && Contains("c-3") && Contains("train.py"));
+             Contains("name the one") && Contains("a-1") && Contains("c-3") && Contains("train.py"));
   CHECK_THAT(refusal({sound("a-1")}, "z-9"), Contains("there is no job z-9") && Contains("a-1"));
   CHECK_THAT(refusal({}), Contains("no job of yours runs here"));
   CHECK_THAT(refusal({sound("b-2", false)}), Contains("b-2 is not elastic"));
   CHECK_THAT(refusal({sound("a-1"), sound("b-2", false)}, "b-2"), Contains("b-2 is not elastic"));
+}
+
+TEST_CASE("a command that any job can serve needs a name only if several jobs run", "[job record]") {
+  CHECK(choose_job({sound("b-2", false)}, "", job_kind::any)->name == "b-2");
+  CHECK(choose_job({sound("a-1"), sound("b-2", false)}, "b-2", job_kind::any)->name == "b-2");
+  const auto several = choose_job({sound("a-1"), sound("b-2", false)}, "", job_kind::any);
+  REQUIRE_FALSE(several);
+  CHECK_THAT(several.error().text, Contains("name the one") && Contains("a-1") && Contains("b-2"));
+  const auto none = choose_job({}, "", job_kind::any);
+  REQUIRE_FALSE(none);
+  CHECK_THAT(none.error().text, Contains("no job of yours runs here"));
 }
 
 TEST_CASE("a job's file is private to its user, is found while it is held, and is then removed",

@@ -1,78 +1,97 @@
 #include "tools/farandole/placers/ssh.hpp"
 
-#include <sstream>
+#include <algorithm>
+#include <string_view>
+
+#include "tools/farandole/cli/shell_words.hpp"
 
 namespace farandole {
 
 namespace {
 
-/// A word in double quotes for `sh`, inside of single quotes for the login shell.
-std::string quoted(const std::string& word) {
-  std::string text = "\"";
-  for (const char c : word) {
-    if (c == '"' || c == '\\' || c == '$' || c == '`')
-      text += '\\';
-    if (c == '\'')
-      text += "'\\''";
-    else
-      text += c;
+/// Whether the remote shell understands the options of OpenSSH's ssh.
+bool is_openssh(const ssh_options& options) {
+  if (options.remote_shell.empty())
+    return true;
+  const auto& program = options.remote_shell.front();
+  return program == "ssh" || program.ends_with("/ssh");
+}
+
+/// The options by which ssh forwards ports of the host, which its sshd chooses, to these targets.
+std::vector<std::string> forwarding_options(std::span<const forward_target> targets) {
+  std::vector<std::string> words{"-o", "ExitOnForwardFailure=yes", "-o", "LogLevel=INFO"};
+  for (const auto& target : targets) {
+    const auto ip = target.ip.find(':') == std::string::npos ? target.ip : "[" + target.ip + "]";
+    words.insert(words.end(), {"-R", "127.0.0.1:0:" + ip + ":" + std::to_string(target.port)});
   }
-  return text + "\"";
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;)
-    words.push_back(word);
   return words;
-}
-
-/// A shell that runs `farandole "$@"` with the program that is found first.
-std::string script_for(const ssh_options& options) {
-  const auto& given = options.remote_program;
-  if (!given.empty())
-    return "exec " + quoted(given) + " \"$@\"";
-  return "if test -x " + quoted(options.own_program) + "; then exec " + quoted(options.own_program) +
-         " \"$@\"; else exec farandole \"$@\"; fi";
 }
 
 } // namespace
 
-std::string agent_command_line(const ssh_options& options, const std::string& host, std::uint16_t port) {
-  std::string launcher;
-  for (const auto& ip : options.launcher)
-    launcher += (launcher.empty() ? "" : ",") + ip + ":" + std::to_string(port);
-  return "exec sh -c '" + script_for(options) + "' farandole agent --launcher " + launcher +
-         " --secret-file - --host " + host;
+std::vector<std::string> remote_shell_words(const ssh_options& options, const std::string& host) {
+  auto words = options.remote_shell;
+  if (!words.empty()) {
+    words.push_back(host);
+    return words;
+  }
+  words = {"ssh",           "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "-o",
+           "BatchMode=yes", host};
+  if (options.port) {
+    words.emplace_back("-p");
+    words.push_back(std::to_string(*options.port));
+  }
+  if (!options.identity_file.empty()) {
+    words.emplace_back("-i");
+    words.push_back(options.identity_file);
+  }
+  return words;
+}
+
+std::string agent_command_line(std::vector<std::string> agent, const std::string& host) {
+  agent.insert(agent.begin(), "exec");
+  agent.insert(agent.end(), {"--host", host});
+  return shell_line(agent);
+}
+
+bool says_host_is_missing(const std::deque<std::string>& printed) {
+  constexpr std::string_view texts[] = {
+      "ssh: Could not resolve hostname ",                          // OpenSSH
+      "Error from server (NotFound): pods ",                       // kubectl: there is no such pod
+      "does not have a host assigned",                             // it waits for a node
+      "error: unable to upgrade connection: container not found ", // it has a node, and does not run yet
+  };
+  return std::ranges::any_of(printed, [&](const std::string& line) {
+    return std::ranges::any_of(texts,
+                               [&](std::string_view text) { return line.find(text) != std::string::npos; });
+  });
 }
 
 placer ssh_placer(const ssh_options& options) {
   placer made;
+  const bool is_ssh = options.remote_shell.empty();
   made.name = "ssh";
-  made.remedy = options.remote_shell.empty()
-                    ? "; install an ssh client, or name another remote shell by FARANDOLE_RSH"
-                    : "; check the remote shell (FARANDOLE_RSH): " + options.remote_shell;
-  made.program = options.remote_program.empty() ? options.own_program : options.remote_program;
-  made.command = [options](const std::string& host, std::uint16_t launcher_port) {
-    auto words = words_of(options.remote_shell);
-    if (words.empty()) {
-      words = {"ssh",           "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "-o",
-               "BatchMode=yes", host};
-      if (options.port) {
-        words.emplace_back("-p");
-        words.push_back(std::to_string(*options.port));
-      }
-      if (!options.identity_file.empty()) {
-        words.emplace_back("-i");
-        words.push_back(options.identity_file);
-      }
-    } else {
-      words.push_back(host);
-    }
-    words.push_back(agent_command_line(options, host, launcher_port));
+  made.remedy =
+      is_ssh ? "; install an ssh client, or name another remote shell by FARANDOLE_RSH"
+             : "; check the remote shell (" + options.origin + "): " + shell_line(options.remote_shell);
+  made.programs = options.program.candidates();
+  made.host_is_missing = says_host_is_missing;
+  auto program = options.program;
+  if (!is_openssh(options))
+    program.dial_timeout = {};
+  made.command = [options, program](std::span<const std::string> hosts, std::uint16_t port) {
+    auto words = remote_shell_words(options, hosts.front());
+    words.push_back(agent_command_line(agent_words(program, port), hosts.front()));
     return words;
   };
+  if (is_openssh(options))
+    made.forwarding_command = [options](const std::string& host, std::span<const forward_target> targets) {
+      auto words = remote_shell_words(options, host);
+      const auto forwarding = forwarding_options(targets);
+      words.insert(words.end(), forwarding.begin(), forwarding.end());
+      words.push_back(agent_command_line(forwarded_agent_words(options.program), host));
+      return words;
+    };
   return made;
 }
 

@@ -1,28 +1,35 @@
-// Starts agents by ssh, or by another remote shell that is called with a host and a command line.
+// Starts agents by ssh, or by another remote shell that is called with a host and a command line: the blaunch of LSF, for
+// example.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/launch/placer.hpp"
+#include "tools/farandole/placers/agent_words.hpp"
 
 namespace farandole {
 
 struct ssh_options {
-  std::string remote_shell; ///< words separated by blanks; empty: ssh with the options below
+  std::vector<std::string> remote_shell; ///< its words; empty: ssh with the options below
+  std::string origin;                    ///< of the remote shell, for messages: "FARANDOLE_RSH"
   std::optional<std::int32_t> port;
   std::string identity_file;
-  std::string
-      remote_program;      ///< path of `farandole` on the hosts; empty: own_program, or else the one on PATH
-  std::string own_program; ///< path of this program
-  std::vector<std::string> launcher; ///< addresses of this host, all of which agents dial
+  agent_program program;
 };
 
+/// The words that run a command line on a host; the command line follows them as one word.
+std::vector<std::string> remote_shell_words(const ssh_options& options, const std::string& host);
+
 /// The command line for the remote login shell, which may be any shell, csh and fish among them: it contains only plain
-/// words and one text in single quotes.
-std::string agent_command_line(const ssh_options& options, const std::string& host, std::uint16_t port);
+/// words and texts in single quotes. `agent` are the words of the agent.
+std::string agent_command_line(std::vector<std::string> agent, const std::string& host);
+
+/// Whether ssh, or the `kubectl exec` that a remote shell calls, has printed that the host or pod does not exist yet.
+bool says_host_is_missing(const std::deque<std::string>& printed);
 
 placer ssh_placer(const ssh_options& options);
 

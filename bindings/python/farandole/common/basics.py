@@ -94,19 +94,27 @@ class HorovodBasics:
         return job.is_started()
 
     def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
-        """Starts to write a trace of all operations on rank 0."""
-        self._require_timeline()
-        raise NotImplementedError("the timeline is not offered yet")
+        """Writes a timeline of all operations to this file from now on, on rank 0 only; all ranks may make the call.
+
+        The file that was written before is completed first, unless it has the same path: then nothing changes.
+        Problems with the file are logged. ``mark_cycles`` shows when fused operations start. ``ValueError`` if
+        ``HOROVOD_TIMELINE`` was not set before ``init()``; ``DYNAMIC`` writes nothing until this call.
+        """
+        job.where()
+        job.runtime.start_timeline(os.fspath(file_path), mark_cycles)
 
     def stop_timeline(self) -> None:
-        """Ends the trace."""
-        self._require_timeline()
-        raise NotImplementedError("the timeline is not offered yet")
-
-    def _require_timeline(self) -> None:
+        """Completes the file of the timeline: it has all operations that ended before the call."""
         job.where()
-        if not os.environ.get("HOROVOD_TIMELINE"):
-            raise ValueError("set HOROVOD_TIMELINE=DYNAMIC before init() to start the timeline from the program")
+        job.runtime.stop_timeline()
+
+    def mark_step(self) -> None:
+        """Records that a training step ends here, for ``farandole report``; every rank marks the same steps.
+
+        Call it once at the end of each step. Without it, the report finds the steps by the names of tensors that recur.
+        """
+        job.where()
+        job.runtime.mark_step()
 
     def size(self) -> int:
         """Processes in the job."""
@@ -164,8 +172,11 @@ class HorovodBasics:
         return True
 
     def nccl_built(self) -> int:
-        """The version code of NCCL that is built in, 0 for none."""
-        return 0
+        """The version code of the NCCL that moves tensors in GPU memory, such as 22809; 0 if this build can use none,
+        or finds none."""
+        from farandole import _native
+
+        return _native.nccl_version()
 
     def ddl_built(self) -> bool:
         """Whether IBM DDL is built in."""
@@ -178,8 +189,10 @@ class HorovodBasics:
         return Path(str(_native.__file__)).with_name("libfarandole_ccl.so").exists()
 
     def cuda_built(self) -> bool:
-        """Whether CUDA is built in."""
-        return False
+        """Whether this build takes tensors in the memory of CUDA devices."""
+        from farandole import _native
+
+        return _native.devices_are_built_in()
 
     def rocm_built(self) -> bool:
         """Whether ROCm is built in."""

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
-from farandole.common import departure
+from farandole.common import departure, stalls
 from farandole.common.exceptions import HorovodInternalError, make_error
 
 NOT_STARTED = "Farandole has not been initialized; call init() first"
@@ -41,6 +41,13 @@ class _NotStarted:
     def memory(self, *_: object) -> None:
         """Returns None."""
 
+    def wait_for_devices(self) -> None:
+        """Returns at once: there is no operation."""
+
+    def counters(self) -> dict[str, int]:
+        """No tensor has moved."""
+        return {"by_nccl": 0}
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -64,7 +71,7 @@ _guard = threading.Lock()
 _owner_pid = 0
 _epoch = 0  # highest epoch of a rendezvous that this process has obeyed, across all of its runtimes
 _joined = 0  # jobs that this process has joined
-_server: Any = None  # the rendezvous, where this process serves it; a ``farandole._native.RendezvousServer``
+_meeting: Any = None  # in a job of torchrun; a ``farandole._native.StoreMeeting``
 
 
 def is_started() -> bool:
@@ -125,14 +132,15 @@ def start(
     ``state_generation`` is the generation in which it last received the training state, 0 if it has none. Returns
     True if it joined.
     """
-    global runtime, topology, _owner_pid, _epoch, _joined, _server
+    global runtime, topology, _owner_pid, _epoch, _joined, _meeting
     with _guard:
         if topology is not None:
             if runtime.alive:
                 return False
             _epoch = runtime.epoch
             runtime.shutdown()
-        _close_server()
+            stalls.left()
+        _close_meeting()
         from farandole import _native
 
         _take_secret()
@@ -149,7 +157,7 @@ def start(
                 epoch=_epoch,
                 state_generation=state_generation,
             )
-        _server = found.server if found else None
+        _meeting = found.meeting if found else None
         _joined += 1
         topology = Topology(
             rank=started.rank,
@@ -162,6 +170,7 @@ def start(
         )
         runtime = started
         started.open_to_kernels()
+        stalls.joined(started)
         _owner_pid = os.getpid()
         # A job of one process sets no mark: a process that it starts may safely make another such job.
         if started.size > 1 or "HOROVOD_GLOO_RENDEZVOUS_ADDR" in os.environ:
@@ -193,11 +202,11 @@ def _join_settings() -> AbstractContextManager[Any]:
     return torchrun.join_settings(rank, size, patience_s, patience, _joined)
 
 
-def _close_server() -> None:
-    global _server
-    if _server is not None:
-        _server.close()
-        _server = None
+def _close_meeting() -> None:
+    global _meeting
+    if _meeting is not None:
+        _meeting.close()
+        _meeting = None
 
 
 def stop(script_ended: bool = False) -> None:
@@ -214,7 +223,8 @@ def stop(script_ended: bool = False) -> None:
         _epoch = ending.epoch
         exception, code = departure.ending() if script_ended else ("", 0)
         ending.shutdown(script_ended=script_ended, exception=exception, code=code)
-        _close_server()
+        stalls.left()
+        _close_meeting()
 
 
 atexit.register(stop, script_ended=True)

@@ -22,6 +22,7 @@ shutdown = basics.shutdown
 is_initialized = basics.is_initialized
 start_timeline = basics.start_timeline
 stop_timeline = basics.stop_timeline
+mark_step = basics.mark_step
 size = basics.size
 max_size = basics.max_size
 local_size = basics.local_size
@@ -63,6 +64,7 @@ __all__ = [
     "is_initialized",
     "start_timeline",
     "stop_timeline",
+    "mark_step",
     "size",
     "max_size",
     "local_size",

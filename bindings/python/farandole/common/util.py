@@ -130,8 +130,10 @@ def gloo_built(verbose: bool = False) -> Optional[bool]:
 
 
 def nccl_built(verbose: bool = False) -> Optional[int]:
-    """The version code of NCCL that is built in; None when no framework can be used."""
-    return _if_any_available(0)
+    """``hvd.nccl_built()``; None when no framework can be used."""
+    from farandole.common import names
+
+    return _if_any_available(names.nccl_built())
 
 
 def ddl_built(verbose: bool = False) -> Optional[bool]:

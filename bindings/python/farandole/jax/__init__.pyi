@@ -159,7 +159,7 @@ def cross_size() -> int:
     """Hosts that have a process with this one's local rank."""
 
 def cuda_built() -> bool:
-    """Whether CUDA is built in."""
+    """Whether this build takes tensors in the memory of CUDA devices."""
 
 def ddl_built() -> bool:
     """Whether IBM DDL is built in."""
@@ -258,6 +258,12 @@ def local_rank() -> int:
 def local_size() -> int:
     """Processes of the job on this host."""
 
+def mark_step() -> None:
+    """Records that a training step ends here, for ``farandole report``; every rank marks the same steps.
+
+    Call it once at the end of each step. Without it, the report finds the steps by the names of tensors that recur.
+    """
+
 def max_size() -> int:
     """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
 
@@ -271,7 +277,9 @@ def mpi_threads_supported() -> bool:
     """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
 
 def nccl_built() -> int:
-    """The version code of NCCL that is built in, 0 for none."""
+    """The version code of the NCCL that moves tensors in GPU memory, such as 22809; 0 if this build can use none,
+    or finds none.
+    """
 
 def rank() -> int:
     """This process's number in the job, from 0."""
@@ -314,7 +322,12 @@ def size() -> int:
     """Processes in the job."""
 
 def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
-    """Starts to write a trace of all operations on rank 0."""
+    """Writes a timeline of all operations to this file from now on, on rank 0 only; all ranks may make the call.
+
+    The file that was written before is completed first, unless it has the same path: then nothing changes.
+    Problems with the file are logged. ``mark_cycles`` shows when fused operations start. ``ValueError`` if
+    ``HOROVOD_TIMELINE`` was not set before ``init()``; ``DYNAMIC`` writes nothing until this call.
+    """
 
 def stop_timeline() -> None:
-    """Ends the trace."""
+    """Completes the file of the timeline: it has all operations that ended before the call."""

@@ -38,6 +38,7 @@ class LightningState(ObjectState):
 
     def save(self) -> None:
         """Keeps the trainer's state and the attributes."""
+        self._wait_for_devices()
         if self._trainer is not None:
             content = io.BytesIO()
             torch.save(self._trainer._checkpoint_connector.dump_checkpoint(), content)

@@ -35,13 +35,17 @@ def _members(group: Any) -> hvd.ProcessSet:
 
 
 def reduced(tensor: Any, group: Any = None, reduce_op: Any = "mean") -> Any:
-    """Reduces into a new tensor; a value that is not a tensor is returned unchanged."""
+    """Reduces into a new tensor; a value that is not a tensor is returned unchanged. A mean of integers or booleans has
+    PyTorch's default floating-point type."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
     op = _op(reduce_op)
-    return hvd.allreduce(
-        tensor.detach().contiguous(), name=f"lightning.reduce.{op}", op=op, process_set=_members(group)
-    )
+    own = tensor.detach().contiguous()
+    is_mean_of_integers = op == hvd.Average and not (own.is_floating_point() or own.is_complex())
+    if is_mean_of_integers:
+        own = own.double()  # exact for all integers of int32, and for those of int64 below 2 ** 53
+    result = hvd.allreduce(own, name=f"lightning.reduce.{op}", op=op, process_set=_members(group))
+    return result.to(torch.get_default_dtype()) if is_mean_of_integers else result
 
 
 def stacked(tensor: torch.Tensor, group: Any = None, sync_grads: bool = False) -> torch.Tensor:

@@ -40,6 +40,7 @@ class Launcher:
 class Strategy:
     """Data parallel training in processes that ``horovodrun`` has started.
 
+    :param device: the device of this process; by default the CPU, or the GPU of its local rank
     :param compression: as in ``hvd.DistributedOptimizer``, and so are ``op`` (not Adasum), ``groups``,
         ``gradient_predivide_factor`` and ``sparse_as_dense``
     """
@@ -49,7 +50,7 @@ class Strategy:
     launcher_class: Any
     num_nodes = 1  # set by the trainer
 
-    def __init__(self, cluster_environment: Any = None, **options: Any) -> None:
+    def __init__(self, cluster_environment: Any = None, device: Optional[str] = None, **options: Any) -> None:
         chosen = {name: options.pop(name) for name in OPTIONS if name in options}
         if chosen.get("op") == hvd.Adasum:
             raise ValueError(
@@ -57,6 +58,7 @@ class Strategy:
                 "configure_optimizers(), hvd.DistributedOptimizer(…, op=hvd.Adasum), and leave op= out here"
             )
         super().__init__(cluster_environment=cluster_environment or self.environment_class(), **options)  # type: ignore[call-arg]
+        self._device = None if device is None else torch.device(device)
         self._reduction_options: Dict[str, Any] = chosen
         self._reducer: Any = None
         self._accumulating = False
@@ -95,7 +97,9 @@ class Strategy:
 
     @property
     def root_device(self) -> torch.device:
-        """The device of this process: with GPUs, that of its local rank."""
+        """The device of this process: with GPUs, that of its local rank unless one was given."""
+        if self._device is not None:
+            return self._device
         devices = self.parallel_devices or [torch.device("cpu")]  # type: ignore[attr-defined]
         if devices[0].type != "cuda":
             return devices[0]

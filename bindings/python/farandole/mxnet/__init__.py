@@ -48,6 +48,7 @@ from farandole.mxnet.mpi_ops import (
     is_initialized,
     local_rank,
     local_size,
+    mark_step,
     max_size,
     mpi_built,
     mpi_enabled,

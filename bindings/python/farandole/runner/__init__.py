@@ -48,7 +48,9 @@ def run(
     output goes to ``sys.stdout`` and ``sys.stderr``.
 
     ``RuntimeError`` for the first worker that fails, with its rank, its host and its traceback; ``ValueError`` for
-    options that the launcher refuses; ``pickle.PicklingError`` where the function or an argument cannot be pickled.
+    options that the launcher refuses; ``pickle.PicklingError`` where the function or an argument cannot be pickled;
+    ``horovod.runner.common.util.timeout.TimeoutException`` where hosts have no agent within the start timeout, or an
+    elastic job does not get enough slots within its timeout.
 
     :param func: is called with ``args`` and ``kwargs`` on each worker
     :param num_proc: number of workers

@@ -220,6 +220,11 @@ def gloo_run_elastic(
         return run_function(command_or_func, (), {}, arguments, environment)
 
 
+def words_of(command: Union[str, Sequence[str]]) -> List[str]:
+    """The words of a command; a text is for the shell."""
+    return ["sh", "-c", command] if isinstance(command, str) else list(command)
+
+
 def remote_hosts_of(hosts: Optional[str]) -> Optional[str]:
     """The hosts among "name:slots,name:slots" that are reached by ssh, separated by commas; None if there are none."""
     if not hosts:
@@ -252,7 +257,7 @@ def _placed_arguments_of(settings: Any, nics: Optional[Iterable[str]], server_ip
 
 
 def _run_command(arguments: _HorovodArgs, env: Mapping[str, str], command: Union[str, Sequence[str]]) -> None:
-    arguments.command = ["sh", "-c", command] if isinstance(command, str) else list(command)
+    arguments.command = words_of(command)
     code = program.run_launcher(launch_options.words_of(arguments), dict(env))
     if code != 0:
         raise RuntimeError(

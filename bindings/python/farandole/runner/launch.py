@@ -13,6 +13,9 @@ from typing import Any, Callable, Optional
 
 from farandole.runner import launch_options, program
 
+_JOB_IDS = ("LSB_JOBID", "SLURM_JOB_ID", "PBS_JOBID")
+"""Variables of schedulers in whose jobs the launcher knows the number of processes."""
+
 
 def parse_args() -> argparse.Namespace:
     """Parses ``sys.argv`` as ``horovodrun`` does; the attributes have the names of Horovod's.
@@ -24,7 +27,7 @@ def parse_args() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.command[:1] == ["--"]:
         del arguments.command[0]
-    if arguments.num_proc is None and not arguments.check_build and "LSB_JOBID" not in os.environ:
+    if arguments.num_proc is None and not arguments.check_build and not any(name in os.environ for name in _JOB_IDS):
         parser.error("the following arguments are required: -np/--num-proc")
     if arguments.config_file:
         lines = program.output_of("settings", "--config-file", arguments.config_file).splitlines()

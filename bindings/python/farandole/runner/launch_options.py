@@ -94,8 +94,10 @@ OPTIONS: Tuple[Option, ...] = (
     Option(("--start-timeout",), "start_timeout", int),
     Option(("--output-filename",), "output_filename", str),
     Option(("--verbose",), "verbose", default=False),
+    Option(("--stdin",), "stdin", int),
     Option(("--call-descriptor",), "call_descriptor", int),
     Option(("--caller-address",), "caller_address", str),
+    Option(("--session",), "session", default=False),
     Option(("--config-file",), "config_file", str),
     Option(("-p", "--ssh-port"), "ssh_port", int),
     Option(("-i", "--ssh-identity-file"), "ssh_identity_file", str),
@@ -140,11 +142,13 @@ OPTIONS: Tuple[Option, ...] = (
     Option(("-H", "--hosts"), "hosts", str, together="hosts"),
     Option(("--remote-hosts",), "remote_hosts", str),
     Option(("--agents",), "agents", str, together="hosts"),
+    Option(("--agent-port",), "agent_port", int),
     Option(("-hostfile", "--hostfile"), "hostfile", str, together="hosts"),
     Option(("--host-discovery-script",), "host_discovery_script", str, together="hosts"),
     Option(("--gloo",), "use_gloo", default=False, together="controller"),
     Option(("--mpi",), "use_mpi", default=False, together="controller"),
     Option(("--jsrun",), "use_jsrun", default=False, together="controller"),
+    Option(("--print-command",), "print_command", default=False),
 )
 
 DEPRECATED_FLAGS = {

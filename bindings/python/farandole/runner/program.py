@@ -59,9 +59,9 @@ def run_launcher(words: Sequence[str], environment: Optional[Dict[str, str]] = N
     return code if code >= 0 else 128 - code
 
 
-def output_of(*words: str) -> str:
+def output_of(*words: str, environment: Optional[Dict[str, str]] = None) -> str:
     """What ``farandole`` prints with these words; ``ValueError`` with its error message if it refuses them."""
-    ran = subprocess.run([path_of_launcher(), *words], check=False, capture_output=True, text=True)
+    ran = subprocess.run([path_of_launcher(), *words], check=False, capture_output=True, text=True, env=environment)
     if ran.returncode != 0:
         raise ValueError(ran.stderr.strip())
     return ran.stdout

@@ -6,17 +6,18 @@ Started by the launcher as ``python -m farandole.runner.worker``.
 from __future__ import annotations
 
 import _thread
+import collections
 import importlib
 import json
 import os
+import select
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from farandole.runner.functions import messages, pickling
 
 if TYPE_CHECKING:
-    import queue
     from types import TracebackType
 
 _SEND_BYTES = 64 * 1024
@@ -39,9 +40,10 @@ class Connection:
         os.set_inheritable(descriptor, False)
         self._descriptor = descriptor
         self._reader = messages.RecordReader(messages.MOST_FRAME_BYTES)
-        self._received: List[Tuple[int, bytes]] = []
+        self._received: Deque[Tuple[int, bytes]] = collections.deque()
         self._unsent = bytearray()
-        self._queue: Optional[queue.SimpleQueue[Optional[Tuple[int, bytes]]]] = None
+        self.on_interrupt: Callable[[int], None] = lambda _: None
+        """Called with the number of a call that shall be interrupted, in the thread that reads."""
         # A forked child must neither keep the stream open nor write to it.
         os.register_at_fork(after_in_child=lambda: os.close(descriptor))
 
@@ -66,62 +68,85 @@ class Connection:
     def receive(self) -> Optional[Tuple[int, bytes]]:
         """The next message; None when the stream has ended."""
         self.flush()
-        return self._read() if self._queue is None else self._queue.get()
-
-    def _read(self) -> Optional[Tuple[int, bytes]]:
         while not self._received:
-            chunk = os.read(self._descriptor, messages.MOST_FRAME_BYTES)
-            if not chunk:
+            if not self._read():
                 return None
-            self._received = list(self._reader.feed(chunk))
-            self._received.reverse()
-        return self._received.pop()
+        return self._received.popleft()
 
-    def read_in_thread(self, interrupt: Callable[[int], None]) -> None:
-        """From now on, a thread reads, and calls ``interrupt`` when the call of a number shall be interrupted."""
-        import queue
-        import threading
+    def receive_interrupts(self) -> bool:
+        """Reads messages that have arrived, without waiting. Returns False when the stream has ended."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        try:
+            return not poll.poll(0) or self._read()
+        except OSError:  # as at its end
+            return False
 
-        received: queue.SimpleQueue[Optional[Tuple[int, bytes]]] = queue.SimpleQueue()
+    def _read(self) -> bool:
+        chunk = os.read(self._descriptor, messages.MOST_FRAME_BYTES)
+        for kind, body in self._reader.feed(chunk):
+            if kind == messages.INTERRUPT:
+                self.on_interrupt(json.loads(body)["call"])
+            else:
+                self._received.append((kind, body))
+        return bool(chunk)
 
-        def read() -> None:
-            while True:
-                try:
-                    found = self._read()
-                except OSError:  # as at its end
-                    found = None
-                if found is not None and found[0] == messages.INTERRUPT:
-                    interrupt(json.loads(found[1])["call"])
-                    continue
-                received.put(found)
-                if found is None:
-                    return
+    def fileno(self) -> int:
+        """The descriptor of the stream."""
+        return self._descriptor
 
-        self._queue = received
-        threading.Thread(target=read, name="farandole calls", daemon=True).start()
+
+PLACE_VARIABLE = "FARANDOLE_TASK_PLACE"
+"""The place in the cluster that has started this worker, in words for messages."""
 
 
 def place() -> Dict[str, Any]:
     """This worker's place in the job; an elastic job may have changed it."""
     rank, local_rank = (os.environ.get(name, "") for name in ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK"))
+    job = sys.modules.get("farandole.common.job")
+    topology = job.topology if job is not None else None
+    if topology is not None:  # the variables hold the slot of a worker of an elastic job
+        rank, local_rank = str(topology.rank), str(topology.local_rank)
     return {
         "rank": int(rank) if rank.isdecimal() else None,
         "local_rank": int(local_rank) if local_rank.isdecimal() else None,
         "host": os.environ.get("HOROVOD_HOSTNAME") or os.uname().nodename,
+        "place": os.environ.get(PLACE_VARIABLE, ""),
         "process": os.getpid(),
     }
 
 
 class Interrupts:
-    """Raises ``KeyboardInterrupt`` in the function of a call that shall be interrupted, and nowhere else."""
+    """Raises ``KeyboardInterrupt`` in the function of a call that shall be interrupted, and nowhere else.
 
-    def __init__(self) -> None:
+    The main thread reads the connection between functions, so that a call need not pass from one thread to another.
+    While a function runs, a thread reads it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        import threading
+
+        self._connection = connection
         self._requested = -1
         self._running = -1
         self._main_thread = _thread.get_ident()
+        self._reading = threading.Lock()
+        """Guards the connection's side that is read, and the field below."""
+        self._is_watching = False
+        self._epoll = select.epoll()
+        self._epoll.register(connection, select.EPOLLONESHOT)
+        connection.on_interrupt = self._request
         signal.signal(signal.SIGINT, self._on_signal)
+        threading.Thread(target=self._watch, name="farandole calls", daemon=True).start()
 
-    def request(self, number: int) -> None:
+    def _watch(self) -> None:
+        while True:
+            self._epoll.poll()
+            with self._reading:
+                if self._is_watching and self._connection.receive_interrupts():
+                    self._epoll.modify(self._connection, select.EPOLLIN | select.EPOLLONESHOT)
+
+    def _request(self, number: int) -> None:
         """Interrupts the call of this number, if it runs; called by the thread that reads."""
         self._requested = number
         # The main thread may be in a system call, which only a signal to this thread ends.
@@ -134,7 +159,10 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def begin(self, number: int) -> None:
-        """A function begins to run."""
+        """A function begins to run. From now on, the main thread must not read."""
+        with self._reading:
+            self._is_watching = True
+            self._epoll.modify(self._connection, select.EPOLLIN | select.EPOLLONESHOT)
         self._running = number
         if self._requested == number:
             self._on_signal()
@@ -142,6 +170,12 @@ class Interrupts:
     def end(self) -> None:
         """It has ended."""
         self._running = -1
+
+    def rest(self) -> None:
+        """The main thread reads again. Not a part of ``end()``, because an interrupt may end that early."""
+        with self._reading:
+            self._is_watching = False
+            self._epoll.modify(self._connection, select.EPOLLONESHOT)
 
 
 def serve(connection: Connection) -> None:
@@ -162,10 +196,10 @@ def serve_session(connection: Connection, is_member: bool) -> None:
     :param is_member: whether ``hvd`` is initialised for the functions. After an exception, this worker leaves the job,
         so that operations of the others that wait for it fail, and the session has all workers join again.
     """
-    interrupts = Interrupts()
-    connection.read_in_thread(interrupts.request)
+    interrupts = Interrupts(connection)
     while (call := next_call(connection)) is not None:
         problem = run_call(connection, call, interrupts)
+        interrupts.rest()
         if problem is not None and is_member:
             connection.flush()
             leave_job()
@@ -233,7 +267,7 @@ def load_call(connection: Connection, call: Dict[str, Any]) -> Tuple[Any, Any, A
 
     try:
         require_version(call["python"])
-        function, arguments, named = pickling.load(messages.reader(take))
+        function, arguments, named = pickling.load_pieces(take, call["pieces"])
     except ModuleNotFoundError as problem:
         raise CannotLoad(
             f"the function needs the module {problem.name}, which is missing here: install it on this host, or put it "
@@ -291,13 +325,6 @@ def _dotted(version: List[int]) -> str:
     return ".".join(map(str, version))
 
 
-def join_job() -> None:
-    """Joins the job, so that functions find ``hvd`` initialised, for any framework."""
-    from farandole.common.basics import HorovodBasics
-
-    HorovodBasics(__file__).init()
-
-
 def leave_job() -> None:
     """Leaves the job; operations of other workers that wait for this one fail."""
     from farandole.common.basics import HorovodBasics
@@ -306,9 +333,14 @@ def leave_job() -> None:
 
 
 def join_job_again() -> None:
-    """Leaves and joins, which all workers do together: they number their operations anew."""
+    """Joins the job, so that functions find ``hvd`` initialised, for any framework. All workers do so together. Those
+    that are members leave before that: members number their operations anew."""
+    from farandole.common import membership
+    from farandole.common.basics import HorovodBasics
+
     leave_job()
-    join_job()
+    membership.enter_loop()  # functions communicate wherever they like
+    HorovodBasics(__file__).init()
 
 
 def main() -> None:
@@ -320,10 +352,7 @@ def main() -> None:
     if SESSION not in sys.argv:
         serve(connection)
         return
-    is_member = INITIALIZE in sys.argv
-    if is_member:
-        join_job()
-    serve_session(connection, is_member)
+    serve_session(connection, INITIALIZE in sys.argv)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ from farandole.tensorflow.mpi_ops import (
     local_rank_op,
     local_size,
     local_size_op,
+    mark_step,
     max_size,
     mpi_built,
     mpi_enabled,

@@ -61,6 +61,7 @@ from farandole.torch.mpi_ops import (
     join,
     local_rank,
     local_size,
+    mark_step,
     max_size,
     mpi_built,
     mpi_enabled,

@@ -1,13 +1,14 @@
 """Submits PyTorch tensors to the native runtime, and returns their results.
 
-Tensors in host memory are submitted without a copy; tensors of a GPU are copied through host memory. The functions
+The runtime reads and writes the memory of the tensors, on the host and on GPUs. If it cannot reach the memory of GPUs,
+PyTorch copies their tensors through host memory (`gpu.py`). The functions
 return an object with ``settled()``, ``wait()``, ``finish()`` and ``number``: the native handle itself, or a ``Call``
-around several handles.
+around several handles. While a profiler runs, they are ranges in it: ``is_in_range`` says that this one is already.
 """
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import torch
 
@@ -16,28 +17,36 @@ from farandole.common.calls import Call
 from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.arguments import explain, explain_group, require_tensors
+from farandole.torch.gpu import copied, in_host_memory, must_copy
 from farandole.torch.memory import gathered, like
+from farandole.torch.profiler_ranges import flags, start_in_range
 from farandole.torch.submission import submit, submit_group
 
 
-def is_on_gpu(tensor: Any) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.is_cuda
-
-
 def start(
-    request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet, apart: bool = False
+    request: Any,
+    name: Optional[str],
+    tensor: Any,
+    output: Any,
+    process_set: ProcessSet,
+    apart: bool = False,
+    is_in_range: bool = False,
 ) -> Any:
     """Submits a tensor with memory for the result; ``apart`` if the two must not share memory."""
+    if flags._is_profiler_enabled and not is_in_range:
+        return start_in_range(request, name, start, tensor, output, process_set, apart)
     try:
         return submit(request, name, tensor, output, process_set.process_set_id)
     except FAILURES:
         explain(request.prefix, name, tensor, process_set, output is tensor)
-        if not is_on_gpu(tensor):
+        raise
+    except NotImplementedError:
+        if not must_copy(tensor):
             raise
-    host = _in_host_memory(tensor)
+    host = in_host_memory(tensor)
     target = torch.empty_like(output, device="cpu") if apart else host
     handle = submit(request, name, host, target, process_set.process_set_id)
-    return Call([handle], lambda: _copied([output], [target])[0])
+    return Call([handle], lambda: copied([output], [target])[0])
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
@@ -56,18 +65,26 @@ def start_in_place(request: Any, name: Optional[str], tensor: Any, process_set: 
 
 
 def start_unsized(
-    request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
-) -> Call:
+    request: Any,
+    name: Optional[str],
+    tensor: Any,
+    process_set: ProcessSet,
+    splits: Optional[List[int]] = None,
+    is_in_range: bool = False,
+) -> Any:
     """Submits a tensor. The core allocates the memory for the result, whose size depends on the other ranks."""
-    if not is_on_gpu(tensor):
-        try:
-            handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
-        except FAILURES:
-            explain(request.prefix, name, tensor, process_set)
+    if flags._is_profiler_enabled and not is_in_range:
+        return start_in_range(request, name, start_unsized, tensor, process_set, splits)
+    try:
+        handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
+    except FAILURES:
+        explain(request.prefix, name, tensor, process_set)
+        raise
+    except NotImplementedError:
+        if not must_copy(tensor):
             raise
-        return Call([handle], lambda: gathered(handle))
-    explain(request.prefix, name, tensor, process_set)
-    handle = submit(request, name, _in_host_memory(tensor), None, process_set.process_set_id, splits)
+        handle = submit(request, name, in_host_memory(tensor), None, process_set.process_set_id, splits)
+    # The core allocates in host memory.
     return Call([handle], lambda: gathered(handle).to(tensor.device))
 
 
@@ -78,8 +95,11 @@ def start_group(
     outputs: Optional[List[Any]],
     process_set: ProcessSet,
     apart: bool = False,
-) -> Call:
+    is_in_range: bool = False,
+) -> Any:
     """Submits several tensors, all or none. Without ``outputs``, the core allocates the memory for the results."""
+    if flags._is_profiler_enabled and not is_in_range:
+        return start_in_range(request, name, start_group, tensors, outputs, process_set, apart)
     tensors = list(require_tensors(request.prefix, name, tensors))
     if not tensors:
         raise ValueError(f"{request.prefix} takes at least one tensor, not an empty list; leave out the call")
@@ -97,7 +117,7 @@ def start_group_new(
     tensors: Sequence[Any],
     process_set: ProcessSet,
     reused: Optional[Sequence[bool]] = None,
-) -> Call:
+) -> Any:
     """Submits several tensors with new memory of the same shapes and types for the results. Where ``reused`` is True,
     the result is written to the tensor itself instead."""
     tensors = require_tensors(request.prefix, name, tensors)
@@ -112,13 +132,13 @@ def start_group_new(
     return start_group(request, name, tensors, outputs, process_set)
 
 
-def start_group_in_place(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+def start_group_in_place(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Any:
     """Submits several tensors to which the results are written."""
     tensors = require_tensors(request.prefix, name, tensors)
     return start_group(request, name, tensors, list(tensors), process_set)
 
 
-def start_group_unsized(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+def start_group_unsized(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Any:
     """Submits several tensors. The core allocates the memory for the results."""
     return start_group(request, name, tensors, None, process_set)
 
@@ -133,32 +153,23 @@ def _start_group(
 ) -> Call:
     if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
-    if not is_on_gpu(tensors[0]):
-        handles = submit_group(request, name, tensors, outputs, process_set.process_set_id)
-        if outputs is None:
-            return Call(handles, lambda: tuple(gathered(handle) for handle in handles))
-        return Call(handles, lambda: tuple(outputs))
     device = tensors[0].device
-    hosts = [_in_host_memory(each) for each in tensors]
+    try:
+        handles = submit_group(request, name, tensors, outputs, process_set.process_set_id)
+    except NotImplementedError:
+        if not must_copy(tensors[0]):
+            raise
+    else:
+        if outputs is None:
+            return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
+        return Call(handles, lambda: tuple(outputs))
+    hosts = [in_host_memory(each) for each in tensors]
     if outputs is None:
         handles = submit_group(request, name, hosts, None, process_set.process_set_id)
         return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
     targets = [torch.empty_like(each, device="cpu") for each in outputs] if apart else hosts
     handles = submit_group(request, name, hosts, targets, process_set.process_set_id)
-    return Call(handles, lambda: _copied(outputs, targets))
-
-
-def _in_host_memory(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_contiguous():
-        raise ValueError("the tensor must be contiguous; call .contiguous() first")
-    return tensor.detach().cpu()
-
-
-def _copied(outputs: Sequence[torch.Tensor], hosts: Sequence[torch.Tensor]) -> Tuple[torch.Tensor, ...]:
-    with torch.no_grad():
-        for output, host in zip(outputs, hosts):
-            output.copy_(host)
-    return tuple(outputs)
+    return Call(handles, lambda: copied(outputs, targets))
 
 
 def records_gradients(tensors: Sequence[Any]) -> bool:

@@ -10,20 +10,23 @@ from farandole.common import job as _job
 from farandole.torch.dtypes import NUMBERS
 
 
-def _describe(operation: str, tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
-    """The description of a tensor for the native module: address, type, shape, and the tensor, which keeps the memory
-    alive. Used if this PyTorch has no DLPack exchange table."""
+def _describe(operation: str, tensor: torch.Tensor) -> Tuple[Any, ...]:
+    """The description of a tensor for the native module: address, type, shape, the tensor, which keeps the memory
+    alive, and on a GPU the device and the current stream. Used if this PyTorch has no DLPack exchange table."""
     number = NUMBERS.get(tensor.dtype)
     if number is None:
         supported = [each for each in NUMBERS if each != torch.bool or "reduce" not in operation]
         raise ValueError(f"{operation} does not support {tensor.dtype} (supported: {', '.join(map(str, supported))})")
     if tensor.layout != torch.strided:
         raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
-    if tensor.device.type != "cpu":
-        raise ValueError("the tensor is not in CPU memory")
     if not tensor.is_contiguous():
         raise ValueError("the tensor must be contiguous; call .contiguous() first")
-    return tensor.data_ptr(), number, tuple(tensor.shape), tensor
+    described = tensor.data_ptr(), number, tuple(tensor.shape), tensor
+    if tensor.is_cuda:
+        return (*described, tensor.get_device(), torch.cuda.current_stream(tensor.device).cuda_stream)
+    if tensor.device.type != "cpu":
+        raise ValueError(f"the tensor is neither in host memory nor on a GPU, but on {tensor.device}")
+    return described
 
 
 OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")

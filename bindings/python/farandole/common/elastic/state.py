@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
-from farandole.common import membership
+from farandole.common import job, membership
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.common.exceptions import HostsUpdatedInterrupt
@@ -43,15 +43,21 @@ class State:
 
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
-        if set_faults.may_happen():
+        if set_faults.may_happen() or self._depends_on_other_devices():
             # The members of a set that has failed go back to the previous commit, so it must not be overwritten yet.
             agreed = self._agreed()
             self._keep()
             self._interrupt_for(agreed)
         else:
             self._keep()
-            self.check_host_updates()
+            self._interrupt_for(self._agreed())
         set_faults.committed()
+
+    def _depends_on_other_devices(self) -> bool:
+        """Whether NCCL has moved tensors. If another rank has then given up and aborted NCCL's work, that of this rank
+        may have ended with wrong values and no error. A rank that has given up does not come to ``_agreed``."""
+        self._wait_for_devices()
+        return bool(job.runtime.counters()["by_nccl"])
 
     def _keep(self) -> None:
         self.save()
@@ -80,8 +86,14 @@ class State:
             raise HostsUpdatedInterrupt(agreed.removals_only)
 
     def save(self) -> None:
-        """Keeps a copy of the state."""
+        """Keeps a copy of the state. Subclasses first call ``_wait_for_devices``."""
         raise NotImplementedError
+
+    @staticmethod
+    def _wait_for_devices() -> None:
+        """Raises the error of an operation on GPU tensors that has failed after its caller went on. The state may
+        depend on its result, and must not replace the copy."""
+        job.runtime.wait_for_devices()
 
     def restore(self) -> None:
         """Puts the copy back."""
@@ -125,6 +137,7 @@ class ObjectState(State):
 
     def save(self) -> None:
         """Keeps a copy of the attributes."""
+        self._wait_for_devices()
         self._saved_state = {name: _copied(getattr(self, name)) for name in self._saved_state}
 
     def restore(self) -> None:

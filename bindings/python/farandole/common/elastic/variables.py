@@ -56,6 +56,7 @@ class VariablesState(ObjectState):
 
     def save(self) -> None:
         """Keeps copies of the variables and the values."""
+        self._wait_for_devices()
         self._kept = self._read()
         super().save()
 

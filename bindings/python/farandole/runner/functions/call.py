@@ -10,12 +10,14 @@ import json
 import re
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from farandole.runner.functions import messages, pickling
 
 SUMMARY = "Horovod detected that one or more processes exited with non-zero status"
 """How the launcher's lines on a failed job begin."""
+_MOST_JOINED = 1 << 16
+"""A call with one piece of at most so many bytes is one message to the launcher."""
 
 
 @dataclass
@@ -32,10 +34,14 @@ class Failure:
     traceback: str = ""
     consequence: bool = False
     """Whether the end of another worker made it fail."""
+    place: str = ""
+    """The place of a cluster in which it ran, as in "host a (Spark task 1)". The cluster's names of hosts are then not
+    those of the user."""
 
     def where(self) -> str:
         """The worker in words."""
-        return f"rank {self.rank} on host {self.host}" if self.rank is not None else f"a worker on host {self.host}"
+        place = self.place or f"host {self.host}"
+        return f"rank {self.rank} on {place}" if self.rank is not None else f"a worker on {place}"
 
 
 @dataclass
@@ -45,6 +51,8 @@ class _Worker:
     rank: Optional[int] = None
     name: str = ""
     """As the launcher names it in its summary."""
+    place: str = ""
+    """See ``Failure``."""
     unsent: Optional[Deque[bytes]] = None
     """Pieces of the call; None: the worker has not asked for the call."""
     pieces: List[bytes] = field(default_factory=list)
@@ -57,21 +65,42 @@ class Call:
     """The state of one call."""
 
     def __init__(
-        self, pieces: Sequence[bytes], folders: Sequence[str], is_elastic: bool = False, number: int = 0
+        self,
+        pieces: Sequence[bytes],
+        folders: Sequence[str],
+        is_elastic: bool = False,
+        number: int = 0,
+        ranks: Optional[Mapping[int, int]] = None,
     ) -> None:
         """
         :param pieces: function, arguments and keyword arguments, pickled
         :param folders: where workers look for modules first
         :param number: of the call in its session
+        :param ranks: the ranks of the workers by slot; None: workers say their ranks
         """
+        self._ranks = ranks
         self._number = number
         self._pieces = pieces
-        self._folders = folders
         self._is_elastic = is_elastic
         self._workers: Dict[int, _Worker] = {}
         self._results: Dict[int, Any] = {}
         self.failures: List[Failure] = []
         self._outgoing: List[Tuple[int, bytes]] = []
+        self._opening, self._first_piece = self._opening_of(pieces, folders)
+
+    def _opening_of(self, pieces: Sequence[bytes], folders: Sequence[str]) -> Tuple[bytes, int]:
+        """The bytes with which the call begins at each worker, and the index of the piece that follows them. They hold
+        the only piece of a small call, so that a worker is woken once."""
+        fields = {
+            "pieces": len(pieces),
+            "python": list(sys.version_info[:2]),
+            "path": list(folders),
+            "call": self._number,
+        }
+        opening = messages.json_message(messages.CALL, fields)
+        if len(pieces) == 1 and len(pieces[0]) <= _MOST_JOINED:
+            return opening + messages.message(messages.PIECE, pieces[0]), 1
+        return opening, 0
 
     def take_outgoing(self) -> List[Tuple[int, bytes]]:
         """The messages to be sent to workers, by slot."""
@@ -94,15 +123,23 @@ class Call:
         elif kind == messages.MORE:
             self._send_pieces(worker, 1)
         elif kind == messages.READY:
-            self._note_place(worker, json.loads(body))
-            self._begin(worker)
+            self.begin(slot, json.loads(body))
         elif kind == messages.RETURNED:
-            self._note_place(worker, json.loads(body))
+            if self._ranks is None:  # in an elastic job, the place may have changed
+                self._note_place(worker, json.loads(body))
             self._on_result(worker)
         elif kind == messages.RAISED:
             self._on_exception(worker, json.loads(body))
         else:
             raise messages.ProtocolError(f"a message of kind {kind} arrived from the worker in slot {slot}")
+
+    def begin(self, slot: int, place: Dict[str, Any]) -> None:
+        """A worker can take the call. ``place`` is the content of its READY."""
+        worker = self._worker(slot)
+        self._note_place(worker, place)
+        worker.unsent = collections.deque(self._pieces[self._first_piece :])
+        self._outgoing.append((slot, self._opening))
+        self._send_pieces(worker, messages.WINDOW)
 
     @property
     def has_workers(self) -> bool:
@@ -136,21 +173,14 @@ class Call:
         return _Worker(slot, host) if self._is_elastic else _Worker(slot, host, slot, str(slot))
 
     def _note_place(self, worker: _Worker, place: Dict[str, Any]) -> None:
-        worker.host = place["host"]
-        if place["rank"] is not None:
+        worker.place = place.get("place", "")
+        if not worker.place:
+            worker.host = place["host"]
+        if self._ranks is not None:
+            worker.rank = self._ranks[worker.slot]
+        elif place["rank"] is not None:
             worker.rank = place["rank"]
         worker.name = f"{worker.host}[{place['local_rank']}]" if self._is_elastic else str(worker.rank)
-
-    def _begin(self, worker: _Worker) -> None:
-        worker.unsent = collections.deque(self._pieces)
-        fields = {
-            "pieces": len(self._pieces),
-            "python": list(sys.version_info[:2]),
-            "path": list(self._folders),
-            "call": self._number,
-        }
-        self._outgoing.append((worker.slot, messages.json_message(messages.CALL, fields)))
-        self._send_pieces(worker, messages.WINDOW)
 
     def _send_pieces(self, worker: _Worker, count: int) -> None:
         for _ in range(min(count, len(worker.unsent or ()))):
@@ -162,7 +192,7 @@ class Call:
         pieces = collections.deque(worker.pieces)
         worker.pieces = []
         try:
-            value = pickling.load(messages.reader(lambda: pieces.popleft() if pieces else None))
+            value = pickling.load_pieces(lambda: pieces.popleft() if pieces else None, len(pieces))
         except Exception as problem:
             text = f"returned a result that cannot be read here: {type(problem).__name__}: {problem}"
             self._fail(worker, 0, text)
@@ -190,6 +220,7 @@ class Call:
 
     def _fail(self, worker: _Worker, code: int, text: str, traceback: str = "", consequence: bool = False) -> None:
         worker.failure = Failure(worker.rank, worker.host, code, text, worker.name, traceback, consequence)
+        worker.failure.place = worker.place
         self.failures.append(worker.failure)
 
     def cause(self, launcher_lines: Sequence[str]) -> Optional[Failure]:
@@ -222,5 +253,7 @@ def failure_text(failure: Optional[Failure], launcher_lines: Sequence[str], exit
     elif failure.traceback:  # it holds the last lines of the worker's output, too
         end = next((index for index, line in enumerate(summary) if line.startswith("Last lines of its")), None)
         summary = summary[:end]
+    if failure.place:  # the launcher's cause names the place differently; the line that follows has it, too
+        summary = [line for line in summary if not line.startswith("Cause: ")]
     described = f"{failure.where()} {failure.text}"
     return "\n".join([*summary, described[0].upper() + described[1:], failure.traceback]).rstrip()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import tempfile
 import threading
 import warnings
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List
 
 from farandole.runner.elastic import discovery as discoveries
@@ -23,34 +20,46 @@ def script_of(discovery: discoveries.HostDiscovery, interval_s: Callable[[], flo
     if isinstance(discovery, discoveries.HostDiscoveryScript):
         yield discovery.script, discovery.default_slots
         return
-    with tempfile.TemporaryDirectory(prefix="farandole-discovery-") as folder:
-        hosts, script = Path(folder, "hosts"), Path(folder, "discover.sh")
+    # Files in memory: nothing is left of them when this process is killed.
+    hosts = os.memfd_create("farandole-hosts")
+    script = os.memfd_create("farandole-discovery")
+    try:
         _write_hosts(hosts, discovery)  # an error of the first time is one of the caller
-        script.write_text(f"#!/bin/sh\nexec cat {shlex.quote(str(hosts))}\n")
-        script.chmod(0o700)
+        os.pwrite(script, f"#!/bin/sh\nexec cat {_path_of(hosts)}\n".encode(), 0)
+        os.fchmod(script, 0o700)
         ended = threading.Event()
         thread = threading.Thread(target=_refresh, args=(hosts, discovery, interval_s, ended), daemon=True)
         thread.start()
         try:
-            yield str(script), None
+            yield _path_of(script), None
         finally:
             ended.set()
             thread.join()
+    finally:
+        os.close(hosts)
+        os.close(script)
 
 
-def _write_hosts(path: Path, discovery: discoveries.HostDiscovery) -> None:
+def _path_of(descriptor: int) -> str:
+    return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def _write_hosts(descriptor: int, discovery: discoveries.HostDiscovery) -> None:
     found: Dict[str, int] = dict(discovery.find_available_hosts_and_slots())
     lines: List[str] = [f"{host}:{slots}\n" for host, slots in found.items()]
-    fresh = path.with_suffix(".new")
-    fresh.write_text("".join(lines))
-    os.replace(fresh, path)  # the script reads the old file or the new one
+    fresh = os.memfd_create("farandole-hosts")
+    try:
+        os.pwrite(fresh, "".join(lines).encode(), 0)
+        os.dup2(fresh, descriptor, inheritable=False)  # the script reads the old file or the new one
+    finally:
+        os.close(fresh)
 
 
 def _refresh(
-    path: Path, discovery: discoveries.HostDiscovery, interval_s: Callable[[], float], ended: threading.Event
+    hosts: int, discovery: discoveries.HostDiscovery, interval_s: Callable[[], float], ended: threading.Event
 ) -> None:
     while not ended.wait(interval_s()):
         try:
-            _write_hosts(path, discovery)
+            _write_hosts(hosts, discovery)
         except Exception as problem:
             warnings.warn(f"the hosts of the job stay as they are, because discovery failed: {problem}", stacklevel=2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import json
 import os
 import selectors
@@ -17,7 +18,7 @@ import socket
 import subprocess
 import time
 import weakref
-from typing import Any, Callable, Deque, Dict, Optional, Protocol, Sequence
+from typing import Any, Callable, Deque, Dict, Optional, Protocol, Sequence, TextIO, Tuple
 
 from farandole.runner.functions import messages
 from farandole.runner.functions.output import OutputCopy
@@ -25,6 +26,8 @@ from farandole.runner.functions.output import OutputCopy
 CLOSING_S = 20.0
 """A job that was asked to end is killed after this time. The launcher itself kills workers 5 s after SIGTERM."""
 _READ_BYTES = 1 << 20
+_MOST_BUFFERS = 64
+"""Messages that leave by one system call."""
 
 
 class Listener(Protocol):
@@ -35,6 +38,17 @@ class Listener(Protocol):
 
     def on_message(self, slot: int, kind: int, body: bytes) -> None:
         """A worker has sent a message."""
+
+
+class AgentStarter(Protocol):
+    """Starts the agents of a job in a cluster that has its own way to start processes. Called in the thread of
+    ``Launcher.step``, and must not wait."""
+
+    def start(self, launcher: str) -> None:
+        """Starts ``farandole agent --launcher LAUNCHER`` in each place of the cluster, with the job's secret."""
+
+    def connected(self, host: str) -> None:
+        """An agent is connected under this name."""
 
 
 class ChildProcess(Protocol):
@@ -70,17 +84,28 @@ class Launcher:
         environment: Dict[str, str],
         listener: Listener,
         dispatch: Optional[Callable[[Callable[[], None]], None]] = None,
+        agents: Optional[AgentStarter] = None,
+        streams: Tuple[Optional[TextIO], Optional[TextIO]] = (None, None),
+        wording: Optional[Callable[[str], str]] = None,
     ) -> None:
         """Starts the launcher.
 
         :param command: the command line, given the number of the inherited descriptor
         :param dispatch: runs functions that write output; by default at once, within ``step``
+        :param agents: starts the agents of a job whose command line has ``--agents``
+        :param streams: get the output in place of ``sys.stdout`` and ``sys.stderr``
+        :param wording: changes the lines that the launcher itself prints
         """
         self._listener = listener
+        self._agents = agents
         self._frames = messages.RecordReader(messages.MOST_FRAME_BYTES)
         self._readers: Dict[int, messages.RecordReader] = {}
         self._outgoing: Deque[memoryview] = collections.deque()
-        self.stdout, self.stderr = OutputCopy("stdout", dispatch), OutputCopy("stderr", dispatch)
+        self._watched = selectors.EVENT_READ
+        self.stdout = OutputCopy("stdout", dispatch, streams[0], wording)
+        self.stderr = OutputCopy("stderr", dispatch, streams[1], wording)
+        self.has_timed_out = False
+        """Whether the job fails because hosts, or enough slots, were not there in time."""
         self._owner = os.getpid()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._channel, theirs = socket.socketpair()
@@ -123,6 +148,12 @@ class Launcher:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def process_id(self) -> int:
+        """The process id of the launcher; the name of its job ends with it."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int:
         """The exit code of the launcher that has ended; 128 + signal if a signal has ended it."""
         assert self._process is not None
@@ -130,27 +161,27 @@ class Launcher:
         return code if code >= 0 else 128 - code
 
     def send(self, slot: int, content: bytes) -> None:
-        """Sends a message to the worker in a slot; it leaves in a later step."""
+        """Sends messages to the worker in a slot; they leave in a later step."""
         self._outgoing.append(memoryview(messages.frame(slot, content)))
 
     def wake(self) -> None:
         """Ends a wait in ``step``; for other threads."""
         try:
             self._wake_writer.send(b"w")
-        except BlockingIOError:
-            pass  # it is awake already
+        except OSError:
+            pass  # it is awake already, or closed
 
     def step(self, timeout_s: Optional[float] = None) -> None:
         """Waits until something happens, and handles it. After the launcher has ended, its output has been copied."""
+        self._transmit()
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
-        if self._channel in self._selector.get_map():
+        if events != self._watched and self._channel in self._selector.get_map():
             self._selector.modify(self._channel, events, self._receive)
+            self._watched = events
         for key, mask in self._selector.select(timeout_s):
             if isinstance(key.data, OutputCopy):
                 self._copy(key.fd, key.data)
                 continue
-            if mask & selectors.EVENT_WRITE:
-                self._transmit()
             if mask & selectors.EVENT_READ:
                 key.data()
 
@@ -168,10 +199,10 @@ class Launcher:
     def _transmit(self) -> None:
         try:
             while self._outgoing:
-                sent = self._channel.send(self._outgoing[0])
-                if sent == len(self._outgoing[0]):
-                    self._outgoing.popleft()
-                else:
+                sent = self._channel.sendmsg(itertools.islice(self._outgoing, _MOST_BUFFERS))
+                while self._outgoing and sent >= len(self._outgoing[0]):
+                    sent -= len(self._outgoing.popleft())
+                if sent > 0:
                     self._outgoing[0] = self._outgoing[0][sent:]
         except BlockingIOError:
             pass
@@ -191,6 +222,12 @@ class Launcher:
         for slot, content in self._frames.feed(chunk):
             if slot == messages.EVENT_SLOT:
                 event = json.loads(content)
+                if event["event"] == "timed out":
+                    self.has_timed_out = True
+                    continue
+                if event["event"] in ("waits for agents", "agent connected"):
+                    self._tell_agents(event)
+                    continue
                 if event["event"] == "started":  # a new process: the rest of its predecessor's message never comes
                     self._readers.pop(event["slot"], None)
                 self._listener.on_event(event)
@@ -199,6 +236,16 @@ class Launcher:
             for kind, body in reader.feed(content):
                 self._listener.on_message(slot, kind, body)
         return bool(chunk)
+
+    def _tell_agents(self, event: Dict[str, Any]) -> None:
+        is_connected = event["event"] == "agent connected"
+        if self._agents is None:  # the user starts them
+            if not is_connected:
+                self.stderr.add(f"{event['text']}\n".encode())
+        elif is_connected:
+            self._agents.connected(event["host"])
+        else:
+            self._agents.start(event["launcher"])
 
     def _woken(self) -> None:
         try:

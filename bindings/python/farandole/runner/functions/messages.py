@@ -23,6 +23,8 @@ MOST_BODY_BYTES = MOST_FRAME_BYTES - HEADER.size
 """A message from the caller fits into one frame."""
 EVENT_SLOT = 0xFFFFFFFF
 """The slot of frames that hold an event of the launcher as JSON."""
+WORKERS = struct.Struct("<I")
+"""The body of a frame of that slot to the launcher: the number of workers from now on; 0: they are about to end."""
 WINDOW = 8
 """Pieces of a call that a worker has not taken yet, at most."""
 VARIABLE = "FARANDOLE_CALL_DESCRIPTOR"

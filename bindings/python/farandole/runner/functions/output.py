@@ -6,10 +6,11 @@ import codecs
 import collections
 import re
 import sys
-from typing import Callable, Deque, List, Optional
+from typing import Callable, Deque, List, Optional, TextIO
 
 OF_A_WORKER = re.compile(r"(\w{3} \w{3} .{16})?\[\w+\]<std(out|err)>:")
 """How a line begins that a worker has printed."""
+_BYTES_OF_A_WORKER = re.compile(OF_A_WORKER.pattern.encode())
 _MOST_LINES = 60
 _MOST_CHARACTERS = 2000
 
@@ -18,11 +19,21 @@ class OutputCopy:
     """Copies one stream; ``name`` is ``stdout`` or ``stderr``. The stream is looked up at each write, so that output
     goes to the notebook's cell, or to the test, that has replaced it."""
 
-    def __init__(self, name: str, dispatch: Optional[Callable[[Callable[[], None]], None]] = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dispatch: Optional[Callable[[Callable[[], None]], None]] = None,
+        stream: Optional[TextIO] = None,
+        wording: Optional[Callable[[str], str]] = None,
+    ) -> None:
         """
         :param dispatch: runs the function that writes, perhaps in another thread; by default at once
+        :param stream: gets the output in place of ``sys.stdout`` or ``sys.stderr``
+        :param wording: changes the lines that the launcher itself prints
         """
+        self._wording = LineWording(wording) if wording is not None else None
         self._name = name
+        self._stream = stream
         self._dispatch = dispatch or (lambda write: write())
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_closed = False
@@ -31,6 +42,8 @@ class OutputCopy:
 
     def add(self, chunk: bytes, is_last: bool = False) -> None:
         """Copies bytes of the stream."""
+        if self._wording is not None:
+            chunk = self._wording.changed(chunk, is_last)
         text = self._decoder.decode(chunk, is_last)
         self._remember(text)
         if chunk or text:
@@ -39,7 +52,7 @@ class OutputCopy:
     def _write(self, chunk: bytes, text: str) -> None:
         if self._is_closed:
             return
-        stream = getattr(sys, self._name)
+        stream = self._stream or getattr(sys, self._name)
         if stream is None:
             return
         try:
@@ -59,11 +72,12 @@ class OutputCopy:
         return [*self._launcher_lines, *([self._line] if self._line else [])]
 
     def _warn(self, problem: Exception) -> None:
-        if self._name == "stderr":
+        if self._name == "stderr" and self._stream is None:
             return
         try:
             print(
-                f"farandole: the rest of the job's output is lost, because sys.stdout cannot be written: {problem}",
+                f"farandole: the rest of the job's output is lost, because {self._stream or 'sys.stdout'} cannot be "
+                f"written: {problem}",
                 file=sys.stderr,
                 flush=True,
             )
@@ -76,3 +90,36 @@ class OutputCopy:
         for line in lines:
             if line and not OF_A_WORKER.match(line):
                 self._launcher_lines.append(line[-_MOST_CHARACTERS:])
+
+
+class LineWording:
+    """Changes the launcher's own lines. Lines of workers pass as they arrive, also in parts; the launcher's wait until
+    they are complete."""
+
+    def __init__(self, wording: Callable[[str], str]) -> None:
+        self._wording = wording
+        self._waiting = b""
+        """The beginning of a line of the launcher, or of one that may be a worker's."""
+        self._is_in_workers_line = False
+
+    def changed(self, chunk: bytes, is_last: bool) -> bytes:
+        """The bytes that can be written after this chunk."""
+        *lines, rest = (self._waiting + chunk).split(b"\n")
+        passed = [self._line(line) + b"\n" for line in lines]
+        if not self._is_workers(rest) and not is_last:
+            self._waiting = rest
+            return b"".join(passed)
+        self._waiting = b""
+        passed.append(self._line(rest))
+        self._is_in_workers_line = bool(rest)
+        return b"".join(passed)
+
+    def _line(self, line: bytes) -> bytes:
+        is_workers = self._is_workers(line)
+        self._is_in_workers_line = False
+        if is_workers:
+            return line
+        return self._wording(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _is_workers(self, line: bytes) -> bool:
+        return self._is_in_workers_line or _BYTES_OF_A_WORKER.match(line) is not None

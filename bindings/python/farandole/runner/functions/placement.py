@@ -28,7 +28,12 @@ StartWorker = Callable[[SlotInfo, Dict[str, str], List[threading.Event]], Tuple[
 of its end. When one of the events is set, the worker shall be ended."""
 
 WORKER_MODULE = "farandole.runner.placed_worker"
-_OF_THE_SLOT = (messages.VARIABLE, "FARANDOLE_SECRET_FD", "FARANDOLE_LAUNCHER_PROCESS")
+_OF_THE_SLOT = (
+    messages.VARIABLE,
+    "FARANDOLE_SECRET_FD",
+    "FARANDOLE_RECORDER_FD",
+    "FARANDOLE_LAUNCHER_PROCESS",
+)
 """Variables that hold for the process in the slot alone."""
 
 

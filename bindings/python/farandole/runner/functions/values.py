@@ -40,6 +40,7 @@ def nothing() -> None:
 
 def keep(key: str, content: bytes) -> Tuple[int, int]:
     """Keeps a value, and offers its bytes to the other workers of this host. Returns process and descriptor."""
+    release(key)
     descriptor = _descriptors[key] = os.memfd_create("farandole-value")
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)

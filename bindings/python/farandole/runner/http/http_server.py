@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from dataclasses import dataclass
 from typing import Any, Dict, Optional, Sequence, Tuple, Type
 
 from farandole.runner.common.util import network, secret
@@ -27,35 +28,35 @@ def store_key(job_secret_text: str) -> bytes:
     return secret.compute_digest(job_secret_text.encode(), STORE_NAME.encode())
 
 
+@dataclass
 class GetRequest:
     """Asks for a value."""
 
-    def __init__(self, scope: str, key: str) -> None:
-        self.scope = scope
-        self.key = key
+    scope: str
+    key: str
 
 
+@dataclass
 class PutRequest:
     """Stores a value."""
 
-    def __init__(self, scope: str, key: str, value: bytes) -> None:
-        self.scope = scope
-        self.key = key
-        self.value = value
+    scope: str
+    key: str
+    value: bytes
 
 
+@dataclass
 class GetResponse:
     """A value; None if there is none."""
 
-    def __init__(self, value: Optional[bytes]) -> None:
-        self.value = value
+    value: Optional[bytes]
 
 
+@dataclass
 class PutResponse:
     """Whether the value was stored: the store may be full."""
 
-    def __init__(self, is_stored: bool) -> None:
-        self.is_stored = is_stored
+    is_stored: bool
 
 
 class KVStoreHandler:
@@ -106,15 +107,28 @@ class _StoreService(network.BasicService):
         return super()._handle(req, client_address)
 
 
-class KVStoreServer:
-    """A key-value store for the processes of a job."""
+class _SecretServer:
+    """A server for holders of the job's secret."""
 
     def __init__(self, verbose: int) -> None:
         self._verbose = verbose
         self._secret: Optional[job_secret.SecretFile] = None
-        self._service: Optional[_StoreService] = None
         self.address: Optional[str] = None
-        """The address of this host at which it listens; None: all. Set it before ``start_server()``."""
+        """The address of this host at which it listens; None: all. Set it before ``start_server()`` of a store, and
+        before ``init()`` of a rendezvous."""
+
+    def _close_secret(self) -> None:
+        if self._secret is not None:
+            self._secret.close()
+            self._secret = None
+
+
+class KVStoreServer(_SecretServer):
+    """A key-value store for the processes of a job."""
+
+    def __init__(self, verbose: int) -> None:
+        super().__init__(verbose)
+        self._service: Optional[_StoreService] = None
 
     def start_server(self) -> int:
         """Starts to answer on a free port, and returns the port."""
@@ -136,21 +150,16 @@ class KVStoreServer:
         if self._service is not None:
             self._service.shutdown()
             self._service = None
-        if self._secret is not None:
-            self._secret.close()
-            self._secret = None
+        self._close_secret()
 
 
-class RendezvousServer:
+class RendezvousServer(_SecretServer):
     """The rendezvous of a job, at which its workers meet in ``init()``. It runs as a process of its own."""
 
     def __init__(self, verbose: int = 0) -> None:
-        self._verbose = verbose
+        super().__init__(verbose)
         self._reserved: Optional[socket.socket] = None
-        self._secret: Optional[job_secret.SecretFile] = None
         self._program: Optional[RendezvousProgram] = None
-        self.address: Optional[str] = None
-        """The address of this host at which it listens; None: all. Set it before ``init()``."""
 
     def start(self, handler_cls: Type[RendezvousHandler] = RendezvousHandler) -> int:
         """Reserves a free port, and returns it. Workers can join after ``init()``; with the handler that
@@ -203,6 +212,4 @@ class RendezvousServer:
         if self._reserved is not None:
             self._reserved.close()
             self._reserved = None
-        if self._secret is not None:
-            self._secret.close()
-            self._secret = None
+        self._close_secret()

@@ -109,6 +109,7 @@ class TorchState(ObjectState):
 
     def save(self) -> None:
         """Saves copies of all values."""
+        self._wait_for_devices()
         for handler in self._handlers.values():
             handler.save()
         super().save()

@@ -14,7 +14,6 @@ from farandole.common.wrappers import public_in
 from farandole.torch.arguments import explain, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
-    is_on_gpu,
     records_gradients,
     start,
     start_group_in_place,
@@ -23,9 +22,11 @@ from farandole.torch.entry import (
     start_new,
 )
 from farandole.torch.exchange import reduce
+from farandole.torch.gpu import must_copy
 from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
+from farandole.torch.profiler_ranges import flags
 from farandole.torch.submission import OFFERS_EXCHANGE_TABLE
 
 public = public_in("torch", Compression=Compression)
@@ -47,14 +48,16 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
         request = allreduces.unscaled.get(op)
     else:
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
-    if request is not None and OFFERS_EXCHANGE_TABLE:
+    if request is not None and OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
         try:
             return _job.runtime.submit_pending(
                 pending_handles, request, name, tensor, tensor, process_set.process_set_id
             )
         except FAILURES:
             explain(request.prefix, name, tensor, process_set, in_place=True)
-            if not is_on_gpu(tensor):
+            raise
+        except NotImplementedError:
+            if not must_copy(tensor):
                 raise
     request = reduction(None, op, prescale_factor, postscale_factor)
     return keep(start(request, name, tensor, tensor, process_set))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from farandole.runner.common.util import network
@@ -12,35 +13,35 @@ _WAIT_S = 0.1
 """How often a wait looks at its deadline."""
 
 
+@dataclass
 class RegisterTaskRequest:
     """A task has started."""
 
-    def __init__(self, index: int, task_addresses: network.Addresses, host_hash: str) -> None:
-        self.index = index
-        self.task_addresses = task_addresses
-        self.host_hash = host_hash
+    index: int
+    task_addresses: network.Addresses
+    host_hash: str
 
 
+@dataclass
 class RegisterTaskToTaskAddressesRequest:
     """The addresses at which a task was reached by another one."""
 
-    def __init__(self, index: int, task_addresses: network.Addresses) -> None:
-        self.index = index
-        self.task_addresses = task_addresses
+    index: int
+    task_addresses: network.Addresses
 
 
+@dataclass
 class AllTaskAddressesRequest:
     """Asks for all addresses of a task."""
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    index: int
 
 
+@dataclass
 class AllTaskAddressesResponse:
     """All addresses of a task."""
 
-    def __init__(self, all_task_addresses: network.Addresses) -> None:
-        self.all_task_addresses = all_task_addresses
+    all_task_addresses: network.Addresses
 
 
 class BasicDriverService(network.BasicService):

@@ -15,6 +15,7 @@ import socketserver
 import struct
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from farandole.runner.common.util import secret
@@ -42,12 +43,12 @@ class PingRequest:
     """Asks for the name of the service."""
 
 
+@dataclass
 class PingResponse:
     """The name of the service, and the address that the request came from."""
 
-    def __init__(self, service_name: str, source_address: str) -> None:
-        self.service_name = service_name
-        self.source_address = source_address
+    service_name: str
+    source_address: str
 
 
 class AckResponse:

@@ -1,0 +1,94 @@
+#include "actors/member/process_trace.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+/// To compress and write a trace, at the end of the process.
+constexpr std::chrono::seconds longest_to_write{60};
+
+/// Gives the file of a trace the first free name for its rank.
+error name_by_rank(const std::string& folder, const written_trace& trace) {
+  const auto path = folder + "/process-" + std::to_string(::getpid()) + ".trace";
+  const auto by_rank = folder + "/rank-" + std::to_string(trace.rank);
+  for (int number = 1; number < 1000; ++number) {
+    const auto name = by_rank + (number == 1 ? "" : "-" + std::to_string(number)) + ".trace";
+    if (::link(path.c_str(), name.c_str()) == 0) {
+      ::unlink(path.c_str());
+      return {};
+    }
+    if (errno != EEXIST)
+      break;
+  }
+  return {error_kind::unknown, path + " cannot be renamed: " + std::strerror(errno)};
+}
+
+} // namespace
+
+std::unique_ptr<process_trace>
+process_trace::begin(const settings& values, const std::shared_ptr<event_recorder>& recorder, logger& log) {
+  const auto& folder = values.text(setting::trace);
+  if (folder.empty())
+    return nullptr;
+  struct stat facts {};
+  if (!recorder->records()) {
+    log.warning(
+        "FARANDOLE_TRACE has no effect, because FARANDOLE_RECORDER_EVENTS=0 disables the event record");
+    return nullptr;
+  }
+  if (::stat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || ::access(folder.c_str(), W_OK) != 0) {
+    log.warning("no trace is written: FARANDOLE_TRACE=" + folder +
+                " must name an existing folder that this process may write to");
+    return nullptr;
+  }
+  trace_plan plan;
+  plan.bounds.bytes = static_cast<std::uint64_t>(values.integer(setting::trace_size)) << 20;
+  plan.folder = folder;
+  plan.sources = [region = recorder->region(), clock = recorder->clock()] {
+    return std::vector<trace_source>{{region.get(), [region] { return expected(region); },
+                                      [clock] {
+                                        record_copy facts;
+                                        facts.time = clock.read();
+                                        return facts;
+                                      }}};
+  };
+  return std::unique_ptr<process_trace>(new process_trace(folder, std::move(plan), log));
+}
+
+process_trace::process_trace(std::string folder, trace_plan plan, logger& log)
+    : folder_(std::move(folder)), log_(log), writer_(std::move(plan)) {}
+
+process_trace::~process_trace() {
+  const auto written = std::make_shared<std::promise<written_traces>>();
+  auto promised = written->get_future();
+  writer_.end([written](written_traces traces) { written->set_value(std::move(traces)); });
+  if (promised.wait_for(longest_to_write) != std::future_status::ready) {
+    log_.warning("the trace of this process was not written within 60 s");
+    return;
+  }
+  auto traces = promised.get();
+  for (const auto& trace : traces.traces) {
+    if (auto problem = name_by_rank(folder_, trace))
+      traces.problems.push_back(problem.text);
+    if (trace.is_full)
+      log_.warning(
+          "the trace of this process ended at its size of FARANDOLE_TRACE_SIZE, and has no later events");
+    if (trace.dropped > 0)
+      log_.warning("the trace of this process has gaps: " + std::to_string(trace.dropped) +
+                   " events were overwritten before they could be copied; a higher FARANDOLE_RECORDER_EVENTS "
+                   "prevents this");
+  }
+  for (const auto& problem : traces.problems)
+    log_.warning("the trace of this process is incomplete: " + problem);
+}
+
+} // namespace farandole

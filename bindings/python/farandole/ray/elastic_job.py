@@ -1,0 +1,200 @@
+"""Runs one elastic job on Ray: the launcher decides which nodes get workers, and each worker is an actor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import ray
+
+from farandole.ray.discovery import NODE_SHARE
+from farandole.ray.environment import settings_in_environment
+from farandole.ray.errors import Failure, Place, cause_of
+from farandole.ray.functions import sendable
+from farandole.ray.worker import BaseHorovodWorker, Ended, Node
+from farandole.runner.arguments import _HorovodArgs
+from farandole.runner.common.util.hosts import SlotInfo
+from farandole.runner.elastic.driver import ElasticDriver
+from farandole.runner.elastic.rendezvous import create_rendezvous_handler
+from farandole.runner.functions import job_secret
+from farandole.runner.http.http_server import RendezvousServer
+from farandole.runner.util import network
+
+UNLIMITED = 65536
+"""The most workers of a job without a maximum."""
+_OF_THE_LAUNCHER = (job_secret.FILE_VARIABLE, job_secret.TEXT_VARIABLE, "FARANDOLE_LAUNCHER_PROCESS")
+"""Variables that hold on the launcher's node alone."""
+
+
+@dataclass
+class ElasticJob:
+    """The parameters of an elastic job."""
+
+    discovery: Any
+    min_workers: int
+    max_workers: Optional[int] = None
+    reset_limit: Optional[int] = None
+    cooldown_range: Optional[Tuple[int, int]] = None
+    elastic_timeout: float = 600
+    start_timeout: int = 30
+    nics: Optional[Sequence[str]] = None
+    verbose: int = 0
+    cpus_per_worker: int = 1
+    gpus_per_worker: int = 0
+    variables: Dict[str, Any] = field(default_factory=dict)
+    """Of the workers, in addition to those of the job."""
+    executable: Tuple[Optional[type], Optional[List[Any]], Optional[Dict[str, Any]]] = (None, None, None)
+    """The class of the workers' objects, and its arguments."""
+
+
+class ElasticRun:
+    """One run of a job."""
+
+    def __init__(self, job: ElasticJob) -> None:
+        self._job = job
+        self._rendezvous = RendezvousServer(job.verbose)
+        self._driver = ElasticDriver(
+            self._rendezvous,
+            job.discovery,
+            job.min_workers,
+            job.max_workers or UNLIMITED,
+            timeout=job.elastic_timeout,
+            reset_limit=job.reset_limit,
+            cooldown_range=job.cooldown_range,
+            verbose=job.verbose,
+        )
+
+    def stop(self) -> None:
+        """Ends the job from another thread."""
+        self._driver.stop("shutdown() has ended the job before it was complete")
+
+    def results(self, function: Callable[[Any], Any], queue: Any) -> List[Any]:
+        """Runs the job to its end. Returns the results of the workers that have finished, in the order of their ranks;
+        ``RuntimeError`` if the job fails, and ``TimeoutException`` if there are too few slots.
+
+        :param function: gets the worker's object
+        :param queue: of ``ray_logger.log()``; None: there is none
+        """
+        job = self._job
+        address = network.get_driver_ip(job.nics) if job.nics else ray.util.get_node_ip_address()
+        self._rendezvous.address = address
+        arguments = _HorovodArgs()
+        arguments.caller_address, arguments.start_timeout = address, job.start_timeout
+        arguments.verbose = job.verbose >= 2
+        arguments.nics = set(job.nics) if job.nics else None
+        with contextlib.ExitStack() as ending:
+            self._rendezvous.start(create_rendezvous_handler(self._driver))
+            ending.callback(self._rendezvous.stop)
+            self._driver.wait_for_available_slots(job.min_workers)
+            secret = job_secret.read_secret(self._rendezvous.secret_file)
+            actors = _Actors(job, function, secret, queue)
+            ending.callback(self._driver.stop)
+            with settings_in_environment(job.variables):
+                self._driver._start(job.min_workers, actors.run, arguments, dict(os.environ))
+            outcome = self._driver.get_results()
+        if outcome.error_message is not None:
+            raise actors.error(outcome.error_message)
+        return actors.values()
+
+
+class _Actors:
+    """The workers of a run. ``run`` is called in a thread for each of them."""
+
+    def __init__(self, job: ElasticJob, function: Callable[[Any], Any], secret: str, queue: Any) -> None:
+        self._job, self._secret, self._queue = job, secret, queue
+        self._function = sendable(function)
+        self._lock = threading.Lock()
+        self._ended: List[Ended] = []
+        self._failures: List[Failure] = []
+
+    def run(self, slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
+        """Runs a worker in an actor until it ends. Returns its exit code and the time of its end."""
+        place = Place(slot_info.rank, None)
+        actor = self._create(slot_info)
+        try:
+            watcher = threading.Thread(target=_kill_at, args=(events[-1], actor), daemon=True)
+            watcher.start()
+            node = actor.node.remote()
+            calls = [actor.keep_secret.remote(self._secret), actor.set_queue.remote(self._queue)]
+            calls.append(actor.update_env_vars.remote(self._variables(slot_info, variables)))
+            calls.append(actor.start_executable.remote(*self._job.executable))
+            calls.append(actor.execute_to_end.remote(self._function))
+            found: Node = ray.get(node)
+            place = Place(slot_info.rank, found)
+            ended: Ended = ray.get(calls)[-1]
+        except Exception as problem:
+            if not events[-1].is_set():  # otherwise the launcher has ended the worker
+                with self._lock:
+                    self._failures.append(Failure(place, problem))
+            return 1, time.time()
+        finally:
+            ray.kill(actor)
+        with self._lock:
+            self._ended.append(ended)
+        return ended.code, time.time()
+
+    def _create(self, slot_info: SlotInfo) -> Any:
+        actor = ray.remote(BaseHorovodWorker).options(
+            num_cpus=self._job.cpus_per_worker,
+            num_gpus=self._job.gpus_per_worker,
+            resources={f"node:{slot_info.hostname}": NODE_SHARE},
+        )
+        return actor.remote(world_rank=slot_info.rank, world_size=slot_info.size)
+
+    def _variables(self, slot_info: SlotInfo, variables: Dict[str, str]) -> Dict[str, Any]:
+        own = {name: value for name, value in variables.items() if name not in _OF_THE_LAUNCHER}
+        if self._job.gpus_per_worker:  # a worker sees all GPUs of its node, and picks one by local_rank()
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(_gpus_of(slot_info.hostname))))
+        return {**own, **self._job.variables}
+
+    def values(self) -> List[Any]:
+        """The results of the functions that have returned, by rank."""
+        with self._lock:
+            finished = [ended for ended in self._ended if ended.has_value]
+        return [ended.value for ended in sorted(finished, key=lambda ended: ended.rank)]
+
+    def error(self, message: str) -> RuntimeError:
+        """The exception for a job that has failed with this message of the launcher."""
+        with self._lock:
+            failures = list(self._failures)
+        if not failures:
+            return RuntimeError(message)
+        cause = cause_of(failures).error()
+        problem = RuntimeError(f"{message}\n{cause}")
+        problem.__cause__ = cause.__cause__
+        return problem
+
+
+def _kill_at(event: threading.Event, actor: Any) -> None:
+    """Kills an actor when the event is set, which happens at the latest at the end of the job."""
+    event.wait()
+    ray.kill(actor)
+
+
+def _gpus_of(hostname: Optional[str]) -> int:
+    """The number of GPUs of a node, given as its address or by the resource ``node:NAME``."""
+    counts = [
+        int(node["Resources"].get("GPU", 0))
+        for node in ray.nodes()
+        if node["Alive"] and f"node:{hostname}" in node["Resources"]
+    ]
+    return max(counts, default=0)
+
+
+def run_in_cluster(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
+    """Runs a job in a task of the cluster, for drivers that are clients of it: workers cannot connect to them. Returns
+    the results as ``ElasticRun.results()`` does."""
+    reference = ray.remote(num_cpus=0, max_retries=0)(_results_in_task).remote(job, function, queue)
+    try:
+        return list(ray.get(reference))
+    except BaseException:
+        ray.cancel(reference)  # the task ends the job, as by Ctrl-C
+        raise
+
+
+def _results_in_task(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
+    return ElasticRun(job).results(function, queue)

@@ -1,0 +1,1 @@
+"""Loaders of batches for training on data that Spark has prepared."""

@@ -1,0 +1,163 @@
+"""Lets all ranks take the same steps in Lightning's loops, and weighs rows equally.
+
+Lightning's strategy reduces gradients in each step, so a rank that has run out of batches repeats its last batch with
+a weight of zero: the gradients of the repetition are multiplied by zero, and values that it logs count for no rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set
+
+import torch
+
+import farandole.torch as hvd
+from farandole.spark.common.steps import Epochs, Part, Steps
+
+
+def rows_of(batch: Any) -> int:
+    """The number of rows of a batch, which is a dict of columns, a sequence of tensors or a tensor."""
+    first = next(iter(batch.values())) if isinstance(batch, dict) else batch
+    while isinstance(first, (list, tuple)):
+        first = first[0]
+    return int(first.shape[0])
+
+
+class TrainBatches:
+    """The batches to train on, one epoch in each iteration. All ranks get the same number.
+
+    :param epochs: the batches of this rank
+    :param steps: the steps that all ranks take
+    """
+
+    def __init__(self, epochs: Epochs, steps: Steps) -> None:
+        self._epochs = epochs
+        self._steps = steps
+        self._last: Any = None
+        self._ahead: Deque[Part] = deque()
+        self.part: Optional[Part] = None
+        """The part of this rank in the present step; None between steps."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """One epoch. Lightning reads batches ahead, so their parts wait in a queue until their step begins."""
+        self._ahead.clear()
+        for part in self._steps(self._with_last(self._epochs.next())):
+            if part.batch is not None:
+                self._last = part.batch
+            self._ahead.append(part)
+            yield self._last
+
+    def _with_last(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The same batches. Before the first, a rank that has no rows at all gets a batch of another rank to repeat."""
+        if self._last is not None:
+            yield from batches
+            return
+        first = next(batches, None)
+        present = hvd.allgather_object(first is not None, name="estimator.present")
+        if not all(present) and any(present):
+            sent = hvd.broadcast_object(first, present.index(True), name="estimator.batch")
+            self._last = first if first is not None else sent
+        if first is not None:
+            yield first
+            yield from batches
+
+    def begin_step(self) -> None:
+        """Called when the step of the next batch begins."""
+        self.part = self._ahead.popleft()
+
+    def end_step(self) -> None:
+        """Called when the step has ended. Values that are logged later are not means over its rows."""
+        self.part = None
+
+
+class ValidationBatches:
+    """The batches to validate with, one epoch in each iteration. Their number may differ between ranks, and it has no
+    length, because Lightning refuses a loader of length 0 on some ranks.
+
+    :param epochs: the batches of this rank
+    """
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+
+    def __iter__(self) -> Iterator[Any]:
+        """One epoch."""
+        return self._epochs.next()
+
+
+class Logged:
+    """Makes the values that a module logs for an epoch means over the rows of all ranks.
+
+    :param train: gives the part of this rank in the present step
+    """
+
+    def __init__(self, train: TrainBatches) -> None:
+        self._train = train
+        self._rows: Optional[int] = None
+        self.names: Dict[str, Set[str]] = {"train": set(), "validation": set()}
+        """The names that were logged in each part of an epoch."""
+
+    def begin_validation_batch(self, batch: Any) -> None:
+        """Called before each batch of a validation."""
+        self._rows = rows_of(batch)
+
+    def end_validation_batch(self) -> None:
+        """Called after each batch of a validation."""
+        self._rows = None
+
+    def wrap(self, module: Any) -> Callable[[], None]:
+        """Replaces the method ``log`` of the module. Returns a function that puts it back."""
+        plain = module.log
+
+        def log(name: str, value: Any, *args: Any, **options: Any) -> Any:
+            validating = module.trainer.validating or module.trainer.sanity_checking or not module.training
+            self.names["validation" if validating else "train"].add(name)
+            part = self._train.part
+            if validating and self._rows is not None:
+                options["batch_size"] = self._rows
+            elif part is not None:
+                options["batch_size"] = 0 if part.batch is None else rows_of(part.batch)
+            on_epoch = options.get("on_epoch")
+            if (on_epoch or (on_epoch is None and validating)) and not options.get("on_step"):
+                options["sync_dist"] = True
+            return plain(name, value, *args, **options)
+
+        module.log = log
+
+        def put_back() -> None:
+            del module.log
+
+        return put_back
+
+
+def scale_rates(optimizers: List[Any], schedulers: List[Any], factor: float) -> None:
+    """Multiplies the learning rates of optimizers, and those that schedulers remember.
+
+    :param schedulers: schedulers of PyTorch
+    """
+    keys = ("lr", "initial_lr", "max_lr", "min_lr")
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group.update({key: group[key] * factor for key in keys if key in group})
+    for scheduler in schedulers:
+        for key in ("base_lrs", "max_lrs", "_last_lr"):
+            rates = getattr(scheduler, key, None)
+            if isinstance(rates, list):
+                setattr(scheduler, key, [rate * factor for rate in rates])
+
+
+def unscaled(checkpoint: Dict[str, Any], factor: float) -> None:
+    """Divides the learning rates in a checkpoint of Lightning."""
+    for state in checkpoint.get("optimizer_states", []):
+        for group in state["param_groups"]:
+            group.update({key: group[key] / factor for key in ("lr", "initial_lr", "max_lr", "min_lr") if key in group})
+    for state in checkpoint.get("lr_schedulers", []):
+        for key in ("base_lrs", "max_lrs", "_last_lr"):
+            if isinstance(state.get(key), list):
+                state[key] = [rate / factor for rate in state[key]]
+
+
+def scale_gradient(loss: torch.Tensor, scale: float) -> None:
+    """Multiplies the gradient with which the backward pass of a loss begins."""
+    if loss.requires_grad:
+        loss.register_hook(lambda gradient: gradient * scale)

@@ -1,0 +1,2 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from farandole.tensorflow.data import *

@@ -1,0 +1,182 @@
+"""The training of a rank for PyTorch, on real ranks without Spark, compared with the same steps in one process."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import estimator_samples as samples
+import pytest
+import torch
+from farandole.spark.common.backend import LocalBackend
+from farandole.spark.common.serialization import pickled
+
+pytestmark = pytest.mark.slow
+RANKS = 3
+LR = 0.02
+
+
+def train_several(plans: List[Any]) -> List[Any]:
+    """Trains one plan after the other in the processes of one job, which saves their start."""
+    import farandole.torch as hvd
+    from farandole.spark.common.trainer import train
+
+    torch.set_num_threads(1)
+    hvd.init()
+    answers: List[Any] = []
+    for plan, content in plans:
+        try:
+            answers.append(train("farandole.spark.torch", plan, content))
+        except Exception as problem:
+            answers.append(repr(problem))
+    return answers
+
+
+def add_penalty(model, optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights):  # type: ignore[no-untyped-def]
+    """A user's minibatch function, which does the same as the default one with one more step."""
+    optimizer.zero_grad()
+    outputs, labels = transform_outputs(model(*inputs), labels)
+    loss = loss_fn(outputs, labels, sample_weights)
+    (loss + 0.0 * outputs[0].sum()).backward()
+    optimizer.step()
+    return outputs, loss
+
+
+class StopAfter:
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.begun: List[int] = []
+
+    def on_train_begin(self, model: Any, optimizer: Any) -> None:
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(LR * RANKS)
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        self.begun.append(epoch)
+
+    def on_epoch_end(self, epoch: int, record: Dict[str, Any]) -> bool:
+        assert self.begun == list(range(epoch + 1)) and record["epoch"] == epoch
+        return epoch == self._epoch
+
+
+def of_rows(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """A loss that cannot be had for each row."""
+    return ((output - label) ** 2).mean()
+
+
+PLANS = {
+    "uneven": samples.plan_of(epochs=2, rows=(64, 64)),
+    "weights": samples.plan_of(sample_weight_col="w"),
+    "passes": samples.plan_of(backward_passes_per_step=2, batch_size=2),
+    "custom": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.OnceModule, epochs=2),
+    "empty rank": samples.plan_of(data_module=samples.EmptyRankModule),
+    "steps": samples.plan_of(train_steps_per_epoch=2, epochs=2),
+    "stop": samples.plan_of(epochs=5, callbacks=[StopAfter(1)]),
+    "constructors": samples.plan_of(loss=None, loss_constructors=[torch.nn.MSELoss], random_seed=1),
+    "compressed": samples.plan_of(gradient_compression="fp16"),
+    "normalised": samples.plan_of(data_module=samples.EmptyRankModule, rows=(64, 64)),
+    "no rows of the loss": samples.plan_of(loss=of_rows, sample_weight_col="w"),
+}
+
+
+@pytest.fixture(scope="module")
+def results() -> Dict[str, List[Any]]:
+    """What each rank returned for each plan."""
+    import horovod.torch as hvd
+    from farandole.spark.torch.training import Training
+
+    plans = []
+    for name, plan in PLANS.items():
+        if plan.gradient_compression:
+            plan.params["gradient_compression"] = getattr(hvd.Compression, plan.gradient_compression)
+        model = samples.normalised_network(hvd.SyncBatchNorm) if name == "normalised" else samples.network()
+        training = Training(model, torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5))
+        plans.append((pickled(plan, "plan"), training.content))
+    by_rank = LocalBackend(RANKS).run(train_several, (plans,))
+    return {name: [answers[index] for answers in by_rank] for index, name in enumerate(PLANS)}
+
+
+def result_of(results: Dict[str, List[Any]], name: str) -> Any:
+    from farandole.spark.torch.training import Result
+
+    assert isinstance(results[name][0], bytes), results[name]
+    assert results[name][1:] == [None] * (RANKS - 1)
+    return Result.from_bytes(results[name][0])
+
+
+def assert_same(result: Any, model: torch.nn.Module) -> None:
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(result.model_state[name], value, atol=1e-6, rtol=1e-5)
+
+
+STEPS = samples.steps_of(samples.ArrayModule.bounds, 4)
+
+
+def test_ranks_with_uneven_rows_train_as_one_process_does_with_all_rows_of_each_step(results: Any) -> None:
+    result = result_of(results, "uneven")
+    assert sorted(row for step in STEPS for row in step) == list(range(64))
+    assert_same(result, samples.trained_by_hand(STEPS, LR * RANKS, epochs=2))
+
+
+def test_losses_and_metrics_are_means_over_rows(results: Any) -> None:
+    result = result_of(results, "uneven")
+    last = result.history[-1]
+    assert last["epoch"] == 1 and set(last["train"]) == {"loss", "absolute_error"}
+    model = samples.network()
+    model.load_state_dict(result.model_state)
+    batch = samples.batch_of(range(64))
+    output = model(batch["x"]).reshape(-1).detach()
+    assert last["validation"]["loss"] == pytest.approx(float(((output - batch["y"]) ** 2).mean()), rel=1e-5)
+    assert last["validation"]["absolute_error"] == pytest.approx(float((output - batch["y"]).abs().mean()), rel=1e-5)
+
+
+def test_the_weights_of_rows_count_over_all_ranks(results: Any) -> None:
+    assert_same(result_of(results, "weights"), samples.trained_by_hand(STEPS, LR * RANKS, weights=samples.WEIGHTS))
+
+
+def test_several_passes_are_a_step_with_all_their_rows(results: Any) -> None:
+    assert_same(result_of(results, "passes"), samples.trained_by_hand(STEPS, LR * RANKS))
+
+
+def test_a_minibatch_function_and_data_that_are_iterated_once_give_the_same(results: Any) -> None:
+    assert_same(result_of(results, "custom"), samples.trained_by_hand(STEPS, LR * RANKS, epochs=2))
+
+
+def test_a_rank_without_rows_takes_part(results: Any) -> None:
+    steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
+    assert_same(result_of(results, "empty rank"), samples.trained_by_hand(steps, LR * RANKS))
+
+
+def test_a_rank_without_rows_takes_part_in_synchronised_batch_normalisation(results: Any) -> None:
+    steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
+    expected = samples.normalised_network(torch.nn.BatchNorm1d)
+    assert_same(result_of(results, "normalised"), samples.trained_by_hand(steps, LR * RANKS, model=expected))
+
+
+def test_compressed_gradients_are_nearly_the_same(results: Any) -> None:
+    result, model = result_of(results, "compressed"), samples.trained_by_hand(STEPS, LR * RANKS)
+    weights = [result.model_state["0.weight"], model.state_dict()["0.weight"]]
+    torch.testing.assert_close(*weights, atol=1e-2, rtol=0)
+    assert not torch.equal(*weights)
+
+
+def test_steps_per_epoch_continue_in_the_next_epoch(results: Any) -> None:
+    result = result_of(results, "steps")
+    assert [each["epoch"] for each in result.history] == [0, 1]
+    assert_same(result, samples.trained_by_hand(STEPS[:4], LR * RANKS))
+
+
+def test_a_callback_ends_the_training_on_all_ranks(results: Any) -> None:
+    assert [each["epoch"] for each in result_of(results, "stop").history] == [0, 1]
+
+
+def test_loss_constructors_make_the_losses(results: Any) -> None:
+    assert_same(result_of(results, "constructors"), samples.trained_by_hand(STEPS, LR * RANKS))
+
+
+def test_the_learning_rate_is_scaled_once_and_returned_unscaled(results: Any) -> None:
+    for name in ("uneven", "stop"):
+        assert result_of(results, name).optimizer_state["param_groups"][0]["lr"] == pytest.approx(LR)
+
+
+def test_a_loss_without_a_value_for_each_row_refuses_weights(results: Any) -> None:
+    for answer in results["no rows of the loss"]:
+        assert "sample_weight_col needs a loss for each row, but the loss returns the shape []" in answer

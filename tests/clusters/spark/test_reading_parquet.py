@@ -1,0 +1,559 @@
+"""Reading Parquet data: every row is delivered once per epoch to one rank, and errors name file and column."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, List
+
+import fsspec
+import numpy as np
+import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from farandole.spark.common import util
+from farandole.spark.common.store import LocalStore, StoreError
+from farandole.spark.reading import RowReader, parquet, shuffling
+from farandole.spark.reading.transform import Transformation
+
+UNEVEN: List[List[int]] = [[5, 1], [40], [3, 3, 3, 11], [1]]
+"""Row groups of four files, 67 rows in all."""
+
+
+def write(path: Path, files: List[List[int]], start: int = 0) -> int:
+    """Writes files with row groups of these sizes; x counts the rows."""
+    path.mkdir(parents=True, exist_ok=True)
+    for number, groups in enumerate(files):
+        schema = pa.schema([("x", pa.int64()), ("y", pa.float32()), ("pair", pa.list_(pa.float64()))])
+        with pq.ParquetWriter(path / f"part-{number:03}.parquet", schema) as writer:
+            for rows in groups:
+                x = np.arange(start, start + rows)
+                pair = pa.array([[float(i), float(-i)] for i in x], pa.list_(pa.float64()))
+                writer.write_table(pa.table([x, pa.array(x / 2, pa.float32()), pair], schema), row_group_size=rows or 1)
+                start += rows
+    return start
+
+
+def rows_of(batches: Any) -> List[int]:
+    found: List[int] = []
+    for batch in batches:
+        assert (batch["y"] == (batch["x"] / 2).astype(np.float32)).all()
+        assert (batch["pair"] == np.stack([batch["x"], -batch["x"]], axis=1)).all()
+        found += batch["x"].tolist()
+    return found
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("in_memory", "pool_bytes"), [(False, 0), (False, shuffling.POOL_BYTES), (True, 0)])
+def test_each_row_is_delivered_once_per_epoch_to_one_rank(
+    tmp_path: Path, ranks: int, shuffle: bool, in_memory: bool, pool_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shuffling, "POOL_BYTES", pool_bytes)
+    total = write(tmp_path, UNEVEN)
+    for batch_size, capacity, read_ahead in ((1, 0, False), (4, 10, True), (32, None, True), (100, 1000, False)):
+        readers = [
+            RowReader(str(tmp_path), None, rank, ranks, shuffle, 7, read_ahead=read_ahead, in_memory=in_memory)
+            for rank in range(ranks)
+        ]
+        parts = []
+        for _ in range(3):
+            epoch = []
+            for reader in readers:
+                batches = list(reader.batches(batch_size, capacity))
+                # All ranks take as many steps, unless no batch can be divided.
+                assert len(batches) == (reader.plan.steps(batch_size) if batch_size > 1 else reader.rows)
+                assert all(0 < len(batch["x"]) <= batch_size for batch in batches)
+                epoch.append(rows_of(batches))
+            assert Counter(row for part in epoch for row in part) == Counter(range(total))
+            parts.append(epoch)
+        if shuffle and capacity != 0:
+            assert parts[0] != parts[1] != parts[2]
+            assert parts[0][0] != sorted(parts[0][0])
+        elif not shuffle:
+            assert parts[0] == parts[1] and parts[0][0] == sorted(parts[0][0])
+
+
+def test_the_same_seed_gives_the_same_order_again(tmp_path: Path) -> None:
+    write(tmp_path, UNEVEN)
+
+    def order(seed: int, read_ahead: bool) -> List[List[int]]:
+        reader = RowReader(str(tmp_path), shuffle=True, seed=seed, read_ahead=read_ahead)
+        return [rows_of(reader.batches(5, 20)) for _ in range(2)]
+
+    assert order(1, True) == order(1, False)
+    assert order(1, True) != order(2, True)
+
+
+@pytest.mark.parametrize("files", [[[2]], [[1], [0], [1]]], ids=str)
+def test_more_ranks_than_rows(tmp_path: Path, files: List[List[int]]) -> None:
+    total = write(tmp_path, files)
+    readers = [RowReader(str(tmp_path), None, rank, 4, True) for rank in range(4)]
+    assert [reader.plan.steps(32) for reader in readers] == [1] * 4
+    found = [rows_of(reader.batches(32)) for reader in readers]
+    assert sorted(sum(found, [])) == list(range(total))
+    assert sorted(map(len, found)) == [0, 0, 1, 1]
+
+
+def test_large_row_groups_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "PIECE_BYTES", 50_000)
+    total = write(tmp_path, [[9000], [5000]])
+    readers = [RowReader(str(tmp_path), None, rank, 3) for rank in range(3)]
+    pieces = [len(piece["x"]) for reader in readers for piece in reader.pieces(0)]
+    assert len(pieces) > 6 and max(pieces) < 5000
+    assert sum((rows_of(reader.batches(100)) for reader in readers), []) == list(range(total))
+
+
+def write_text(path: Path, rows: int, length: int, repeated: bool = True) -> None:
+    """A file with strings of this length, and lists of two of them. Each different string is stored once, so that the
+    file is small if they are repeated."""
+    texts = [f"{row % 5 if repeated else row:0{length}}" for row in range(rows)]
+    pq.write_table(pa.table({"text": texts, "texts": [[text, text] for text in texts]}), path / "text.parquet")
+
+
+@pytest.mark.parametrize(("column", "row_bytes"), [("text", 1000), ("texts", 2000)])
+def test_strings_that_a_file_stores_once_are_read_in_small_pieces(
+    tmp_path: Path, column: str, row_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "PIECE_BYTES", 4_000_000)
+    write_text(tmp_path, 20_000, 1000)
+    assert (tmp_path / "text.parquet").stat().st_size < 200_000
+    folder = parquet.ParquetFolder(str(tmp_path), [column])
+    assert 20_000 * row_bytes <= folder.bytes <= 20_000 * row_bytes * 1.2
+    pieces = [len(piece[column]) for piece in RowReader(str(tmp_path), [column]).pieces(0)]
+    assert sum(pieces) == 20_000 and max(pieces) * row_bytes <= 4_000_000
+
+
+def test_the_largest_of_several_samples_of_strings_counts(tmp_path: Path) -> None:
+    for number, length in enumerate((1, 500, 1)):
+        folder = tmp_path / f"k={number}"
+        folder.mkdir()
+        write_text(folder, 3000, length)
+    assert parquet.ParquetFolder(str(tmp_path), ["text"]).bytes >= 9000 * 500
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_the_shuffle_buffer_counts_the_characters_of_strings(
+    tmp_path: Path, repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "PIECE_BYTES", 2_000_000)
+    monkeypatch.setattr(shuffling, "POOL_BYTES", 4_000_000)
+    write_text(tmp_path, 20_000, 1000, repeated)
+    reader = RowReader(str(tmp_path), ["text"], shuffle=True)
+    read = 0
+    pieces = reader.pieces
+
+    def counted(epoch: int) -> Any:
+        nonlocal read
+        for piece in pieces(epoch):
+            read += len(piece["text"])
+            yield piece
+
+    monkeypatch.setattr(reader, "pieces", counted)
+    batches = reader.batches(10)
+    next(batches)
+    assert read <= 12_000  # those in the buffer, and a few pieces that are read ahead
+    batches.close()
+
+
+def test_a_reader_holds_two_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shuffling, "POOL_BYTES", 0)
+    write(tmp_path, [[10]] * 20)
+    reader = RowReader(str(tmp_path))
+    read = 0
+    two_read = threading.Event()
+    pieces = reader.pieces
+
+    def counted(epoch: int) -> Any:
+        nonlocal read
+        for piece in pieces(epoch):
+            read += 1
+            if read == 3:
+                two_read.set()
+            yield piece
+
+    monkeypatch.setattr(reader, "pieces", counted)
+    batches = reader.batches(10)
+    next(batches)
+    assert two_read.wait(240)  # one is being consumed, one is ready, and the thread holds one more
+    assert read == 3
+    batches.close()
+    assert not [each for each in threading.enumerate() if each.name == "data loader"]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_rows_that_fit_into_the_shuffle_buffer_are_read_once(
+    tmp_path: Path, shuffle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = write(tmp_path, UNEVEN)
+    passes = 0
+
+    def reader_of(rank: int = 0, **arguments: Any) -> RowReader:
+        reader = RowReader(str(tmp_path), None, rank, 2, shuffle, **arguments)
+        pieces = reader.pieces
+
+        def counted(epoch: int) -> Any:
+            nonlocal passes
+            passes += 1
+            return pieces(epoch)
+
+        monkeypatch.setattr(reader, "pieces", counted)
+        return reader
+
+    def delivered(reader: RowReader, epochs: int = 3, capacity: Any = None) -> List[List[int]]:
+        nonlocal passes
+        passes = 0
+        return [rows_of(reader.batches(5, capacity)) for _ in range(epochs)]
+
+    both = [delivered(reader_of(rank)) for rank in range(2)]
+    assert passes == 1
+    assert all(sorted(both[0][epoch] + both[1][epoch]) == list(range(total)) for epoch in range(3))
+    assert (both[0][0] != both[0][1]) == shuffle and delivered(reader_of()) == both[0]
+    for batch in (reader := reader_of()).batches(5):
+        batch["x"][:] = -1  # a trainer may change its batches
+    assert delivered(reader, 2) == both[0][1:]
+    delivered(reader_of(), capacity=total)
+    assert passes == 1
+    delivered(reader_of(), capacity=10)
+    assert passes == (3 if shuffle else 1)
+    delivered(reader_of(transform=Transformation(lambda frame: frame)))  # it may differ in each epoch
+    assert passes == 3
+    row_bytes = 8 + 4 + 2 * 8
+    monkeypatch.setattr(shuffling, "POOL_BYTES", row_bytes * (total // 2))
+    delivered(reader_of())
+    assert passes == 1
+    monkeypatch.setattr(shuffling, "POOL_BYTES", row_bytes * (total // 2) - 1)
+    delivered(reader_of())
+    assert passes == 3
+
+
+def test_an_epoch_may_be_left_early(tmp_path: Path) -> None:
+    total = write(tmp_path, UNEVEN)
+    reader = RowReader(str(tmp_path), shuffle=True)
+    batches = reader.batches(4, 10)
+    next(batches)
+    batches.close()
+    assert sorted(rows_of(reader.batches(4, 10))) == list(range(total))
+
+
+def test_a_url_of_fsspec_is_read(tmp_path: Path) -> None:
+    total = write(tmp_path, UNEVEN)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/reading", recursive=True)
+    try:
+        assert rows_of(RowReader("memory://reading").batches(10)) == list(range(total))
+        assert rows_of(RowReader(f"file://{tmp_path}").batches(10)) == list(range(total))
+    finally:
+        memory.rm("/reading", recursive=True)
+
+
+def test_files_below_a_hidden_folder_are_read(tmp_path: Path) -> None:
+    total = write(tmp_path / ".cache/_data", UNEVEN)
+    (tmp_path / ".cache/_data/_SUCCESS").write_text("")
+    (tmp_path / ".cache/_data/.part-000.parquet.crc").write_bytes(b"checksum")
+    assert rows_of(RowReader(str(tmp_path / ".cache/_data")).batches(10)) == list(range(total))
+
+
+def test_hive_partitions_are_columns(tmp_path: Path) -> None:
+    start = 0
+    for name in ("year=2020/part=a", "year=2020/part=b", "year=2021/part=a"):
+        start = write(tmp_path / "train" / name, [[3], [2]], start)
+    write(tmp_path / "val/year=2022/part=a", [[4]])
+    (tmp_path / "train/_SUCCESS").write_text("")
+    store = LocalStore(str(tmp_path), train_path=str(tmp_path / "train"), val_path=str(tmp_path / "val"))
+    rows, val_rows, metadata, _ = util.get_simple_meta_from_parquet(store, ["y"], ["x", "year", "pair"], "y")
+    assert (rows, val_rows) == (15, 4)
+    assert {name: entry["shape"] for name, entry in metadata.items()} == {"x": 1, "year": 1, "pair": 2, "y": 1}
+    batch = next(RowReader(str(tmp_path / "train"), ["x", "year", "part"]).batches(100))
+    assert batch["x"].tolist() == list(range(15))
+    assert batch["year"].tolist() == [2020] * 10 + [2021] * 5
+    assert batch["part"].tolist() == ["a"] * 5 + ["b"] * 5 + ["a"] * 5
+    only = next(RowReader(str(tmp_path / "train"), ["part"]).batches(100))
+    assert only["part"].tolist() == batch["part"].tolist()
+
+
+def test_metadata_of_other_programs_parquet(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "flag": pa.array([True, None, False]),
+            "day": pa.array([0, 1, None], pa.date32()),
+            "price": pa.array([1, 2, 3], pa.decimal128(8, 2)),
+            "code": pa.array(["a", "b", "a"]).dictionary_encode(),
+            "fixed": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int16(), 2)),
+            "ragged": pa.array([[1], [2, 3], []], pa.list_(pa.float32())),
+            "small": pa.array([1, 2, 3], pa.uint8()),
+            "time": pa.array([0, 1000, 2000], pa.timestamp("ns")),
+            "y": pa.array([1.0, 2.0, 3.0]),
+        }
+    )
+    pq.write_table(table, tmp_path / "data.parquet")
+    store = LocalStore(None, train_path=str(tmp_path), val_path=str(tmp_path / "none"))
+    features = [name for name in table.column_names if name != "y"]
+    rows, val_rows, metadata, size = util.get_simple_meta_from_parquet(store, ["y"], features, None)
+    assert (rows, val_rows) == (3, 0) and size > 0
+    kinds = {name: util.data_type_to_str(entry["spark_data_type"]) for name, entry in metadata.items()}
+    assert kinds == {
+        **{"flag": "Boolean", "day": "Date", "price": "Double", "code": "String", "fixed": "Array"},
+        **{"ragged": "Array", "small": "Short", "time": "Timestamp", "y": "Double"},
+    }
+    assert (metadata["fixed"]["shape"], metadata["ragged"]["shape"], metadata["ragged"]["max_size"]) == (2, None, 2)
+    batch = next(RowReader(str(tmp_path)).batches(10))
+    assert batch["flag"].dtype == np.float64 and np.isnan(batch["flag"][1]) and batch["flag"][0] == 1
+    assert batch["day"].dtype == np.float64 and np.isnan(batch["day"][2])
+    assert batch["price"].tolist() == [1, 2, 3]
+    assert batch["code"].tolist() == ["a", "b", "a"]
+    assert batch["fixed"].tolist() == [[1, 2], [3, 4], [5, 6]] and batch["fixed"].dtype == np.int16
+    assert [each.tolist() for each in batch["ragged"]] == [[1], [2, 3], []]
+    assert batch["small"].dtype == np.uint8 and batch["time"].tolist() == [0, 1, 2]
+
+
+def meta_of(path: Path, columns: List[str], **paths: Any) -> Any:
+    store = LocalStore(None, train_path=str(path), val_path=str(paths.get("val", path / "none")))
+    return util.get_simple_meta_from_parquet(store, ["y"], columns, None)
+
+
+def test_missing_data_and_columns_are_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"there is no Parquet data at {tmp_path}/none: the path does not exist"):
+        meta_of(tmp_path / "none", ["x"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=f"there is no Parquet file in {tmp_path}/empty"):
+        meta_of(tmp_path / "empty", ["x"])
+    write(tmp_path / "data", [[0], [0]])
+    with pytest.raises(ValueError, match=f"{tmp_path}/data has no rows to train on, in 2 files"):
+        meta_of(tmp_path / "data", ["x"])
+    with pytest.raises(ValueError, match=f"the Parquet data at {tmp_path}/data has no column z; it has x, y, pair"):
+        meta_of(tmp_path / "data", ["x", "z"])
+
+
+def test_a_corrupt_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path, [[5], [5], [5]])
+    (tmp_path / "part-001.parquet").write_bytes(b"")
+    with pytest.raises(ValueError, match=f"the Parquet file {tmp_path}/part-001.parquet cannot be read: .*0 bytes"):
+        meta_of(tmp_path, ["x"])
+    (tmp_path / "part-000.parquet").write_bytes(b"no Parquet at all")
+    with pytest.raises(ValueError, match=f"the Parquet data at {tmp_path} cannot be read: .*part-000.parquet"):
+        RowReader(str(tmp_path))
+
+
+def test_a_corrupt_column_is_named_with_its_file(tmp_path: Path) -> None:
+    write(tmp_path, [[5000], [5000]])
+    path = tmp_path / "part-001.parquet"
+    column = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    first = column.dictionary_page_offset or column.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[first : first + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=f"the column y of the Parquet file {path} cannot be read: "):
+        list(RowReader(str(tmp_path)).batches(100))
+    others = list(RowReader(str(tmp_path), ["x", "pair"]).batches(100))
+    assert sum(len(batch["x"]) for batch in others) == 10_000
+
+
+def test_a_file_with_another_schema_is_named(tmp_path: Path) -> None:
+    write(tmp_path, [[5], [5]])
+    path = tmp_path / "part-002.parquet"
+    pq.write_table(pa.table({"x": pa.array(["a"]), "y": pa.array([1.0], pa.float32()), "pair": [[1.0]]}), path)
+    message = f"the column x has the type string in the Parquet file {path} and int64 in other files of {tmp_path}"
+    with pytest.raises(ValueError, match=message):
+        meta_of(tmp_path, ["x"])
+    assert len(list(RowReader(str(tmp_path), ["y"]).batches(100))) == 1
+    pq.write_table(pa.table({"y": pa.array([1.0], pa.float32())}), path)
+    with pytest.raises(
+        ValueError, match=f"the Parquet file {path} has no column x, which other files of {tmp_path} have"
+    ):
+        meta_of(tmp_path, ["x"])
+
+
+def test_data_to_train_and_to_validate_have_the_same_types(tmp_path: Path) -> None:
+    write(tmp_path / "train", [[5]])
+    (tmp_path / "val").mkdir()
+    pq.write_table(pa.table({"x": [1.5], "y": pa.array([1.0], pa.float32())}), tmp_path / "val/part.parquet")
+    message = "the column x has the type int64 in the data to train on at .*/train, and double in the data to validate"
+    with pytest.raises(ValueError, match=message):
+        meta_of(tmp_path / "train", ["x"], val=tmp_path / "val")
+
+
+def test_null_labels_are_counted(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2, 3], "y": pa.array([1.0, None, None])}), tmp_path / "data.parquet")
+    message = "the label or sample weight column y is null in 2 of 3 rows of the Parquet data at"
+    with pytest.raises(ValueError, match=message):
+        meta_of(tmp_path, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([[1], [2], None]), "the column x of the type list<.*> has 1 null rows: fill or drop them"),
+        (pa.array([{"a": 1}] * 3), "the column x has the type struct<a: int64>, which cannot be a feature or a label"),
+    ],
+)
+def test_columns_that_cannot_be_batched(tmp_path: Path, column: Any, message: str) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "data.parquet")
+    with pytest.raises(ValueError, match=message):
+        list(RowReader(str(tmp_path)).batches(3))
+
+
+def test_rows_of_different_shapes_are_named(tmp_path: Path) -> None:
+    for number, length in enumerate((2, 3)):
+        pq.write_table(pa.table({"x": [[1.0] * length] * 3}), tmp_path / f"{number}.parquet")
+    message = r"the column x has rows of the shapes \(2,\) and, in dimension 0, a row of length 3: give all"
+    with pytest.raises(ValueError, match=message):
+        list(RowReader(str(tmp_path)).batches(2))
+
+
+def test_types_that_metadata_cannot_have(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([{"a": 1}]), "y": [1.0]}), tmp_path / "data.parquet")
+    with pytest.raises(ValueError, match="a column of the type struct<a: int64> cannot be .*: the column x of"):
+        meta_of(tmp_path, ["x"])
+
+
+def doubled(frame: pandas.DataFrame) -> pandas.DataFrame:
+    frame["double"] = frame["x"] * 2
+    frame["pair"] = [pair[::-1] for pair in frame["pair"]]
+    frame["image"] = [np.full(4, x) for x in frame["x"]]
+    return frame
+
+
+def test_a_transformation_edits_and_removes_fields(tmp_path: Path) -> None:
+    total = write(tmp_path, UNEVEN)
+    transform = Transformation(doubled, [("image", np.uint8, (2, 2), False)], ["y"])
+    batches = list(RowReader(str(tmp_path), transform=transform).batches(10))
+    assert {name: (array.dtype, array.shape[1:]) for name, array in batches[0].items()} == {
+        "x": (np.int64, ()),
+        "pair": (np.float64, (2,)),
+        "double": (np.int64, ()),
+        "image": (np.uint8, (2, 2)),
+    }
+    x = np.concatenate([batch["x"] for batch in batches])
+    assert x.tolist() == list(range(total))
+    assert (np.concatenate([batch["double"] for batch in batches]) == 2 * x).all()
+    assert (np.concatenate([batch["pair"] for batch in batches]) == np.stack([-x, x], axis=1)).all()
+    assert (np.concatenate([batch["image"] for batch in batches])[:, 1, 1] == x).all()
+    assert set(next(RowReader(str(tmp_path), transform=Transformation(None, None, ["y"])).batches(2))) == {"x", "pair"}
+
+
+@pytest.mark.parametrize(
+    ("function", "fields", "removed", "message"),
+    [
+        (lambda frame: frame[frame["x"] > 3], [], [], "transformation_fn was given 6 rows and returned 2: ranks would"),
+        (lambda frame: 5, [], [], "transformation_fn returned a int, not a pandas.DataFrame"),
+        (lambda frame: frame, [("z", np.int64, (), False)], [], r"transformation_edit_fields has \['z'\], and trans"),
+        (
+            lambda frame: frame.assign(pair=[np.ones(x + 1) for x in frame["x"]]),
+            [],
+            [],
+            r"transformation_fn returned rows of the shapes \(1,\) and \(6,\) in the field pair",
+        ),
+        (
+            lambda frame: frame,
+            [("pair", np.int64, (3,), False)],
+            [],
+            r"has the shape \(3,\) for the field pair, and transformation_fn returned rows of the shape \(2,\)",
+        ),
+        (None, [], ["z"], r"transformation_removed_fields has \['z'\], and the rows have \['pair', 'x', 'y'\]"),
+    ],
+)
+def test_transformations_that_cannot_be_used(
+    tmp_path: Path, function: Any, fields: Any, removed: Any, message: str
+) -> None:
+    write(tmp_path, [[6]])
+    with pytest.raises(ValueError, match=message):
+        list(RowReader(str(tmp_path), transform=Transformation(function, fields, removed)).batches(10))
+
+
+def test_a_transformation_gives_a_field_one_type(tmp_path: Path) -> None:
+    write(tmp_path, [[6], [6]])
+
+    def halved(frame: pandas.DataFrame) -> pandas.DataFrame:
+        return frame.assign(x=frame["x"] / 2) if frame["x"].max() > 6 else frame
+
+    message = r"the field x with the type int64 and the shape \(\) for some rows, and with float64 and \(\) for others"
+    with pytest.raises(ValueError, match=message):
+        list(RowReader(str(tmp_path), transform=Transformation(halved)).batches(10))
+    edited = Transformation(halved, [("x", np.float32, (), False)])
+    batches = list(RowReader(str(tmp_path), transform=edited, shuffle=True).batches(10))
+    assert sorted(x for batch in batches for x in batch["x"].tolist()) == [0, 1, 2, 3, 3, 3.5, 4, 4, 4.5, 5, 5, 5.5]
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    write(tmp_path, [[5000], [5000]])
+    reader = RowReader(str(tmp_path))
+    (tmp_path / "part-001.parquet").unlink()
+    with pytest.raises(ValueError, match="of the Parquet file .*part-001.parquet cannot be read"):
+        list(reader.batches(100))
+
+
+def test_reading_loads_no_framework() -> None:
+    code = (
+        "import sys, farandole.spark.reading, farandole.spark.common.store, farandole.spark.common.util;"
+        "print([name for name in ('torch', 'tensorflow', 'keras', 'farandole._native') if name in sys.modules])"
+    )
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_pyarrow_is_asked_for_when_it_is_missing_or_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    from farandole.spark.requirements import require_pyarrow
+
+    monkeypatch.setattr(pa, "__version__", "9.0.0")
+    with pytest.raises(ImportError, match="needs PyArrow 11 or later, and PyArrow 9.0.0 is installed: pip inst"):
+        require_pyarrow()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="needs PyArrow, which cannot be imported .*: pip install 'pyarrow>=11'"):
+        require_pyarrow()
+    with pytest.raises(ImportError, match="pip install 'pyarrow>=11'"):
+        LocalStore("store").get_parquet_dataset("data")
+
+
+def test_shapes_of_columns_and_models() -> None:
+    metadata: Dict[str, Dict[str, Any]] = {
+        "x": {"shape": 784},
+        "s": {"shape": 1},
+        "ragged": {"shape": None},
+        "y": {"shape": 10},
+    }
+    check = util.check_shape_compatibility
+    check(metadata, ["x", "s"], ["y"])
+    check(metadata, ["x", "s"], ["y"], [[-1, 1, 28, 28], [-1, 1]], [[-1, 10]])
+    check(metadata, ["x", "ragged"], ["y"], [(None, 784), (None, None, 5)], [(None, 10)], [[10]])
+    check(metadata, ["x"], ["y"], [[-1, -1, 28]], None, [None])
+    for arguments, message in (
+        (
+            (["x"], ["y"], [[-1, 28, 29]]),
+            r"the feature column x has 784 elements in a row, and .* \(-1, 28, 29\) with 812",
+        ),
+        (
+            (["x"], ["y"], None, [[-1, 9]]),
+            r"the label column y has 10 elements in a row, .* output_shapes is \(-1, 9\)",
+        ),
+        ((["x"], ["y"], None, [[-1, 10]], [[9]]), r"the label column y has 10 .* shape in label_shapes is \(9,\)"),
+        ((["x"], ["y"], [[-1, 784], [-1, 1]]), "input_shapes has 2 shapes, .* and there are 1 feature columns"),
+        ((["x", "z"], ["y"]), "the data has no feature column z; it has x, s, ragged, y"),
+        ((["x"], ["z"]), "the data has no label column z; it has x, s, ragged, y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(metadata, *arguments)
+
+
+def test_lists_and_types() -> None:
+    assert util.to_list(None, 3) is None
+    assert util.to_list(1, 3) == util.to_list([1], 3) == [1, 1, 1]
+    assert util.to_list([1, 2], 2) == [1, 2]
+    with pytest.raises(ValueError, match=r"a list of 2 values was given, and 3 are needed: \[1, 2\]"):
+        util.to_list([1, 2], 3)
+
+
+def test_pieces_of_an_empty_reader() -> None:
+    reader = RowReader.empty()
+    assert list(reader.batches(4)) == [] and reader.plan.steps(4) == 0 and reader.rows == 0
+
+
+def test_a_batch_size_is_checked_before_reading(tmp_path: Path) -> None:
+    write(tmp_path, [[5]])
+    with pytest.raises(ValueError, match="batch_size is a number of rows above 0, not 0"):
+        RowReader(str(tmp_path)).batches(0)

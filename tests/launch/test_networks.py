@@ -1,0 +1,118 @@
+"""Hosts in several networks, of which the other hosts reach only some."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Callable, List
+
+import pytest
+from namespaces import Process
+from namespaces.ssh_hosts import SshHosts
+from workers import (
+    SUMS,
+    TRAINING,
+    begun,
+    end_training,
+    exit_code,
+    lines_about,
+    lines_of,
+    python,
+    wait_until_empty,
+    worker_on,
+)
+
+# Nothing on the other hosts leads there.
+BLIND = "10.220.0.1"
+
+SUM = """
+import farandole.numpy as hvd, numpy
+
+hvd.init()
+print("sum", hvd.allreduce(numpy.ones(3), op=hvd.Sum)[0], "local", hvd.local_size())
+hvd.shutdown()
+"""
+
+
+def test_ranks_of_torchrun_try_all_addresses_of_rank_0(hosts: SshHosts) -> None:
+    """As on Debian, the name of the host of rank 0 leads to its loopback interface there."""
+    hosts.add_first_address(0, BLIND)
+    hosts.write_hosts(0, ["127.0.0.1 localhost", "127.0.1.1 a"])
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    jobs = [hosts.start(rank, python(hosts.shared, SUM), {**place, "RANK": str(rank)}) for rank in range(2)]
+    assert [exit_code(job) for job in jobs] == [0, 0], "\n".join(job.text for job in jobs)
+    assert [job.text.splitlines()[-1] for job in jobs] == ["sum 2.0 local 1"] * 2, [job.text for job in jobs]
+
+
+@pytest.fixture
+def blind(hosts: SshHosts) -> SshHosts:
+    """The launcher on host a offers an address that the others cannot reach; b and c reach each other."""
+    hosts.add_address(0, f"{BLIND}/32")
+    for number in (1, 2):
+        hosts.add_address(number, f"10.221.0.{number}/24")
+    return hosts
+
+
+WANTED = ["--network-interfaces", "10.220.0.0/16,10.221.0.0/16"]
+"""Without the network in which a reaches the others by ssh."""
+
+
+def test_agents_and_workers_reach_the_launcher_through_ssh_where_its_addresses_cannot_be_reached(
+    blind: SshHosts, launch: Callable[..., Process]
+) -> None:
+    job = launch("-np", "2", "-H", "b:1,c:1", *WANTED, *python(blind.shared, SUM))
+    assert exit_code(job) == 0, job.text
+    assert [lines_of(job, rank) for rank in range(2)] == [["sum 2.0 local 1"]] * 2, job.text
+    wait_until_empty(blind, 0, 1, 2)
+    # One connection that failed to reach the launcher, and one with forwarded ports.
+    assert [blind.connections(number) for number in (1, 2)] == [2, 2]
+
+
+@pytest.mark.slow
+def test_a_host_without_forwarding_is_reported_with_both_causes(
+    blind: SshHosts, launch: Callable[..., Process]
+) -> None:
+    blind.stop_sshd(2)
+    blind.start_sshd(2, lines=["AllowTcpForwarding no"])
+    job = launch("-np", "2", "-H", "b:1,c:1", *WANTED, "sh", "-c", "echo started")
+    assert exit_code(job) == 1, job.text
+    assert lines_about(job, "c"), job.text
+    assert "the launcher cannot be reached" in job.text and f"{BLIND}:" in job.text, job.text
+    assert "remote port forwarding failed" in job.text, job.text
+    assert "started" not in job.text
+    wait_until_empty(blind, 0, 1, 2)
+
+
+@pytest.mark.slow
+def test_a_worker_of_an_elastic_job_that_is_replaced_joins_through_ssh(
+    blind: SshHosts, launch: Callable[..., Process]
+) -> None:
+    sizes = ["-np", "2", "--min-np", "1", "--max-np", "2", "--blacklist-cooldown-range", "1", "1"]
+    training = python(blind.shared, TRAINING, str(blind.shared / "enough"))
+    job = launch(*sizes, "-H", "b:1,c:1", *WANTED, *training)
+    assert sorted(begun(job, 2, 2)) == ["b", "c"], job.text
+    os.kill(worker_on(job, "c"), signal.SIGKILL)
+    assert sorted(begun(job, 2, 4))[2:] == ["c", "c"], job.text
+    end_training(job, blind, 2)
+
+
+@pytest.fixture
+def ipv6_hosts(permitted: None, made_hosts: List[SshHosts], launcher_command: None, tmp_path: Path) -> SshHosts:
+    """Hosts that have no IPv4 address but that of the loopback interface."""
+    made = SshHosts(tmp_path, has_only_ipv6=True)
+    made_hosts.append(made)
+    made.make()
+    return made
+
+
+@pytest.mark.slow
+def test_hosts_with_only_ipv6_addresses_run_jobs_on_every_path(ipv6_hosts: SshHosts) -> None:
+    for path in ("auto", "ucx", "gloo"):
+        settings = {} if path == "auto" else {"FARANDOLE_CPU_PATH": path, "FARANDOLE_TRUSTED_NETWORK": "1"}
+        command = python(ipv6_hosts.shared, SUMS)
+        job = ipv6_hosts.launch("-np", "4", "-H", "a:2,b:2", *command, settings=settings)
+        assert exit_code(job) == 0, (path, job.text)
+        places = [lines_of(job, rank)[-1] for rank in (1, 3)]
+        assert places == ["local 1 of 2 on a", "local 1 of 2 on b"], (path, job.text)
+    wait_until_empty(ipv6_hosts, 0, 1, 2)
