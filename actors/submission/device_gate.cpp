@@ -55,7 +55,8 @@ error check_alignment(const submission& request, const std::byte* memory) {
                              " bytes, the size of its elements; copy it to a tensor of its own"});
 }
 
-error check_memory(const submission& request, std::int32_t members) {
+error check_memory(const submission& request, std::int32_t members, known_memory& inputs,
+                   known_memory& outputs) {
   if (request.signature.memory == memory_kind::host)
     return {};
   for (const auto* memory : {request.input, static_cast<const std::byte*>(request.output)})
@@ -66,17 +67,18 @@ error check_memory(const submission& request, std::int32_t members) {
     return named(request, all.error());
   const auto device = request.memory.device;
   if (const auto bytes = input_bytes(request); bytes > 0)
-    if (auto problem = (*all)->check(request.input, bytes, device))
+    if (auto problem = (*all)->check(request.input, bytes, device, inputs))
       return named(request, problem);
   if (request.output != nullptr && request.output != request.input)
     if (const auto bytes = least_output_bytes(request, members); bytes > 0)
-      if (auto problem = (*all)->check(request.output, bytes, device))
+      if (auto problem = (*all)->check(request.output, bytes, device, outputs))
         return named(request, {problem.kind, "the output: " + problem.text});
   return {};
 }
 
-expected<device_point_ptr> ready_point(const submission& request) {
-  if (request.signature.memory == memory_kind::host)
+expected<device_point_ptr> ready_point(const submission& request, std::int32_t members) {
+  if (request.signature.memory == memory_kind::host ||
+      is_own_result(request.signature, request.input == request.output, members))
     return device_point_ptr{};
   auto all = devices_of_process();
   if (!all)
@@ -89,23 +91,32 @@ expected<device_point_ptr> ready_point(const submission& request) {
 
 } // namespace
 
+bool is_own_result(const signature& signature, bool in_place, std::int32_t members) {
+  const bool moves_nothing =
+      signature.operation == operation::allreduce || signature.operation == operation::broadcast;
+  return members == 1 && moves_nothing && in_place && signature.memory == memory_kind::device &&
+         signature.prescale == 1.0 && signature.postscale == 1.0;
+}
+
 expected<device_point_ptr> admit_memory(const submission& request, std::int32_t members) {
-  if (auto problem = check_memory(request, members))
+  known_memory input, output;
+  if (auto problem = check_memory(request, members, input, output))
     return problem;
-  return ready_point(request);
+  return ready_point(request, members);
 }
 
 expected<std::vector<device_point_ptr>> admit_group_memory(std::span<const submission> requests,
                                                            std::int32_t members) {
   std::vector<device_point_ptr> points;
   points.reserve(requests.size());
+  known_memory inputs, outputs; // tensors of a group are often in the same memory
   for (const auto& request : requests) {
     const auto& first = requests.front();
     if (request.memory.device != first.memory.device)
       return named(request,
                    {error_kind::invalid_argument, "all tensors of a group must be on the same device, as " +
                                                       printable_name(first.name) + " is"});
-    if (auto problem = check_memory(request, members))
+    if (auto problem = check_memory(request, members, inputs, outputs))
       return problem;
     // One point serves all tensors of one stream.
     const auto& before = requests[points.size() - (points.empty() ? 0 : 1)].memory;
@@ -114,7 +125,7 @@ expected<std::vector<device_point_ptr>> admit_group_memory(std::span<const submi
       points.push_back(points.back());
       continue;
     }
-    auto point = ready_point(request);
+    auto point = ready_point(request, members);
     if (!point)
       return point.error();
     points.push_back(std::move(*point));

@@ -18,7 +18,11 @@ namespace farandole {
 /// there is none. Thread-safe.
 expected<std::shared_ptr<devices>> devices_of_process();
 
-/// The point at which a tensor is ready: null if it is in host memory or ready already. `invalid_argument`, with the
+/// Whether a tensor in device memory holds the result already: in place, in a process set of one member, without scales.
+/// Then nobody needs to know when it is ready.
+bool is_own_result(const signature& signature, bool in_place, std::int32_t members);
+
+/// The point at which a tensor is ready: null if it is in host memory, ready already, or its own result. `invalid_argument`, with the
 /// name, if input or output is not memory of the device that the request names. `members`: of the process set. For the
 /// thread that submits, without a lock held: it calls the driver.
 expected<device_point_ptr> admit_memory(const submission& request, std::int32_t members);

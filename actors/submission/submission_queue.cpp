@@ -182,6 +182,12 @@ std::uint8_t submission_queue::number_of_device(const tensor_memory& memory) {
 void submission_queue::enter(std::span<const arrival> together) {
   if (ranges_)
     begin_range(together);
+  const auto is_complete = [this](const arrival& come) {
+    const auto& operation = *come.operation;
+    return is_own_result(operation.signature, operation.input == operation.output, size_);
+  };
+  if (std::ranges::all_of(together, is_complete))
+    return settle_at_once(together);
   const bool in_slots = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
     return arrival_state.entry.slot && arrival_state.entry.matches(*arrival_state.operation) &&
            !arrival_state.operation->no_fast_path;
@@ -200,6 +206,16 @@ void submission_queue::enter(std::span<const arrival> together) {
     operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,
                       operation->group);
     enqueue(operation);
+  }
+  table_.sweep_if_grown();
+}
+
+// Nobody has seen the operations yet, so no callback runs with the lock held.
+void submission_queue::settle_at_once(std::span<const arrival> together) {
+  for (const auto& [entry, operation] : together) {
+    operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,
+                      operation->group);
+    operation->claim_and_settle(phase::queued, {});
   }
   table_.sweep_if_grown();
 }

@@ -101,6 +101,7 @@ private:
   arrival admit(known_tensor& entry, const submission& request, std::uint32_t group,
                 std::uint32_t group_size);
   void enter(std::span<const arrival> together);
+  void settle_at_once(std::span<const arrival> together);
   void begin_range(std::span<const arrival> together) const;
   operation_state_ptr blank(known_tensor& entry, const submission& request);
   bool refuses_fast_path(const known_tensor& entry, const operation_state& operation,

@@ -13,6 +13,19 @@
 
 namespace farandole {
 
+/// Memory of a device that the driver has described. It holds for one call of a user, who must not free the memory of
+/// tensors meanwhile, and spares asking the driver again for each tensor of a group.
+struct known_memory {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::int32_t device = -1;
+
+  bool holds(const std::byte* memory, std::size_t bytes, std::int32_t of_device) const {
+    return device == of_device && memory >= begin && memory <= end &&
+           bytes <= static_cast<std::size_t>(end - memory);
+  }
+};
+
 /// Thread-safe.
 class devices {
 public:
@@ -27,8 +40,10 @@ public:
   virtual std::int32_t count() const = 0;
 
   /// Kind `none` if these bytes are memory of the device, or managed memory. Otherwise `invalid_argument`, with the
-  /// index of the device, the address, and the kind of memory that is there instead.
-  virtual error check(const std::byte* memory, std::size_t bytes, std::int32_t device) = 0;
+  /// index of the device, the address, and the kind of memory that is there instead. Calls the driver only if `known`
+  /// does not hold them, and then sets it to the memory around them.
+  virtual error check(const std::byte* memory, std::size_t bytes, std::int32_t device,
+                      known_memory& known) = 0;
 
   /// The point at which a tensor with this location is ready; null for device_readiness::complete. `unimplemented`
   /// while its stream is being captured, or if the driver lacks the function (cuCtxRecordEvent, for

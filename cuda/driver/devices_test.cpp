@@ -22,6 +22,10 @@ struct two_gpus {
     REQUIRE(point);
     return *point;
   }
+  error check(const std::byte* memory, std::size_t bytes, std::int32_t device) {
+    known_memory known;
+    return all->check(memory, bytes, device, known);
+  }
 };
 
 bool is_filled(const std::vector<std::byte>& bytes, int value) {
@@ -48,15 +52,15 @@ TEST_CASE("memory of the device and managed memory are accepted; nothing else is
   two_gpus test;
   auto* memory = test.gpu.device_memory(size);
   CHECK(test.all->count() == 2);
-  CHECK_FALSE(test.all->check(memory, size, 0));
-  CHECK_FALSE(test.all->check(memory + 8, size - 8, 0));
-  CHECK_FALSE(test.all->check(nullptr, 0, 0));
+  CHECK_FALSE(test.check(memory, size, 0));
+  CHECK_FALSE(test.check(memory + 8, size - 8, 0));
+  CHECK_FALSE(test.check(nullptr, 0, 0));
   auto* managed = test.gpu.managed_memory(size);
-  CHECK_FALSE(test.all->check(managed, size, 0));
-  CHECK_FALSE(test.all->check(managed, size, 1));
+  CHECK_FALSE(test.check(managed, size, 0));
+  CHECK_FALSE(test.check(managed, size, 1));
 
   const auto problem = [&](const std::byte* address, std::size_t bytes, std::int32_t device) {
-    const auto found = test.all->check(address, bytes, device);
+    const auto found = test.check(address, bytes, device);
     CHECK(found.kind == error_kind::invalid_argument);
     return found.text;
   };
@@ -82,7 +86,7 @@ TEST_CASE("memory of another context than the primary one is refused") {
           CUDA_SUCCESS);
   auto* memory = test.gpu.device_memory(size);
   stand_in_driver::function<decltype(cuCtxPopCurrent)>("cuCtxPopCurrent_v2")(&other);
-  const auto problem = test.all->check(memory, size, 0);
+  const auto problem = test.check(memory, size, 0);
   CHECK(problem.kind == error_kind::invalid_argument);
   CHECK_THAT(problem.text, Contains("belongs to another CUDA context than the primary one"));
 }
@@ -94,9 +98,25 @@ TEST_CASE("memory that was mapped in parts is accepted as far as the parts reach
   REQUIRE(stand_in_driver::function<map_parts>("fakeMemAllocParts")(&address, 3 * size, size) ==
           CUDA_SUCCESS);
   const auto* memory = reinterpret_cast<const std::byte*>(address);
-  CHECK_FALSE(test.all->check(memory, 3 * size, 0));
-  CHECK(test.all->check(memory + size, 2 * size + 1, 0).kind == error_kind::invalid_argument);
+  CHECK_FALSE(test.check(memory, 3 * size, 0));
+  CHECK(test.check(memory + size, 2 * size + 1, 0).kind == error_kind::invalid_argument);
   stand_in_driver::function<decltype(cuMemFree)>("cuMemFree_v2")(address);
+}
+
+TEST_CASE("the driver is asked once for tensors that are in the same memory") {
+  two_gpus test;
+  auto* memory = test.gpu.device_memory(4 * size);
+  known_memory known;
+  CHECK_FALSE(test.all->check(memory + size, size, 0, known));
+  const auto asked = stand_in_driver::calls("cuPointerGetAttributes");
+  CHECK_FALSE(test.all->check(memory, size, 0, known));
+  CHECK_FALSE(test.all->check(memory + 3 * size, size, 0, known));
+  CHECK_FALSE(test.all->check(memory + 4 * size, 0, 0, known));
+  CHECK(stand_in_driver::calls("cuPointerGetAttributes") == asked);
+  CHECK(test.all->check(memory + 3 * size, size + 1, 0, known).kind == error_kind::invalid_argument);
+  CHECK(test.all->check(memory, size, 1, known).kind == error_kind::invalid_argument);
+  CHECK_FALSE(test.all->check(test.gpu.device_memory(size), size, 0, known));
+  CHECK(stand_in_driver::calls("cuPointerGetAttributes") > asked + 2);
 }
 
 TEST_CASE("a stream waits for the work that another one was given before the point, and for no more") {
@@ -251,7 +271,7 @@ TEST_CASE("a failure of the driver names the device and the function") {
   std::byte local{};
   const error found = !failed                           ? failed.error()
                       : function == "cuStreamWaitEvent" ? test.all->wait(0, nullptr, point)
-                                                        : test.all->check(&local, 1, 0);
+                                                        : test.check(&local, 1, 0);
   CHECK(found.kind == error_kind::unknown);
   CHECK(found.text == "GPU 0: " + function + " failed: CUDA_ERROR_UNKNOWN (unknown error)");
 }

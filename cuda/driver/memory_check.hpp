@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/driver/devices.hpp"
 #include "cuda/driver/driver_functions.hpp"
 #include "messages/values/error.hpp"
 
@@ -11,6 +12,6 @@ namespace farandole {
 
 /// `context` is the primary one of the device, and current. See devices::check.
 error check_device_memory(const driver_functions& driver, CUcontext context, const std::byte* memory,
-                          std::size_t bytes, std::int32_t device);
+                          std::size_t bytes, std::int32_t device, known_memory& known);
 
 } // namespace farandole

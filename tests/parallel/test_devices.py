@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import Any, List
 
+import farandole.numpy as hvd
 import numpy
 import pytest
 from device_arrays import COUNT, OWN, DeviceArray, Stream, call, driver, needs_stand_in, needs_two_devices, use
@@ -131,6 +132,37 @@ def test_a_step_makes_no_call_that_waits_for_the_device(name: str, rank: int, si
     for _ in range(5):
         step()
     assert waiting_calls() == before
+
+
+@needs_stand_in
+def test_a_tensor_that_is_its_own_result_needs_nothing_of_the_device(
+    name: str, rank: int, size: int, stream: Stream
+) -> None:
+    hvd.shutdown()
+    sets = [hvd.ProcessSet([member]) for member in range(size)]
+    hvd.init(process_sets=sets)
+    own = sets[rank].process_set_id
+    array = DeviceArray(float32(1000, rank + 1.0))
+
+    def of_set(scale: float = 1.0) -> Any:
+        request = _native.Request(ALLREDUCE, "allreduce", SUM, prescale=scale)
+        return job.runtime.submit(request, name, array, array, own)
+
+    of_set().wait()
+    work = ("cuEventRecord", "cuStreamWriteValue32", "cuMemcpyAsync", "cuLaunchKernel")
+    before = [driver.fakeCalls(function.encode()) for function in work]
+    for _ in range(3):
+        handle = of_set()
+        assert handle.settled()
+        handle.wait()
+    assert [driver.fakeCalls(function.encode()) for function in work] == before
+    assert (array.read() == rank + 1.0).all()
+    of_set(2.0).wait()
+    of_set().wait()
+    assert (array.read() == 2 * (rank + 1.0)).all()
+    with pytest.raises(ValueError, match="is not in memory of GPU"):
+        values = float32(10, 1.0)
+        job.runtime.submit(_reduce, name, (values.ctypes.data, 8, values.shape, values, OWN, 0), None, own)
 
 
 def test_managed_memory_is_taken(name: str, rank: int, size: int, stream: Stream) -> None:

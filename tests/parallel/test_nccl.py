@@ -23,8 +23,13 @@ LARGE = 9_000_001
 
 
 RANKS = int(os.environ.get("HOROVOD_SIZE", "1"))
+MAY_SHARE_GPUS = "FARANDOLE_TEST_OWN_HOSTS" in os.environ
+"""Whether each rank is on a host of its own, as NCCL sees it (on_own_hosts)."""
 pytestmark = [
-    pytest.mark.skipif(not 2 <= RANKS <= COUNT, reason="needs two ranks or more, and a GPU for each"),
+    pytest.mark.skipif(
+        RANKS < 2 or not (RANKS <= COUNT or MAY_SHARE_GPUS),
+        reason="needs two ranks or more, and a GPU for each",
+    ),
     pytest.mark.skipif(not _native.nccl_version(), reason="needs NCCL, and a build with kernels"),
 ]
 

@@ -149,6 +149,8 @@ class Session:
 
     def command(self, run: Run, bound: float) -> List[str]:
         launched = [] if run.step.launches else [str(self.place.launcher), "-np", str(run.ranks)]
+        if run.step.wrapper:
+            launched.append(str(self.place.tests / run.step.wrapper))
         pytest = [self.python, "-m", "pytest", "-q", "-c", str(self.place.settings), "-p", "no:cacheprovider"]
         # A test that hangs prints its stack before the run is ended.
         stacks = ["-o", f"faulthandler_timeout={max(LEAST_SECONDS, int(bound * 0.8))}"]

@@ -23,6 +23,8 @@ class Step:
     launches: bool = False
     """Whether the tests start jobs themselves, so that pytest runs once and not as the ranks of a job."""
     options: Tuple[str, ...] = ()
+    wrapper: str = ""
+    """A file in the folder of the tests that each rank runs, with pytest's command line as its arguments."""
     settings: Dict[str, str] = field(default_factory=dict)
 
     def obstacle(self, machine: Machine) -> str:
@@ -47,6 +49,7 @@ STEPS = (
         options=("-p", "on_devices"),
     ),
     Step("nccl", ("parallel/test_nccl.py",), 90, needs="torch"),
+    Step("nccl shared", ("parallel/test_nccl.py",), 90, needs="torch", wrapper="parallel/on_own_hosts"),
     Step("tensors", ("parallel/test_cuda_tensors.py",), 90, needs="torch"),
     Step(
         "frameworks",

@@ -128,6 +128,20 @@ def test_fp16_compression_keeps_types_and_values_of_floats_and_integers(
     same(result, reduced("Sum", samples(size, dtype)), dtype)
 
 
+@pytest.mark.skipif(not DRIVER.offers("grouped_allreduce", "compression"), reason="takes no compression")
+@pytest.mark.parametrize("kind", ["fp16", "bf16"])
+def test_compression_of_a_group_keeps_the_type_of_each_member(
+    hvd: ModuleType, kind: str, name: str, rank: int, size: int
+) -> None:
+    tensors = [DRIVER.make(sample(rank, dtype), dtype) for dtype in ("float32", "int32", "float64", "float32")]
+    compression = getattr(hvd.Compression, kind, hvd.Compression.fp16)
+    results = hvd.grouped_allreduce(tensors, name=name, op=hvd.Sum, compression=compression)
+    for result, dtype in zip(results, ("float32", "int32", "float64", "float32")):
+        same(result, reduced("Sum", samples(size, dtype)), dtype)
+    for tensor, dtype in zip(tensors, ("float32", "int32", "float64", "float32")):
+        same(tensor, sample(rank, dtype), dtype)  # the script's own tensors stay
+
+
 @pytest.mark.skipif(not DRIVER.offers("allreduce_async"), reason="has no handles")
 def test_asynchronous_calls_can_be_synchronized_in_any_order(hvd: ModuleType, name: str, rank: int, size: int) -> None:
     tensors = [DRIVER.make(numpy.full(length, rank), "float32") for length in (3, 30_000, 5)]

@@ -122,18 +122,15 @@ def obstacle_of(job: Job, prepared: Prepared) -> str:
     """Why a job cannot run here; empty if it can."""
     machine = prepared.machine
     if job.needs == "nccl":
-        return nccl_obstacle(job, prepared)
+        return nccl_obstacle(prepared)
     if job.needs == "cuda":
         return machine.problem_with("torch") or ("" if machine.stand_in else machine.problem_with("cuda"))
     return machine.problem_with(job.needs)
 
 
-def nccl_obstacle(job: Job, prepared: Prepared) -> str:
+def nccl_obstacle(prepared: Prepared) -> str:
     if prepared.machine.stand_in:
         return "NCCL needs a GPU, and not a stand-in driver"
-    gpus = sum(name == "GPU" for name, _ in prepared.machine.facts)
-    if gpus < job.ranks:
-        return f"NCCL needs a GPU for each of the {job.ranks} ranks, and this machine has {gpus}"
     command = [prepared.python, "-c", NCCL_PROBE]
     ran = subprocess.run(
         command, env=dict(prepared.environment), check=False, capture_output=True, text=True, timeout=PROBE_SECONDS
@@ -162,13 +159,19 @@ class Run:
         # Jobs whose workers are killed leave their event records there.
         return {**kept, "XDG_STATE_HOME": str(self.folder), **self.job.settings}
 
+    def shares_gpus_by_nccl(self) -> bool:
+        """NCCL lets ranks use the same GPU only if it takes them to be on different hosts."""
+        gpus = sum(name == "GPU" for name, _ in self.prepared.machine.facts)
+        return self.job.needs == "nccl" and gpus < self.job.ranks
+
     def launch(self, *words: str, seconds: float, log: str = "log") -> Tuple[str, str]:
         """Runs a module with the launcher. Returns the problem, empty if there is none, and the output."""
         place, path = self.prepared.place, self.folder / log
         flags = ["-np", str(self.job.ranks)]
         if self.job.is_elastic:
             flags += ["--min-np", "2", "-H", f"localhost:{self.job.ranks}", "--blacklist-cooldown-range", "600", "700"]
-        command = [str(place.launcher), *flags, self.prepared.python, "-m", *words]
+        wrapper = [str(place.tests / "parallel" / "on_own_hosts")] if self.shares_gpus_by_nccl() else []
+        command = [str(place.launcher), *flags, *wrapper, self.prepared.python, "-m", *words]
         try:
             ended = bounded.run(command, self.environment(), path, seconds)
         finally:
@@ -219,7 +222,8 @@ def kill(run: Run, options: argparse.Namespace) -> Dict[str, Any]:
         if problem or len(changes) != survivors or len(killed) != 1:
             return {"problem": f"a job {problem or 'told no times of a change'}"}
         seconds.append((max(change.first for change in changes) - killed[0]) / 1e3)
-    return {"figures": {"killed": seconds}}
+    remark = "the ranks shared one GPU, as hosts of their own" if run.shares_gpus_by_nccl() else ""
+    return {"figures": {"killed": seconds}, "remark": remark}
 
 
 if __name__ == "__main__":

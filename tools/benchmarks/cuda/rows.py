@@ -36,7 +36,7 @@ class Job:
     """Bound for the job. All bounds together stay below 8 minutes."""
     measures: tuple[str, ...]
     needs: str = "numpy"
-    """A package, `cuda` for a PyTorch that sees a GPU, or `nccl` for an NCCL and a GPU for each rank."""
+    """A package, `cuda` for a PyTorch that sees a GPU, or `nccl` for an NCCL."""
     settings: dict[str, str] = field(default_factory=dict)
     is_elastic: bool = False
 

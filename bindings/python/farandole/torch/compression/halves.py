@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Optional, Sequence, Tuple
+
 import torch
 
 from farandole.common.compression import HalfPrecision
 from farandole.torch import entry
+from farandole.torch.graph.node import is_tracing
 from farandole.torch.memory import warm_memory
 
 _LARGE_BYTES = 1 << 20
@@ -26,6 +29,47 @@ class _HalfPrecision(HalfPrecision):
             if memory is not None:
                 return memory.view(tensor.shape).copy_(tensor.detach())
         return tensor.to(dtype)
+
+
+def compress_at_once(
+    compression: Any, tensors: Sequence[torch.Tensor]
+) -> Optional[Tuple[Tuple[torch.Tensor, ...], Tuple[Any, ...]]]:
+    """The tensors in 16 bits and the context of each, as from ``compress``, by one launch for all of them. None unless
+    they are plain tensors of GPUs, for which a launch each would take longer than the conversion."""
+    if compression not in (FP16Compressor, BF16Compressor) or not can_convert_at_once(tensors):
+        return None
+    contexts = tuple(each.dtype if compression.converts(each.dtype) else None for each in tensors)
+    return convert_at_once(tensors, [compression.dtype if context else None for context in contexts]), contexts
+
+
+def decompress_all(
+    compression: Any, tensors: Sequence[torch.Tensor], contexts: Sequence[Any]
+) -> Sequence[torch.Tensor]:
+    """What ``decompress`` returns for each tensor."""
+    if compression in (FP16Compressor, BF16Compressor) and can_convert_at_once(tensors):
+        return list(convert_at_once(tensors, contexts))
+    return [compression.decompress(each, context) for each, context in zip(tensors, contexts)]
+
+
+def can_convert_at_once(tensors: Sequence[torch.Tensor]) -> bool:
+    return (
+        hasattr(torch, "_foreach_copy_")  # not before PyTorch 2.2
+        and all(type(each) is torch.Tensor and each.is_cuda and each.layout == torch.strided for each in tensors)
+        and not entry.records_gradients(tensors)
+        and not is_tracing()
+    )
+
+
+def convert_at_once(
+    tensors: Sequence[torch.Tensor], dtypes: Sequence[Optional[torch.dtype]]
+) -> Tuple[torch.Tensor, ...]:
+    """Each tensor in its type; the tensor itself where that is None."""
+    results = [each if dtype is None else torch.empty_like(each, dtype=dtype) for each, dtype in zip(tensors, dtypes)]
+    pairs = [(result, each) for result, each in zip(results, tensors) if result is not each]
+    if pairs:
+        targets, sources = zip(*pairs)
+        torch._foreach_copy_(targets, sources)
+    return tuple(results)
 
 
 class FP16Compressor(_HalfPrecision):

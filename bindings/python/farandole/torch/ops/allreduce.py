@@ -13,6 +13,7 @@ from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import explain, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
+from farandole.torch.compression.halves import compress_at_once, decompress_all
 from farandole.torch.entry import (
     records_gradients,
     start,
@@ -124,7 +125,8 @@ def grouped_allreduce(tensors, average, name, compression, op, prescale_factor, 
         _require_name(name)
         names = [f"{name}.{number}" for number in range(len(tensors))]
         return reduce(compression, tensors, names, average, op, prescale_factor, postscale_factor, process_set)
-    packed, contexts = pack_group("grouped_allreduce", name, compression, tensors)
+    at_once = compress_at_once(compression, tensors)
+    packed, contexts = at_once or pack_group("grouped_allreduce", name, compression, tensors)
     if is_tracing():
         reduced = reductions.grouped_allreduce(packed, *how)
     elif records_gradients(packed):
@@ -133,4 +135,4 @@ def grouped_allreduce(tensors, average, name, compression, op, prescale_factor, 
         request = grouped_reduction(average, op, prescale_factor, postscale_factor, waits=True)
         reused = [_is_own(compression, context) for context in contexts]
         reduced = start_group_new(request, name, packed, process_set, reused).finish()
-    return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]
+    return decompress_all(compression, reduced, contexts)
