@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 import torch
 
-from farandole.common.compression import HalfPrecision
+from farandole.common.compression import HalfPrecision, NoneCompressor
 from farandole.torch import entry
 from farandole.torch.graph.node import is_tracing
 from farandole.torch.memory import warm_memory
@@ -34,8 +34,10 @@ class _HalfPrecision(HalfPrecision):
 def compress_at_once(
     compression: Any, tensors: Sequence[torch.Tensor]
 ) -> Optional[Tuple[Tuple[torch.Tensor, ...], Tuple[Any, ...]]]:
-    """The tensors in 16 bits and the context of each, as from ``compress``, by one launch for all of them. None unless
-    they are plain tensors of GPUs, for which a launch each would take longer than the conversion."""
+    """What ``compress`` returns for each tensor, as two tuples. Plain tensors of GPUs are converted by one launch for all
+    of them, because a launch each would take longer than the conversion. None if this function does not apply."""
+    if compression is NoneCompressor:
+        return tuple(tensors), (None,) * len(tensors)
     if compression not in (FP16Compressor, BF16Compressor) or not can_convert_at_once(tensors):
         return None
     contexts = tuple(each.dtype if compression.converts(each.dtype) else None for each in tensors)
@@ -46,6 +48,8 @@ def decompress_all(
     compression: Any, tensors: Sequence[torch.Tensor], contexts: Sequence[Any]
 ) -> Sequence[torch.Tensor]:
     """What ``decompress`` returns for each tensor."""
+    if compression is NoneCompressor:
+        return list(tensors)
     if compression in (FP16Compressor, BF16Compressor) and can_convert_at_once(tensors):
         return list(convert_at_once(tensors, contexts))
     return [compression.decompress(each, context) for each, context in zip(tensors, contexts)]
