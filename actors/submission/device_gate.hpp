@@ -19,7 +19,7 @@ namespace farandole {
 expected<std::shared_ptr<devices>> devices_of_process();
 
 /// Whether a tensor in device memory holds the result already: in place, in a process set of one member, without scales.
-/// Then nobody needs to know when it is ready.
+/// No thread needs to know when it is ready.
 bool is_own_result(const signature& signature, bool in_place, std::int32_t members);
 
 /// The point at which a tensor is ready: null if it is in host memory, ready already, or its own result. `invalid_argument`, with the

@@ -210,7 +210,7 @@ void submission_queue::enter(std::span<const arrival> together) {
   table_.sweep_if_grown();
 }
 
-// Nobody has seen the operations yet, so no callback runs with the lock held.
+// The operations are not shared yet, so no callback runs with the lock held.
 void submission_queue::settle_at_once(std::span<const arrival> together) {
   for (const auto& [entry, operation] : together) {
     operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,

@@ -39,8 +39,8 @@ driver_devices& driver_devices::of(devices& all) {
 }
 
 error driver_devices::check(const std::byte* memory, std::size_t bytes, std::int32_t device,
-                            known_memory& known) {
-  if (known.holds(memory, bytes, device))
+                            known_memory& region) {
+  if (region.holds(memory, bytes, device))
     return {};
   const auto context = contexts_->get(device);
   if (!context)
@@ -48,7 +48,7 @@ error driver_devices::check(const std::byte* memory, std::size_t bytes, std::int
   const current_context current(driver(), *context);
   if (current.result() != CUDA_SUCCESS)
     return device_failure(driver(), device, "cuCtxPushCurrent", current.result());
-  return check_device_memory(driver(), *context, memory, bytes, device, known);
+  return check_device_memory(driver(), *context, memory, bytes, device, region);
 }
 
 expected<device_point_ptr> driver_devices::ready_point(const tensor_memory& location) {

@@ -40,10 +40,10 @@ public:
   virtual std::int32_t count() const = 0;
 
   /// Kind `none` if these bytes are memory of the device, or managed memory. Otherwise `invalid_argument`, with the
-  /// index of the device, the address, and the kind of memory that is there instead. Calls the driver only if `known`
+  /// index of the device, the address, and the kind of memory that is there instead. Calls the driver only if `region`
   /// does not hold them, and then sets it to the memory around them.
   virtual error check(const std::byte* memory, std::size_t bytes, std::int32_t device,
-                      known_memory& known) = 0;
+                      known_memory& region) = 0;
 
   /// The point at which a tensor with this location is ready; null for device_readiness::complete. `unimplemented`
   /// while its stream is being captured, or if the driver lacks the function (cuCtxRecordEvent, for

@@ -21,7 +21,7 @@ public:
   explicit driver_devices(std::shared_ptr<primary_contexts> contexts);
 
   std::int32_t count() const override { return contexts_->count(); }
-  error check(const std::byte* memory, std::size_t bytes, std::int32_t device, known_memory& known) override;
+  error check(const std::byte* memory, std::size_t bytes, std::int32_t device, known_memory& region) override;
   expected<device_point_ptr> ready_point(const tensor_memory& location) override;
   error wait(std::int32_t device, void* stream, const device_point_ptr& point) override;
 

@@ -71,7 +71,7 @@ std::string refusal(const tensor& refused, CUdeviceptr address, const std::strin
 } // namespace
 
 error check_device_memory(const driver_functions& driver, CUcontext context, const std::byte* memory,
-                          std::size_t bytes, std::int32_t device, known_memory& known) {
+                          std::size_t bytes, std::int32_t device, known_memory& region) {
   const auto begin = reinterpret_cast<CUdeviceptr>(memory);
   const auto end = begin + bytes;
   // Memory may be mapped in several parts, one behind the other (PyTorch's expandable segments).
@@ -82,7 +82,7 @@ error check_device_memory(const driver_functions& driver, CUcontext context, con
     if (const auto problem = problem_with(facts, context, device); !problem.empty())
       return {error_kind::invalid_argument, refusal({begin, bytes, device}, address, problem)};
     if (facts.bytes != 0 && address == begin)
-      known = {reinterpret_cast<const std::byte*>(facts.begin),
+      region = {reinterpret_cast<const std::byte*>(facts.begin),
                reinterpret_cast<const std::byte*>(facts.begin + facts.bytes), device};
     address = facts.bytes != 0 ? std::max(facts.begin + facts.bytes, address + 1) : end;
   }

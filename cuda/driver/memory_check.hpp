@@ -12,6 +12,6 @@ namespace farandole {
 
 /// `context` is the primary one of the device, and current. See devices::check.
 error check_device_memory(const driver_functions& driver, CUcontext context, const std::byte* memory,
-                          std::size_t bytes, std::int32_t device, known_memory& known);
+                          std::size_t bytes, std::int32_t device, known_memory& region);
 
 } // namespace farandole

@@ -34,8 +34,11 @@ class _HalfPrecision(HalfPrecision):
 def compress_at_once(
     compression: Any, tensors: Sequence[torch.Tensor]
 ) -> Optional[Tuple[Tuple[torch.Tensor, ...], Tuple[Any, ...]]]:
-    """What ``compress`` returns for each tensor, as two tuples. Plain tensors of GPUs are converted by one launch for all
-    of them, because a launch each would take longer than the conversion. None if this function does not apply."""
+    """What ``compress`` returns for each tensor, as two tuples. None if this function does not apply.
+
+    Plain tensors of GPUs are converted by one launch for all of them, because a launch for each would take longer than
+    the conversion.
+    """
     if compression is NoneCompressor:
         return tuple(tensors), (None,) * len(tensors)
     if compression not in (FP16Compressor, BF16Compressor) or not can_convert_at_once(tensors):
