@@ -83,7 +83,7 @@ error check_device_memory(const driver_functions& driver, CUcontext context, con
       return {error_kind::invalid_argument, refusal({begin, bytes, device}, address, problem)};
     if (facts.bytes != 0 && address == begin)
       region = {reinterpret_cast<const std::byte*>(facts.begin),
-               reinterpret_cast<const std::byte*>(facts.begin + facts.bytes), device};
+                reinterpret_cast<const std::byte*>(facts.begin + facts.bytes), device};
     address = facts.bytes != 0 ? std::max(facts.begin + facts.bytes, address + 1) : end;
   }
   return {};
