@@ -128,10 +128,10 @@ class Part:
     def command(self, *words: str, **environment: str) -> bool:
         return self.carry_out(Run("command", words, (), environment))
 
-    def prepare(self, *words: str) -> bool:
+    def prepare(self, *words: str, limit_s: float = 2 * RUN_LIMIT_S, **environment: str) -> bool:
         """A command without which the part cannot go on. If it fails, it is not repeated: the rest did not run."""
         only, self.only = self.only, ""
-        passed = self.carry_out(Run("command", words, limit_s=2 * RUN_LIMIT_S))
+        passed = self.carry_out(Run("command", words, (), environment, limit_s=limit_s))
         self.only = only
         if not passed:
             self.record.failures[-1] = replace(self.record.failures[-1], run=0)

@@ -263,6 +263,11 @@ def fuzz(part: Part) -> None:
         part.command(str(target), *limits, *report, str(found), *stored_inputs(target))
 
 
+def mutations(part: Part) -> None:
+    """deliberate faults in a clone of HEAD, each of which a part of the standard suite must catch; needs PyPI"""
+    part.prepare(PYTHON, "tests/mutations/run.py", limit_s=6 * 3600, PIP_NO_INDEX="0")
+
+
 def sanitized(part: Part) -> None:
     """`unit`, `world` and a part of `parallel` on every path, under AddressSanitizer and UBSan"""
     if not build(part, "build-asan", "-DFARANDOLE_SANITIZE=ON"):
@@ -349,6 +354,7 @@ MORE: Dict[str, Callable[[Part], None]] = {
     "attacks": attacks,
     "seeds": seeds,
     "fuzz": fuzz,
+    "mutations": mutations,
     "sanitized": sanitized,
     "threads": threads,
 }
