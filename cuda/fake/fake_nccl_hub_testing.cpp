@@ -12,9 +12,13 @@
 
 #include "cuda/fake/fake_nccl_calls_testing.hpp"
 
+#define FAKE extern "C" __attribute__((visibility("default")))
+
 namespace fake_nccl {
 
 namespace {
+
+std::atomic<unsigned> introductions{0};
 
 /// From this version on, NCCL lets several ranks of a communicator use one device.
 constexpr int first_with_shared_devices = 23000;
@@ -129,6 +133,7 @@ void hub::introduce(member& from, const frame& received) {
   std::memcpy(&from.facts, received.data->data(), sizeof from.facts);
   from.facts.host[sizeof from.facts.host - 1] = '\0';
   from.has_introduced = true;
+  ++introductions;
   int result = ncclSuccess;
   const auto text = disagreement(result);
   if (!text.empty()) {
@@ -136,8 +141,7 @@ void hub::introduce(member& from, const frame& received) {
     tell_all(refusal(result, text));
     return;
   }
-  const auto come = std::ranges::count_if(members_, [](const auto& peer) { return peer->has_introduced; });
-  if (!has_refused_ && come == from.facts.ranks)
+  if (!has_refused_ && introduced() == from.facts.ranks)
     complete();
 }
 
@@ -198,10 +202,16 @@ void hub::tell_all(const frame& news) {
     }
 }
 
+std::ptrdiff_t hub::introduced() const {
+  return std::ranges::count_if(members_, [](const auto& peer) { return peer->has_introduced; });
+}
+
+/// After a refusal the hub stays for the ranks that come late: they are told the reason, too.
 bool hub::is_finished() const {
-  return !members_.empty() &&
-         std::ranges::all_of(members_, [](const auto& peer) { return peer->is_closed; }) &&
-         std::ranges::any_of(members_, [](const auto& peer) { return peer->has_introduced; });
+  const auto has_place = [this](const auto& peer) {
+    return peer->is_closed && (!peer->has_introduced || introduced() >= peer->facts.ranks);
+  };
+  return introduced() > 0 && std::ranges::all_of(members_, has_place);
 }
 
 namespace {
@@ -239,3 +249,8 @@ void end_hubs() {
 }
 
 } // namespace fake_nccl
+
+/// How many ranks have ever introduced themselves to the hubs of this process.
+FAKE unsigned fakeNcclIntroductions() {
+  return fake_nccl::introductions;
+}

@@ -16,7 +16,7 @@ namespace fake_nccl {
 
 class hub {
 public:
-  /// Takes a listening socket, and begins its thread. The thread ends when all ranks that ever came are gone.
+  /// Takes a listening socket, and begins its thread. The thread ends when all ranks have come and are gone.
   explicit hub(int listening);
   hub(const hub&) = delete;
   hub& operator=(const hub&) = delete;
@@ -43,6 +43,7 @@ private:
   std::string disagreement(int& result) const;
   void part_from(member& lost);
   void tell_all(const frame& news);
+  std::ptrdiff_t introduced() const;
   bool is_finished() const;
 
   int listening_; ///< -1 after all ranks have come

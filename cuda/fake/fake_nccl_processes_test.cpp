@@ -124,14 +124,28 @@ TEST_CASE("the death of the process that made the unique id is reported as that 
 
 TEST_CASE("a peer that dies before all have come ends the initialisation of the others") {
   const auto id = new_unique_id();
-  auto dying = std::make_unique<nccl_process>("wait", 1, 3, id);
+  const auto before = nccl().introductions();
+  nccl_process dying("wait", 1, 3, id);
   nccl_rank own(0, 3);
   REQUIRE(own.init_non_blocking(id) == ncclInProgress);
-  // The hub takes connections in their order, and refuses a second rank 1 once it knows the first.
-  nccl_process again("wait", 1, 3, id);
-  CHECK_THAT(again.hear(), Contains("have rank 1"));
-  CHECK(own.reaches(ncclInvalidUsage));
-  dying.reset();
+  REQUIRE(comes_true([&] { return nccl().introductions() == before + 2; }));
+  CHECK(own.state() == ncclInProgress);
+  dying.kill();
+  CHECK(own.reaches(ncclRemoteError));
+  CHECK_THAT(nccl().last_error(nullptr), Contains("rank 1 is gone"));
+  CHECK(nccl().abort(own.comm) == ncclSuccess);
+}
+
+TEST_CASE("a rank that comes after others were refused and have ended is told the reason") {
+  const auto id = new_unique_id();
+  nccl_process first("wait", 1, 3, id), second("wait", 1, 3, id);
+  for (auto* refused : {&first, &second}) {
+    CHECK_THAT(refused->hear(), Contains("have rank 1"));
+    CHECK(refused->hear() == ""); // it has ended
+  }
+  nccl_rank own(0, 3);
+  CHECK(own.init(id) == ncclInvalidUsage);
+  CHECK_THAT(nccl().last_error(nullptr), Contains("have rank 1"));
   CHECK(nccl().abort(own.comm) == ncclSuccess);
 }
 

@@ -13,8 +13,8 @@
 //                                 non-blocking communicator (1). The next launches its kernels
 //   NCCL_HOSTID                   as in NCCL: a name of the host (its boot id)
 //
-// For tests alone, it exports fakeNcclCalls, fakeNcclMisuses, fakeNcclCommunicators, fakeNcclKernelsLaunched,
-// fakeNcclKernelsRunning, fakeNcclKernelsUnfinished and fakeNcclWaitForKernels.
+// For tests alone, it exports fakeNcclCalls, fakeNcclMisuses, fakeNcclCommunicators, fakeNcclIntroductions,
+// fakeNcclKernelsLaunched, fakeNcclKernelsRunning, fakeNcclKernelsUnfinished and fakeNcclWaitForKernels.
 #include "cuda/fake/fake_nccl_calls_testing.hpp"
 
 extern "C" __attribute__((visibility("default"))) int ncclGetVersion(int* version) {

@@ -58,6 +58,7 @@ stand_in_functions load() {
   find(library, "fakeNcclCalls", found.calls);
   find(library, "fakeNcclMisuses", found.misuses);
   find(library, "fakeNcclCommunicators", found.communicators);
+  find(library, "fakeNcclIntroductions", found.introductions);
   find(library, "fakeNcclKernelsLaunched", found.kernels_launched);
   find(library, "fakeNcclKernelsRunning", found.kernels_running);
   find(library, "fakeNcclKernelsUnfinished", found.kernels_unfinished);

@@ -45,6 +45,7 @@ struct stand_in_functions {
   unsigned long (*calls)(const char*);
   unsigned long (*misuses)();
   unsigned (*communicators)();
+  unsigned (*introductions)();
   unsigned long (*kernels_launched)();
   unsigned (*kernels_running)(int);
   unsigned (*kernels_unfinished)(int);
@@ -55,7 +56,7 @@ struct stand_in_functions {
 const stand_in_functions& nccl();
 
 /// An upper bound for events that happen at once in a test that passes, in milliseconds. Only a test that fails waits so long.
-constexpr unsigned patience_ms = 30000;
+constexpr unsigned patience_ms = 240000;
 
 /// Yields until the condition holds. False if it does not within the patience.
 bool comes_true(const std::function<bool()>& condition);

@@ -242,15 +242,21 @@ TEST_CASE("failures of NCCL are reported with the call and the library's account
     REQUIRE(!begun);
     CHECK_THAT(begun.error().text, Catch::StartsWith("ncclCommInitRankConfig failed: "));
   }
-  const auto via = own.connected(*library->create_id(), 1);
+  auto via = own.connected(*library->create_id(), 1);
   REQUIRE(via);
   CHECK_FALSE(via->failure());
-  const variable fails("FARANDOLE_FAKE_NCCL_FAILS", "launch");
-  const auto work = own.launch(via.get(), own.place({1.0F, 1.0F}));
-  REQUIRE(!work);
-  CHECK_THAT(work.error().text, Catch::StartsWith("ncclGroupEnd failed: "));
+  {
+    const variable fails("FARANDOLE_FAKE_NCCL_FAILS", "launch");
+    const auto work = own.launch(via.get(), own.place({1.0F, 1.0F}));
+    REQUIRE(!work);
+    CHECK_THAT(work.error().text, Catch::StartsWith("ncclGroupEnd failed: "));
+  }
   CHECK(via->failure());
   CHECK(ends(own.launcher->progress()));
+  // A thread frees the communicator. It must not read the environment while the next test changes that, or go on while
+  // the process ends.
+  via.reset();
+  CHECK(library->wait_until_freed(60s));
 }
 
 TEST_CASE("a launcher takes device memory once, when its buffer is used") {

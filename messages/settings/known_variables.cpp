@@ -25,8 +25,6 @@ constexpr std::string_view other_variables[] = {
     "FARANDOLE_TEST_*",
     "FARANDOLE_TESTING",
     "FARANDOLE_LAUNCHER",
-    "FARANDOLE_WORLD_SEED",
-    "FARANDOLE_WORLD_SEEDS",
     "FARANDOLE_WRITE_TRANSCRIPTS",
     // Horovod's variables for its build.
     "HOROVOD_WITH_*",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import os
 import re
@@ -36,6 +37,20 @@ def workers() -> Iterator[Any]:
 
 def read_rank() -> int:
     return int(os.environ["HOROVOD_RANK"])
+
+
+def release_reader(pipe: str) -> None:
+    """Lets a process that opens the named pipe for reading go on, once it does."""
+
+    def opens() -> bool:
+        try:
+            os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as problem:
+            assert problem.errno == errno.ENXIO  # nobody reads yet
+            return False
+        return True
+
+    wait_until(opens, f"a process reads {pipe}")
 
 
 read_rank.__module__ = "__main__"  # it is sent with its code
@@ -76,7 +91,7 @@ def test_a_waiting_call_can_be_cancelled(workers: Any, tmp_path: Path) -> None:
     running = workers.submit(lambda: open(pipe).close(), ranks=[0])
     waiting = workers.submit(read_rank)
     assert waiting.cancel()
-    open(pipe, "w").close()
+    release_reader(pipe)
     assert running.result(DEADLINE_S) == [None]
     assert workers.run(read_rank) == [0, 1, 2]
 
@@ -162,7 +177,7 @@ def test_output_is_written_after_several_threads_have_waited(workers: Any, tmp_p
     second.start()
     wait_until(lambda: len(workers._sinks) == 2, "the second call waits")
     for thread in (first, second):
-        open(pipe, "w").close()
+        release_reader(pipe)
         thread.join(DEADLINE_S)
     with contextlib.redirect_stdout(io.StringIO()) as stream:
         workers.submit(print, "text").result(DEADLINE_S)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, List, Tuple
 
 import pytest
-from testing.__main__ import closing_block, run_failed_again
-from testing.part import Part, Run
-from testing.results import Failure, Record, first_error
+from testing.__main__ import closing_block, run_failed_again, run_once, run_part
+from testing.part import Part, Run, can_mount
+from testing.parts import PARTS
+from testing.results import OF_CHECKS, Failure, Record, first_error
 
+TOOLS = Path(__file__).parents[2] / "tools"
+PLACE = "import os, pathlib, subprocess, sys, time\nplace = pathlib.Path(os.environ['PLACE'])\n"
+Continued = Callable[[str], Tuple[int, int]]
 OPTIONS = ("-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "--timeout-method=signal")
 
 
@@ -26,9 +32,7 @@ def run(part: Part, tmp_path: Path) -> Callable[[str], List[Failure]]:
 
     def carried_out(source: str, *options: str) -> List[Failure]:
         file = tmp_path / "test_example.py"
-        file.write_text(
-            "import os, pathlib, subprocess, sys, time\nplace = pathlib.Path(os.environ['PLACE'])\n" + source
-        )
+        file.write_text(PLACE + source)
         part.pytest(str(file), python=sys.executable, options=(*OPTIONS, *options), PLACE=str(tmp_path))
         return part.record.failures
 
@@ -57,6 +61,47 @@ def test_a_test_that_passes_alone_is_flaky(part: Part, run: Callable[[str], List
     assert failed == [] and flaky == [failure]
     block = closing_block([("example", part.record)], failed, flaky)
     assert "flaky: example" in block and block.endswith("tools/test: good")
+
+
+@pytest.fixture
+def continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Continued:
+    """Runs a part of one file as `tools/test --continue` does. Returns the exit status, and how often the part ran."""
+
+    def run_again(source: str) -> Tuple[int, int]:
+        (tmp_path / "test_example.py").write_text(PLACE + source)
+        status = run_once(["example"], {}, "", resume=True, preparing=0)
+        return status, len(runs)
+
+    def example(part: Part) -> None:
+        runs.append(part)
+        part.pytest(str(tmp_path / "test_example.py"), python=sys.executable, options=OPTIONS, PLACE=str(tmp_path))
+
+    runs: List[Part] = []
+    monkeypatch.setitem(PARTS, "example", example)
+    monkeypatch.setattr("testing.__main__.FOLDER", tmp_path / "results")
+    return run_again
+
+
+def test_a_part_whose_only_failures_were_flaky_has_passed(continued: Continued, tmp_path: Path) -> None:
+    assert [continued(PASSES_THE_SECOND_TIME) for _ in range(2)] == [(0, 1), (0, 1)]
+    record = Record.read(tmp_path / "results" / "example" / "record.json")
+    assert record.failures == [] and len(record.flaky) == 1
+
+
+FOUR_PASS_THE_SECOND_TIME = """
+import pytest
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+def test_each(name):
+    seen = place / name
+    first = not seen.exists()
+    seen.touch()
+    assert not first
+"""
+
+
+def test_a_part_runs_again_after_a_run_with_too_many_flaky_tests(continued: Continued) -> None:
+    assert [continued(FOUR_PASS_THE_SECOND_TIME) for _ in range(3)] == [(1, 1), (0, 2), (0, 2)]
 
 
 def test_a_test_that_fails_alone_too_fails_the_run(part: Part, run: Callable[[str], List[Failure]]) -> None:
@@ -97,6 +142,16 @@ def test_a_process_that_a_test_leaves_is_ended_and_fails_the_run(
     (failure,) = run(f"def test_leaves(): {starts}\n")
     assert failure.test == "" and "left process" in failure.error and "time.sleep(600)" in failure.error
     assert part.processes_left() == {}
+
+
+@pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
+def test_a_file_that_a_test_leaves_in_shared_memory_is_removed_and_fails_the_run(
+    part: Part, run: Callable[[str], List[Failure]]
+) -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm"):  # of another program
+        (failure,) = run("def test_leaves(): open('/dev/shm/left', 'w').close()\n")
+    assert failure.test == "" and failure.error == "left /dev/shm/left"
+    assert not Path("/dev/shm/left").exists()
 
 
 def test_a_test_that_fails_does_not_hide_that_its_process_crashed(
@@ -155,8 +210,35 @@ def test_the_run_of_one_test_selects_it_alone() -> None:
     assert Run("ctest", ("ctest",), ("-L", "unit")).of_test("math_test").selection == ("-R", "^math_test$")
 
 
+def test_a_part_is_narrowed_to_files_and_runners_and_programs_by_a_word() -> None:
+    pytests = Run("pytest", ("pytest",), ("tests/docs", "tests/tools", "tests/parallel/test_join.py"))
+    assert pytests.narrowed("testing") == Run("pytest", ("pytest",), ("tests/tools/test_testing.py",))
+    assert pytests.narrowed("test_join").selection == ("tests/parallel/test_join.py",)
+    assert pytests.narrowed("no such") is None
+    program = Run("command", ("build/world_test", "--seeds", "3"))
+    assert program.narrowed("world_test") == program and program.narrowed("bench") is None
+
+
+def test_a_part_without_a_file_of_the_word_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "CTestTestfile.cmake").write_text(
+        "add_test(math_test true)\nadd_test(other_test false)\n"
+        "set_tests_properties(math_test other_test PROPERTIES LABELS unit)\n"
+    )
+
+    def example(part: Part) -> None:
+        part.pytest("tests/tools")
+        part.ctest("^unit$", str(tmp_path))
+
+    monkeypatch.setitem(PARTS, "example", example)
+    monkeypatch.setattr("testing.__main__.FOLDER", tmp_path / "results")
+    assert run_part("example", {}, "math_").record.failures == []
+    (failure,) = run_part("example", {}, "no_such").record.failures
+    assert "has no_such in its name" in failure.error
+
+
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    record = Record("tree", {"seed": 4}, 1.5, 3, 1, [Failure("part", 2, "test", "error", "log")], [("test", 2.5)])
+    failures = [Failure("part", run, "test", "error", "log") for run in (1, 2)]
+    record = Record("tree", {"seed": 4}, "word", 1.5, 3, 1, failures[:1], failures[1:], [("test", 2.5)])
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
 
@@ -175,3 +257,17 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_the_first_error_of_a_log_is_found(log: str, error: str) -> None:
     assert first_error(log) == error
+
+
+def test_the_first_error_of_a_log_of_checks_is_printed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for text, error in (
+        ("fine\n--- a.py\na.cpp:1:2: warning: narrowing\n", "a.cpp:1:2: warning: narrowing"),
+        ("fine\nwould reformat a.py\nmore\n", "would reformat a.py"),
+        ("fine\nthe last line\n", "the last line"),
+    ):
+        log.write_text(text)
+        command = [sys.executable, "-m", "testing.results", str(log)]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240, cwd=TOOLS)
+        assert printed.stdout == f"{error}\n"
+    assert first_error("a warning: narrowing") == "" and first_error("a warning: narrowing", OF_CHECKS) != ""

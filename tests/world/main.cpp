@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <numeric>
 #include <string>
@@ -17,11 +16,6 @@ std::string wanted_count;
 std::string wanted_seed;
 std::string wanted_base;
 bool wants_all = false;
-
-std::string from_environment(const char* name) {
-  const auto* value = std::getenv(name);
-  return value ? value : "";
-}
 
 } // namespace
 
@@ -45,9 +39,6 @@ bool keep_going() {
 } // namespace farandole::testing
 
 int main(int argc, char** argv) {
-  wanted_count = from_environment("FARANDOLE_WORLD_SEEDS");
-  wanted_seed = from_environment("FARANDOLE_WORLD_SEED");
-  wanted_base = from_environment("FARANDOLE_WORLD_BASE");
   bool scale = false;
   bool regroup_scale = false;
   Catch::Session session;

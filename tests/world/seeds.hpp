@@ -1,6 +1,6 @@
 // Which seeds the simulated jobs run with: 1 to some number; `--seeds N` for another number of them, `--base
-// B` for B + 1 to B + N, `--seed S` to play a single one again (FARANDOLE_WORLD_SEEDS, FARANDOLE_WORLD_BASE
-// and FARANDOLE_WORLD_SEED do the same). `--keep-going` plays all of them, however many fail.
+// B` for B + 1 to B + N, `--seed S` to play a single one again. These are options of world_test.
+// `--keep-going` plays all of them, however many fail.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ _numbers = itertools.count()
 
 
 def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=30)
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 class Process:
@@ -216,7 +216,7 @@ class Hosts:
         for number in range(len(self.addresses)):
             bucket = ["tbf", "rate", rate, "burst", "256kb", "latency", "50ms"]
             command = ["tc", "-n", self._host(number), "qdisc", "add", "dev", "net0", "root", *bucket]
-            subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE_S)
 
     def cut(self, number: int) -> None:
         """Simulates a pulled cable: drops all packets of a host without notice to either end."""
@@ -226,7 +226,7 @@ class Hosts:
         for process in self._processes:
             process.kill()
         for namespace in self._made:
-            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True, timeout=30)
+            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True, timeout=DEADLINE_S)
 
 
 def why_not() -> str:
@@ -241,5 +241,5 @@ def why_not() -> str:
         reason = getattr(problem, "stderr", None) or str(problem)
         return f"hosts are network namespaces, which may not be made here (root is needed): {reason.strip()}"
     finally:
-        subprocess.run(["ip", "netns", "delete", probe], check=False, capture_output=True, timeout=30)
+        subprocess.run(["ip", "netns", "delete", probe], check=False, capture_output=True, timeout=DEADLINE_S)
     return ""

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from namespaces import FARANDOLE, Hosts, Process
+from namespaces import DEADLINE_S, FARANDOLE, Hosts, Process
 from namespaces import why_not as why_no_namespaces
 
 SSHD = "/usr/sbin/sshd"
@@ -111,7 +111,7 @@ class SshHosts(Hosts):
         command = ["unshare", "--uts", "--mount", "--propagation", "private", "sh", "-c", _SETUP, "setup"]
         arguments = [self.names[number], str(self._own(number)), *self._shared_in_tmp()]
         holder = self._start(super().entering(number), [*command, *arguments])
-        holder.read_until("^ready$", 30)
+        holder.read_until("^ready$")
         self._holders.append(holder)
         self._namespaces.append(os.stat(f"/proc/{holder.pid}/ns/net").st_ino)
 
@@ -159,7 +159,7 @@ class SshHosts(Hosts):
         shifted = ["unshare", "--time", "--monotonic", str(clock_ahead_s)] if clock_ahead_s else []
         server = self.start(number, [*shifted, SSHD, "-D", "-f", str(config), "-E", str(self.log(number))])
         self._servers[number] = server
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE_S
         while not self._listens(number, port):
             assert not server.has_ended(), f"sshd of {self.names[number]}: {self.log(number).read_text()}"
             assert time.monotonic() < end, f"sshd of {self.names[number]} does not listen on port {port}"
@@ -180,7 +180,7 @@ class SshHosts(Hosts):
             yield int(local.split(":")[1], 16), remote, state
 
     def remove(self) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE_S
         while left := self.pids():
             for pid in left:
                 _kill(pid)
@@ -238,7 +238,7 @@ class SshHosts(Hosts):
         self._on(number, "umount", str(folder))
 
     def _on(self, number: int, *command: str) -> None:
-        subprocess.run([*self.entering(number), *command], check=True, capture_output=True, timeout=30)
+        subprocess.run([*self.entering(number), *command], check=True, capture_output=True, timeout=DEADLINE_S)
 
     # ---- processes of a host -------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ class SshHosts(Hosts):
 def make_key(path: Path) -> None:
     """Generates a key of ssh without a passphrase, and its public key beside it."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
 
 
 def _kill(pid: int) -> None:

@@ -47,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--repeat", type=int, default=1, metavar="N", help="run the parts N times; say how often tests fail"
     )
+    made.add_argument(
+        "--only", default="", metavar="WORD", help="only files, C++ runners and programs with WORD in their names"
+    )
     made.add_argument("--load", type=int, default=0, metavar="K", help="run beside K processes that keep a core busy")
     made.add_argument("--seeds", type=int, metavar="N", help="world: N seeds for each simulated job")
     made.add_argument("--seed", type=int, metavar="S", help="world: play only this seed")
@@ -69,15 +72,12 @@ def main() -> int:
         for each in ("seeds", "seed", "rounds", "minutes")
         if (value := getattr(arguments, each)) is not None
     }
-    for each in ("seeds", "seed"):
-        if each in options:
-            os.environ[f"FARANDOLE_WORLD_{each.upper()}"] = str(options[each])
     with only_run(), busy_processes(arguments.load):
         preparing = prepare(names)
         os.environ.update(SETTINGS)
         if arguments.repeat > 1:
-            return repeat(names, options, arguments.repeat)
-        return run_once(names, options, arguments.resume, preparing)
+            return repeat(names, options, arguments.only, arguments.repeat)
+        return run_once(names, options, arguments.only, arguments.resume, preparing)
 
 
 @contextlib.contextmanager
@@ -129,37 +129,44 @@ def tree() -> str:
     return made.hexdigest()
 
 
-def run_part(name: str, options: Dict[str, int]) -> Part:
+def run_part(name: str, options: Dict[str, int], only: str) -> Part:
     shutil.rmtree(FOLDER / name, ignore_errors=True)
-    part = Part(name, tree(), options)
+    part = Part(name, tree(), options, FOLDER)
+    part.only = part.record.only = only
     begin = time.monotonic()
     print(f"== test: {name}", flush=True)
     PARTS[name](part)
+    if part.record.tests == 0 and only and not part.record.failures and all(run.kind != "command" for run in part.runs):
+        part.fail("", f"no file, runner or program of this part has {only} in its name", part.folder)
     part.record.seconds = time.monotonic() - begin
-    part.record.write(part.folder / "record.json")
+    part.write_record()
     print(f"== test: {name} {part.record.seconds:.0f} s", flush=True)
     return part
 
 
-def passed_before(name: str, options: Dict[str, int]) -> bool:
+def passed_before(name: str, options: Dict[str, int], only: str) -> bool:
     try:
         record = Record.read(FOLDER / name / "record.json")
     except FileNotFoundError:
         return False
-    return record.tree == tree() and record.options == options and not record.failures
+    return (record.tree, record.options, record.only) == (tree(), options, only) and not record.failures
 
 
-def run_once(names: List[str], options: Dict[str, int], resume: bool, preparing: float) -> int:
+def run_once(names: List[str], options: Dict[str, int], only: str, resume: bool, preparing: float) -> int:
     """Runs the parts, then each failed test alone, and prints the table of all parts."""
     shutil.rmtree(FOLDER / "flaky", ignore_errors=True)
     parts = []
     for name in names:
-        if resume and passed_before(name, options):
+        if resume and passed_before(name, options, only):
             print(f"== test: {name} has passed on this tree", flush=True)
         else:
-            parts.append(run_part(name, options))
+            parts.append(run_part(name, options, only))
     begin = time.monotonic()
     failures, flaky = run_failed_again(parts)
+    if len(flaky) <= MOST_FLAKY:
+        for part in parts:
+            part.record.accept(flaky)
+            part.write_record()
     records = [("prepare", Record("", seconds=preparing))]
     records += [(name, Record.read(FOLDER / name / "record.json")) for name in names]
     records.append(("again", Record("", seconds=time.monotonic() - begin)))
@@ -177,26 +184,30 @@ def run_failed_again(parts: List[Part]) -> Tuple[List[Failure], List[Failure]]:
     for part, failure in found:
         if failure.run and part.carry_out_again(failure):
             flaky.append(failure)
-            kept = part.folder.parent / "flaky"
-            kept.mkdir(exist_ok=True)
-            shutil.copy(failure.log, kept / f"{failure.part}-{Path(failure.log).name}")
+            keep_log(failure, part.folder.parent / "flaky", failure.part)
         else:
             failures.append(failure)
     return failures, flaky
 
 
-def repeat(names: List[str], options: Dict[str, int], times: int) -> int:
+def keep_log(failure: Failure, folder: Path, prefix: str) -> Failure:
+    """Copies the log of a failure to a folder, where the next run of its part does not replace it. Returns the failure
+    with the log that is kept."""
+    folder.mkdir(exist_ok=True)
+    kept = shutil.copy(failure.log, folder / f"{prefix}-{Path(failure.log).name}")
+    return replace(failure, log=str(kept))
+
+
+def repeat(names: List[str], options: Dict[str, int], only: str, times: int) -> int:
     """Runs the parts several times and prints how often each test failed. The logs of failures are kept."""
     failed: Dict[str, List[Failure]] = {}
     shutil.rmtree(FOLDER / "repeat", ignore_errors=True)
     for number in range(1, times + 1):
         print(f"== test: repetition {number} of {times}", flush=True)
         for name in names:
-            for failure in run_part(name, options).record.failures:
-                kept = FOLDER / "repeat" / f"{number}-{name}-{Path(failure.log).name}"
-                kept.parent.mkdir(exist_ok=True)
-                shutil.copy(failure.log, kept)
-                failed.setdefault(failure.name, []).append(replace(failure, log=str(kept)))
+            for failure in run_part(name, options, only).record.failures:
+                kept = keep_log(failure, FOLDER / "repeat", f"{number}-{name}")
+                failed.setdefault(failure.name, []).append(kept)
     for test, found in sorted(failed.items(), key=lambda item: -len(item[1])):
         print(f"failed {len(found)} of {times} times: {test}\n    {found[0].error}\n    {found[0].log}")
     print(f"tools/test: {times} repetitions of {' '.join(names)}: {len(failed)} tests failed at least once")

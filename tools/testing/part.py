@@ -2,22 +2,27 @@
 
 A run is one command: pytest, pytest on the ranks of a job, CTest, or any other. Each has a process group of its own,
 which is killed when the run ends or its limit passes, and an environment with a mark, by which the processes that a
-test leaves are found.
+test leaves are found. Where the user may mount, a run also has a /dev/shm of its own, in which no other program leaves
+files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
 
 from testing.results import Failure, Record, TestResult, first_error, read_junit
 
@@ -39,6 +44,8 @@ RANK_OPTIONS = (
 )
 # Each rank writes a file of its own; pytest expands the variables.
 RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
+SHARED_MEMORY = Path("/dev/shm")
+IN_OWN_MOUNTS = ("unshare", "--mount", "sh", "-c")
 RANK_PREFIX = re.compile(r"(?m)^\[0\]<std(out|err)>:")
 
 
@@ -60,6 +67,17 @@ class Run:
             return self
         return replace(self, selection=("-R", f"^{re.escape(test)}$") if self.kind == "ctest" else (test,))
 
+    def narrowed(self, word: str) -> Optional[Run]:
+        """The run with only the files, runners of CTest and programs whose name contains this word; None if there are
+        none."""
+        if self.kind == "ctest":
+            selection = (*self.selection, "-R", re.escape(word), "--no-tests=ignore")
+            return replace(self, selection=selection)
+        if self.kind == "command":
+            return self if any(word in each for each in self.command) else None
+        files = [each for place in self.selection for each in _files_at(place) if word in each]
+        return replace(self, selection=tuple(files)) if files else None
+
     def __str__(self) -> str:
         settings = [f"{name}={value}" for name, value in self.environment.items()]
         words = [*settings, *self.command, *self.selection]
@@ -67,7 +85,8 @@ class Run:
 
 
 class Part:
-    """A part while it runs. `selection` is the expression of marks that selects its tests."""
+    """A part while it runs. `selection` is the expression of marks that selects its tests. If `only` is not empty, it
+    narrows each run."""
 
     def __init__(
         self, name: str, tree: str, options: Optional[Mapping[str, int]] = None, results: Path = FOLDER
@@ -79,6 +98,7 @@ class Part:
         self.record = Record(tree, self.options)
         self.runs: List[Run] = []
         self.selection = "not slow"
+        self.only = ""
         self._mark = uuid.uuid4().hex
 
     # ---- kinds of runs ------------------------------------------------------------------------------------------
@@ -108,9 +128,11 @@ class Part:
     def command(self, *words: str, **environment: str) -> bool:
         return self.carry_out(Run("command", words, (), environment))
 
-    def prepare(self, *words: str) -> bool:
+    def prepare(self, *words: str, limit_s: float = 2 * RUN_LIMIT_S, **environment: str) -> bool:
         """A command without which the part cannot go on. If it fails, it is not repeated: the rest did not run."""
-        passed = self.carry_out(Run("command", words, limit_s=2 * RUN_LIMIT_S))
+        only, self.only = self.only, ""
+        passed = self.carry_out(Run("command", words, (), environment, limit_s=limit_s))
+        self.only = only
         if not passed:
             self.record.failures[-1] = replace(self.record.failures[-1], run=0)
         return passed
@@ -119,6 +141,9 @@ class Part:
         """Records a failure that no run reports. It is not repeated."""
         self.record.failures.append(Failure(self.name, 0, name, error, str(log)))
 
+    def write_record(self) -> None:
+        self.record.write(self.folder / "record.json")
+
     def leave_out(self, name: str, reason: str) -> None:
         print(f"-- {name} left out: {reason}", flush=True)
 
@@ -126,6 +151,11 @@ class Part:
 
     def carry_out(self, run: Run) -> bool:
         """Carries out a run and records its results. Returns whether it passed."""
+        if self.only:
+            narrowed = run.narrowed(self.only)
+            if narrowed is None:
+                return True
+            run = narrowed
         self.runs.append(run)
         number = len(self.runs)
         results, failures = self._carry_out(run, number, f"run-{number}")
@@ -143,9 +173,10 @@ class Part:
         log = self.folder / f"{name}.log"
         print(f"-- {run}", flush=True)
         begin = time.monotonic()
-        status = self._execute(run, name, log)
-        seconds = time.monotonic() - begin
-        left = self._end_processes()
+        with shared_memory() as memory:
+            status = self._execute(run, name, log, memory)
+            seconds = time.monotonic() - begin
+            left = "; ".join(filter(None, (self._end_processes(), files_left(memory))))
         results, is_complete = self._results(run, name)
         print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
         failures = {result.name: result.error for result in reversed(results) if result.error}
@@ -160,7 +191,7 @@ class Part:
             failures = {"": f"left {left}"}
         return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
 
-    def _execute(self, run: Run, name: str, log: Path) -> int:
+    def _execute(self, run: Run, name: str, log: Path, memory: Optional[Path]) -> int:
         results = f"{ROOT / self.folder / name}"
         options: List[str] = []
         if run.kind in ("pytest", "ranks"):
@@ -171,8 +202,10 @@ class Part:
         # The output goes straight into the log: a process that a test has left could keep a pipe open.
         with log.open("wb") as target, log.open(errors="replace") as source:
             try:
+                if shutil.which(run.command[0], path=run.environment.get("PATH")) is None:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 process = subprocess.Popen(
-                    [*run.command, *options, *run.selection],
+                    [*entering(memory), *run.command, *options, *run.selection],
                     cwd=ROOT,
                     env={**os.environ, **run.environment, MARK: self._mark},
                     stdin=subprocess.DEVNULL,
@@ -230,6 +263,52 @@ class Part:
             except OSError:  # it has ended, or belongs to another user
                 continue
         return found
+
+
+def _files_at(place: str) -> List[str]:
+    """The files of tests in a folder; a file is itself."""
+    if not (ROOT / place).is_dir():
+        return [place]
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / place).rglob("test_*.py"))
+
+
+# ---- files in /dev/shm ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def can_mount() -> bool:
+    """Whether processes can be given a /dev/shm of their own, which needs root."""
+    with contextlib.suppress(OSError):
+        command = [*IN_OWN_MOUNTS, f"mount --bind {SHARED_MEMORY} {SHARED_MEMORY}"]
+        return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+    return False
+
+
+@contextlib.contextmanager
+def shared_memory() -> Iterator[Optional[Path]]:
+    """A folder of the machine's /dev/shm that replaces it for a run; None where nothing can be mounted."""
+    if not can_mount():
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="test-", dir=SHARED_MEMORY))
+    try:
+        folder.chmod(0o1777)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def entering(memory: Optional[Path]) -> Tuple[str, ...]:
+    """What starts a program with this /dev/shm. The program keeps the process id."""
+    if memory is None:
+        return ()
+    return (*IN_OWN_MOUNTS, f'mount --bind "$0" {SHARED_MEMORY} && exec "$@"', str(memory))
+
+
+def files_left(memory: Optional[Path]) -> str:
+    """Names the files in the /dev/shm of a run; empty if there are none."""
+    names = sorted(each.name for each in memory.iterdir()) if memory else []
+    return ", ".join(f"{SHARED_MEMORY}/{name}" for name in names)[:1000]
 
 
 def _show(source: TextIO) -> None:

@@ -31,6 +31,7 @@ ON_DEVICES = [
     f"tests/parallel/test_{name}.py"
     for name in ("operations", "alltoall", "reducescatter", "join", "adasum", "optimizer", "numpy")
 ]
+WORLD = "build/tests/world/world_test"
 STAND_IN_DRIVER = "build/cuda/fake/driver/libcuda.so.1"
 ON_TWO_HOSTS = ("tests/parallel/on_two_hosts",)
 MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
@@ -74,8 +75,11 @@ def unit(part: Part) -> None:
 
 def world(part: Part) -> None:
     """whole jobs in one process in virtual time, with 2,000 fixed seeds for elastic jobs"""
-    part.ctest("^world$")
-    if "seeds" not in part.options and "seed" not in part.options:
+    chosen = [f"--{name}={part.options[name]}" for name in ("seeds", "seed") if name in part.options]
+    if chosen:
+        part.command(WORLD, *chosen)
+    else:
+        part.ctest("^world$")
         elastic_jobs(part, 0, FIXED_SEEDS)
 
 
@@ -259,6 +263,11 @@ def fuzz(part: Part) -> None:
         part.command(str(target), *limits, *report, str(found), *stored_inputs(target))
 
 
+def mutations(part: Part) -> None:
+    """deliberate faults in a clone of HEAD, each of which a part of the standard suite must catch; needs PyPI"""
+    part.prepare(PYTHON, "tests/mutations/run.py", limit_s=6 * 3600, PIP_NO_INDEX="0")
+
+
 def sanitized(part: Part) -> None:
     """`unit`, `world` and a part of `parallel` on every path, under AddressSanitizer and UBSan"""
     if not build(part, "build-asan", "-DFARANDOLE_SANITIZE=ON"):
@@ -345,6 +354,7 @@ MORE: Dict[str, Callable[[Part], None]] = {
     "attacks": attacks,
     "seeds": seeds,
     "fuzz": fuzz,
+    "mutations": mutations,
     "sanitized": sanitized,
     "threads": threads,
 }
@@ -402,7 +412,7 @@ def folders_of_framework(name: str) -> List[str]:
 
 def elastic_jobs(part: Part, base: int, number: int) -> None:
     options = ("--base", str(base), "--seeds", str(number))
-    part.command("build/tests/world/world_test", "elastic jobs keep*", *options)
+    part.command(WORLD, "elastic jobs keep*", *options)
 
 
 def build(part: Part, folder: str, *options: str) -> bool:

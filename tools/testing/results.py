@@ -1,9 +1,11 @@
-"""The results of tests, read from the JUnit files that pytest and CTest write, and the record of a part."""
+"""The results of tests, read from the JUnit files that pytest and CTest write, the record of a part, and the first line
+of a log that names an error. `python -m testing.results LOG` prints that of a log of `tools/check`."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -11,6 +13,8 @@ from xml.etree import ElementTree
 
 # Patterns of lines that name an error, the most telling first.
 TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
+# The same for the programs that tools/check runs.
+OF_CHECKS = (r"(error|warning):", "^would|BAD|FAILED|^---")
 PREFIX = re.compile(r"(?m)^\[\d+\]<std(out|err)>:")
 
 
@@ -41,14 +45,17 @@ class Failure:
 
 @dataclass
 class Record:
-    """What a part leaves in its folder. `tree` identifies the files that were tested."""
+    """What a part leaves in its folder. `tree` identifies the files that were tested. A failure moves to `flaky` when
+    the test has passed alone, unless the run has more of them than it accepts."""
 
     tree: str
     options: Dict[str, int] = field(default_factory=dict)
+    only: str = ""
     seconds: float = 0
     tests: int = 0
     skipped: int = 0
     failures: List[Failure] = field(default_factory=list)
+    flaky: List[Failure] = field(default_factory=list)
     durations: List[Tuple[str, float]] = field(default_factory=list)
 
     def add(self, results: Sequence[TestResult], failures: Sequence[Failure]) -> None:
@@ -57,13 +64,18 @@ class Record:
         self.durations += [(result.name, result.seconds) for result in results if result.seconds >= 2]
         self.failures += failures
 
+    def accept(self, flaky: Sequence[Failure]) -> None:
+        self.flaky += [each for each in self.failures if each in flaky]
+        self.failures = [each for each in self.failures if each not in flaky]
+
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1))
 
     @staticmethod
     def read(path: Path) -> Record:
         content = json.loads(path.read_text())
-        content["failures"] = [Failure(**each) for each in content["failures"]]
+        for kind in ("failures", "flaky"):
+            content[kind] = [Failure(**each) for each in content[kind]]
         content["durations"] = [(name, seconds) for name, seconds in content["durations"]]
         return Record(**content)
 
@@ -106,11 +118,16 @@ def text_of(case: ElementTree.Element, tag: str) -> str:
     return (child.text or "") if child is not None else ""
 
 
-def first_error(text: str) -> str:
+def first_error(text: str, patterns: Sequence[str] = TELLING) -> str:
     """The first line of a log that names an error; empty if none does."""
     lines = PREFIX.sub("", text).splitlines()
-    for pattern in TELLING:
+    for pattern in patterns:
         for line in lines:
             if re.search(pattern, line):
                 return line.strip()[:240]
     return ""
+
+
+if __name__ == "__main__":
+    content = Path(sys.argv[1]).read_text(errors="replace")
+    print(first_error(content, OF_CHECKS) or content.strip().rpartition("\n")[2])
