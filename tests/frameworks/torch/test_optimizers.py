@@ -89,6 +89,40 @@ def test_a_wrapped_optimizer_of_each_class_steps_like_one_process(name: str, ran
         assert all(torch.equal(each, value) for each in everywhere)
 
 
+@pytest.mark.parametrize("name", [each for each in CLASSES if each != "LBFGS"])
+def test_broadcasting_the_state_of_a_new_optimizer_changes_nothing(name: str, rank: int, size: int) -> None:
+    model, expected = (Network(sparse=name == "SparseAdam") for _ in range(2))
+    inner = make(name, [each for _, each in parameters_of(name, model)])
+    reference = make(name, [each for _, each in parameters_of(name, expected)])
+    inner.register_step_pre_hook(lambda *_: pytest.fail("a step was taken"))
+    optimizer = hvd.DistributedOptimizer(inner, parameters_of(name, model))
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert str(optimizer.state_dict()) == str(reference.state_dict())
+    inner._optimizer_step_pre_hooks.clear()  # type: ignore[attr-defined]
+    train(optimizer, lambda step: model(batch(0, step)).square().mean())
+    train(reference, lambda step: expected(batch(0, step)).square().mean())
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_state_of_an_optimizer_keeps_its_own_types_when_it_is_broadcast(rank: int, size: int) -> None:
+    parameter = torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    if rank == 0:
+        optimizer.state[parameter] = {"momentum_buffer": torch.full((3,), 1 / 3)}
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert torch.equal(optimizer.state[parameter]["momentum_buffer"], torch.full((3,), 1 / 3))
+
+
+def test_a_root_without_state_clears_that_of_the_other_ranks(rank: int, size: int) -> None:
+    model = Network(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    if rank != 0:
+        train(optimizer, lambda step: model(batch(rank, step)).square().mean())
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert not optimizer.state_dict()["state"]
+
+
 def clip_whole(parameters: Any) -> torch.Tensor:
     return torch.nn.utils.clip_grad_norm_(parameters, 0.05)
 

@@ -50,8 +50,6 @@ def broadcast_optimizer_state(
         # Its state is made of lists of tensors whose number changes from step to step.
         raise ValueError("cannot broadcast the state of torch.optim.LBFGS")
     is_root = mpi_ops.rank() == root_rank
-    if is_root and not optimizer.state_dict()["state"]:
-        _create_state(optimizer, model)
     # The root broadcasts an outline of its state as an object, and then the tensors themselves.
     own = optimizer.state_dict()
     outline, tensors = _outline(own) if is_root else (None, [])
@@ -63,28 +61,7 @@ def broadcast_optimizer_state(
     broadcast_parameters(named, root_rank, process_set)
     if not is_root:
         optimizer.load_state_dict(_filled(outline, hosts))
-
-
-def _create_state(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.Module]) -> None:
-    sparse = set()
-    if model is not None:
-        for module in model.modules():
-            if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
-                sparse.add(id(module.weight))
-    kept = []
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if parameter.requires_grad:
-                kept.append((parameter, parameter.grad, parameter.detach().clone()))
-                zeros = torch.zeros_like(parameter)
-                parameter.grad = zeros.to_sparse() if id(parameter) in sparse else zeros
-    # step() of a distributed optimizer would wait for the other ranks.
-    step = getattr(optimizer, "step_alone", optimizer.step)
-    step()
-    with torch.no_grad():
-        for parameter, gradient, value in kept:
-            parameter.copy_(value)
-            parameter.grad = gradient
+        _keep_dtypes(optimizer, outline, hosts)
 
 
 def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Tensor]]:
@@ -104,6 +81,17 @@ def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Ten
     rest = {key: value for key, value in state_dict.items() if key != "state"}
     described = [(tuple(each.shape), each.dtype) for each in tensors]
     return {"state": state, "rest": rest, "names": names, "tensors": described}, tensors
+
+
+def _keep_dtypes(optimizer: torch.optim.Optimizer, outline: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
+    """``load_state_dict`` converts tensors to the parameter's type, which those of the root may not have."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    indices = [index for group in outline["rest"]["param_groups"] for index in group["params"]]
+    for index, parameter in zip(indices, parameters):
+        entries = optimizer.state.get(parameter, {})
+        for key, value in outline["state"].get(index, {}).items():
+            if isinstance(value, _Placed) and entries[key].dtype != tensors[value.index].dtype:
+                entries[key] = tensors[value.index].to(entries[key].device)
 
 
 class _Placed:
