@@ -12,7 +12,7 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence
 import torch
 
 from farandole.torch.gradient_transfers import GradientTransfers, Transfer
-from farandole.torch.reducing_optimizer import _DistributedOptimizer
+from farandole.torch.reducing_optimizer import _DistributedOptimizer, count_step, mark_step
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
@@ -60,6 +60,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the combined deltas, and adds them to the parameters."""
+        count_step(self)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -68,4 +69,4 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         self._reductions.wait()
         return loss
 
-    step.hooked = True  # type: ignore[attr-defined]
+    mark_step(step)

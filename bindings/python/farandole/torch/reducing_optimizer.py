@@ -33,8 +33,30 @@ _ZERO_GRAD_TOO_EARLY = (
 )
 
 
+def mark_step(step: Any) -> None:
+    """Marks a method ``step`` as one that PyTorch need not wrap.
+
+    torch wraps the step of every optimizer class so that it calls hooks, but the step of the wrapped optimizer's class
+    does so already. A learning rate scheduler wraps the step of its optimizer to see whether it was called, for a
+    warning; ``count_step`` records the call instead.
+    """
+    step.hooked = step._wrapped_by_lr_sched = step._with_counter = True
+
+
+def count_step(optimizer: Any) -> None:
+    """Records a call of ``step`` for learning rate schedulers: ``_opt_called``, or ``_step_count`` before PyTorch
+    2.4."""
+    optimizer._opt_called = True
+    optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
+
+
 class _DistributedOptimizer(torch.optim.Optimizer):
     """The base class that ``DistributedOptimizer`` puts before the class of the wrapped optimizer."""
+
+    wrapped_class: Optional[type] = None
+    """The class of the wrapped optimizer; None for a class that is derived from this one by hand."""
+    has_let_go = False
+    """Whether gradients are no longer reduced, so that the optimizer may be wrapped again."""
 
     def __init__(
         self,
@@ -77,6 +99,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         require_process_set("DistributedOptimizer", None, process_set)
         self._process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
+        self.has_let_go = False
         self._synchronized = False
         self._should_synchronize = True
         self._parameters = ReducedParameters(self.param_groups, named_parameters)
@@ -101,6 +124,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """Removes the hooks from the parameters. From now on no gradient is reduced, and another distributed
         optimizer may take the parameters."""
         self._reductions.end()
+        self.has_let_go = True
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced from now on. Every rank must add the same.
@@ -147,6 +171,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the gradients unless inside ``skip_synchronize()``, then steps."""
+        count_step(self)
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(_STEP_AFTER_SYNCHRONIZE, stacklevel=2)
@@ -170,9 +195,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         return computed
 
-    # torch wraps the step of every optimizer class so that it calls hooks. `hooked` prevents that here, because the
-    # step of the wrapped optimizer's class calls the hooks already.
-    step.hooked = True  # type: ignore[attr-defined]
+    mark_step(step)
 
     def step_alone(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Steps with this rank's gradients, without waiting for other ranks."""
