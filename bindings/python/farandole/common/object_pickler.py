@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle
 
 
-class ObjectPickler(cloudpickle.Pickler):  # type: ignore[misc]
+class ObjectPickler(cloudpickle.Pickler):
     """Pickles by name what every rank has under the name, and by value, as cloudpickle does, all else.
 
     cloudpickle pickles the classes and functions of ``__main__`` by value. The receiver's copy of an enum or a dataclass

@@ -12,6 +12,7 @@ from farandole.common.operations import public
 from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
+from farandole.torch.dtypes import NUMBERS
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -24,14 +25,39 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
     for name, tensor in named_parameters(params, lambda each: isinstance(each, torch.Tensor)):
         if not isinstance(tensor, torch.Tensor):
             continue
-        # A tensor that is not contiguous is received into a contiguous copy.
-        plain = tensor.detach() if tensor.is_contiguous() else tensor.detach().contiguous()
-        started.append((mpi_ops.broadcast_async_(plain, root_rank, name, process_set), tensor))
-    for handle, tensor in started:
-        received = mpi_ops.synchronize(handle)
-        if not tensor.is_contiguous():
-            with torch.no_grad():
-                tensor.copy_(received)
+        # A tensor whose memory does not hold its values one after the other is received into a copy that does.
+        plain = tensor.detach()
+        if tensor.layout == torch.strided:
+            plain = plain.contiguous().resolve_neg().resolve_conj()
+        handle = mpi_ops.broadcast_async_(as_known_type(plain), root_rank, name, process_set)
+        started.append((handle, name, tensor, plain))
+    for handle, name, tensor, plain in started:
+        mpi_ops.synchronize(handle)
+        if plain.data_ptr() != tensor.data_ptr() or tensor.is_neg() or tensor.is_conj():
+            _write(name, tensor, plain)
+
+
+def as_known_type(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a contiguous tensor whose type the runtime does not know: nothing is computed when it is moved."""
+    if tensor.dtype in NUMBERS or tensor.layout != torch.strided:
+        return tensor
+    return (tensor if tensor.dim() else tensor.reshape(1)).view(torch.uint8)
+
+
+@torch.no_grad()
+def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
+    target, source = tensor.detach(), values
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.size(dim) > 1:  # expanded: all rows are one row
+            target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
+    target.copy_(source)
+    if target.shape != tensor.shape and not torch.equal(
+        as_known_type(tensor.detach().contiguous()), as_known_type(values)
+    ):
+        raise ValueError(
+            f"broadcast_parameters cannot write to {name}: it is expanded, so its rows share memory, and those of the "
+            "root differ; assign tensor.contiguous() to it first"
+        )
 
 
 @public

@@ -50,9 +50,10 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
         try:
-            return _job.runtime.submit_pending(
-                pending_handles, request, name, tensor, tensor, process_set.process_set_id
-            )
+            if not tensor.is_neg():
+                return _job.runtime.submit_pending(
+                    pending_handles, request, name, tensor, tensor, process_set.process_set_id
+                )
         except FAILURES:
             explain(request.prefix, name, tensor, process_set, in_place=True)
             raise
