@@ -123,6 +123,38 @@ def test_a_root_without_state_clears_that_of_the_other_ranks(rank: int, size: in
     assert not optimizer.state_dict()["state"]
 
 
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("form", ["tensor", "float"])
+def test_lbfgs_calls_the_closure_as_often_as_in_one_process(form: str, line_search: Any, rank: int, size: int) -> None:
+    """Each rank's closure returns the loss of its own batch."""
+    model, expected = Network(False).double(), Network(False).double()
+    options: Dict[str, Any] = {"lr": 1.0 if line_search else 0.05, "max_iter": 6, "line_search_fn": line_search}
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters(), **options), model.named_parameters())
+    reference = torch.optim.LBFGS(expected.parameters(), **options)
+    calls = {"ranks": 0, "one process": 0}
+
+    def own(step: int) -> Any:
+        optimizer.zero_grad()
+        calls["ranks"] += 1
+        loss = model(batch(rank, step)).square().mean()
+        loss.backward()
+        return loss if form == "tensor" else loss.item()
+
+    def whole(step: int) -> Any:
+        reference.zero_grad()
+        calls["one process"] += 1
+        loss: Any = sum(expected(batch(other, step)).square().mean() for other in range(size)) / size
+        loss.backward()
+        return loss
+
+    for step in range(STEPS):
+        returned = optimizer.step(lambda step=step: own(step))
+        assert float(returned) == pytest.approx(float(reference.step(lambda step=step: whole(step))), rel=1e-4)
+        assert calls["ranks"] == calls["one process"]
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-6)
+
+
 def clip_whole(parameters: Any) -> torch.Tensor:
     return torch.nn.utils.clip_grad_norm_(parameters, 0.05)
 

@@ -17,7 +17,7 @@ from farandole.torch import mpi_ops
 from farandole.torch.compression import GradientCompressor, check
 from farandole.torch.gradient_reductions import GradientReductions
 from farandole.torch.gradient_transfers import GradientTransfers, Reduction, Transfer
-from farandole.torch.mpi_ops import Average
+from farandole.torch.mpi_ops import Average, Sum
 from farandole.torch.reduced_parameters import ReducedParameters
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
@@ -98,6 +98,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         check(compression, op, "DistributedOptimizer")
         require_process_set("DistributedOptimizer", None, process_set)
         self._process_set = process_set
+        self._op = op
         self.backward_passes_per_step = backward_passes_per_step
         self.has_let_go = False
         self._synchronized = False
@@ -184,16 +185,29 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return result
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """Wraps a closure, which computes gradients, so that they are reduced after each call."""
+        """Wraps a closure, which computes gradients, so that they and the loss are reduced after each call.
+
+        An optimizer such as L-BFGS decides by the loss how often it calls the closure. All ranks must decide the same.
+        """
         if self._reductions.in_flight:
             self.synchronize()
 
         def computed() -> Any:
             loss = closure()
             self.synchronize()
-            return loss
+            return self._reduced_loss(loss) if self._reductions.is_active else loss
 
         return computed
+
+    def _reduced_loss(self, loss: Any) -> Any:
+        """The loss of the batches of all ranks; of a number, a number."""
+        if isinstance(loss, float):
+            return float(self._reduced_loss(torch.tensor(loss, dtype=torch.float64)))
+        if not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
+            return loss
+        op = Sum if self._op == Sum else Average
+        values = loss.detach().contiguous()
+        return mpi_ops.allreduce(values, op=op, name="DistributedOptimizer.loss", process_set=self._process_set)
 
     mark_step(step)
 
@@ -205,6 +219,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """Clears the gradients; raises ``AssertionError`` while they are being reduced."""
         if self._reductions.in_flight:
             raise AssertionError(_ZERO_GRAD_TOO_EARLY)
+        self._reductions.give_up()  # passes that were left over do not count any more
         super().zero_grad(set_to_none)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
