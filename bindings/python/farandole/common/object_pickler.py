@@ -12,8 +12,8 @@ import cloudpickle
 class ObjectPickler(cloudpickle.Pickler):
     """Pickles by name what every rank has under the name, and by value, as cloudpickle does, all else.
 
-    cloudpickle pickles the classes and functions of ``__main__`` by value. The receiver's copy of an enum or a dataclass
-    is then another class than the script's, and ``is``, ``==`` and ``isinstance`` are true on the sender only.
+    cloudpickle pickles the classes and functions of ``__main__`` by value. The receiver's copy of an enum or a
+    dataclass is then another class than the script's, and ``is``, ``==`` and ``isinstance`` hold on the sender only.
     """
 
     def reducer_override(self, obj: Any) -> Any:

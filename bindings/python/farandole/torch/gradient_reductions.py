@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Set
 
 import torch
 
@@ -11,7 +11,7 @@ from farandole.common import membership
 from farandole.common.gradient_accumulator import GradientAccumulator
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.gradient_transfers import Transfer, wait_for
-from farandole.torch.parameter_hook import ParameterHook
+from farandole.torch.parameter_hook import ParameterHook, is_in_nested_pass
 from farandole.torch.reduced_parameters import ReducedParameters
 
 
@@ -32,6 +32,9 @@ class GradientReductions:
         self.hooks: List[ParameterHook] = []
         self.is_active = False
         self.in_flight: List[Transfer] = []
+        self._versions: Dict[int, int] = {}
+        self._nested: Set[int] = set()
+        """Parameters that backward passes within other backward passes have reached."""
         # A process set that is defined by a rule may include this process in a later generation.
         self.may_change = process_set.rule is not None and membership.is_elastic()
         self._parameters = parameters
@@ -57,26 +60,55 @@ class GradientReductions:
     def _watch(self, indices: Sequence[int]) -> None:
         for index in indices:
             self._gradient_accumulator.open(index)
-            self.hooks.append(ParameterHook(self._parameters.tensors[index], self._arrival_of(index)))
+            self.hooks.append(ParameterHook(self._parameters.tensors[index], self._call(_arrived, index)))
+        self._watch_clearing()
 
-    def _arrival_of(self, index: int) -> Callable[..., None]:
+    def _watch_clearing(self) -> None:
+        """If gradients are due after several passes, watches for those that the model has cleared meanwhile."""
+        if self._gradient_accumulator.counts_passes:
+            for index, hook in enumerate(self.hooks):
+                hook.call_before(self._call(_arriving, index))
+
+    def _call(self, function: Callable[[GradientReductions, int], None], index: int) -> Callable[..., None]:
         # The hooks hold a weak reference, so that parameters do not keep a dropped optimizer alive.
         reductions = weakref.ref(self)
 
-        def arrived(*_: Any) -> None:
+        def called(*_: Any) -> None:
             alive = reductions()
             if alive is not None:
-                alive._gradient_arrived(index)
+                function(alive, index)
 
-        return arrived
+        return called
+
+    def _gradient_arriving(self, index: int) -> None:
+        if self._gradient_accumulator.waits(index):
+            return
+        gradient = self._parameters.tensors[index].grad
+        # Reading the values of a gradient is slow on a GPU, and is needed only if it has been written to.
+        if gradient is None or (gradient._version != self._versions.get(index) and not _has_values(gradient)):
+            self._gradient_accumulator.discard(index)
 
     def _gradient_arrived(self, index: int) -> None:
+        if is_in_nested_pass():
+            if self._gradient_accumulator.is_handed_out(index):
+                raise AssertionError(
+                    f"The parameter {self._parameters.names[index]} is used inside and outside of reentrant activation "
+                    "checkpointing, and its gradient was being reduced when the checkpointed part added to it. Pass "
+                    "use_reentrant=False to torch.utils.checkpoint.checkpoint()."
+                )
+            self._nested.add(index)
+        if index in self._nested:
+            return  # more may be added until the outer pass ends, so the reduction starts before the step
         try:
             due = self._gradient_accumulator.arrived(index)
         except AssertionError as problem:
             raise AssertionError(f"{problem} The parameter is {self._parameters.names[index]}.") from None
         if due:
             self._start(due)
+        elif self._gradient_accumulator.counts_passes:
+            gradient = self._parameters.tensors[index].grad
+            assert gradient is not None
+            self._versions[index] = gradient._version
 
     def start_overdue(self) -> None:
         """Starts the reductions of gradients that backward passes have not completed, because their parameters were
@@ -126,3 +158,12 @@ class GradientReductions:
     def set_passes(self, passes: int) -> None:
         """Sets the number of backward passes after which a gradient is due, and resets the count."""
         self._gradient_accumulator.set_passes(passes)
+        self._watch_clearing()
+
+
+_arrived = GradientReductions._gradient_arrived
+_arriving = GradientReductions._gradient_arriving
+
+
+def _has_values(gradient: torch.Tensor) -> bool:
+    return gradient._nnz() > 0 if gradient.is_sparse else bool(gradient.any())

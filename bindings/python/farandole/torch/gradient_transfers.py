@@ -111,7 +111,8 @@ class GradientTransfers:
         """Sends gradients by a compressor that decides itself which messages are sent."""
         parameters = [self._parameters[index] for index in indices]
         gradients = [self._gradient(index) for index in indices]
-        plain = [reals_of(each.to_dense() if each.is_sparse else each) for each in gradients]
+        dense = [each.to_dense() if each.is_sparse else each for each in gradients]
+        plain = [reals_of(each.detach().clone() if each.requires_grad else each) for each in dense]
         names = [self._names[index] for index in indices]
         how = wanted(*self._reduction, self._process_set)
         call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
@@ -121,6 +122,8 @@ class GradientTransfers:
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
+                elif gradient.requires_grad:
+                    parameter.grad = each
                 elif each is not gradient:
                     gradient.copy_(each)
 
@@ -130,9 +133,11 @@ class GradientTransfers:
         """The tensor to send for a gradient, and the function that writes the result back to the gradient."""
         parameter = self._parameters[index]
         gradient = self._gradient(index)
-        assert not gradient.requires_grad
         was_sparse = gradient.is_sparse
         plain = gradient.to_dense() if was_sparse else gradient.resolve_neg()
+        is_in_graph = gradient.requires_grad
+        if is_in_graph:  # backward(create_graph=True): a graph may need the values, so the result is a new tensor
+            plain = plain.detach().clone()
         if self._compression is Compression.none and plain is gradient and _is_sent_as_it_is(plain):
             return plain, lambda reduced: None
         packed, context = pack("allreduce", self._names[index], self._compression, reals_of(plain))
@@ -145,7 +150,7 @@ class GradientTransfers:
                 parameter.grad = restored.to_sparse(gradient.sparse_dim())
             elif restored is gradient:
                 return
-            elif _overlaps_itself(gradient):
+            elif is_in_graph or _overlaps_itself(gradient):
                 parameter.grad = restored
             elif gradient.is_contiguous() and plain is gradient:
                 gradient.set_(restored)

@@ -143,6 +143,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if self._reductions.is_active:
             self._reductions.watch_thawed()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """What ``copy.deepcopy`` and ``pickle`` make of it: an optimizer of the wrapped class, which may be wrapped
+        again. Two optimizers that reduce the gradients of the same parameters would disturb each other."""
+        return object.__new__, (self.wrapped_class or type(self),), self.__getstate__()
+
     @property
     def process_set(self) -> ProcessSet:
         """The process set over which gradients are reduced."""
