@@ -18,6 +18,8 @@ from farandole.torch.reducing_optimizer import _DistributedOptimizer, count_step
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
     """The base class that ``DistributedOptimizer(op=Adasum)`` puts before the class of the wrapped optimizer."""
 
+    _gradients_change_nothing = False
+
     def _sender(self, transfers: GradientTransfers) -> Callable[[Sequence[int]], List[Transfer]]:
         optimizer = weakref.ref(self)
 

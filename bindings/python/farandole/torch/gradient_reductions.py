@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, List, Sequence, Set
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 import torch
 
 from farandole.common import membership
 from farandole.common.gradient_accumulator import GradientAccumulator
 from farandole.common.process_sets import ProcessSet
+from farandole.torch import several_optimizers
 from farandole.torch.gradient_transfers import Transfer, wait_for
 from farandole.torch.parameter_hook import ParameterHook, is_in_nested_pass
 from farandole.torch.reduced_parameters import ReducedParameters
+from farandole.torch.several_optimizers import Steps
 
 
 class GradientReductions:
@@ -20,6 +22,8 @@ class GradientReductions:
 
     :param gradient_accumulator: decides which gradients are due
     :param send: starts the transfers of the gradients with the given indices
+    :param class_name: the class of the optimizer, for errors
+    :param may_discard: whether reductions whose results are dropped change nothing else
     """
 
     def __init__(
@@ -28,7 +32,14 @@ class GradientReductions:
         gradient_accumulator: GradientAccumulator[int],
         send: Callable[[Sequence[int]], List[Transfer]],
         process_set: ProcessSet,
+        class_name: str,
+        may_discard: bool,
     ) -> None:
+        self._class_name = class_name
+        self._may_discard = may_discard
+        self.sent: Dict[str, Optional[torch.Tensor]] = {}
+        """The gradients in flight, by name."""
+        self._steps_at_start = 0
         self.hooks: List[ParameterHook] = []
         self.is_active = False
         self.in_flight: List[Transfer] = []
@@ -45,6 +56,7 @@ class GradientReductions:
     def begin(self) -> None:
         """Installs the hooks: from now on gradients are reduced as they become due."""
         self.is_active = True
+        several_optimizers.active.add(self)
         self._watch(range(len(self._parameters.tensors)))
 
     def end(self) -> None:
@@ -52,6 +64,8 @@ class GradientReductions:
         for hook in self.hooks:
             hook.remove()
         self.hooks, self.in_flight, self.is_active = [], [], False
+        self.sent.clear()
+        several_optimizers.active.discard(self)
 
     def watch_thawed(self) -> None:
         """Installs hooks on parameters that required no gradient when they were added, but do now."""
@@ -102,7 +116,17 @@ class GradientReductions:
         try:
             due = self._gradient_accumulator.arrived(index)
         except AssertionError as problem:
-            raise AssertionError(f"{problem} The parameter is {self._parameters.names[index]}.") from None
+            name = self._parameters.names[index]
+            if not self.are_by_products:
+                raise AssertionError(f"{problem} The parameter is {name}.") from None
+            if self._parameters.tensors[index].grad is self.sent.get(name):
+                raise AssertionError(
+                    f"The gradient of {name} was reduced for {self.title} after a backward pass, then {Steps.title()} "
+                    "has stepped, and now another pass adds to it. Call zero_grad() of the former before its own "
+                    "passes, or requires_grad_(False) of its parameters during passes for the latter."
+                ) from None
+            self.discard()
+            due = self._gradient_accumulator.arrived(index)
         if due:
             self._start(due)
         elif self._gradient_accumulator.counts_passes:
@@ -131,7 +155,40 @@ class GradientReductions:
         for index in indices:
             if tensors[index].grad is None:
                 tensors[index].grad = torch.zeros_like(tensors[index])
+        for index in indices:
+            name = self._parameters.names[index]
+            several_optimizers.require_free_name(name, self)
+            self.sent[name] = tensors[index].grad
+        self._steps_at_start = Steps.count
         self.in_flight += self._send(indices)
+
+    @property
+    def title(self) -> str:
+        """Describes the optimizer in errors."""
+        names, tensors = self._parameters.names, self._parameters.tensors
+        first = f", the first is {names[0]} of shape {list(tensors[0].shape)}" if names else ""
+        return f"{self._class_name} ({len(names)} parameters{first})"
+
+    def gradient_of(self, name: str) -> Optional[torch.Tensor]:
+        """The gradient of the parameter of this name."""
+        return self._parameters.tensors[self._parameters.names.index(name)].grad
+
+    @property
+    def are_by_products(self) -> bool:
+        """Whether another optimizer has stepped since the last reduction began, so that the pass was meant for it."""
+        return self._may_discard and bool(self.in_flight) and Steps.count > self._steps_at_start
+
+    def discard(self) -> None:
+        """Waits for the reductions in flight, and drops their results.
+
+        The names change then: if a rank has no such reductions, its next ones must not be taken for those that
+        follow here.
+        """
+        try:
+            wait_for(self.in_flight)
+        finally:
+            self.give_up()
+        self._parameters.rename()
 
     def wait(self) -> None:
         """Waits for all started reductions, and writes their results to the gradients."""
@@ -140,6 +197,7 @@ class GradientReductions:
             wait_for(in_flight)
         except (RuntimeError, ValueError):
             # All transfers have ended or are abandoned, so the next step counts its passes from zero.
+            self.sent.clear()
             self._gradient_accumulator.settle()
             raise
         except BaseException:
@@ -148,11 +206,13 @@ class GradientReductions:
         with torch.no_grad():
             for transfer in in_flight:
                 transfer.put_back(transfer.call.finish())
+        self.sent.clear()
         self._gradient_accumulator.settle()
 
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
         self.in_flight = []
+        self.sent.clear()
         self._gradient_accumulator.settle()
 
     def set_passes(self, passes: int) -> None:

@@ -19,6 +19,7 @@ from farandole.torch.gradient_reductions import GradientReductions
 from farandole.torch.gradient_transfers import GradientTransfers, Reduction, Transfer
 from farandole.torch.mpi_ops import Average, Sum
 from farandole.torch.reduced_parameters import ReducedParameters
+from farandole.torch.several_optimizers import Steps
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 
@@ -44,8 +45,9 @@ def mark_step(step: Any) -> None:
 
 
 def count_step(optimizer: Any) -> None:
-    """Records a call of ``step`` for learning rate schedulers: ``_opt_called``, or ``_step_count`` before PyTorch
-    2.4."""
+    """Records a call of ``step`` for other optimizers, and for learning rate schedulers: ``_opt_called``, or
+    ``_step_count`` before PyTorch 2.4."""
+    Steps.add(optimizer._reductions)
     optimizer._opt_called = True
     optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
 
@@ -55,6 +57,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     wrapped_class: Optional[type] = None
     """The class of the wrapped optimizer; None for a class that is derived from this one by hand."""
+    _gradients_change_nothing = True
+    """Whether the optimizer's state is as before when gradients have been reduced."""
     has_let_go = False
     """Whether gradients are no longer reduced, so that the optimizer may be wrapped again."""
 
@@ -112,7 +116,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         reduction = Reduction(op, *scales(op, gradient_predivide_factor))
         transfers = GradientTransfers(self._parameters, compression, reduction, process_set, sparse_as_dense)
         accumulator = gradient_accumulator.GradientAccumulator(backward_passes_per_step, grouped)
-        self._reductions = GradientReductions(self._parameters, accumulator, self._sender(transfers), process_set)
+        self._reductions = GradientReductions(
+            self._parameters,
+            accumulator,
+            self._sender(transfers),
+            process_set,
+            type(self).__name__,
+            self._gradients_change_nothing,
+        )
         if active_now or self._reductions.may_change:
             self._reductions.begin()
 
@@ -147,6 +158,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """What ``copy.deepcopy`` and ``pickle`` make of it: an optimizer of the wrapped class, which may be wrapped
         again. Two optimizers that reduce the gradients of the same parameters would disturb each other."""
         return object.__new__, (self.wrapped_class or type(self),), self.__getstate__()
+
+    @property
+    def _parameter_names(self) -> Dict[torch.Tensor, str]:
+        """The name of each parameter, on which tools rely."""
+        return self._parameters.name_of
 
     @property
     def process_set(self) -> ProcessSet:
@@ -222,6 +238,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = _SET_TO_NONE) -> None:
         """Clears the gradients; raises ``AssertionError`` while they are being reduced."""
+        if self._reductions.are_by_products:
+            self._reductions.discard()
         if self._reductions.in_flight:
             raise AssertionError(_ZERO_GRAD_TOO_EARLY)
         self._reductions.give_up()  # passes that were left over do not count any more
