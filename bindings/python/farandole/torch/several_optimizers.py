@@ -1,7 +1,7 @@
 """The optimizers of this process whose gradients are reduced, for jobs that have several, such as those of a GAN.
 
 A backward pass that is meant for one optimizer also reaches parameters of another one. The reductions that it starts
-there are by-products: nobody steps with their results.
+there are by-products: no step uses their results.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ public = public_in("torch", Compression=Compression)
 wrapper = wrapper_for(__name__)
 recorded = recorded_in(__name__)
 
+_unscaled = allreduces.unscaled
+
 allreduce_async = wrapper("allreduce_async", start_new)
 allreduce_ = wrapper("allreduce_", start_in_place, reductions)
 grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
@@ -45,7 +47,7 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
     if prescale_factor == 1.0 and postscale_factor == 1.0:
-        request = allreduces.unscaled.get(op)
+        request = _unscaled.get(op)
     else:
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
