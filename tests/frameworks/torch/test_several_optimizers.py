@@ -164,6 +164,22 @@ def test_two_optimizers_step_after_one_pass(rank: int, size: int) -> None:
         torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5)
 
 
+@several_ranks
+def test_optimizers_of_different_process_sets_may_use_the_same_names(rank: int, size: int) -> None:
+    part = hvd.add_process_set([0])
+    first, second = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
+    together = hvd.DistributedOptimizer(torch.optim.SGD(first.parameters(), lr=0.1), first.named_parameters())
+    apart = hvd.DistributedOptimizer(
+        torch.optim.SGD(second.parameters(), lr=0.1), second.named_parameters(), process_set=part
+    )
+    second(first(torch.ones(1, 2))).sum().backward()
+    together.step()
+    apart.step()
+    assert first.bias.grad is not None
+    assert all(torch.equal(each, first.bias.grad) for each in hvd.allgather(first.bias.grad.unsqueeze(0), name="bias"))
+    hvd.remove_process_set(part)
+
+
 def test_a_second_optimizer_takes_over_after_the_first_has_let_go(rank: int, size: int) -> None:
     model = torch.nn.Linear(2, 1)
     hvd.broadcast_parameters(model.state_dict(), 0)

@@ -51,7 +51,7 @@ class GradientReductions:
         self._parameters = parameters
         self._gradient_accumulator = gradient_accumulator
         self._send = send
-        self._process_set = process_set
+        self.process_set = process_set
 
     def begin(self) -> None:
         """Installs the hooks: from now on gradients are reduced as they become due."""
@@ -142,7 +142,7 @@ class GradientReductions:
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
-        if self.may_change and not self._process_set.included():
+        if self.may_change and not self.process_set.included():
             return
         tensors = self._parameters.tensors
         # A frozen parameter without a new gradient is not reduced: with a gradient of zeros, weight decay and

@@ -35,11 +35,11 @@ class Steps:
 
 
 def require_free_name(name: str, own: GradientReductions) -> None:
-    """``ValueError`` if another optimizer is reducing a gradient of this name."""
+    """``ValueError`` if another optimizer is reducing a gradient of this name in the same process set."""
     if len(active) < 2:
         return
     for other in active:
-        if other is own or name not in other.sent:
+        if other is own or name not in other.sent or other.process_set is not own.process_set:
             continue
         if other.sent[name] is own.gradient_of(name):
             raise ValueError(
