@@ -89,6 +89,72 @@ def test_a_wrapped_optimizer_of_each_class_steps_like_one_process(name: str, ran
         assert all(torch.equal(each, value) for each in everywhere)
 
 
+@pytest.mark.parametrize("name", [each for each in CLASSES if each != "LBFGS"])
+def test_broadcasting_the_state_of_a_new_optimizer_changes_nothing(name: str, rank: int, size: int) -> None:
+    model, expected = (Network(sparse=name == "SparseAdam") for _ in range(2))
+    inner = make(name, [each for _, each in parameters_of(name, model)])
+    reference = make(name, [each for _, each in parameters_of(name, expected)])
+    inner.register_step_pre_hook(lambda *_: pytest.fail("a step was taken"))
+    optimizer = hvd.DistributedOptimizer(inner, parameters_of(name, model))
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert str(optimizer.state_dict()) == str(reference.state_dict())
+    inner._optimizer_step_pre_hooks.clear()  # type: ignore[attr-defined]
+    train(optimizer, lambda step: model(batch(0, step)).square().mean())
+    train(reference, lambda step: expected(batch(0, step)).square().mean())
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_state_of_an_optimizer_keeps_its_own_types_when_it_is_broadcast(rank: int, size: int) -> None:
+    parameter = torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    if rank == 0:
+        optimizer.state[parameter] = {"momentum_buffer": torch.full((3,), 1 / 3)}
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert torch.equal(optimizer.state[parameter]["momentum_buffer"], torch.full((3,), 1 / 3))
+
+
+def test_a_root_without_state_clears_that_of_the_other_ranks(rank: int, size: int) -> None:
+    model = Network(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    if rank != 0:
+        train(optimizer, lambda step: model(batch(rank, step)).square().mean())
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert not optimizer.state_dict()["state"]
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("form", ["tensor", "float"])
+def test_lbfgs_calls_the_closure_as_often_as_in_one_process(form: str, line_search: Any, rank: int, size: int) -> None:
+    """Each rank's closure returns the loss of its own batch."""
+    model, expected = Network(False).double(), Network(False).double()
+    options: Dict[str, Any] = {"lr": 1.0 if line_search else 0.05, "max_iter": 6, "line_search_fn": line_search}
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters(), **options), model.named_parameters())
+    reference = torch.optim.LBFGS(expected.parameters(), **options)
+    calls = {"ranks": 0, "one process": 0}
+
+    def own(step: int) -> Any:
+        optimizer.zero_grad()
+        calls["ranks"] += 1
+        loss = model(batch(rank, step)).square().mean()
+        loss.backward()
+        return loss if form == "tensor" else loss.item()
+
+    def whole(step: int) -> Any:
+        reference.zero_grad()
+        calls["one process"] += 1
+        loss: Any = sum(expected(batch(other, step)).square().mean() for other in range(size)) / size
+        loss.backward()
+        return loss
+
+    for step in range(STEPS):
+        returned = optimizer.step(lambda step=step: own(step))
+        assert float(returned) == pytest.approx(float(reference.step(lambda step=step: whole(step))), rel=1e-4)
+        assert calls["ranks"] == calls["one process"]
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-6)
+
+
 def clip_whole(parameters: Any) -> torch.Tensor:
     return torch.nn.utils.clip_grad_norm_(parameters, 0.05)
 

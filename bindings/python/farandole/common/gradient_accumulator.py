@@ -48,6 +48,20 @@ class GradientAccumulator(Generic[Key]):
         self._handed_out.update(group)
         return group
 
+    @property
+    def counts_passes(self) -> bool:
+        """Whether a gradient is due after several passes only."""
+        return self._passes > 1
+
+    def discard(self, key: Key) -> None:
+        """The gradient was cleared before all its passes were complete: it waits for them anew."""
+        if key not in self._handed_out:
+            self._remaining[key] = self._passes
+
+    def is_handed_out(self, key: Key) -> bool:
+        """Whether the gradient was returned as due, and has not been reduced yet."""
+        return key in self._handed_out
+
     def waits(self, key: Key) -> bool:
         """Whether no backward pass has added to this gradient since it was reduced."""
         return self._remaining[key] == self._passes

@@ -57,13 +57,14 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
 def pickled(obj: Any, name: str, process_set: ProcessSet) -> numpy.ndarray:
     """The object as bytes; ``ValueError`` if they are too many to be sent at once."""
-    import cloudpickle
     import numpy
+
+    from farandole.common.object_pickler import ObjectPickler
 
     tags = object_tags.of_this_job()
     stream = io.BytesIO(bytes(tags.header_bytes()))
     stream.seek(0, io.SEEK_END)
-    cloudpickle.dump(obj, stream)
+    ObjectPickler(stream).dump(obj)
     size = stream.tell()
     if size > MOST_BYTES:
         rank = job.where().rank

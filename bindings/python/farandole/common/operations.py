@@ -186,7 +186,7 @@ def _objects() -> Dict[str, PublicFunction]:
     root = {"root_rank": "global rank that sends the object", "name": "the same on all ranks"}
     state = {
         "root_rank": "global rank that sends the state",
-        "optimizer": "optimizer; a state is created if it has none",
+        "optimizer": "the optimizer of this rank, wrapped or not",
     }
     parameters = {
         "root_rank": "global rank that sends the parameters",
@@ -210,8 +210,8 @@ def _objects() -> Dict[str, PublicFunction]:
         ),
         "broadcast_parameters": PublicFunction("Sends one rank's parameters to all ranks, in place.", "", parameters),
         "broadcast_optimizer_state": PublicFunction(
-            "Sends one rank's optimizer state and options to all ranks, in place.\n\nIf the optimizer has no state "
-            "yet, the\nroot takes one step with zero gradients to create it; parameters and gradients do not change.",
+            "Sends one rank's optimizer state and options to all ranks, in place.\n\nNothing else "
+            "changes: if the root's\noptimizer has no state yet, those of all ranks have none afterwards.",
             "",
             state,
         ),

@@ -279,10 +279,10 @@ def broadcast_optimizer_state(
 ) -> None:
     """Sends one rank's optimizer state and options to all ranks, in place.
 
-    If the optimizer has no state yet, the
-    root takes one step with zero gradients to create it; parameters and gradients do not change.
+    Nothing else changes: if the root's
+    optimizer has no state yet, those of all ranks have none afterwards.
 
-    :param optimizer: optimizer; a state is created if it has none
+    :param optimizer: the optimizer of this rank, wrapped or not
     :param root_rank: global rank that sends the state
     :param model: model by which sparse gradients are recognised
     :param process_set: process set that runs the operation; the global set by default

@@ -12,11 +12,13 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence
 import torch
 
 from farandole.torch.gradient_transfers import GradientTransfers, Transfer
-from farandole.torch.reducing_optimizer import _DistributedOptimizer
+from farandole.torch.reducing_optimizer import _DistributedOptimizer, count_step, mark_step
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
     """The base class that ``DistributedOptimizer(op=Adasum)`` puts before the class of the wrapped optimizer."""
+
+    _gradients_change_nothing = False
 
     def _sender(self, transfers: GradientTransfers) -> Callable[[Sequence[int]], List[Transfer]]:
         optimizer = weakref.ref(self)
@@ -60,6 +62,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the combined deltas, and adds them to the parameters."""
+        count_step(self)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -68,4 +71,4 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         self._reductions.wait()
         return loss
 
-    step.hooked = True  # type: ignore[attr-defined]
+    mark_step(step)

@@ -36,6 +36,8 @@ def start(
     if flags._is_profiler_enabled and not is_in_range:
         return start_in_range(request, name, start, tensor, output, process_set, apart)
     try:
+        if tensor.is_neg():
+            return _start_values(request, name, tensor, output, process_set, apart)
         return submit(request, name, tensor, output, process_set.process_set_id)
     except FAILURES:
         explain(request.prefix, name, tensor, process_set, output is tensor)
@@ -47,6 +49,17 @@ def start(
     target = torch.empty_like(output, device="cpu") if apart else host
     handle = submit(request, name, host, target, process_set.process_set_id)
     return Call([handle], lambda: copied([output], [target])[0])
+
+
+def _start_values(
+    request: Any, name: Optional[str], tensor: torch.Tensor, output: Any, process_set: ProcessSet, apart: bool
+) -> Any:
+    """Submits the values of a lazily negated tensor, such as ``z.conj().imag``, whose memory holds other numbers."""
+    values = tensor.resolve_neg()
+    if output is not tensor:
+        return start(request, name, values, output, process_set, apart, is_in_range=True)
+    call = start(request, name, values, values, process_set, apart, is_in_range=True)
+    return Call(getattr(call, "handles", [call]), lambda: copied([tensor], [call.finish()])[0])
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
@@ -76,6 +89,7 @@ def start_unsized(
     if flags._is_profiler_enabled and not is_in_range:
         return start_in_range(request, name, start_unsized, tensor, process_set, splits)
     try:
+        tensor = tensor.resolve_neg()
         handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
     except FAILURES:
         explain(request.prefix, name, tensor, process_set)
@@ -154,6 +168,13 @@ def _start_group(
     if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
     device = tensors[0].device
+    if any(each.is_neg() for each in tensors):
+        values = [each.resolve_neg() for each in tensors]
+        targets = outputs and [
+            value if output is each else output for value, output, each in zip(values, outputs, tensors)
+        ]
+        call = _start_group(request, name, values, targets, process_set, apart)
+        return call if outputs is None else Call(call.handles, lambda: copied(outputs, call.finish()))
     try:
         handles = submit_group(request, name, tensors, outputs, process_set.process_set_id)
     except NotImplementedError:

@@ -12,6 +12,7 @@ from farandole.common.operations import public
 from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
+from farandole.torch.dtypes import NUMBERS
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -24,14 +25,39 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
     for name, tensor in named_parameters(params, lambda each: isinstance(each, torch.Tensor)):
         if not isinstance(tensor, torch.Tensor):
             continue
-        # A tensor that is not contiguous is received into a contiguous copy.
-        plain = tensor.detach() if tensor.is_contiguous() else tensor.detach().contiguous()
-        started.append((mpi_ops.broadcast_async_(plain, root_rank, name, process_set), tensor))
-    for handle, tensor in started:
-        received = mpi_ops.synchronize(handle)
-        if not tensor.is_contiguous():
-            with torch.no_grad():
-                tensor.copy_(received)
+        # A tensor whose memory does not hold its values one after the other is received into a copy that does.
+        plain = tensor.detach()
+        if tensor.layout == torch.strided:
+            plain = plain.contiguous().resolve_neg().resolve_conj()
+        handle = mpi_ops.broadcast_async_(as_known_type(plain), root_rank, name, process_set)
+        started.append((handle, name, tensor, plain))
+    for handle, name, tensor, plain in started:
+        mpi_ops.synchronize(handle)
+        if plain.data_ptr() != tensor.data_ptr() or tensor.is_neg() or tensor.is_conj():
+            _write(name, tensor, plain)
+
+
+def as_known_type(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a contiguous tensor whose type the runtime does not know: nothing is computed when it is moved."""
+    if tensor.dtype in NUMBERS or tensor.layout != torch.strided:
+        return tensor
+    return (tensor if tensor.dim() else tensor.reshape(1)).view(torch.uint8)
+
+
+@torch.no_grad()
+def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
+    target, source = tensor.detach(), values
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0 and tensor.size(dim) > 1:  # expanded: all rows are one row
+            target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
+    target.copy_(source)
+    if target.shape != tensor.shape and not torch.equal(
+        as_known_type(tensor.detach().contiguous()), as_known_type(values)
+    ):
+        raise ValueError(
+            f"broadcast_parameters cannot write to {name}: it is expanded, so its rows share memory, and those of the "
+            "root differ; assign tensor.contiguous() to it first"
+        )
 
 
 @public
@@ -50,8 +76,6 @@ def broadcast_optimizer_state(
         # Its state is made of lists of tensors whose number changes from step to step.
         raise ValueError("cannot broadcast the state of torch.optim.LBFGS")
     is_root = mpi_ops.rank() == root_rank
-    if is_root and not optimizer.state_dict()["state"]:
-        _create_state(optimizer, model)
     # The root broadcasts an outline of its state as an object, and then the tensors themselves.
     own = optimizer.state_dict()
     outline, tensors = _outline(own) if is_root else (None, [])
@@ -63,28 +87,7 @@ def broadcast_optimizer_state(
     broadcast_parameters(named, root_rank, process_set)
     if not is_root:
         optimizer.load_state_dict(_filled(outline, hosts))
-
-
-def _create_state(optimizer: torch.optim.Optimizer, model: Optional[torch.nn.Module]) -> None:
-    sparse = set()
-    if model is not None:
-        for module in model.modules():
-            if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
-                sparse.add(id(module.weight))
-    kept = []
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if parameter.requires_grad:
-                kept.append((parameter, parameter.grad, parameter.detach().clone()))
-                zeros = torch.zeros_like(parameter)
-                parameter.grad = zeros.to_sparse() if id(parameter) in sparse else zeros
-    # step() of a distributed optimizer would wait for the other ranks.
-    step = getattr(optimizer, "step_alone", optimizer.step)
-    step()
-    with torch.no_grad():
-        for parameter, gradient, value in kept:
-            parameter.copy_(value)
-            parameter.grad = gradient
+        _keep_dtypes(optimizer, outline, hosts)
 
 
 def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Tensor]]:
@@ -104,6 +107,17 @@ def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Ten
     rest = {key: value for key, value in state_dict.items() if key != "state"}
     described = [(tuple(each.shape), each.dtype) for each in tensors]
     return {"state": state, "rest": rest, "names": names, "tensors": described}, tensors
+
+
+def _keep_dtypes(optimizer: torch.optim.Optimizer, outline: Dict[str, Any], tensors: List[torch.Tensor]) -> None:
+    """``load_state_dict`` converts tensors to the parameter's type, which those of the root may not have."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    indices = [index for group in outline["rest"]["param_groups"] for index in group["params"]]
+    for index, parameter in zip(indices, parameters):
+        entries = optimizer.state.get(parameter, {})
+        for key, value in outline["state"].get(index, {}).items():
+            if isinstance(value, _Placed) and entries[key].dtype != tensors[value.index].dtype:
+                entries[key] = tensors[value.index].to(entries[key].device)
 
 
 class _Placed:

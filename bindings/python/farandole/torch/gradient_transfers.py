@@ -12,6 +12,7 @@ from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry, mpi_ops
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
+from farandole.torch.memory import complex_like, reals_of
 from farandole.torch.reduced_parameters import ReducedParameters
 
 
@@ -69,9 +70,10 @@ class GradientTransfers:
 
     def start_instead(self, index: int, tensor: torch.Tensor, take: Callable[[torch.Tensor], None]) -> Transfer:
         """Sends a dense tensor instead of this parameter's gradient; ``take`` is called with the result."""
-        packed, context = pack("allreduce", self._names[index], self._compression, tensor)
+        packed, context = pack("allreduce", self._names[index], self._compression, reals_of(tensor))
         call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
-        return Transfer(call, lambda reduced: take(self._compression.decompress(reduced, context)))
+        unpack = self._compression.decompress
+        return Transfer(call, lambda reduced: take(complex_like(tensor, unpack(reduced, context))))
 
     def _gradient(self, index: int) -> torch.Tensor:
         gradient = self._parameters[index].grad
@@ -109,15 +111,19 @@ class GradientTransfers:
         """Sends gradients by a compressor that decides itself which messages are sent."""
         parameters = [self._parameters[index] for index in indices]
         gradients = [self._gradient(index) for index in indices]
-        plain = [each.to_dense() if each.is_sparse else each for each in gradients]
+        dense = [each.to_dense() if each.is_sparse else each for each in gradients]
+        plain = [reals_of(each.detach().clone() if each.requires_grad else each) for each in dense]
         names = [self._names[index] for index in indices]
         how = wanted(*self._reduction, self._process_set)
         call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
 
         def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
             for parameter, gradient, each in zip(parameters, gradients, reduced):
+                each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
+                elif gradient.requires_grad:
+                    parameter.grad = each
                 elif each is not gradient:
                     gradient.copy_(each)
 
@@ -127,27 +133,40 @@ class GradientTransfers:
         """The tensor to send for a gradient, and the function that writes the result back to the gradient."""
         parameter = self._parameters[index]
         gradient = self._gradient(index)
-        assert not gradient.requires_grad
         was_sparse = gradient.is_sparse
-        plain = gradient.to_dense() if was_sparse else gradient
-        if self._compression is Compression.none and plain is gradient and plain.is_contiguous():
+        plain = gradient.to_dense() if was_sparse else gradient.resolve_neg()
+        is_in_graph = gradient.requires_grad
+        if is_in_graph:  # backward(create_graph=True): a graph may need the values, so the result is a new tensor
+            plain = plain.detach().clone()
+        if self._compression is Compression.none and plain is gradient and _is_sent_as_it_is(plain):
             return plain, lambda reduced: None
-        packed, context = pack("allreduce", self._names[index], self._compression, plain)
+        packed, context = pack("allreduce", self._names[index], self._compression, reals_of(plain))
         if not packed.is_contiguous():
             packed = packed.contiguous()
 
         def put_back(reduced: torch.Tensor) -> None:
-            restored = self._compression.decompress(reduced, context)
+            restored: Any = complex_like(gradient, self._compression.decompress(reduced, context))
             if was_sparse:
                 parameter.grad = restored.to_sparse(gradient.sparse_dim())
             elif restored is gradient:
                 return
-            elif gradient.is_contiguous():
+            elif is_in_graph or _overlaps_itself(gradient):
+                parameter.grad = restored
+            elif gradient.is_contiguous() and plain is gradient:
                 gradient.set_(restored)
             else:
                 gradient.copy_(restored)
 
         return packed, put_back
+
+
+def _is_sent_as_it_is(tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous() and not tensor.is_complex()
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is expanded, so that nothing can be written to it."""
+    return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape))
 
 
 def wait_for(transfers: Sequence[Transfer]) -> None:

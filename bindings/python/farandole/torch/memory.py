@@ -26,3 +26,13 @@ def warm_memory(dtype: torch.dtype, elements: int) -> Optional[torch.Tensor]:
 def gathered(handle: Any) -> torch.Tensor:
     """The result that the core allocated, as a tensor, without a copy."""
     return torch.utils.dlpack.from_dlpack(handle.dlpack())
+
+
+def reals_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor as pairs of real numbers, which are reduced one by one; any other tensor as it is."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def complex_like(tensor: torch.Tensor, reals: torch.Tensor) -> torch.Tensor:
+    """The inverse of ``reals_of``, for a tensor like this one."""
+    return torch.view_as_complex(reals) if tensor.is_complex() else reals

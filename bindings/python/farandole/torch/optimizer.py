@@ -1,4 +1,4 @@
-"""``DistributedOptimizer``: derives a class from an optimizer's own class, and moves the optimizer's state to it."""
+"""``DistributedOptimizer``: derives a class from an optimizer's own class, and makes it the class of the optimizer."""
 
 from __future__ import annotations
 
@@ -48,29 +48,39 @@ def DistributedOptimizer(
         require_adasum(process_set, mpi_ops.size())
         front = _DistributedAdasumOptimizer
         groups = None
-    wrapped_class = type(optimizer)
-    cls: Any = type(wrapped_class.__name__, (front, wrapped_class), {"__module__": wrapped_class.__module__})
-    wrapper = cls.__new__(cls)
-    # All attributes are copied, among them parameter groups, state and hooks. The exception is the wrapper that a
-    # learning rate scheduler has put around the old object's step().
-    wrapper.__dict__.update({key: value for key, value in vars(optimizer).items() if key != "step"})
-    wrapper._distribute(
-        named_parameters,
-        compression,
-        backward_passes_per_step,
-        op,
-        gradient_predivide_factor,
-        groups,
-        sparse_as_dense,
-        process_set,
-    )
+    plain = type(optimizer)
+    wrapped_class: Any = plain.wrapped_class if issubclass(plain, _DistributedOptimizer) else plain
+    members = {"__module__": wrapped_class.__module__, "wrapped_class": wrapped_class}
+    cls: Any = type(wrapped_class.__name__, (front, wrapped_class), members)
+    attributes = dict(vars(optimizer))
+    # The optimizer itself becomes the distributed one. All that refers to it already, such as a learning rate
+    # scheduler, then acts on the optimizer that steps, whichever is made, loaded or broadcast first.
+    wrapper: Any = optimizer
+    wrapper.__class__ = cls
+    vars(wrapper).pop("step", None)  # the function that a scheduler has put before the step of the plain class
+    try:
+        wrapper._distribute(
+            named_parameters,
+            compression,
+            backward_passes_per_step,
+            op,
+            gradient_predivide_factor,
+            groups,
+            sparse_as_dense,
+            process_set,
+        )
+    except BaseException:
+        wrapper.__class__ = plain
+        vars(wrapper).clear()
+        vars(wrapper).update(attributes)
+        raise
     return wrapper
 
 
 def _require_plain(optimizer: Any) -> None:
     """Raises ``TypeError`` unless ``optimizer`` is an optimizer, and ``ValueError`` if it is a distributed one, whose
     gradients would be reduced twice."""
-    if isinstance(optimizer, _DistributedOptimizer):
+    if isinstance(optimizer, _DistributedOptimizer) and not (optimizer.has_let_go and optimizer.wrapped_class):
         raise ValueError(
             f"DistributedOptimizer was given a {type(optimizer).__name__} that is a DistributedOptimizer already; wrap "
             "each optimizer once, and use the wrapped one from then on"

@@ -23,10 +23,11 @@ class ReducedParameters:
         self, param_groups: List[Dict[str, Any]], named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
     ) -> None:
         everything = [parameter for group in param_groups for parameter in group["params"]]
-        self._name_of = names_of(param_groups, named_parameters)
+        self.name_of = names_of(param_groups, named_parameters)
         self._frozen = [each for each in everything if not each.requires_grad]
         self.tensors = [each for each in everything if each.requires_grad]
-        self.names = [self._name_of[each] for each in self.tensors]
+        self.names = [self.name_of[each] for each in self.tensors]
+        self._suffix = ""
 
     def groups_of(self, groups: Any, process_set: ProcessSet) -> Optional[List[List[int]]]:
         """The groups that the user has requested, as lists of indices."""
@@ -47,7 +48,7 @@ class ReducedParameters:
 
         :raises ValueError: if one has the name of another parameter
         """
-        self._name_of.update(names_of_new(param_groups, self._name_of))
+        self.name_of.update(names_of_new(param_groups, self.name_of))
         self._frozen += param_groups[-1]["params"]
 
     def thawed(self) -> List[int]:
@@ -56,5 +57,10 @@ class ReducedParameters:
         if thawed:
             self._frozen = [each for each in self._frozen if not each.requires_grad]
             self.tensors += thawed
-            self.names += [self._name_of[each] for each in thawed]
+            self.names += [self.name_of[each] + self._suffix for each in thawed]
         return list(range(len(self.tensors) - len(thawed), len(self.tensors)))
+
+    def rename(self) -> None:
+        """Changes between two names for each parameter, under which its gradients are sent."""
+        self._suffix = "" if self._suffix else ".2"
+        self.names[:] = [self.name_of[each] + self._suffix for each in self.tensors]

@@ -17,8 +17,9 @@ from farandole.torch import mpi_ops
 from farandole.torch.compression import GradientCompressor, check
 from farandole.torch.gradient_reductions import GradientReductions
 from farandole.torch.gradient_transfers import GradientTransfers, Reduction, Transfer
-from farandole.torch.mpi_ops import Average
+from farandole.torch.mpi_ops import Average, Sum
 from farandole.torch.reduced_parameters import ReducedParameters
+from farandole.torch.several_optimizers import Steps
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 
@@ -33,8 +34,33 @@ _ZERO_GRAD_TOO_EARLY = (
 )
 
 
+def mark_step(step: Any) -> None:
+    """Marks a method ``step`` as one that PyTorch need not wrap.
+
+    torch wraps the step of every optimizer class so that it calls hooks, but the step of the wrapped optimizer's class
+    does so already. A learning rate scheduler wraps the step of its optimizer to see whether it was called, for a
+    warning; ``count_step`` records the call instead.
+    """
+    step.hooked = step._wrapped_by_lr_sched = step._with_counter = True
+
+
+def count_step(optimizer: Any) -> None:
+    """Records a call of ``step`` for other optimizers, and for learning rate schedulers: ``_opt_called``, or
+    ``_step_count`` before PyTorch 2.4."""
+    Steps.add(optimizer._reductions)
+    optimizer._opt_called = True
+    optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
+
+
 class _DistributedOptimizer(torch.optim.Optimizer):
     """The base class that ``DistributedOptimizer`` puts before the class of the wrapped optimizer."""
+
+    wrapped_class: Optional[type] = None
+    """The class of the wrapped optimizer; None for a class that is derived from this one by hand."""
+    _gradients_change_nothing = True
+    """Whether the optimizer's state is as before when gradients have been reduced."""
+    has_let_go = False
+    """Whether gradients are no longer reduced, so that the optimizer may be wrapped again."""
 
     def __init__(
         self,
@@ -76,7 +102,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         check(compression, op, "DistributedOptimizer")
         require_process_set("DistributedOptimizer", None, process_set)
         self._process_set = process_set
+        self._op = op
         self.backward_passes_per_step = backward_passes_per_step
+        self.has_let_go = False
         self._synchronized = False
         self._should_synchronize = True
         self._parameters = ReducedParameters(self.param_groups, named_parameters)
@@ -88,7 +116,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         reduction = Reduction(op, *scales(op, gradient_predivide_factor))
         transfers = GradientTransfers(self._parameters, compression, reduction, process_set, sparse_as_dense)
         accumulator = gradient_accumulator.GradientAccumulator(backward_passes_per_step, grouped)
-        self._reductions = GradientReductions(self._parameters, accumulator, self._sender(transfers), process_set)
+        self._reductions = GradientReductions(
+            self._parameters,
+            accumulator,
+            self._sender(transfers),
+            process_set,
+            type(self).__name__,
+            self._gradients_change_nothing,
+        )
         if active_now or self._reductions.may_change:
             self._reductions.begin()
 
@@ -101,6 +136,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """Removes the hooks from the parameters. From now on no gradient is reduced, and another distributed
         optimizer may take the parameters."""
         self._reductions.end()
+        self.has_let_go = True
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """Adds parameters, whose gradients are reduced from now on. Every rank must add the same.
@@ -117,6 +153,16 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             raise
         if self._reductions.is_active:
             self._reductions.watch_thawed()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """What ``copy.deepcopy`` and ``pickle`` make of it: an optimizer of the wrapped class, which may be wrapped
+        again. Two optimizers that reduce the gradients of the same parameters would disturb each other."""
+        return object.__new__, (self.wrapped_class or type(self),), self.__getstate__()
+
+    @property
+    def _parameter_names(self) -> Dict[torch.Tensor, str]:
+        """The name of each parameter, on which tools rely."""
+        return self._parameters.name_of
 
     @property
     def process_set(self) -> ProcessSet:
@@ -147,6 +193,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the gradients unless inside ``skip_synchronize()``, then steps."""
+        count_step(self)
         if self._should_synchronize:
             if self._synchronized:
                 warnings.warn(_STEP_AFTER_SYNCHRONIZE, stacklevel=2)
@@ -159,20 +206,31 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return result
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """Wraps a closure, which computes gradients, so that they are reduced after each call."""
+        """Wraps a closure, which computes gradients, so that they and the loss are reduced after each call.
+
+        An optimizer such as L-BFGS decides by the loss how often it calls the closure. All ranks must decide the same.
+        """
         if self._reductions.in_flight:
             self.synchronize()
 
         def computed() -> Any:
             loss = closure()
             self.synchronize()
-            return loss
+            return self._reduced_loss(loss) if self._reductions.is_active else loss
 
         return computed
 
-    # torch wraps the step of every optimizer class so that it calls hooks. `hooked` prevents that here, because the
-    # step of the wrapped optimizer's class calls the hooks already.
-    step.hooked = True  # type: ignore[attr-defined]
+    def _reduced_loss(self, loss: Any) -> Any:
+        """The loss of the batches of all ranks; of a number, a number."""
+        if isinstance(loss, float):
+            return float(self._reduced_loss(torch.tensor(loss, dtype=torch.float64)))
+        if not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
+            return loss
+        op = Sum if self._op == Sum else Average
+        values = loss.detach().contiguous()
+        return mpi_ops.allreduce(values, op=op, name="DistributedOptimizer.loss", process_set=self._process_set)
+
+    mark_step(step)
 
     def step_alone(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Steps with this rank's gradients, without waiting for other ranks."""
@@ -180,8 +238,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = _SET_TO_NONE) -> None:
         """Clears the gradients; raises ``AssertionError`` while they are being reduced."""
+        if self._reductions.are_by_products:
+            self._reductions.discard()
         if self._reductions.in_flight:
             raise AssertionError(_ZERO_GRAD_TOO_EARLY)
+        self._reductions.give_up()  # passes that were left over do not count any more
         super().zero_grad(set_to_none)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from farandole.common import job, membership
@@ -107,17 +108,23 @@ class State:
         """Called when members have changed, before the callbacks."""
 
 
-def _copied(value: Any) -> Any:
-    """Containers and arrays are copied, so that changes in place can be taken back; all else is shared."""
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+
+
+def _copied(value: Any, share: Callable[[Any], Any]) -> Any:
+    """Containers and arrays are copied, so that changes in place can be taken back; all else is what ``share`` makes
+    of it."""
+    if type(value) in _ATOMS:
+        return value
     if type(value) is dict:
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: _copied(each, share) for key, each in value.items()}
     if type(value) is list:
-        return [_copied(each) for each in value]
+        return [_copied(each, share) for each in value]
     if type(value) in (set, bytearray):
         return value.copy()
     if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         return value.copy()
-    return value
+    return share(value)
 
 
 class ObjectState(State):
@@ -132,13 +139,14 @@ class ObjectState(State):
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any) -> None:
         self._saved_state: Dict[str, Any] = kwargs
         super().__init__(bcast_object=bcast_object, get_rank=get_rank)
-        self._set_attrs()
-        self._saved_state = _copied(kwargs)
+        for name, value in kwargs.items():  # objects are those of the caller until they are restored
+            setattr(self, name, _copied(value, lambda shared: shared))
+        self._saved_state = _copied(kwargs, self._copy_of)
 
     def save(self) -> None:
         """Keeps a copy of the attributes."""
         self._wait_for_devices()
-        self._saved_state = {name: _copied(getattr(self, name)) for name in self._saved_state}
+        self._saved_state = {name: _copied(getattr(self, name), self._copy_of) for name in self._saved_state}
 
     def restore(self) -> None:
         """Puts the copy back."""
@@ -152,4 +160,15 @@ class ObjectState(State):
 
     def _set_attrs(self) -> None:
         for name, value in self._saved_state.items():
-            setattr(self, name, _copied(value))
+            setattr(self, name, _copied(value, self._copy_of))
+
+    def _copy_of(self, value: Any) -> Any:
+        """A deep copy, which refers to the same values that are not copied; what cannot be copied is shared."""
+        try:
+            return copy.deepcopy(value, {id(each): each for each in self._not_copied()})
+        except Exception:
+            return value
+
+    def _not_copied(self) -> List[Any]:
+        """Values that are saved in another way."""
+        return []

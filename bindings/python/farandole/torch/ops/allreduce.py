@@ -34,6 +34,8 @@ public = public_in("torch", Compression=Compression)
 wrapper = wrapper_for(__name__)
 recorded = recorded_in(__name__)
 
+_unscaled = allreduces.unscaled
+
 allreduce_async = wrapper("allreduce_async", start_new)
 allreduce_ = wrapper("allreduce_", start_in_place, reductions)
 grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
@@ -46,14 +48,15 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
     if prescale_factor == 1.0 and postscale_factor == 1.0:
-        request = allreduces.unscaled.get(op)
+        request = _unscaled.get(op)
     else:
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
         try:
-            return _job.runtime.submit_pending(
-                pending_handles, request, name, tensor, tensor, process_set.process_set_id
-            )
+            if not tensor.is_neg():
+                return _job.runtime.submit_pending(
+                    pending_handles, request, name, tensor, tensor, process_set.process_set_id
+                )
         except FAILURES:
             explain(request.prefix, name, tensor, process_set, in_place=True)
             raise

@@ -13,6 +13,7 @@ from farandole.common.process_sets import ProcessSet  # noqa: F401
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import require_tensor
 from farandole.torch.entry import start_unsized
+from farandole.torch.memory import complex_like, reals_of
 
 
 class SparseReduction(Call):
@@ -48,12 +49,14 @@ def sparse_allreduce_async(tensor, name, op, process_set):
     entries = tensor.coalesce()
     places = entries.indices().t().contiguous()
     indices = start_unsized(allgathers[False], f"{name}.indices", places, process_set)
-    values = start_unsized(allgathers[False], f"{name}.values", entries.values().contiguous(), process_set)
+    sent = reals_of(entries.values()).contiguous()
+    values = start_unsized(allgathers[False], f"{name}.values", sent, process_set)
 
     def combined() -> torch.Tensor:
         all_values = values.finish()
         if op == HorovodBasics.Average:
             all_values = _averaged(all_values, process_set.size() or 1)
+        all_values = complex_like(tensor, all_values)
         return torch.sparse_coo_tensor(indices.finish().t(), all_values, tensor.size(), check_invariants=False)
 
     return SparseReduction([*indices.handles, *values.handles], combined)

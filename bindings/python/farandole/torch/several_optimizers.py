@@ -1,0 +1,52 @@
+"""The optimizers of this process whose gradients are reduced, for jobs that have several, such as those of a GAN.
+
+A backward pass that is meant for one optimizer also reaches parameters of another one. The reductions that it starts
+there are by-products: no step uses their results.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Callable, Optional
+
+if TYPE_CHECKING:
+    from farandole.torch.gradient_reductions import GradientReductions
+
+active: weakref.WeakSet[GradientReductions] = weakref.WeakSet()
+
+
+class Steps:
+    """The steps that optimizers of this process have taken: their number, and the one that has taken the last."""
+
+    count = 0
+    last: Callable[[], Optional[GradientReductions]] = staticmethod(lambda: None)
+
+    @classmethod
+    def add(cls, own: GradientReductions) -> None:
+        """Records a step."""
+        cls.count += 1
+        cls.last = weakref.ref(own)
+
+    @classmethod
+    def title(cls) -> str:
+        """Describes the optimizer that has stepped last."""
+        last = cls.last()
+        return "another optimizer" if last is None else last.title
+
+
+def require_free_name(name: str, own: GradientReductions) -> None:
+    """``ValueError`` if another optimizer is reducing a gradient of this name in the same process set."""
+    if len(active) < 2:
+        return
+    for other in active:
+        if other is own or name not in other.sent or other.process_set is not own.process_set:
+            continue
+        if other.sent[name] is own.gradient_of(name):
+            raise ValueError(
+                f"two distributed optimizers, {own.title} and {other.title}, reduce the gradient of {name}; make "
+                "one of them, with two parameter groups, or call let_go() of the one that is not used any more"
+            )
+        raise ValueError(
+            f"two distributed optimizers, {own.title} and {other.title}, have different parameters of the name {name}; "
+            "pass named_parameters with names of its own to each, such as (f'generator.{name}', parameter)"
+        )

@@ -1,0 +1,164 @@
+"""Every value of a TorchState is committed, restored and synchronised: what has a state_dict as such, the rest as
+copies."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, Dict, List
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+
+def training(seed: int) -> Any:
+    torch.manual_seed(seed)
+    model = torch.nn.Linear(4, 2)
+    optimizer: Any = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9), named_parameters=model.named_parameters()
+    )
+    return model, optimizer
+
+
+def step(model: torch.nn.Module, optimizer: Any, *schedulers: Any) -> None:
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).square().mean().backward()
+    optimizer.step()
+    for each in schedulers:
+        each.step()
+
+
+class MovingAverage:
+    """As the packages of moving averages offer it."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model = model
+        self.shadow = [each.detach().clone() for each in model.parameters()]
+
+    def update(self) -> None:
+        for kept, each in zip(self.shadow, self.model.parameters()):
+            kept.lerp_(each.detach(), 0.5)
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {"shadow": self.shadow}
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        self.shadow = [each.clone() for each in state_dict["shadow"]]
+
+
+SCHEDULERS = {
+    "Step": lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1),
+    "OneCycle": lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10),
+    "Plateau": lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, factor=0.1),
+}
+
+
+@pytest.mark.parametrize("kind", list(SCHEDULERS))
+def test_a_scheduler_is_rolled_back_and_synchronised_with_its_optimizer(kind: str, rank: int) -> None:
+    model, optimizer = training(rank)
+    scheduler = SCHEDULERS[kind](optimizer)
+    options = [1.0] if kind == "Plateau" else []
+    state = hvd.elastic.TorchState(model, optimizer, scheduler=scheduler, epoch=0)
+    if rank != 0:  # only rank 0 has the state that counts
+        for _ in range(3):
+            scheduler.step(*options)
+    state.sync()
+    assert state.scheduler is scheduler and scheduler.optimizer is optimizer
+    rates = []
+    for _ in range(2):
+        step(model, optimizer)
+        state.scheduler.step(*options)
+        rates.append(optimizer.param_groups[0]["lr"])
+    state.restore()
+    again = []
+    for _ in range(2):
+        step(model, optimizer)
+        state.scheduler.step(*options)
+        again.append(optimizer.param_groups[0]["lr"])
+    assert again == rates == hvd.broadcast_object(rates, 0, name="rates")
+    assert len(set(rates)) == 2
+
+
+def test_a_moving_average_and_a_gradient_scaler_keep_their_identity_and_are_restored(rank: int) -> None:
+    model, optimizer = training(rank)
+    average = MovingAverage(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** (rank + 4))
+    scaler.scale(torch.ones(1))
+    state = hvd.elastic.TorchState(model, optimizer, average=average, scaler=scaler)
+    state.sync()
+    assert state.average is average and state.scaler is scaler
+    assert scaler.get_scale() == 16.0
+    assert all(torch.equal(kept, each) for kept, each in zip(average.shadow, model.parameters()))
+    step(model, optimizer)
+    average.update()
+    scaler.update(2.0)
+    state.commit()
+    committed = copy.deepcopy(average.shadow)
+    step(model, optimizer)
+    average.update()
+    scaler.update(8.0)
+    assert not torch.equal(average.shadow[0], committed[0])
+    state.restore()
+    assert all(torch.equal(kept, each) for kept, each in zip(average.shadow, committed))
+    assert scaler.get_scale() == 2.0 and average.model is model
+
+
+@pytest.mark.parametrize("form", ["list", "tuple", "dict"])
+def test_values_with_a_state_in_a_container_are_handled_one_by_one(form: str, rank: int) -> None:
+    parts = [training(10 * rank + number) for number in range(2)]
+    schedulers = [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.1) for _, optimizer in parts]
+    values: Dict[str, List[Any]] = {
+        "models": [model for model, _ in parts],
+        "optimizers": [optimizer for _, optimizer in parts],
+        "schedulers": schedulers,
+    }
+    make: Any = {"list": list, "tuple": tuple, "dict": lambda listed: dict(enumerate(listed))}[form]
+    given = {name: make(listed) for name, listed in values.items()}
+    state = hvd.elastic.TorchState(**given, epoch=0)
+    state.sync()
+    assert all(getattr(state, name) is value for name, value in given.items())
+    for (model, optimizer), scheduler in zip(parts, schedulers):
+        first = model.weight.detach().clone()
+        assert all(torch.equal(each, first) for each in hvd.allgather(first.unsqueeze(0), name="weights"))
+        step(model, optimizer, scheduler)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
+    state.restore()
+    for (_, optimizer), scheduler in zip(parts, schedulers):
+        assert optimizer.param_groups[0]["lr"] == 1.0 and scheduler.last_epoch == 0
+    state.schedulers = make(list(reversed(schedulers)))
+    for scheduler in schedulers:
+        scheduler.step()
+    state.restore()
+    assert [scheduler.last_epoch for scheduler in schedulers] == [0, 0]
+
+
+@dataclasses.dataclass
+class Progress:
+    seen: List[int]
+    model: Any = None
+
+
+def test_other_values_are_deep_copied(rank: int) -> None:
+    model, optimizer = training(rank)
+    progress = Progress([rank], model)
+    state = hvd.elastic.TorchState(model, optimizer, progress=progress, kind=torch.optim.SGD)
+    assert state.progress is progress
+    progress.seen.append(5)
+    state.restore()
+    assert state.progress.seen == [rank]
+    assert state.progress.model is model, "a value that is handled itself is not copied"
+    state.progress.seen.append(6)
+    state.commit()
+    state.progress.seen.append(7)
+    state.restore()
+    assert state.progress.seen == [rank, 6]
+    assert state.kind is torch.optim.SGD
+
+
+def test_what_cannot_be_copied_is_shared() -> None:
+    model, optimizer = training(0)
+    generator = (each for each in range(3))
+    state = hvd.elastic.TorchState(model, optimizer, generator=generator)
+    state.restore()
+    assert state.generator is generator

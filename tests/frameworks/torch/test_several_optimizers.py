@@ -1,0 +1,207 @@
+"""Several optimizers in one job, such as those of a GAN: each trains as in one process, or an error names both."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable, Dict, List, Tuple
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+STEPS = 4
+
+
+class Adversaries:
+    """A generator and a discriminator, with their optimizers: wrapped, or plain for one process."""
+
+    def __init__(self, is_alone: bool, passes: int = 1, freezes: bool = False, **options: Any) -> None:
+        torch.manual_seed(9)
+        self.generator = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 4))
+        self.discriminator = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+        self.ranks = range(hvd.size()) if is_alone else [hvd.rank()]
+        self.freezes = freezes
+        self.of_generator: Any = torch.optim.Adam(self.generator.parameters(), lr=0.02)
+        self.of_discriminator: Any = torch.optim.SGD(self.discriminator.parameters(), lr=0.1, momentum=0.9)
+        if not is_alone:
+            named = [[(f"{key}.{name}", each) for name, each in getattr(self, key).named_parameters()] for key in PARTS]
+            self.of_generator = hvd.DistributedOptimizer(self.of_generator, named[0], **options)
+            self.of_discriminator = hvd.DistributedOptimizer(
+                self.of_discriminator, named[1], backward_passes_per_step=passes, **options
+            )
+
+    def mean(self, loss_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], step: int) -> torch.Tensor:
+        losses = []
+        for rank in self.ranks:
+            source = torch.Generator().manual_seed(100 * step + rank)
+            losses.append(loss_of(torch.randn(6, 4, generator=source), torch.randn(6, 3, generator=source)))
+        return sum(losses) / len(losses)  # type: ignore[return-value]
+
+    def real(self, x: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.softplus(-self.discriminator(x)).mean()
+
+    def fake(self, _: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.softplus(self.discriminator(self.generator(noise).detach())).mean()
+
+    def fooled(self, _: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.softplus(-self.discriminator(self.generator(noise))).mean()
+
+
+PARTS = ("generator", "discriminator")
+
+
+def one_loss(both: Adversaries, step: int, clear: Callable[[Any, Any], None]) -> None:
+    clear(both.of_discriminator, both.discriminator)
+    both.mean(lambda x, noise: both.real(x, noise) + both.fake(x, noise), step).backward()
+    both.of_discriminator.step()
+    step_generator(both, step, clear)
+
+
+def two_passes(both: Adversaries, step: int, clear: Callable[[Any, Any], None]) -> None:
+    """The discriminator's loss in two backward passes, as in PyTorch's tutorial."""
+    clear(both.of_discriminator, both.discriminator)
+    both.mean(both.real, step).backward()
+    both.mean(both.fake, step).backward()
+    both.of_discriminator.step()
+    step_generator(both, step, clear)
+
+
+def attached(both: Adversaries, step: int, clear: Callable[[Any, Any], None]) -> None:
+    """The discriminator's pass reaches the generator, too."""
+    clear(both.of_discriminator, both.discriminator)
+    fake = lambda x, noise: torch.nn.functional.softplus(both.discriminator(both.generator(noise))).mean()  # noqa: E731
+    both.mean(lambda x, noise: both.real(x, noise) + fake(x, noise), step).backward()
+    both.of_discriminator.step()
+    step_generator(both, step, clear)
+
+
+def step_generator(both: Adversaries, step: int, clear: Callable[[Any, Any], None]) -> None:
+    both.discriminator.requires_grad_(not both.freezes)
+    clear(both.of_generator, both.generator)
+    both.mean(both.fooled, step).backward()
+    both.of_generator.step()
+    both.discriminator.requires_grad_(True)
+
+
+CLEARING: Dict[str, Callable[[Any, Any], None]] = {
+    "optimizer": lambda optimizer, model: optimizer.zero_grad(),
+    "optimizer zeros": lambda optimizer, model: optimizer.zero_grad(set_to_none=False),
+    "model": lambda optimizer, model: model.zero_grad(),
+}
+
+
+@pytest.mark.parametrize("freezes", [False, True])
+@pytest.mark.parametrize("clearing", list(CLEARING))
+@pytest.mark.parametrize("loop", [one_loss, two_passes, attached])
+@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": hvd.Compression.fp16}], ids=str)
+def test_a_gan_trains_like_one_process(
+    options: Dict[str, Any], loop: Callable[..., None], clearing: str, freezes: bool, rank: int
+) -> None:
+    passes = 2 if loop is two_passes else 1
+    both, alone = Adversaries(False, passes, freezes, **options), Adversaries(True, freezes=freezes)
+    for step in range(STEPS):
+        loop(both, step, CLEARING[clearing])
+        loop(alone, step, CLEARING[clearing])
+    close = {"rtol": 5e-2, "atol": 2e-2} if "compression" in options else {"rtol": 1e-4, "atol": 1e-5}
+    for part in PARTS:
+        for value, other in zip(getattr(both, part).parameters(), getattr(alone, part).parameters()):
+            torch.testing.assert_close(value, other, **close)
+            everywhere = hvd.allgather(value.detach().unsqueeze(0), name=f"ends.{part}")
+            assert all(torch.equal(each, value) for each in everywhere)
+
+
+@several_ranks
+def test_gradients_of_another_optimizers_pass_that_are_not_cleared_are_an_error_with_both(rank: int) -> None:
+    both = Adversaries(False)
+    step_generator(both, 0, CLEARING["optimizer"])
+    with pytest.raises(AssertionError, match=r"for SGD \(4 .*then Adam \(4 .*zero_grad\(\) of the former"):
+        both.mean(both.real, 0).backward()
+    both.of_discriminator.synchronize()
+
+
+@several_ranks
+@pytest.mark.parametrize("title", ["other parameters", "the same parameters", "other parameters without names"])
+def test_two_optimizers_whose_names_collide_are_both_named(title: str, rank: int) -> None:
+    first, second = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
+    is_shared = title == "the same parameters"
+    models = [first, first if is_shared else second]
+    named = [None if title.endswith("names") else model.named_parameters() for model in models]
+    optimizers: List[Any] = [
+        hvd.DistributedOptimizer(torch.optim.SGD(models[0].parameters(), lr=0.1), named[0]),
+        hvd.DistributedOptimizer(torch.optim.Adam(models[1].parameters(), lr=0.1), named[1]),
+    ]
+    expected = "two parameter groups" if is_shared else "names of its own"
+    with pytest.raises(ValueError, match=rf"two distributed optimizers, .*(SGD.*Adam|Adam.*SGD).*{expected}"):
+        second(first(torch.ones(1, 2))).sum().backward()
+    for optimizer in optimizers:
+        optimizer.let_go()
+
+
+def two_rates(model: torch.nn.Module) -> Tuple[Any, Any]:
+    head, body = list(model.parameters())[:2], list(model.parameters())[2:]
+    return torch.optim.SGD(head, lr=0.1, momentum=0.9), torch.optim.Adam(body, lr=0.01)
+
+
+def test_two_optimizers_step_after_one_pass(rank: int, size: int) -> None:
+    def network() -> torch.nn.Module:
+        torch.manual_seed(2)
+        return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+
+    model, expected = network(), network()
+    together: Any = [hvd.DistributedOptimizer(each, model.named_parameters()) for each in two_rates(model)]
+    alone = two_rates(expected)
+    for step in range(STEPS):
+        x = [torch.randn(6, 4, generator=torch.Generator().manual_seed(10 * step + other)) for other in range(size)]
+        model(x[rank]).square().mean().backward()
+        (sum(expected(each).square().mean() for each in x) / size).backward()  # type: ignore[union-attr]
+        for first, second in zip(together, alone):
+            first.step()
+            second.step()
+            first.zero_grad()
+            second.zero_grad()
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5)
+
+
+@several_ranks
+def test_optimizers_of_different_process_sets_may_use_the_same_names(rank: int, size: int) -> None:
+    part = hvd.add_process_set([0])
+    first, second = torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)
+    together = hvd.DistributedOptimizer(torch.optim.SGD(first.parameters(), lr=0.1), first.named_parameters())
+    apart = hvd.DistributedOptimizer(
+        torch.optim.SGD(second.parameters(), lr=0.1), second.named_parameters(), process_set=part
+    )
+    second(first(torch.ones(1, 2))).sum().backward()
+    together.step()
+    apart.step()
+    assert first.bias.grad is not None
+    assert all(torch.equal(each, first.bias.grad) for each in hvd.allgather(first.bias.grad.unsqueeze(0), name="bias"))
+    hvd.remove_process_set(part)
+
+
+def test_a_second_optimizer_takes_over_after_the_first_has_let_go(rank: int, size: int) -> None:
+    model = torch.nn.Linear(2, 1)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    first: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    model(torch.full((1, 2), float(rank))).sum().backward()
+    first.step()
+    first.zero_grad()
+    first.let_go()
+    second = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.1), model.named_parameters())
+    model(torch.full((1, 2), float(rank))).sum().backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second.step()
+    assert model.weight.grad is not None
+    assert torch.equal(model.weight.grad, torch.full((1, 2), (size - 1) / 2))
+
+
+def test_the_names_of_the_parameters_are_at_hand(rank: int) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    assert optimizer._parameter_names == {model.weight: "weight", model.bias: "bias"}
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]})
+    assert list(optimizer._parameter_names.values()) == ["weight", "bias", "allreduce.noname.1.0"]
+    unnamed: Any = hvd.DistributedOptimizer(torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=1.0))
+    assert list(unnamed._parameter_names.values()) == ["allreduce.noname.0.0", "allreduce.noname.0.1"]

@@ -1,0 +1,174 @@
+"""Values are sent, not memory: views of every kind, and types that the runtime does not know."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+NEGATED: Dict[str, Callable[[float], torch.Tensor]] = {
+    "scalar": lambda x: torch.tensor(complex(1, x)).conj().imag,
+    "vector": lambda x: torch._neg_view(torch.tensor([x, 2 * x])),
+}
+
+
+@pytest.mark.parametrize("kind", list(NEGATED))
+def test_operations_send_the_values_of_a_negated_view(kind: str, rank: int, size: int) -> None:
+    tensor = NEGATED[kind](rank + 1.0)
+    assert tensor.is_neg() and tensor.is_contiguous()
+    values = tensor.clone()
+    total = values / (rank + 1) * sum(range(1, size + 1))
+    torch.testing.assert_close(hvd.allreduce(tensor, op=hvd.Sum), total)
+    torch.testing.assert_close(hvd.grouped_allreduce([values, tensor], op=hvd.Sum), [total, total])
+    torch.testing.assert_close(hvd.broadcast(tensor, 0), values / (rank + 1))
+    row = tensor.reshape(1, -1)
+    expected = torch.stack([values.reshape(-1) / (rank + 1) * (other + 1) for other in range(size)])
+    torch.testing.assert_close(hvd.allgather(row), expected)
+    torch.testing.assert_close(hvd.grouped_allgather([row])[0], expected)
+    rows = row.expand(size, -1).contiguous() if size == 1 else torch._neg_view(-values.reshape(1, -1).repeat(size, 1))
+    torch.testing.assert_close(hvd.alltoall(rows), expected)
+    torch.testing.assert_close(hvd.reducescatter(rows, op=hvd.Sum), total.reshape(1, -1))
+
+
+@pytest.mark.parametrize("kind", list(NEGATED))
+@pytest.mark.parametrize("form", ["allreduce_", "allreduce_async_", "grouped_allreduce_", "broadcast_"])
+def test_operations_in_place_write_the_values_of_a_negated_view(form: str, kind: str, rank: int, size: int) -> None:
+    tensor = NEGATED[kind](rank + 1.0)
+    first = tensor.clone() / (rank + 1)
+    other = torch.full((3,), rank + 1.0)
+    if form == "allreduce_":
+        assert hvd.allreduce_(tensor, op=hvd.Sum) is tensor
+    elif form == "allreduce_async_":
+        hvd.synchronize(hvd.allreduce_async_(tensor, op=hvd.Sum))
+    elif form == "grouped_allreduce_":
+        hvd.grouped_allreduce_([other, tensor], op=hvd.Sum)
+        assert other.tolist() == [sum(range(1, size + 1))] * 3
+    else:
+        hvd.broadcast_(tensor, 0)
+    torch.testing.assert_close(tensor, first * (1 if form == "broadcast_" else sum(range(1, size + 1))))
+
+
+VIEWS: Dict[str, Callable[[float], torch.Tensor]] = {
+    "transposed": lambda x: torch.arange(6.0).mul(x).reshape(2, 3).t(),
+    "strided": lambda x: torch.arange(6.0).mul(x)[::2],
+    "expanded": lambda x: torch.full((1, 3), x).expand(4, 3),
+    "a part": lambda x: torch.arange(6.0).mul(x)[2:5],
+    "negated": NEGATED["vector"],
+    "negated and strided": lambda x: torch.full((4,), complex(1, x)).conj().imag,
+    "conjugated": lambda x: torch.full((4,), complex(1, x)).conj(),
+    "conjugated and transposed": lambda x: torch.full((2, 3), complex(1, x)).conj().t(),
+}
+
+
+@pytest.mark.parametrize("kind", list(VIEWS))
+def test_the_values_of_every_view_are_broadcast(kind: str, rank: int) -> None:
+    tensor, expected = VIEWS[kind](rank + 1.0), VIEWS[kind](1.0)
+    hvd.broadcast_parameters({"view": tensor}, 0)
+    assert torch.equal(tensor, expected)
+
+
+@several_ranks
+def test_an_expanded_parameter_is_named_when_its_memory_cannot_hold_the_values(rank: int) -> None:
+    tensor = torch.arange(3.0) if rank == 0 else torch.zeros(1).expand(3)
+    if rank == 0:
+        hvd.broadcast_parameters({"mask": tensor}, 0)
+        return
+    with pytest.raises(ValueError, match="mask"):
+        hvd.broadcast_parameters({"mask": tensor}, 0)
+
+
+NAMES = ["bool", "complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
+DTYPES = [getattr(torch, name) for name in [*NAMES, "float8_e4m3fnuz", "float8_e8m0fnu"] if hasattr(torch, name)]
+
+
+@pytest.mark.parametrize("shape", [(), (3, 4), (0, 2)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_parameters_of_every_type_are_broadcast(dtype: torch.dtype, shape: Any, rank: int, size: int) -> None:
+    def values(of: int) -> torch.Tensor:
+        content = torch.randint(0, 2, (*shape, torch.empty((), dtype=dtype).element_size()), dtype=torch.uint8)
+        content = content if of == size - 1 else torch.zeros_like(content)
+        return content.view(dtype).reshape(shape)
+
+    torch.manual_seed(4)
+    tensor = values(rank)
+    torch.manual_seed(4)
+    expected = values(size - 1)
+    hvd.broadcast_parameters([("rare", tensor)], size - 1)
+    assert tensor.dtype == dtype
+    assert tensor.reshape(-1).view(torch.uint8).equal(expected.reshape(-1).view(torch.uint8))
+
+
+class Fourier(torch.nn.Module):
+    """A matrix of complex numbers, a complex scalar, and a real scalar whose gradient is a negated view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.matrix = torch.nn.Parameter(torch.randn(3, 2, dtype=torch.complex64))
+        self.shift = torch.nn.Parameter(torch.randn((), dtype=torch.complex64))
+        self.phase = torch.nn.Parameter(torch.randn(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned = torch.complex(torch.ones(()), self.phase).conj()
+        return (x @ self.matrix + self.shift).abs().square().mean() + turned.imag * x.real.mean()
+
+
+def batch(rank: int, step: int) -> torch.Tensor:
+    return torch.randn(5, 3, dtype=torch.complex64, generator=torch.Generator().manual_seed(10 * step + rank))
+
+
+OPTIONS: Dict[str, Callable[[], Dict[str, Any]]] = {
+    "plain": dict,
+    "groups": lambda: {"groups": 1},
+    "fp16": lambda: {"compression": hvd.Compression.fp16},
+    "passes": lambda: {"backward_passes_per_step": 2},
+    "top-k": lambda: {"compression": hvd.Compression.topk(1.0)},
+}
+
+
+@pytest.mark.parametrize("kind", list(OPTIONS))
+def test_complex_parameters_train_like_one_process(kind: str, rank: int, size: int) -> None:
+    model, expected = Fourier(), Fourier()
+    plain = torch.optim.Adam(expected.parameters(), lr=0.05)
+    options = OPTIONS[kind]()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.Adam(model.parameters(), lr=0.05), model.named_parameters(), **options
+    )
+    passes = options.get("backward_passes_per_step", 1)
+    for step in range(3):
+        optimizer.zero_grad()
+        plain.zero_grad()
+        for number in range(passes):
+            model(batch(rank, passes * step + number)).backward()
+            (sum(expected(batch(other, passes * step + number)) for other in range(size)) / size).backward()
+        optimizer.step()
+        plain.step()
+    close = {"rtol": 2e-2, "atol": 2e-2} if kind == "fp16" else {"rtol": 1e-4, "atol": 1e-5}
+    for (name, value), other in zip(model.named_parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, msg=lambda text, name=name: f"{name}: {text}", **close)
+
+
+def test_the_gradient_of_a_scalar_may_be_a_negated_view(rank: int, size: int) -> None:
+    phase = torch.nn.Parameter(torch.tensor(1.0))
+    optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD([phase], lr=1.0), [("phase", phase)])
+    phase.grad = torch._neg_view(torch.tensor(-(rank + 1.0)))
+    optimizer.synchronize()
+    assert phase.grad.item() == pytest.approx((size + 1) / 2)
+
+
+def test_an_expanded_gradient_is_replaced_by_the_mean(rank: int, size: int) -> None:
+    weight = torch.nn.Parameter(torch.zeros(3, 2))
+    optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
+    weight.grad = torch.full((1, 2), rank + 1.0).expand(3, 2)
+    optimizer.synchronize()
+    assert torch.equal(weight.grad, torch.full((3, 2), (size + 1) / 2))
+
+
+def test_sparse_complex_gradients_are_averaged(rank: int, size: int) -> None:
+    sent = torch.sparse_coo_tensor([[rank]], torch.tensor([complex(1, rank)]), (size,))
+    mean = hvd.sparse_allreduce_async(sent, "sparse", hvd.Average)().to_dense()
+    torch.testing.assert_close(mean, torch.tensor([complex(1, other) / size for other in range(size)]))
