@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from farandole._keras.distributed import Distributed
 from farandole._keras.keras2_optimizer import OfKeras2
-from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
+from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply, let_ranks_agree
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
 from farandole.common.arguments import require_reduction
@@ -64,6 +64,8 @@ def distributed(
     if used.backend == "jax" and backward_passes_per_step > 1 and has_own_stateless_apply(type(optimizer)):
         raise ValueError(f"on JAX, backward_passes_per_step > 1 does not go together with {type(optimizer).__name__}")
     wrapped = _class_of(type(optimizer), used, options).from_config(optimizer.get_config())
+    if used.is_three:
+        let_ranks_agree(used.keras.optimizers.LossScaleOptimizer)
     for variable in _variables_of_layers(used, local_layers):
         wrapped.register_local_var(variable)
     return wrapped
