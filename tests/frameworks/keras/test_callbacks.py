@@ -25,6 +25,34 @@ def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, 
             hvd.callbacks.BroadcastGlobalVariablesCallback(root, local_variables=wrong)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_each_rank_keeps_its_random_state_unless_it_asks_for_the_roots(
+    hvd, keras, rank: int, size: int, is_shared: bool
+) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("the generators of Keras 2 are no variables")
+    layer = keras.layers.Dropout(0.5, seed=100 + rank)
+    model = keras.Sequential([keras.Input((64,)), layer, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    broadcast.shares_random_state = is_shared
+    fit(model, np.ones((ROWS, 64)), np.ones((ROWS, 1)), ROWS, epochs=1, callbacks=[broadcast])
+    assert np.ptp(hvd.allgather(np.asarray(model.get_weights()[0])[None]), axis=0).max() == 0
+    assert _are_shared(hvd, layer) == is_shared
+    state = hvd.elastic.KerasState(model)
+    state.sync()
+    assert _are_shared(hvd, layer) == is_shared
+    dropped = np.asarray(keras.ops.convert_to_numpy(layer(np.ones((1, 64), "float32"), training=True)))
+    state.restore()
+    assert (np.asarray(keras.ops.convert_to_numpy(layer(np.ones((1, 64), "float32"), training=True))) == dropped).all()
+    assert (np.ptp(hvd.allgather(dropped), axis=0).max() == 0) == (is_shared or size == 1)
+
+
+def _are_shared(hvd, layer) -> bool:
+    states = hvd.allgather(np.asarray(layer.seed_generator.state.numpy()).astype("int64")[None])
+    return bool(np.ptp(states, axis=0).max() == 0)
+
+
 def _state(model):
     variables = model.optimizer.variables
     return [np.array(each.numpy()) for each in (variables() if callable(variables) else variables)]
