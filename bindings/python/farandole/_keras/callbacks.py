@@ -34,8 +34,8 @@ class Broadcasts:
 
     model: Any
     shares_random_state = False
-    """Whether generators of random numbers (dropout, augmentation) get the root's state, too. By default each rank keeps
-    its own, so that it does not drop the same units as others."""
+    """Whether generators of random numbers (dropout, augmentation) get the root's state, too. By default each rank
+    keeps its own, so that it does not drop the same units as others."""
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Optional[List[Any]] = None) -> None:
         super().__init__()
