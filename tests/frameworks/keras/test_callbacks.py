@@ -25,6 +25,34 @@ def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, 
             hvd.callbacks.BroadcastGlobalVariablesCallback(root, local_variables=wrong)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_each_rank_keeps_its_random_state_unless_it_asks_for_the_roots(
+    hvd, keras, rank: int, size: int, is_shared: bool
+) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("the generators of Keras 2 are no variables")
+    layer = keras.layers.Dropout(0.5, seed=100 + rank)
+    model = keras.Sequential([keras.Input((64,)), layer, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    broadcast = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    broadcast.shares_random_state = is_shared
+    fit(model, np.ones((ROWS, 64)), np.ones((ROWS, 1)), ROWS, epochs=1, callbacks=[broadcast])
+    assert np.ptp(hvd.allgather(np.asarray(model.get_weights()[0])[None]), axis=0).max() == 0
+    assert _are_shared(hvd, layer) == is_shared
+    state = hvd.elastic.KerasState(model)
+    state.sync()
+    assert _are_shared(hvd, layer) == is_shared
+    dropped = np.asarray(keras.ops.convert_to_numpy(layer(np.ones((1, 64), "float32"), training=True)))
+    state.restore()
+    assert (np.asarray(keras.ops.convert_to_numpy(layer(np.ones((1, 64), "float32"), training=True))) == dropped).all()
+    assert (np.ptp(hvd.allgather(dropped), axis=0).max() == 0) == (is_shared or size == 1)
+
+
+def _are_shared(hvd, layer) -> bool:
+    states = hvd.allgather(np.asarray(layer.seed_generator.state.numpy()).astype("int64")[None])
+    return bool(np.ptp(states, axis=0).max() == 0)
+
+
 def _state(model):
     variables = model.optimizer.variables
     return [np.array(each.numpy()) for each in (variables() if callable(variables) else variables)]
@@ -41,6 +69,55 @@ def test_the_metric_callback_averages_metrics_over_ranks(hvd, keras, rank: int, 
     history = fit(model, share(x, rank, size), share(y, rank, size), ROWS, callbacks=averages).history
     assert history["own"] == [epoch + (size - 1) / 2 for epoch in range(3)]
     assert np.ptp(hvd.allgather(np.array(history["loss"])).reshape(size, -1), axis=0).max() == 0
+
+
+def test_arrays_are_averaged_by_element_and_what_is_no_number_is_left_alone(hvd, keras, rank: int, size: int) -> None:
+    mean = (size - 1) / 2
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+    kept = {"none": None, "text": "warm", "texts": ["a", "b"], "uneven": [[1], [2, 3]], "object": {"a": 1}}
+    logs = {
+        "per_class": np.array([0.0, 1.0, 2.0]) + rank,
+        "matrix": matrix * (rank + 1),
+        "list": [rank, 2 * rank],
+        "scalar": np.float32(rank),
+        "integer": rank,
+        "flag": rank == 0,
+        "tensor": _as_tensor(keras, np.array([1.0 + rank, 2.0], "float32")),
+        **kept,
+    }
+    hvd.callbacks.MetricAverageCallback().on_epoch_end(0, logs)
+    expected = {
+        "per_class": np.array([0.0, 1.0, 2.0]) + mean,
+        "matrix": matrix * (size + 1) / 2,
+        "list": [mean, 2 * mean],
+        "scalar": mean,
+        "integer": mean,
+        "flag": 1 / size,
+        "tensor": [1 + mean, 2.0],
+    }
+    if size > 1:
+        for name, value in expected.items():
+            np.testing.assert_allclose(logs[name], value, err_msg=name)
+        assert isinstance(logs["scalar"], float) and logs["matrix"].shape == (2, 2)
+    assert all(logs[name] is value for name, value in kept.items())
+
+
+def _as_tensor(keras, array):
+    if hasattr(keras, "ops"):
+        return keras.ops.convert_to_tensor(array)
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(array)
+
+
+def test_a_metric_that_cannot_be_averaged_leaves_nothing_in_flight(hvd, keras, rank: int, size: int) -> None:
+    logs = {"a": 1.0, "shapes differ": np.zeros(2 + rank), "z": float(rank)}
+    if size > 1:
+        with pytest.raises(Exception, match="metric.shapes differ"):
+            hvd.callbacks.MetricAverageCallback().on_epoch_end(0, logs)
+    again = {"a": float(rank), "shapes differ": np.full(3, float(rank)), "z": float(rank)}
+    hvd.callbacks.MetricAverageCallback().on_epoch_end(0, again)
+    assert again["z"] == (size - 1) / 2 and again["shapes differ"].tolist() == [(size - 1) / 2] * 3
 
 
 class Rates:

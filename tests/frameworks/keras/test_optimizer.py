@@ -118,6 +118,59 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(hvd, keras
         assert all((step > 0) == moves for step in steps)
 
 
+def test_an_infinite_gradient_of_a_local_variable_skips_the_step_on_all_ranks(hvd, keras, backend, rank: int) -> None:
+    if not hasattr(keras, "ops") or backend == "jax":
+        pytest.skip("applies gradients by a call of Keras 3 outside of a program")
+    model = network(keras, "sgd")
+    wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
+    wrapped.register_local_var(model.trainable_variables[-1])
+    before = model.get_weights()
+    values = [1.0, 1.0, 1.0, np.inf if rank == 0 else 1.0]
+    gradients = [_tensor(keras, np.full(v.shape, g, "float32")) for v, g in zip(model.trainable_variables, values)]
+    wrapped.apply_gradients(zip(gradients, model.trainable_variables))
+    assert max(float(np.abs(a - b).max()) for a, b in zip(before, model.get_weights())) == 0
+    assert float(np.asarray(wrapped.dynamic_scale)) == 2.0**14
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("place", ["inside", "outside", "compile"])
+def test_a_batch_that_overflows_on_one_rank_is_skipped_by_all_as_in_one_process(
+    hvd, keras, backend, rank: int, size: int, place: str, passes: int
+) -> None:
+    """The scaler is inside of the distributed optimizer, around it, or put around it by ``compile()``."""
+    if backend == "jax" and place == "inside" and passes > 1:
+        pytest.skip("refused on JAX")
+    home = keras.optimizers if hasattr(keras, "ops") else keras.mixed_precision
+    x, y = data(size, steps=4)
+    y.reshape(4, size, ROWS, 1)[2, -1] = 1e37  # of the last rank in the third batch
+    plain = keras.optimizers.SGD(0.05)
+    if place == "inside":
+        plain = home.LossScaleOptimizer(plain)
+    chosen = hvd.DistributedOptimizer(plain, backward_passes_per_step=passes)
+    if place == "outside":
+        chosen = home.LossScaleOptimizer(chosen)
+    keras.mixed_precision.set_global_policy("mixed_float16" if place == "compile" else "float32")
+    try:
+        model = network(keras, chosen, jit_compile=False)
+        weights = model.get_weights()
+        fit(model, share(x, rank, size), share(y, rank, size), ROWS, epochs=2)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    ends = hvd.allgather(np.concatenate([np.ravel(each) for each in model.get_weights()])[None])
+    assert np.isfinite(ends).all() and np.ptp(ends, axis=0).max() == 0
+    assert max(np.abs(a - b).max() for a, b in zip(weights, model.get_weights())) > 0
+    scale = _scale_of(model.optimizer)
+    assert np.ptp(hvd.allgather(np.array([scale]))) == 0 and scale < 2.0**15
+    if passes == 1 and place != "compile":
+        one = network(keras, home.LossScaleOptimizer(keras.optimizers.SGD(0.05)), jit_compile=False)
+        fit(one, x, y, ROWS * size, epochs=2)
+        assert furthest(model, one) < 1e-5 and scale == _scale_of(one.optimizer)
+
+
+def _scale_of(scaler) -> float:
+    return float(np.asarray(scaler.loss_scale if hasattr(scaler, "loss_scale") else scaler.dynamic_scale))
+
+
 def _tensor(keras, array):
     if hasattr(keras, "ops"):
         return keras.ops.convert_to_tensor(array)

@@ -141,8 +141,23 @@ def test_a_process_set_without_this_rank_is_refused(run, rank, size):
     finally:
         hvd.barrier()
         hvd.remove_process_set(first)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        hvd.allreduce(tf.ones([2]), process_set=first)
+    for kind in (tf.errors.InvalidArgumentError, ValueError):
+        with pytest.raises(kind):
+            run(lambda: hvd.allreduce(tf.ones([2]), process_set=first))()
+
+
+def test_a_set_that_is_not_registered_is_a_value_error_as_in_other_frameworks(run):
+    unknown = hvd.ProcessSet([0])
+    calls = {
+        "allreduce": lambda x: hvd.allreduce(x, process_set=unknown),
+        "allgather": lambda x: hvd.allgather(x, process_set=unknown),
+        "broadcast": lambda x: hvd.broadcast(x, 0, process_set=unknown),
+        "grouped_reducescatter": lambda x: hvd.grouped_reducescatter([x], process_set=unknown)[0],
+        "barrier": lambda x: hvd.barrier(process_set=unknown),
+    }
+    for call in calls.values():
+        with pytest.raises(ValueError, match="the process set is not registered: pass it to init"):
+            run(call)(tf.ones([2]))
 
 
 def test_types_that_cannot_be_reduced_are_refused():

@@ -33,6 +33,9 @@ class Broadcasts:
     """
 
     model: Any
+    shares_random_state = False
+    """Whether generators of random numbers (dropout, augmentation) get the root's state, too. By default each rank
+    keeps its own, so that it does not drop the same units as others."""
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Optional[List[Any]] = None) -> None:
         super().__init__()
@@ -58,10 +61,15 @@ class Broadcasts:
         bring_home(self.model)
         shared = [*self.model.variables, *variables_of(self.model.optimizer)]
         seen: Dict[int, Any] = {id(each): each for each in shared}
-        chosen = [each for key, each in seen.items() if not any(each is local for local in self._local)]
+        chosen = [each for each in seen.values() if not self._is_kept(each)]
         named = [(f"keras.variables.{number}", each) for number, each in enumerate(chosen)]
         broadcast_named(variables, named, self.root_rank)
         self.broadcast_done = True
+
+    def _is_kept(self, variable: Any) -> bool:
+        if not self.shares_random_state and variables.is_random_state(variable):
+            return True
+        return any(variable is local for local in self._local)
 
 
 class AveragesMetrics:

@@ -36,6 +36,9 @@ class KerasState(VariablesState):
         shared = [*self.model.variables, *variables_of(self.optimizer)]
         return list({id(each): each for each in shared}.values())
 
+    def _shared_variables(self) -> List[Any]:
+        return [each for each in self._variables() if not variables.is_random_state(each)]
+
     def _read(self) -> List[Any]:
         bring_home(self.model)
         return super()._read()

@@ -39,7 +39,8 @@ class OfKeras2(Distributed):
     def _farandole_reduce(self, grads_and_vars: Any) -> List[Any]:
         pairs = list(grads_and_vars)
         variables = [variable for _, variable in pairs]
-        return list(zip(self._farandole([gradient for gradient, _ in pairs], variables), variables))
+        reduced = self._farandole([gradient for gradient, _ in pairs], variables)
+        return list(zip(self._farandole.zero_unless_due(reduced), variables))
 
     def _compute_gradients(self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None) -> List[Any]:
         """Gradients of ``loss``, multiplied by ``grad_loss`` if it is given, and reduced over all ranks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, List, Sequence
 
 from farandole._keras.distributed import Distributed
@@ -68,6 +69,28 @@ class OfKeras3(Distributed):
             return
         for place, variable in enumerate(lasting):
             variable.assign(store[str(place)])
+
+
+def let_ranks_agree(scaler: Any) -> None:
+    """Makes this class, ``LossScaleOptimizer`` of Keras 3, ask all ranks whether the gradients of a step are finite.
+
+    It decides whether a step is applied, and so whether the distributed optimizer inside of it reduces. ``compile()``
+    puts it around an optimizer, so a class of our own would not be used.
+    """
+    if getattr(scaler.check_finite, "_farandole_agrees", False):
+        return
+    own = scaler.check_finite
+
+    @functools.wraps(own)
+    def check_finite(self: Any, grads: Any) -> Any:
+        finite = own(self, grads)
+        if isinstance(self, Distributed):  # the gradients have been reduced, except those of local variables
+            return self._farandole.agreed(finite) if self._farandole.has_locals else finite
+        inner = self.inner_optimizer
+        return inner._farandole.agreed(finite) if isinstance(inner, Distributed) else finite
+
+    check_finite._farandole_agrees = True  # type: ignore[attr-defined]
+    scaler.check_finite = check_finite
 
 
 def has_own_stateless_apply(kind: type) -> bool:

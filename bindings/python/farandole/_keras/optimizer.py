@@ -6,9 +6,10 @@ from typing import Any, Dict, List, Optional
 
 from farandole._keras.distributed import Distributed
 from farandole._keras.keras2_optimizer import OfKeras2
-from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
+from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply, let_ranks_agree
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
+from farandole._keras.wrapping import wrapped_in
 from farandole.common.arguments import require_reduction
 from farandole.common.basics import HorovodBasics
 from farandole.common.gradient_accumulator import check_passes
@@ -35,9 +36,8 @@ def distributed(
     local_layers: Any = None,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """The implementation of ``DistributedOptimizer`` and ``PartialDistributedOptimizer``. The result has the
-    optimizer's configuration without its state; its class has the name of the optimizer's class and derives from it.
-    """
+    """The implementation of ``DistributedOptimizer`` and ``PartialDistributedOptimizer``. The class of the result has
+    the name of the optimizer's class and derives from it."""
     if isinstance(optimizer, Distributed):
         raise ValueError(
             "DistributedOptimizer was given an optimizer that is distributed already; wrap each optimizer once"
@@ -63,7 +63,13 @@ def distributed(
     )
     if used.backend == "jax" and backward_passes_per_step > 1 and has_own_stateless_apply(type(optimizer)):
         raise ValueError(f"on JAX, backward_passes_per_step > 1 does not go together with {type(optimizer).__name__}")
-    wrapped = _class_of(type(optimizer), used, options).from_config(optimizer.get_config())
+    wrapped = wrapped_in(_class_of(type(optimizer), used, options), optimizer)
+    object.__setattr__(wrapped, "_farandole", used.reduction(options))
+    object.__setattr__(wrapped, "_name", options.name)
+    if getattr(wrapped, "built", False) and hasattr(wrapped._farandole, "build"):
+        wrapped._farandole.build(wrapped, wrapped._trainable_variables)
+    if used.is_three:
+        let_ranks_agree(used.keras.optimizers.LossScaleOptimizer)
     for variable in _variables_of_layers(used, local_layers):
         wrapped.register_local_var(variable)
     return wrapped
@@ -76,7 +82,6 @@ def _class_of(own: Any, used: Library, options: Options) -> Any:
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         object.__setattr__(self, "_farandole", used.reduction(options))
         super(made, self).__init__(*args, **kwargs)
-        object.__setattr__(self, "_name", options.name)
 
     members: Dict[str, Any] = {"__init__": initialize, "__doc__": own.__doc__, "__module__": _module_of(own, used)}
     made: Any = type(own.__name__, (OfKeras3 if used.is_three else OfKeras2, own), members)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Sequence
 
 from farandole._keras.options import Options
+from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
 from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import GradientReducer
@@ -49,7 +50,7 @@ class _Verbs:
 _named: Dict[str, int] = {}
 
 
-def _own_name(name: str) -> str:
+def _unique(name: str) -> str:
     """A name that is unique among the optimizers of this process, for the names of their operations."""
     count = _named[name] = _named.get(name, 0) + 1
     return name if count == 1 else f"{name}_{count}"
@@ -73,15 +74,29 @@ class ReductionByName:
             options.scale_local_gradients,
         )
 
+        # Compression is for gradients.
+        self._agreement: GradientReducer[str] = GradientReducer(
+            _Verbs(adapter), HorovodBasics.Min, process_set=options.process_set, compression=adapter.Compression.none
+        )
+        self.has_locals = False
+
     def register_local(self, variable: Any) -> None:
         """Excludes this variable's gradient from reduction: each rank keeps its own."""
         self._reducer.register_local(id(variable))
+        self.has_locals = True
+
+    def _own_name(self) -> str:
+        """The name of the optimizer's operations. It is chosen at the first step, not at construction: names must be
+        the same on all ranks, and a rank may make optimizers that never step."""
+        if self._named is None:
+            self._named = _unique(self._name)
+        return self._named
+
+    def agree(self, flag: Any) -> Any:
+        """The least of the numbers, 0 or 1, of all ranks."""
+        return self._agreement.reduce([flag], ["finite"], [f"{self._own_name()}.finite"])[0]
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """The reduced gradients; None stays None."""
-        if self._named is None:
-            # The name is chosen at the first step, not at construction: names must be the same on all ranks, and a
-            # rank may make optimizers that never step.
-            self._named = _own_name(self._name)
-        names = [f"{self._named}.gradient_{place}" for place in range(len(variables))]
+        names = [f"{self._own_name()}.gradient_{place}" for place in range(len(variables))]
         return self._reducer.reduce(gradients, [id(each) for each in variables], names)

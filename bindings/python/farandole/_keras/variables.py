@@ -17,6 +17,14 @@ def to_numpy(variable: Any) -> Any:
     return numpy.asarray(value.numpy() if hasattr(value, "numpy") else value, order="C")
 
 
+def is_random_state(variable: Any) -> bool:
+    """Whether it is the state of a generator of random numbers, a ``SeedGenerator`` of Keras 3.
+
+    Ranks must not share these: the same units would be dropped for all parts of a batch.
+    """
+    return getattr(variable, "name", "") == "seed_generator_state"
+
+
 def assign(variable: Any, array: Any) -> None:
     """Writes the array to the variable, in place."""
     variable.assign(array)

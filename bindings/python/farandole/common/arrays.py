@@ -15,7 +15,7 @@ from farandole.common.arguments import head, kind, member_name, require_process_
 from farandole.common.calls import Call
 from farandole.common.process_sets import ProcessSet
 
-_NUMBERS = {
+NUMBERS = {
     "uint8": 0,
     "int8": 1,
     "uint16": 2,
@@ -28,6 +28,7 @@ _NUMBERS = {
     "float64": 9,
     "bool": 10,
 }
+"""The types of elements that operations know, and their numbers."""
 
 _BOOL = 10
 
@@ -40,7 +41,7 @@ def contiguous(array: Any) -> Any:
 
 
 def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
-    number = _NUMBERS.get(array.dtype.name) if array.dtype.isnative else None
+    number = NUMBERS.get(array.dtype.name) if array.dtype.isnative else None
     if number is None or (number == _BOOL and "reduce" in request.prefix):
         raise _wrong_dtype(request.prefix, name, array)
     if not array.flags.c_contiguous:

@@ -80,21 +80,46 @@ def warmup(size: int, warmup_epochs: float, steps_per_epoch: Callable[[], int]) 
 
 
 def average_logs(logs: Dict[str, Any]) -> None:
-    """Averages every number that is logged over all ranks, in place. The order is that of the names, so that ranks
-    whose dictionaries were filled in another order agree."""
-    import numpy
-
+    """Averages every number and array that is logged over all ranks, in place, and leaves all else alone. The order is
+    that of the names, so that ranks whose dictionaries were filled in another order agree."""
     from farandole.common.arrays import start
     from farandole.common.calls import allreduces
 
     request = allreduces[HorovodBasics.Average, 1.0, 1.0, False]
+    # All are converted before the first is submitted: a conversion that fails leaves nothing behind.
+    values = {name: value for name in sorted(logs) if (value := _numbers_of(logs[name])) is not None}
     started = []
-    for name in sorted(logs):
-        value = numpy.array(float(logs[name]))
-        started.append((name, value, start(request, f"metric.{name}", value, value, global_process_set)))
-    for name, value, call in started:
+    try:
+        for name, value in values.items():
+            started.append(start(request, f"metric.{name}", value, value, global_process_set))
+    finally:
+        problems = [problem for problem in map(_problem_of, started) if problem is not None]
+    if problems:
+        raise problems[0]
+    for name, value in values.items():
+        logs[name] = value if value.ndim else value.item()
+
+
+def _numbers_of(value: Any) -> Any:
+    """A new array of float64 of anything numeric; None for other values, such as text."""
+    import numpy
+
+    if hasattr(value, "detach"):  # a tensor of PyTorch, which may be on a device
+        value = value.detach().cpu()
+    try:
+        array = numpy.asarray(value)
+        return None if array.dtype.kind in "OSUmMc" else array.astype("float64")
+    except (TypeError, ValueError):  # lists of different lengths
+        return None
+
+
+def _problem_of(call: Any) -> Optional[Exception]:
+    """Waits for an operation. Returns the exception with which it failed."""
+    try:
         call.finish()
-        logs[name] = value.item()
+    except Exception as problem:  # raised by the caller, when all others have ended
+        return problem
+    return None
 
 
 class Cadence:

@@ -67,5 +67,9 @@ def broadcast_named(
 
 
 def _as_it_travels(array: Any) -> Any:
-    """Of types that operations do not know (seeds of random numbers are uint32), the bytes: nothing is computed."""
-    return array.reshape(-1).view("uint8") if array.dtype.name in ("uint32", "uint64") else array
+    """Of types that operations do not know (complex numbers, float8, seeds of random numbers, which are uint32), the
+    bytes: nothing is computed."""
+    from farandole.common.arrays import NUMBERS
+
+    is_known = array.dtype.name in NUMBERS or array.dtype.hasobject
+    return array if is_known else array.reshape(-1).view("uint8")

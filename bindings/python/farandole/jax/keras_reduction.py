@@ -29,6 +29,10 @@ class KerasReduction(ReductionByName):
         for each in variables:
             self._sums[id(each)] = optimizer.add_variable_from_reference(each, name="sum_of_passes")
 
+    def agreed(self, condition: Any) -> Any:
+        """Whether a condition holds on all ranks."""
+        return self.agree(condition.astype("int32")) > 0
+
     def begin_anew(self) -> None:
         """Resets the counter and the sums to zero."""
         import numpy

@@ -37,6 +37,10 @@ class OperationTimeoutError(tf.errors.UnknownError, exceptions.OperationTimeoutE
     """The operation was not complete at a deadline."""
 
 
+class UnknownSetError(tf.errors.InvalidArgumentError, ValueError):
+    """The process set is not registered. In other frameworks this is ``ValueError``."""
+
+
 _CLASSES = {each.kind: each for each in (MismatchError, WorkerLostError, ShutdownError, OperationTimeoutError)}
 
 _OPERATION = re.compile(r"\bHorovod(?:Grouped)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)")

@@ -50,8 +50,8 @@ class Verbs:
     def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
         """Reduces one gradient. If ``name`` is empty, the operation is named after the gradient in a graph."""
         scaled = not self.is_sparse(gradient)
-        return reductions.allreduce(
-            gradient,
+        reduced = reductions.allreduce(
+            _as_pairs(gradient),
             compression=how.compression,
             op=how.op,
             prescale_factor=how.prescale_factor if scaled else 1.0,
@@ -61,12 +61,13 @@ class Verbs:
             ignore_name_scope=self.ignore_name_scope,
             **self._devices,
         )
+        return _of_pairs(reduced, gradient)
 
     def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
         """Reduces several gradients as one group. If ``name`` is empty, the operation is named after the gradients in
         a graph. A ``name`` with as many lines as gradients holds a name for each."""
-        return reductions.grouped_allreduce(
-            gradients,
+        reduced = reductions.grouped_allreduce(
+            [_as_pairs(each) for each in gradients],
             compression=how.compression,
             op=how.op,
             prescale_factor=how.prescale_factor,
@@ -76,3 +77,22 @@ class Verbs:
             ignore_name_scope=self.ignore_name_scope,
             **self._devices,
         )
+        return [_of_pairs(new, old) for new, old in zip(reduced, gradients)]
+
+
+def _as_pairs(gradient: Any) -> Any:
+    """A complex gradient as pairs of real numbers, which operations can add; another one as it is."""
+    if not gradient.dtype.is_complex:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_as_pairs(gradient.values), gradient.indices, gradient.dense_shape)
+    return tf.stack([tf.math.real(gradient), tf.math.imag(gradient)], axis=-1)
+
+
+def _of_pairs(reduced: Any, gradient: Any) -> Any:
+    """The reverse of ``_as_pairs(gradient)`` after the reduction."""
+    if not gradient.dtype.is_complex:
+        return reduced
+    if isinstance(reduced, tf.IndexedSlices):
+        return tf.IndexedSlices(_of_pairs(reduced.values, gradient.values), reduced.indices, reduced.dense_shape)
+    return tf.complex(reduced[..., 0], reduced[..., 1])

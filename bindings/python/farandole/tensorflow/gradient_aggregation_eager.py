@@ -97,7 +97,7 @@ class LocalGradientAggregationHelperEager:
         return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Applies the sums after the pass that completed them. Does nothing after other passes.
+        """Applies the sums after the pass that completed them. After other passes it only counts the batch.
 
         :param apply_grads_closure: applies what ``compute_gradients`` returned
         """
@@ -105,10 +105,22 @@ class LocalGradientAggregationHelperEager:
             return apply_grads_closure()
         if tf.executing_eagerly():
             # The pass that completes the sums has reset the counter to 0.
-            return apply_grads_closure() if int(self.counter) == 0 else None  # type: ignore[arg-type]
+            return apply_grads_closure() if int(self.counter) == 0 else _count_batch(optimizer)  # type: ignore[arg-type]
 
         def apply() -> Any:
             apply_grads_closure()
             return tf.constant(True)
 
-        return tf.cond(tf.equal(self.counter, 0), apply, lambda: tf.constant(False))
+        def skip() -> Any:
+            _count_batch(optimizer)
+            return tf.constant(False)
+
+        return tf.cond(tf.equal(self.counter, 0), apply, skip)
+
+
+def _count_batch(optimizer: Any) -> None:
+    """Optimizers of Keras 2 count batches, as in Horovod. Those of Keras 3, whose counter is a variable of Keras, count
+    steps, as its own ``gradient_accumulation_steps`` does."""
+    iterations = getattr(optimizer, "iterations", None)
+    if isinstance(iterations, tf.Variable):
+        iterations.assign_add(1)

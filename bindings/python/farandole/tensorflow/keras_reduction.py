@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Callable, List, Optional, Sequence
 
 from farandole._keras.options import Options
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.mpi_ops import Min
 from farandole.tensorflow.reducing import GradientReduction
+
+_FINITE = SimpleNamespace(path="finite")
+"""Stands for a variable where ranks agree whether their gradients are finite."""
 
 
 class KerasReduction:
@@ -26,6 +32,8 @@ class KerasReduction:
             options.process_set,
             options.scale_local_gradients,
         )
+        self._agreement = GradientReduction(f"{options.name}_finite", op=Min, process_set=options.process_set)
+        self.has_locals = False
         self.aggregation_helper: Optional[Any] = None
         if options.backward_passes_per_step > 1:
             self.aggregation_helper = LocalGradientAggregationHelperEager(
@@ -41,6 +49,12 @@ class KerasReduction:
         """Excludes this variable's gradient from reduction: each rank keeps its own."""
         helper = self.aggregation_helper
         (helper.register_local_var if helper else self._reduce.register_local)(variable)
+        self.has_locals = True
+
+    def agreed(self, condition: Any) -> Any:
+        """Whether a condition holds on all ranks."""
+        (flag,) = self._agreement([tf.cast(condition, tf.int32)], [_FINITE])
+        return tf.cast(flag, tf.bool)
 
     def begin_anew(self) -> None:
         """Resets the counter of passes and the accumulated gradients to zero."""
@@ -55,6 +69,14 @@ class KerasReduction:
         if self.aggregation_helper is None:
             return self._reduce(gradients, variables)
         return self.aggregation_helper.compute_gradients(gradients, variables)
+
+    def zero_unless_due(self, gradients: Sequence[Any]) -> List[Any]:
+        """Zeros in a pass whose gradients are not applied. They are sums of this rank alone: a ``LossScaleOptimizer``
+        that finds them infinite would change its scale on this rank alone."""
+        if self.aggregation_helper is None:
+            return list(gradients)
+        is_due = tf.equal(self.aggregation_helper.counter, 0)
+        return [each if each is None else tf.where(is_due, each, tf.zeros_like(each)) for each in gradients]
 
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
         """Calls ``apply`` if a step is due."""

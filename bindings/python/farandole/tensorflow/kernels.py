@@ -60,7 +60,8 @@ class _Operations:
         self._made = made
 
     def __getattr__(self, name: str) -> Any:
-        function = _translating(getattr(self._made, name))
+        # TensorFlow makes its functions from text, of which AutoGraph finds no source; nothing in them needs it.
+        function = tf.autograph.experimental.do_not_convert(_translating(getattr(self._made, name)))
         setattr(self, name, function)
         return function
 

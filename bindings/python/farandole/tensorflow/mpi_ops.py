@@ -6,7 +6,7 @@ the operation. Ranks match tensors by the name of the node in graphs, and by ``n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from farandole.common import membership
 from farandole.common.arguments import kind, listed
@@ -66,9 +66,49 @@ def broadcast_(variables, root_rank, name, process_set):
     received = []
     for variable in variables:
         own = None if name is None else f"{name}_{normalize_name(name_of(variable))}"
-        received.append(variable.assign(broadcast(variable, root_rank, own, process_set=process_set)))
+        received.append(variable.assign(values_of_root(variable, root_rank, own, process_set)))
     # assign() of a Keras variable returns None.
     return [tf.convert_to_tensor(each) if new is None else new for each, new in zip(variables, received)]
+
+
+def values_of_root(variable: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
+    """The root's values of a variable of any type. Those that no operation moves travel as bytes, or in a wider type
+    that holds them exactly."""
+    tensor = tf.convert_to_tensor(variable)
+    dtype = tensor.dtype.base_dtype
+    if dtype == tf.string:
+        return _texts_of_root(tensor, root_rank, name, process_set)
+    if dtype in _AS_BYTES:
+        moved = broadcast(tf.bitcast(tensor, tf.uint8), root_rank, name, process_set=process_set)
+        return tf.bitcast(moved, dtype)
+    if dtype in _WIDER:
+        moved = broadcast(tf.cast(tensor, _WIDER[dtype]), root_rank, name, process_set=process_set)
+        return tf.cast(moved, dtype)
+    return broadcast(tensor, root_rank, name, process_set=process_set)
+
+
+_AS_BYTES = frozenset(
+    [tf.complex64, tf.complex128, tf.uint32, tf.uint64, tf.qint8, tf.qint16, tf.qint32, tf.quint8, tf.quint16]
+)
+_WIDER = {
+    getattr(tf.dtypes.experimental, name): wider
+    for name, wider in {
+        "float8_e4m3fn": tf.float32,
+        "float8_e5m2": tf.float32,
+        "int4": tf.int8,
+        "uint4": tf.uint8,
+    }.items()
+    if hasattr(tf.dtypes.experimental, name)
+}
+
+
+def _texts_of_root(tensor: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
+    """The number of bytes differs between ranks, so they are gathered, and all ranks but the root give none."""
+    own = tf.io.decode_raw(tf.io.serialize_tensor(tensor), tf.uint8)
+    given = own[: tf.where(tf.equal(rank_op(), root_rank), tf.size(own), 0)]
+    gathered = allgather(given, name, process_set=process_set)
+    letters = tf.gather(tf.constant([bytes([number]) for number in range(256)]), tf.cast(gathered, tf.int32))
+    return tf.ensure_shape(tf.io.parse_tensor(tf.strings.reduce_join(letters), tf.string), tensor.shape)
 
 
 def _is_resource(variable: Any) -> bool:
@@ -78,7 +118,10 @@ def _is_resource(variable: Any) -> bool:
 
 
 def name_of(variable: Any) -> str:
-    """The most specific name that the framework gives a variable: its path in Keras 3."""
+    """The most specific name that the framework gives a variable: its path in Keras 3. Empty for a tensor outside of
+    graphs, which has no name."""
+    if tf.is_tensor(variable) and not hasattr(variable, "assign") and tf.executing_eagerly():
+        return ""
     return str(getattr(variable, "path", None) or variable.name)
 
 

@@ -8,6 +8,7 @@ from typing import Any, List, Optional, Sequence
 from farandole.common.arguments import require_process_set
 from farandole.common.process_sets import ProcessSet
 from farandole.tensorflow.arguments import tensor_of, tensors_of
+from farandole.tensorflow.errors import UnknownSetError
 from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import raw, tf
 
@@ -21,11 +22,15 @@ def normalize_name(name: str) -> str:
 
 
 def set_id(operation: str, name: Optional[str], process_set: ProcessSet) -> int:
-    """The id of a set for the kernels; -1 for a set that is not registered, which the kernels refuse."""
+    """The id of a set for the kernels; ``UnknownSetError`` for a set that is not registered, also in graphs."""
     require_process_set(operation, name, process_set)
     if process_set.gone is not None:
-        raise tf.errors.InvalidArgumentError(None, None, process_set.gone)
-    return -1 if process_set.process_set_id is None else process_set.process_set_id
+        raise UnknownSetError(None, None, process_set.gone)
+    if process_set.process_set_id is None:
+        raise UnknownSetError(
+            None, None, "the process set is not registered: pass it to init(), or add it with add_process_set()"
+        )
+    return process_set.process_set_id
 
 
 def run(

@@ -19,6 +19,10 @@ class KerasReduction(ReductionByName):
         self._sums = self._new_sums()
         self._is_due = True
 
+    def agreed(self, condition: Any) -> Any:
+        """Whether a condition holds on all ranks."""
+        return self.agree(condition.int()).bool()
+
     def begin_anew(self) -> None:
         """Discards the accumulated gradients."""
         self._sums = self._new_sums()

@@ -41,6 +41,10 @@ class VariablesState(ObjectState):
     def _variables(self) -> Sequence[Any]:
         raise NotImplementedError
 
+    def _shared_variables(self) -> Sequence[Any]:
+        """Those of the variables that all ranks get from rank 0."""
+        return self._variables()
+
     def _read(self) -> List[Any]:
         import numpy
 
@@ -51,7 +55,7 @@ class VariablesState(ObjectState):
             self._holds.assign(variable, value)
 
     def _broadcast(self) -> None:
-        named = [(f"{self._name}.{number}", each) for number, each in enumerate(self._variables())]
+        named = [(f"{self._name}.{number}", each) for number, each in enumerate(self._shared_variables())]
         broadcast_named(self._holds, named, root_rank=0)
 
     def save(self) -> None:

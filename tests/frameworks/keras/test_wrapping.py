@@ -1,0 +1,116 @@
+"""Optimizers that cannot be made anew from their configuration are wrapped as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import ROWS, data, fit, furthest, network, share
+
+
+def schedule_without_configuration(keras):
+    """As in the tutorial of the Transformer: it has no ``get_config()``."""
+
+    class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+        factor = 1.0
+
+        def __call__(self, step):
+            if hasattr(keras, "ops"):
+                return 0.1 * self.factor / (keras.ops.cast(step, "float32") + 1.0)
+            import tensorflow as tf
+
+            return 0.1 * self.factor / (tf.cast(step, tf.float32) + 1.0)
+
+    return Schedule()
+
+
+def own_class(keras):
+    class Own(keras.optimizers.SGD):
+        def __init__(self, factor, mode="slow", **options):
+            super().__init__(**options)
+            self.factor, self.mode = factor, mode
+
+    return Own
+
+
+MAKERS = {
+    "schedule": lambda keras: keras.optimizers.Adam(schedule_without_configuration(keras)),
+    "function": lambda keras: keras.optimizers.SGD(learning_rate=lambda: 0.05),
+    "own constructor": lambda keras: own_class(keras)(3, mode="fast", learning_rate=0.05, momentum=0.5),
+}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_an_optimizer_without_a_complete_configuration_trains_as_in_one_process(
+    hvd, keras, rank: int, size: int, kind: str
+) -> None:
+    x, y = data(size)
+    plain = MAKERS[kind](keras)
+    wrapped = hvd.DistributedOptimizer(plain)
+    model = network(keras, wrapped, jit_compile=False)
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, MAKERS[kind](keras), jit_compile=False)
+    fit(one, x, y, ROWS * size)
+    assert furthest(model, one) < 1e-5
+    assert int(np.asarray(plain.iterations)) == 0 and int(np.asarray(wrapped.iterations)) == 6
+    if kind == "own constructor":
+        assert (wrapped.factor, wrapped.mode) == (3, "fast")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_an_optimizer_that_has_stepped_and_has_no_complete_configuration_keeps_its_state(hvd, keras, kind: str) -> None:
+    if kind == "function" and not hasattr(keras, "ops"):
+        pytest.skip("Keras 2 calls the function once, so the configuration is complete")
+    x, y = data(1)
+    model = network(keras, MAKERS[kind](keras), jit_compile=False)
+    fit(model, x, y, ROWS)
+    wrapped = hvd.DistributedOptimizer(model.optimizer)
+    assert int(np.asarray(wrapped.iterations)) == int(np.asarray(model.optimizer.iterations)) == 6
+    assert not {id(each) for each in _variables(wrapped)} & {id(each) for each in _variables(model.optimizer)}
+
+
+def _variables(optimizer):
+    variables = optimizer.variables
+    return variables() if not isinstance(variables, list) and callable(variables) else variables
+
+
+def test_a_schedule_is_shared_with_the_wrapped_optimizer(hvd, keras) -> None:
+    schedule = schedule_without_configuration(keras)
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(schedule)), jit_compile=False)
+    schedule.factor = 0.0
+    fit(model, *data(1), ROWS)
+    assert furthest(model, network(keras, "sgd")) == 0
+
+
+def test_an_optimizer_that_is_wrapped_twice_has_two_states(hvd, keras) -> None:
+    plain = keras.optimizers.Adam(0.01)
+    first, second = hvd.DistributedOptimizer(plain), hvd.DistributedOptimizer(plain)
+    x, y = data(1)
+    fit(network(keras, first, jit_compile=False), x, y, ROWS)
+    assert int(np.asarray(first.iterations)) == 6 and int(np.asarray(second.iterations)) == 0
+    assert len(_variables(second)) < len(_variables(first))
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_the_counter_of_keras_2_counts_batches_and_that_of_keras_3_counts_steps(hvd, keras, passes: int) -> None:
+    seen = []
+
+    class Watches(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if hasattr(self.model, "jax_state_sync"):
+                self.model.jax_state_sync()
+            seen.append(int(np.asarray(self.model.optimizer.iterations)))
+
+    x, y = data(1, steps=6)
+    for optimizer in optimizers(keras):
+        seen.clear()
+        wrapped = hvd.DistributedOptimizer(optimizer, backward_passes_per_step=passes)
+        fit(network(keras, wrapped, jit_compile=False), x, y, ROWS, epochs=1, callbacks=[Watches()])
+        counts_steps = hasattr(keras, "ops")
+        assert seen == [(batch + 1) // passes if counts_steps else batch + 1 for batch in range(6)]
+
+
+def optimizers(keras):
+    made = [keras.optimizers.SGD(0.01)]
+    if not hasattr(keras, "ops"):
+        made.append(keras.optimizers.legacy.SGD(0.01))
+    return made
