@@ -7,11 +7,11 @@ from typing import Callable, Dict, List
 
 import pytest
 from benchmarks.cuda import host_runtime, table
-from benchmarks.cuda.__main__ import main, obstacle_of, parse
+from benchmarks.cuda.__main__ import Run, main, obstacle_of, parse
 from benchmarks.cuda.rows import ALL_SECONDS, IN_PLACE, JOBS, NCCL, OURS, ROWS, Missing, Row
 from benchmarks.cuda.table import Results
 from benchmarks.cuda.turns import FIRST_LINKS, MOST_LINKS, GpuTime, Turns, remark
-from gpu_tests import layout
+from gpu_tests import bounded, layout
 from gpu_tests.__main__ import Prepared
 from gpu_tests.machine import Machine
 
@@ -175,26 +175,44 @@ def test_each_row_is_measured_by_one_job_and_all_end_in_time() -> None:
 
 
 def prepared_with(gpus: int, python: Path) -> Prepared:
-    return Prepared(layout.find(), str(python), {}, Machine("", (("GPU", "H"),) * gpus, {}))
+    return Prepared(layout.find(), str(python), {"PYTHONPATH": ""}, Machine("", (("GPU", "H"),) * gpus, {}))
 
 
 @pytest.mark.parametrize(
-    ("gpus", "program", "reason"),
+    ("program", "reason"),
     [
-        (3, "echo 22809", ""),
-        (3, "echo 0", "this build of Farandole does not use NCCL"),
-        (3, "echo 'ImportError: x' >&2; exit 1", "hvd.nccl_built() failed: ImportError: x"),
-        (1, "exit 1", "NCCL needs a GPU for each of the 3 ranks, and this machine has 1"),
+        ("echo 22809", ""),
+        ("echo 0", "this build of Farandole does not use NCCL"),
+        ("echo 'ImportError: x' >&2; exit 1", "hvd.nccl_built() failed: ImportError: x"),
+        ("exit 3", "hvd.nccl_built() failed: it ended with status 3"),
     ],
 )
-def test_nccl_needs_a_build_with_it_and_a_gpu_for_each_rank(
-    gpus: int, program: str, reason: str, tmp_path: Path
-) -> None:
+def test_nccl_needs_a_build_with_it(program: str, reason: str, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{program}\n")
     python.chmod(0o755)
     (job,) = (job for job in JOBS if job.needs == "nccl")
-    assert obstacle_of(job, prepared_with(gpus, python)) == reason
+    assert obstacle_of(job, prepared_with(1, python)) == reason
+
+
+@pytest.mark.parametrize(("gpus", "hosts"), [(1, ["on_own_hosts"]), (3, [])])
+def test_ranks_that_share_a_gpu_by_nccl_are_on_hosts_of_their_own(
+    gpus: int, hosts: List[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: List[List[str]] = []
+
+    def keep(command: List[str], *_: object) -> bounded.Ended:
+        commands.append(command)
+        return bounded.Ended(0, 0.0)
+
+    monkeypatch.setattr(bounded, "run", keep)
+    monkeypatch.setattr(bounded, "end_orphans", lambda: None)
+    (job,) = (job for job in JOBS if job.needs == "nccl")
+    run = Run(prepared_with(gpus, tmp_path / "python"), job, [], tmp_path / "work", 1.0)
+    (run.folder / "log").touch()
+    run.launch("module", seconds=1.0)
+    (command,) = commands
+    assert [Path(word).name for word in command if "on_own_hosts" in word] == hosts
 
 
 def test_rows_on_pytorch_s_tensors_need_a_pytorch_that_sees_a_gpu() -> None:

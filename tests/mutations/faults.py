@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         "elastic-state",
         f"{PYTHON}/common/elastic/state.py",
-        "        self._saved_state = _copied(kwargs)",
+        "        self._saved_state = _copied(kwargs, self._copy_of)",
         "        self._saved_state = kwargs",
         "A state that is changed in place before the first commit cannot be restored.",
         "frameworks",

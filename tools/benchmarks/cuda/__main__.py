@@ -136,7 +136,8 @@ def nccl_obstacle(prepared: Prepared) -> str:
         command, env=dict(prepared.environment), check=False, capture_output=True, text=True, timeout=PROBE_SECONDS
     )
     if ran.returncode != 0:
-        return f"hvd.nccl_built() failed: {ran.stderr.strip().splitlines()[-1]}"
+        last = (ran.stderr.strip().splitlines() or [f"it ended with status {ran.returncode}"])[-1]
+        return f"hvd.nccl_built() failed: {last}"
     return "" if ran.stdout.strip() != "0" else "this build of Farandole does not use NCCL"
 
 
