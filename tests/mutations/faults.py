@@ -249,9 +249,9 @@ FAULTS = (
     Fault(
         "spark",
         f"{PYTHON}/spark/runner.py",
-        "for each in (max_np, max_num_proc, max(count, fewest))",
-        "for each in (max_np, max_num_proc, count)",
-        "run_elastic() with a greater min_num_proc than num_proc asks for too few tasks, and waits in vain.",
+        "        streams=streams,",
+        "        streams=(streams[0], streams[0]),",
+        "What workers write to standard error goes to the stream that was given for standard output.",
         "spark",
         "spark/test_run.py",
     ),
