@@ -114,9 +114,9 @@ FAULTS = (
     Fault(
         "elastic-state",
         f"{PYTHON}/common/elastic/state.py",
-        "        self._saved_state = _copied(kwargs)",
-        "        self._saved_state = kwargs",
-        "A state that is changed in place before the first commit cannot be restored.",
+        "            setattr(self, name, _copied(value))",
+        "            setattr(self, name, value)",
+        "A list that is changed in place after it was put back changes the last commit, too.",
         "frameworks",
         "arithmetic/test_state",
     ),
