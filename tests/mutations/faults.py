@@ -204,9 +204,9 @@ FAULTS = (
     Fault(
         "keras",
         f"{PYTHON}/_keras/rate_callbacks.py",
-        "if batch and self.schedule.is_staircase:",
-        "if batch > 1 and self.schedule.is_staircase:",
-        "A schedule that changes the rate at the beginning of an epoch changes it at the second batch, too.",
+        '_assign(self.model.optimizer, "momentum", self._momentum)\n            self._momentum = None',
+        "self._momentum = None",
+        "The momentum that is corrected for the batch in which the rate changes is not put back afterwards.",
         "frameworks",
         "keras/test_callbacks",
     ),
