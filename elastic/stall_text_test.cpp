@@ -66,6 +66,13 @@ TEST_CASE("the causes of many stalled tensors are found among the oldest", "[sta
         lines{"ranks 0, 1, 2, 3, 4, 5 and 4090 more have called none of these 64 tensors"});
 }
 
+TEST_CASE("one more than six ranks are all named", "[stalls]") {
+  CHECK(causes_of(tensors(2, {"t", 61s, first_ranks(7)})) ==
+        lines{"ranks 0, 1, 2, 3, 4, 5 and 6 have called none of these 2 tensors"});
+  CHECK(causes_of(tensors(2, {"t", 61s, first_ranks(8)})) ==
+        lines{"ranks 0, 1, 2, 3, 4, 5 and 2 more have called none of these 2 tensors"});
+}
+
 TEST_CASE("the report of a stall names the tensors with their times, the missing ranks and the cause",
           "[stalls]") {
   const std::vector<stalled_set> global{{0, {{"a", 61200ms, {1}}, {"b", 60040ms, {0}}}}};

@@ -245,7 +245,7 @@ TEST_CASE("a group is accepted whole or refused whole") {
   }
 }
 
-TEST_CASE("a submission states its size, a device that may exist, and when its tensor is ready") {
+TEST_CASE("a submission states its size, a shape that fits into memory, its device and its readiness") {
   job together(1);
   struct attempt {
     void (*spoil)(farandole_submission&);
@@ -263,6 +263,12 @@ TEST_CASE("a submission states its size, a device that may exist, and when its t
       {[](farandole_submission& asked) { asked.device = -2; }, "there is no GPU -2; -1 means host memory"},
       {[](farandole_submission& asked) { asked.readiness = 3; }, "there is no readiness 3"},
       {[](farandole_submission& asked) { asked.readiness = -1; }, "there is no readiness -1"},
+      {[](farandole_submission& asked) {
+         static constexpr std::int64_t huge[] = {0, std::int64_t{1} << 40, std::int64_t{1} << 40};
+         asked.shape = huge;
+         asked.dimensions = 3;
+       },
+       "the shape has more bytes than memory can have"},
   };
   std::vector<float> sums;
   bool released = false;

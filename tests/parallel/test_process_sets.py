@@ -425,3 +425,12 @@ def test_invalid_changes_of_sets_fail_on_all_ranks(name: str, rank: int, size: i
     if rank == 1:
         assert hvd.allreduce(torch.ones(2), name=name, process_set=other).tolist() == [1, 1]
     check_global_sum(size, name)
+
+
+@several_ranks
+def test_all_objects_for_a_set_that_is_removed_lose_its_number() -> None:
+    first, other = hvd.add_process_set([0]), hvd.ProcessSet([0])
+    hvd.init(process_sets=[other])  # the job runs already, so the object stands for the set that exists
+    assert other.process_set_id == first.process_set_id != 0
+    assert hvd.remove_process_set(first)
+    assert first.process_set_id is None and other.process_set_id is None

@@ -60,6 +60,13 @@ def test_ranks_of_a_node_need_not_be_adjacent() -> None:
     }
 
 
+def test_nodes_are_numbered_in_the_order_of_their_ranks_however_workers_register() -> None:
+    coordinator = Coordinator(MiniSettings())
+    for rank, node in ((2, "b"), (1, "a"), (3, "b"), (0, "a")):
+        coordinator.register(hostname="same", node_id=node, world_rank=rank)
+    assert coordinator.finalize_registration() == registered("a", "a", "b", "b").finalize_registration()
+
+
 def test_workers_are_ordered_such_that_those_of_a_node_are_adjacent() -> None:
     nodes = [Node(name, "same", 0, ()) for name in ("b", "a", "b", "c", "a")]
     assert adjacent(nodes) == [0, 2, 1, 4, 3]

@@ -56,7 +56,7 @@ def test_restore_without_a_commit_returns_to_the_state_at_construction() -> None
 
 
 def test_a_saved_state_does_not_change_with_the_variables() -> None:
-    state = Model({}, step=0)
+    state = Model({}, step=0, seen=[])
     state.arrays[0][...] = 2.0
     state.step = 1
     state.save()
@@ -64,8 +64,9 @@ def test_a_saved_state_does_not_change_with_the_variables() -> None:
     state.step = 2
     for _ in range(2):  # restoring does not change the saved state either
         state.restore()
-        assert contents(state) == [2.0, 0.0] and state.step == 1
+        assert contents(state) == [2.0, 0.0] and state.step == 1 and state.seen == []
         state.arrays[0][...] = 4.0
+        state.seen.append(4)
 
 
 def test_sync_takes_and_commits_the_variables_and_values_of_rank_0() -> None:

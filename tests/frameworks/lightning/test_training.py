@@ -317,3 +317,10 @@ def test_lightning_refuses_the_gpus_option_and_unknown_accelerators(pl: Any) -> 
         pl.Trainer(accelerator="horovod", gpus=1)
     with pytest.raises(ValueError, match="invalid accelerator"):
         pl.Trainer(accelerator="horowod")
+
+
+def test_all_ranks_begin_with_the_buffers_of_rank_0(pl: Any) -> None:
+    model = module(pl)
+    model.register_buffer("offset", torch.full((2,), float(hvd.rank())))
+    trainer(pl, max_epochs=1).fit(model, loader())
+    assert model.offset.tolist() == [0.0, 0.0]
