@@ -111,6 +111,25 @@ def test_a_gan_trains_like_one_process(
             assert all(torch.equal(each, value) for each in everywhere)
 
 
+def test_ranks_that_have_dropped_gradients_train_with_new_ones_after_a_broadcast(rank: int, size: int) -> None:
+    """As in an elastic job, in which the others have joined after the first ranks took some steps."""
+    both = Adversaries(False)
+    for step in range(2):
+        one_loss(both, step, CLEARING["optimizer"])
+    if rank == 0:
+        both.of_discriminator._reductions.discard()
+    else:
+        both.of_discriminator._reductions.give_up()
+    state = hvd.elastic.TorchState(
+        models=[both.generator, both.discriminator], optimizers=[both.of_generator, both.of_discriminator]
+    )
+    state.sync()
+    one_loss(both, 2, CLEARING["optimizer"])
+    for value in both.discriminator.parameters():
+        everywhere = hvd.allgather(value.detach().unsqueeze(0), name="ends")
+        assert all(torch.equal(each, value) for each in everywhere)
+
+
 @several_ranks
 def test_gradients_of_another_optimizers_pass_that_are_not_cleared_are_an_error_with_both(rank: int) -> None:
     both = Adversaries(False)

@@ -88,6 +88,8 @@ def broadcast_optimizer_state(
     if not is_root:
         optimizer.load_state_dict(_filled(outline, hosts))
         _keep_dtypes(optimizer, outline, hosts)
+    if hasattr(optimizer, "begin_equal"):
+        optimizer.begin_equal()
 
 
 def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Tensor]]:

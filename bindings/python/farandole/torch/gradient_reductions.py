@@ -188,7 +188,7 @@ class GradientReductions:
             wait_for(self.in_flight)
         finally:
             self.give_up()
-        self._parameters.rename()
+        self._parameters.rename(self._parameters.other_suffix())
 
     def wait(self) -> None:
         """Waits for all started reductions, and writes their results to the gradients."""

@@ -60,7 +60,11 @@ class ReducedParameters:
             self.names += [self.name_of[each] + self._suffix for each in thawed]
         return list(range(len(self.tensors) - len(thawed), len(self.tensors)))
 
-    def rename(self) -> None:
-        """Changes between two names for each parameter, under which its gradients are sent."""
-        self._suffix = "" if self._suffix else ".2"
-        self.names[:] = [self.name_of[each] + self._suffix for each in self.tensors]
+    def rename(self, suffix: str) -> None:
+        """Changes the names under which gradients are sent."""
+        self._suffix = suffix
+        self.names[:] = [self.name_of[each] + suffix for each in self.tensors]
+
+    def other_suffix(self) -> str:
+        """The suffix that ``rename`` has not been called with last, of two."""
+        return "" if self._suffix else ".2"

@@ -245,6 +245,12 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._reductions.give_up()  # passes that were left over do not count any more
         super().zero_grad(set_to_none)
 
+    def begin_equal(self) -> None:
+        """Called on all ranks when they have the same state, some of which may have joined: abandons the reductions in
+        flight, and sends gradients under their first names again."""
+        self._reductions.give_up()
+        self._parameters.rename("")
+
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state, and abandons the reductions in flight."""
         self._reductions.give_up()
