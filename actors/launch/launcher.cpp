@@ -473,6 +473,8 @@ int launcher::run(const elastic_job& job) {
     spec.script.emplace();
     spec.script->name = job.script;
     spec.script->script.arguments = {job.script};
+    if (::access(job.script.c_str(), X_OK) != 0)
+      spec.script->script.arguments.insert(spec.script->script.arguments.begin(), {"/bin/sh", "-c"});
     spec.script->script.environment = own_environment();
     spec.script->script.keeper = &parts_->keeper;
     spec.script->slots_per_host = job.slots_per_host;
