@@ -137,9 +137,9 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
   made->explain = options.explain;
   if (options.call_descriptor >= 0) {
     made->caller = std::make_unique<caller_output>(options.call_descriptor);
-    // A caller that is gone ends the job as a signal does.
+    // A caller that is gone ends the job as SIGTERM does, even if this process ignores that signal.
     made->caller_input =
-        made->system.get().spawn(caller_input, options.call_descriptor, [] { ::kill(::getpid(), SIGTERM); });
+        made->system.get().spawn(caller_input, options.call_descriptor, made->watch.stepped_down());
   }
   error problem;
   if (options.remote_ip.empty())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
+from farandole.runner import program
 from horovod.runner import _HorovodArgs, gloo_run, js_run, launch
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
@@ -305,9 +306,27 @@ def test_local_hosts_are_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
         interfaces.get_driver_ip(["nothing0"])
 
 
+def test_an_ignored_signal_stays_ignored_while_a_job_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    previous = {each: signal.getsignal(each) for each in program.FORWARDED}
+    monkeypatch.setattr(program, "path_of_launcher", lambda: "/bin/true")
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        event = gloo_run.register_shutdown_event()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGHUP)
+        assert program.run_launcher([]) == 0 and not event.is_set()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+        assert event.is_set()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
 def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
     script = tmp_path / "hosts.sh"
-    script.write_text("#!/bin/sh\necho b:3; echo; echo a\n")
+    script.write_text("#!/bin/sh\necho '# all'; echo b:3 '# x'; echo; echo a\n")
     script.chmod(0o755)
     found = discovery.HostDiscoveryScript(str(script), 2).find_available_hosts_and_slots()
     assert list(found.items()) == [("b", 3), ("a", 2)]
