@@ -22,7 +22,8 @@ error take_line(std::size_t number, std::string_view line, std::optional<std::in
                 discovered_hosts& into) {
   const auto entry = parse_host_entry(line);
   if (!entry)
-    return wrong(number, line, "is no host; print one host a line, as in: node1:4");
+    return wrong(number, line,
+                 "is no host; print one host a line, as in: node1:4" + std::string(host_name_hint(line)));
   const auto slots = entry->slots ? entry->slots : slots_per_host;
   if (!slots)
     return wrong(number, line,
@@ -46,7 +47,8 @@ expected<discovered_hosts> parse_discovery(std::string_view printed,
   discovered_hosts result;
   for (std::size_t number = 1; !printed.empty(); ++number) {
     const auto end = printed.find('\n');
-    const auto line = trimmed(printed.substr(0, end));
+    auto line = printed.substr(0, end);
+    line = trimmed(line.substr(0, line.find('#')));
     printed.remove_prefix(end == std::string_view::npos ? printed.size() : end + 1);
     if (number > most_discovery_lines)
       return wrong(number, line,

@@ -24,7 +24,7 @@ struct discovered_hosts {
 
 inline constexpr std::size_t most_discovery_lines = 10000;
 
-/// Empty lines are skipped. A host that is printed twice gets the slots of both lines. A host without a
+/// Empty lines and comments (#) are skipped. A host that is printed twice gets the slots of both lines. A host without a
 /// number of slots gets `slots_per_host`. Empty output is a valid result: there are no hosts.
 expected<discovered_hosts> parse_discovery(std::string_view printed,
                                            std::optional<std::int32_t> slots_per_host);

@@ -27,6 +27,7 @@ TEST_CASE("discovered hosts keep the order of their lines, and empty lines are s
   CHECK(hosts_of("b:2\n\n  a-1.x_y:4 \r\n[fe80::1]:1\n") ==
         std::vector<host_slots>{{"b", 2}, {"a-1.x_y", 4}, {"fe80::1", 1}});
   CHECK(hosts_of("b:2") == std::vector<host_slots>{{"b", 2}});
+  CHECK(hosts_of("# of the region\nb:2 # new\n#c:1\n") == std::vector<host_slots>{{"b", 2}});
   CHECK(hosts_of("").empty());
   CHECK(hosts_of("\n \n").empty());
 }
@@ -47,8 +48,9 @@ TEST_CASE("a host that is printed twice gets the slots of both lines, with a not
 }
 
 TEST_CASE("an invalid host is refused with its line") {
-  for (const char* line : {"a b", "a:", "a:x", "a:-1", "a:0", ":2", "a:2:3", "[x]:2", "[::1]2", "[::1",
-                           "a:99999999999", "Traceback (most recent call last):", "a,b"}) {
+  for (const char* line :
+       {"a b", "a:", "a:x", "a:-1", "a:0", ":2", "a:2:3", "[x]:2", "[::1]2", "[::1", "a:99999999999",
+        "Traceback (most recent call last):", "a,b", "-oProxyCommand=x:1", "user@b:1"}) {
     INFO(line);
     CHECK_THAT(refusal(std::string("ok:1\n") + line + "\n", 1),
                Catch::Contains("line 2") && Catch::Contains(line));

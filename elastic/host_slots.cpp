@@ -7,9 +7,11 @@ namespace farandole {
 
 namespace {
 
+/// A name must not begin with a dash: it becomes an argument of ssh, which would take it for an option.
 bool is_name(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                 "0123456789_.-") == std::string_view::npos;
+  return !text.empty() && text.front() != '-' &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_.-") == std::string_view::npos;
 }
 
 bool is_v6(std::string_view text) {
@@ -53,6 +55,12 @@ std::optional<host_entry> parse_host_entry(std::string_view text) {
     return entry;
   entry.slots = parse_slots(rest.substr(1));
   return rest.front() == ':' && entry.slots ? std::optional(entry) : std::nullopt;
+}
+
+std::string_view host_name_hint(std::string_view refused) {
+  return refused.find('@') != std::string_view::npos ? "; the user of ssh belongs in ~/.ssh/config (User)"
+         : refused.starts_with('-')                  ? "; a name must not begin with a dash"
+                                                     : "";
 }
 
 std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view name) {

@@ -24,8 +24,13 @@ struct host_entry {
   std::optional<std::int32_t> slots;
 };
 
-/// Parses "name", "name:2", "[fe80::1]" or "[fe80::1]:2"; empty for other texts. Slots are 0 or more.
+/// Parses "name", "name:2", "[fe80::1]" or "[fe80::1]:2"; empty for other texts. Slots are 0 or more. A name consists
+/// of letters, digits, dots, dashes and underscores, and does not begin with a dash. "user@name" is no name: all parts
+/// of a job compare hosts by name, and the user of ssh belongs in its configuration.
 std::optional<host_entry> parse_host_entry(std::string_view text);
+
+/// What to add to the error about a name that parse_host_entry() has refused; may be empty.
+std::string_view host_name_hint(std::string_view refused);
 
 /// Parses a number of slots, 0 or more; empty if the text is not one.
 std::optional<std::int32_t> parse_slots(std::string_view digits);

@@ -87,7 +87,8 @@ expected<std::vector<group_part>> parse_group(std::string_view group) {
     const auto bracket = rest.find('[');
     const auto literal = rest.substr(0, bracket);
     if (!literal.empty()) {
-      if (!is_host_name(literal))
+      // A dash may follow brackets, but not begin the name.
+      if (!is_host_name((parts.empty() ? "" : "n") + std::string(literal)))
         return wrong(quoted(literal) + " in " + quoted(group) + " cannot be part of a host name");
       parts.push_back({literal, {}});
     }

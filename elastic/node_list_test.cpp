@@ -104,6 +104,12 @@ TEST_CASE("malformed numbers for each host are refused") {
   CHECK(refusal_of_counts("1(x65536),1") == "it names more than 65536 hosts");
 }
 
+TEST_CASE("a dash may follow brackets, but not begin a name") {
+  CHECK(*expand_node_list("n[1-2]-ib,m[1]-[2]") == std::vector<std::string>{"n1-ib", "n2-ib", "m1-2"});
+  for (const auto* list : {"-V", "-n[1-2]", "a,-n[1]"})
+    CHECK_THAT(expand_node_list(list).error().text, Catch::Contains("cannot be part of a host name"));
+}
+
 TEST_CASE("a host name has neither slots nor brackets") {
   CHECK(is_host_name("node-1.example_x"));
   for (const auto* text : {"", "a:1", "a:", "[::1]", "a b", "a,b"})

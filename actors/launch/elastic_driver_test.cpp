@@ -202,6 +202,15 @@ TEST_CASE("a script that prints too much ends the job", "[elastic]") {
   CHECK_THAT(got.err, Contains("printed more than"));
 }
 
+TEST_CASE("a discovery command has arguments, which the shell splits", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "true", 1, 1, 1);
+  job.script =
+      place.script("test \"$1\" = 'two words' && echo \"$2:1 # the only one\"") + " 'two words' localhost";
+  const auto got = run(job);
+  CHECK(got.code == 0);
+}
+
 TEST_CASE("SIGTERM to the launcher of an elastic job that waits for hosts ends the job", "[elastic]") {
   const folder place;
   auto job = job_of(place, "true", 1, 2, 2);

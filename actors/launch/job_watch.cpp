@@ -23,8 +23,11 @@ void ring(const descriptor& bell) {
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction current {};
+    if (::sigaction(number, nullptr, &current) == 0 && current.sa_handler != SIG_IGN)
+      sigaddset(&set, number);
+  }
   return set;
 }
 

@@ -14,7 +14,9 @@
 
 namespace farandole {
 
-/// The signals that end a launcher or an agent: SIGINT, SIGTERM and SIGHUP.
+/// The signals that end a launcher or an agent: SIGINT, SIGTERM and SIGHUP. Those that this process ignores are left out,
+/// because a blocked signal would reach the signalfd although it is ignored. Shells start background commands of scripts
+/// with SIGINT ignored, and nohup ignores SIGHUP.
 sigset_t ending_signals();
 
 /// Its constructor and wait() belong to one thread, in which ending_signals() must be blocked.
@@ -24,7 +26,8 @@ public:
 
   /// The callback for a driver that has finished; called on the loop.
   std::function<void(int)> finished();
-  /// The callback for a rendezvous that was replaced and has logged the reason; called on the loop.
+  /// The callback for a rendezvous that was replaced and has logged the reason, or a caller that is gone. Called on the
+  /// loop.
   std::function<void()> stepped_down();
 
   /// For a launcher without a driver: waits until a signal arrives.

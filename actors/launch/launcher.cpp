@@ -137,9 +137,9 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
   made->explain = options.explain;
   if (options.call_descriptor >= 0) {
     made->caller = std::make_unique<caller_output>(options.call_descriptor);
-    // A caller that is gone ends the job as a signal does.
+    // A caller that is gone ends the job as SIGTERM does, even if this process ignores that signal.
     made->caller_input =
-        made->system.get().spawn(caller_input, options.call_descriptor, [] { ::kill(::getpid(), SIGTERM); });
+        made->system.get().spawn(caller_input, options.call_descriptor, made->watch.stepped_down());
   }
   error problem;
   if (options.remote_ip.empty())
@@ -473,6 +473,8 @@ int launcher::run(const elastic_job& job) {
     spec.script.emplace();
     spec.script->name = job.script;
     spec.script->script.arguments = {job.script};
+    if (::access(job.script.c_str(), X_OK) != 0)
+      spec.script->script.arguments.insert(spec.script->script.arguments.begin(), {"/bin/sh", "-c"});
     spec.script->script.environment = own_environment();
     spec.script->script.keeper = &parts_->keeper;
     spec.script->slots_per_host = job.slots_per_host;

@@ -68,7 +68,7 @@ struct elastic_job {
   worker_scheduler_options scheduler;
   std::int32_t most_workers = 0; ///< if they serve calls: the greatest number that the caller may want
   discovered_hosts hosts;        ///< the hosts of a job without a script
-  std::string script;            ///< path of a program that prints hosts
+  std::string script;            ///< path of a program that prints hosts, or a command for the shell
   std::optional<std::int32_t> slots_per_host; ///< for hosts that the script prints without a number of slots
   /// Whether a host that the script printed is another machine. May block: it is not called on the loop.
   std::function<bool(const std::string& host)> is_remote;

@@ -53,9 +53,16 @@ struct launch {
   ::_exit(127);
 }
 
+/// A signal that the launcher's own parent ignores stays ignored, as after nohup. The launcher itself ignores SIGPIPE,
+/// and programs that run others need SIGCHLD.
 void reset_signals() {
-  for (int number = 1; number < NSIG; ++number)
-    ::signal(number, SIG_DFL);
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction current {};
+    const bool keeps = number != SIGPIPE && number != SIGCHLD &&
+                       ::sigaction(number, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
+    if (!keeps)
+      ::signal(number, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

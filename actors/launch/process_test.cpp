@@ -7,6 +7,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <map>
+
+#include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
 
 using namespace farandole;
@@ -97,16 +100,28 @@ TEST_CASE("a process inherits only the listed descriptors", "[process]") {
   CHECK(finished(child).code == 0);
 }
 
-TEST_CASE("signals that the launcher blocks or ignores are reset for the program", "[process]") {
+TEST_CASE("a program starts with no signal blocked, and ignores those that the launcher was told to ignore",
+          "[process]") {
   sigset_t set, before;
   sigfillset(&set);
   ::pthread_sigmask(SIG_SETMASK, &set, &before);
-  const auto ignored = ::signal(SIGPIPE, SIG_IGN);
+  std::map<int, sighandler_t> actions;
+  for (const int number : {SIGPIPE, SIGCHLD, SIGHUP, SIGQUIT})
+    actions[number] = ::signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM})
+    actions[number] = ::signal(number, SIG_DFL);
   auto child = started(shell("grep -E '^Sig(Blk|Ign)' /proc/self/status"));
-  ::signal(SIGPIPE, ignored);
+  const auto watched = ending_signals();
+  for (const auto [number, action] : actions)
+    ::signal(number, action);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  CHECK(all_of(child.output.get()) == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  const auto ignored = 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1);
+  static_assert(ignored == 5);
+  CHECK(all_of(child.output.get()) == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000005\n");
   CHECK(finished(child).code == 0);
+  CHECK(sigismember(&watched, SIGHUP) == 0);
+  CHECK(sigismember(&watched, SIGINT) == 1);
+  CHECK(sigismember(&watched, SIGTERM) == 1);
 }
 
 TEST_CASE("when its pipe closes, the process keeper kills the groups still registered, and no others",

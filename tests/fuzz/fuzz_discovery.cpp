@@ -15,7 +15,7 @@ void check(const std::vector<host_slots>& hosts, std::int32_t fewest_slots) {
   std::set<std::string> names;
   for (const auto& host : hosts) {
     require(!host.name.empty() && host.slots >= fewest_slots && host.slots <= most_slots);
-    require(host.name.find_first_of(" \t\n") == std::string::npos);
+    require(host.name.find_first_of(" \t\n@") == std::string::npos && host.name.front() != '-');
     require(names.insert(host.name).second);
   }
 }
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(found->hosts, 1);
     return 0;
   }
-  const auto hosts = form == 1 ? parse_hosts(text) : parse_hostfile(text);
+  const auto hosts = form == 1 ? parse_hosts(text) : parse_hostfile(text, "hosts");
   if (!hosts)
     return require(!hosts.error().text.empty()), 0;
   check(*hosts, 0);

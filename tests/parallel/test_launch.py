@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import Callable, Dict, List
 
 import pytest
-from launched import DEADLINE_S, PRELUDE, Job, assert_gone, is_running, launch, needs_launcher
+from launched import DEADLINE_S, LAUNCHER, PRELUDE, Job, assert_gone, is_running, launch, needs_launcher, write_script
 
 __all__ = ["launch"]  # the fixture
 
@@ -164,6 +165,26 @@ def test_sigterm_to_the_launcher_ends_all_ranks(launch: Callable[..., Job]) -> N
     job.process.send_signal(signal.SIGTERM)
     assert job.end() != 0
     assert_gone(pids)
+
+
+def test_signals_that_are_ignored_at_the_start_stay_ignored_by_the_launcher_and_its_workers(
+    jobs: List[Job], tmp_path: Path
+) -> None:
+    """nohup ignores SIGHUP, and the shell of a script ignores SIGINT in a command in the background."""
+    script = f"""
+import pathlib, signal, time
+print("ignored", [signal.getsignal(each).name for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)], flush=True)
+while not pathlib.Path("{tmp_path}/go").exists():
+    time.sleep(0.01)
+"""
+    worker = [sys.executable, write_script(tmp_path, script)]
+    jobs.append(Job(["-c", "trap '' HUP INT; exec \"$@\"", "sh", LAUNCHER, "-np", "2", *worker], program="/bin/sh"))
+    job = jobs[-1]
+    job.read_until(lambda text: text.count("ignored ['SIG_IGN', 'SIG_IGN', 'SIG_DFL']") == 2)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        job.process.send_signal(number)
+    (tmp_path / "go").touch()
+    assert job.end() == 0, job.text
 
 
 @pytest.mark.parametrize("busy", ["waiting", "ignoring_sigterm"])

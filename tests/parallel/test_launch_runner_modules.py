@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
+from farandole.runner import program
 from horovod.runner import _HorovodArgs, gloo_run, js_run, launch
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
@@ -59,15 +60,21 @@ def test_the_most_processes_cap_the_slots() -> None:
 def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_hosts("a-1.b:2,[fe80::1]:3") == [HostInfo("a-1.b", 2), HostInfo("fe80::1", 3)]
     assert parse_hosts_and_slots("b:2,a:1") == (["b", "a"], {"b": 2, "a": 1})
-    for text in ("a", "a:", "a:x", "a b:1", ""):
+    for text in ("a", "a:", "a:x", "a b:1", "", "-V:1", "-oProxyCommand=x:1", "user@a:1"):
         with pytest.raises(ValueError, match="is no host and its slots"):
             parse_hosts(text)
     assert INVALID_SLOT_INFO.to_response_string() == "-1,-1,-1,-1,-1,-1"
     file = tmp_path / "hosts"
     file.write_text("# all\na slots=2\n\nb  slots = 3 # large\n")
     assert parse_host_files(str(file)) == "a:2,b:3"
-    file.write_text("a slots=2\nb\n")
-    with pytest.raises(ValueError, match="line 2 of the host file .*'b', is not of the form"):
+    file.write_text("\ufeffa:2\n[::1] slots=3 max_slots = 4\r\n", encoding="utf-8")
+    assert parse_host_files(str(file)) == "a:2,[::1]:3"
+    for line in ("b", "-V slots=2", "b:2 slots=2", "b max_slots=2", "b c slots=2", "b slots=x", "u@b slots=2"):
+        file.write_text(f"a slots=2\n{line}\n")
+        with pytest.raises(ValueError, match=f"hosts, line 2: '{line}' is not of the form"):
+            parse_host_files(str(file))
+    file.write_text("a slots=2 cpu=2\n")
+    with pytest.raises(ValueError, match="line 1: .* has the unknown keyword 'cpu'"):
         parse_host_files(str(file))
 
 
@@ -284,10 +291,13 @@ def test_dispatchers_and_workers_find_one_another(key: bytes) -> None:
         service.shutdown()
 
 
-def test_local_hosts_are_filtered() -> None:
+def test_local_hosts_are_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interfaces.filter_local_addresses(["localhost", "127.0.0.1", "192.0.2.1", "no-such-host.invalid"]) == [
         *("192.0.2.1", "no-such-host.invalid")
     ]
+    monkeypatch.setattr(socket, "gethostname", lambda: "Node1.example.com")
+    own_names = ["node1", "NODE1.", "node1.EXAMPLE.com.", "LOCALHOST."]
+    assert interfaces.filter_local_addresses([*own_names, "node1.invalid"]) == ["node1.invalid"]
     assert "127.0.0.1" in interfaces.get_local_host_addresses()
     lo = next(iter(interfaces.get_local_intfs()))
     assert interfaces.get_local_intfs(lo) == {lo}
@@ -296,14 +306,34 @@ def test_local_hosts_are_filtered() -> None:
         interfaces.get_driver_ip(["nothing0"])
 
 
+def test_an_ignored_signal_stays_ignored_while_a_job_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    previous = {each: signal.getsignal(each) for each in program.FORWARDED}
+    monkeypatch.setattr(program, "path_of_launcher", lambda: "/bin/true")
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        event = gloo_run.register_shutdown_event()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGHUP)
+        assert program.run_launcher([]) == 0 and not event.is_set()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGINT)
+        assert event.is_set()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
 def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
     script = tmp_path / "hosts.sh"
-    script.write_text("#!/bin/sh\necho b:3; echo; echo a\n")
+    script.write_text("#!/bin/sh\necho '# all'; echo b:3 '# x'; echo; echo a\n")
     script.chmod(0o755)
     found = discovery.HostDiscoveryScript(str(script), 2).find_available_hosts_and_slots()
     assert list(found.items()) == [("b", 3), ("a", 2)]
-    with pytest.raises(ValueError, match="printed 'a', which has no number of slots"):
+    with pytest.raises(ValueError, match="printed 'a', which is no host and its slots"):
         discovery.HostDiscoveryScript(str(script), None).find_available_hosts_and_slots()
+    with pytest.raises(ValueError, match="printed '-V', which is no host"):
+        discovery.HostDiscoveryScript("echo -V", 1).find_available_hosts_and_slots()
     with pytest.raises(RuntimeError, match="exited with code 4: broken"):
         discovery.HostDiscoveryScript("echo broken >&2; exit 4", 1).find_available_hosts_and_slots()
 

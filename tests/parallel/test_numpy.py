@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List
 import farandole.numpy as hvd
 import numpy
 import pytest
+from farandole.common.arguments import type_of_counts
 from farandole.common.parameters import broadcast_named
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "int32", "int64"]
@@ -123,6 +124,10 @@ def test_broadcast_copies_the_array_of_the_root(dtype: str, name: str, rank: int
     numpy.testing.assert_array_equal(array, sample(0, dtype))
 
 
+def test_counts_of_rows_are_int32_unless_one_of_them_needs_int64() -> None:
+    assert [type_of_counts(each) for each in ([], [0, 2**31 - 1], [2**31, 0])] == ["int32", "int32", "int64"]
+
+
 @pytest.mark.parametrize("dtype", ALL_TYPES)
 def test_alltoall_sends_rows_by_splits_or_evenly(dtype: str, name: str, rank: int, size: int) -> None:
     def rows(source: int, target: int) -> int:
@@ -177,8 +182,9 @@ class Boxes:
 
 def test_named_variables_are_broadcast(name: str, rank: int, size: int) -> None:
     root = size - 1
-    # uint32, the type of random seeds, is a type that operations do not support.
+    # Operations do not support uint32, the type of random seeds, and complex numbers.
     kinds = [("float32", (3, 2)), ("uint32", (2,)), ("bool", ()), ("int64", (0, 4)), ("float64", (70_000,))]
+    kinds += [("complex64", (2, 2)), ("complex128", ()), ("uint64", (3,))]
 
     def box(of: int, dtype: str, shape: Any) -> List[Any]:
         return [numpy.asarray(sample(of, dtype, shape))]

@@ -42,7 +42,7 @@ struct run_request {
   bool print_command = false; ///< print the command line of mpirun, and start nothing
   bool elastic = false;
   worker_scheduler_options scheduler; ///< for an elastic job
-  std::string discovery_script;       ///< path; empty: the hosts are fixed
+  std::string discovery_script;       ///< path, or a command for the shell; empty: the hosts are fixed
   std::optional<std::int32_t> slots_per_host;
   std::string journal;                 ///< path of the rendezvous' journal; empty: none
   std::string rendezvous_ip;           ///< address of a separate rendezvous; empty: the launcher runs its own

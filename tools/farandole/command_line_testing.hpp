@@ -56,12 +56,11 @@ inline bool contains(const std::string& text, std::string_view part) {
 /// A file that is removed at the end of the test.
 struct file {
   std::string path;
-  explicit file(const std::string& content) {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    const int fd = ::mkstemp(name);
+  explicit file(const std::string& content, const std::string& name = "farandole-test-XXXXXX") {
+    path = "/tmp/" + name;
+    const int fd = ::mkstemp(path.data());
     REQUIRE(fd >= 0);
     ::close(fd);
-    path = name;
     std::ofstream(path) << content;
   }
   ~file() { std::remove(path.c_str()); }

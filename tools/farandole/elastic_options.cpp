@@ -135,7 +135,9 @@ error find_script(std::string& script) {
   std::error_code problem;
   const auto path = std::filesystem::absolute(script, problem);
   if (problem || !std::filesystem::is_regular_file(path, problem))
-    return wrong("--host-discovery-script: there is no file " + script);
+    return script.find_first_of(" \t\n") != std::string::npos
+               ? error{}
+               : wrong("--host-discovery-script: there is no file " + script);
   if (::access(path.c_str(), X_OK) != 0)
     return wrong("--host-discovery-script: " + script + " cannot be executed; chmod +x " + script);
   script = path;

@@ -32,8 +32,9 @@ void add_elastic_options(CLI::App& app, elastic_options& into);
 error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
                       std::vector<std::string>& warnings);
 
-/// Replaces the path by one that does not depend on the working directory. Fails if the file cannot be executed, so
-/// that the error is reported before any process is started.
+/// Replaces the path of a program by one that does not depend on the working directory. Fails if the file cannot be
+/// executed, so that the error is reported before any process is started. A text with blanks that is no path of a file
+/// is a command for the shell, and stays as it is.
 error find_script(std::string& script);
 
 } // namespace farandole

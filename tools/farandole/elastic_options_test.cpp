@@ -48,6 +48,11 @@ TEST_CASE("a discovery script makes a job elastic, and every spelling of its opt
                            "3", "--blacklist-cooldown-range", "10", "100", "true"});
   CHECK(got.elastic);
   CHECK(got.discovery_script == script.path);
+  CHECK(parsed({"-np", "2", "--host-discovery-script", "./hosts.sh --region 'eu west'", "true"})
+            .discovery_script == "./hosts.sh --region 'eu west'");
+  const file spaced("#!/bin/sh\n", "farandole test XXXXXX");
+  ::chmod(spaced.path.c_str(), 0700);
+  CHECK(parsed({"-np", "2", "--host-discovery-script", spaced.path, "true"}).discovery_script == spaced.path);
   CHECK(got.hosts.empty());
   CHECK(got.slots_per_host == 4);
   CHECK(got.scheduler.limit == 8);

@@ -46,7 +46,7 @@ error read_hosts(const host_options& options, run_request& request) {
       return wrong("host file " + options.hostfile + " cannot be read");
     text = content.str();
   }
-  auto hosts = options.hostfile.empty() ? parse_hosts(text) : parse_hostfile(text);
+  auto hosts = options.hostfile.empty() ? parse_hosts(text) : parse_hostfile(text, options.hostfile);
   if (!hosts)
     return hosts.error();
   request.hosts = std::move(*hosts);
@@ -92,7 +92,8 @@ void add_host_options(CLI::App& app, host_options& into, run_request& request) {
   auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
                    ->type_name("FILE");
   auto* script = app.add_option("--host-discovery-script", request.discovery_script,
-                                "Program that prints the available hosts, a line 'name:slots' each; run "
+                                "Program, or command for the shell, that prints the available hosts, a line "
+                                "'name:slots' each; run "
                                 "again after FARANDOLE_DISCOVERY_INTERVAL (1 s). Makes the job elastic.")
                      ->type_name("FILE");
   auto* agents =

@@ -40,7 +40,8 @@ expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
     const auto host = parse_host_entry(entry);
     if (!host || !host->slots)
       return wrong("'" + printable_name(entry) +
-                   "' is no host and its slots; write name:slots, as in localhost:4");
+                   "' is no host and its slots; write name:slots, as in localhost:4" +
+                   std::string(host_name_hint(entry)));
     if (auto problem = add(hosts, host->name, *host->slots))
       return problem;
     if (comma == std::string_view::npos)
@@ -49,7 +50,61 @@ expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
   }
 }
 
-expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
+namespace {
+
+/// The numbers of a line of a host file.
+struct slot_limits {
+  std::optional<std::int32_t> slots, most;
+};
+
+constexpr const char* line_form = "is not of the form: name slots=number";
+
+/// Reads "slots=2 max_slots = 4". Returns the problem of the line, or nothing.
+std::string read_keywords(std::string_view rest, slot_limits& into) {
+  while (!rest.empty()) {
+    const auto equals = rest.find('=');
+    const auto key = trimmed(rest.substr(0, equals));
+    if (equals == std::string_view::npos || key.find_first_of(" \t") != std::string_view::npos)
+      return line_form;
+    rest = trimmed(rest.substr(equals + 1));
+    const auto value = rest.substr(0, rest.find_first_of(" \t"));
+    rest = trimmed(rest.substr(value.size()));
+    auto* number = key == "slots"                             ? &into.slots
+                   : key == "max_slots" || key == "max-slots" ? &into.most
+                                                              : nullptr;
+    if (!number)
+      return "has the unknown keyword '" + printable_name(key) + "'; the keywords are slots and max_slots";
+    if (*number || !(*number = parse_slots(value)))
+      return line_form;
+  }
+  return {};
+}
+
+/// Reads a line that is not empty. Returns its problem, or nothing.
+std::string read_host_line(std::string_view line, std::vector<host_slots>& hosts) {
+  const auto name = line.substr(0, line.find_first_of(" \t"));
+  const auto host = parse_host_entry(name);
+  slot_limits limits;
+  if (host)
+    limits.slots = host->slots;
+  else if (name.find('=') == std::string_view::npos)
+    return "begins with a name that is no host" + std::string(host_name_hint(name));
+  if (auto problem = read_keywords(trimmed(line.substr(name.size())), limits); !problem.empty())
+    return problem;
+  if (!host || !limits.slots)
+    return line_form;
+  if (limits.most && *limits.most < *limits.slots)
+    return "has fewer max_slots than slots";
+  const auto problem = add(hosts, host->name, *limits.slots);
+  return problem ? "is too much: " + problem.text : std::string();
+}
+
+} // namespace
+
+expected<std::vector<host_slots>> parse_hostfile(std::string_view content, const std::string& file) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (content.starts_with(byte_order_mark))
+    content.remove_prefix(byte_order_mark.size());
   std::vector<host_slots> hosts;
   for (std::size_t number = 1; !content.empty(); ++number) {
     const auto end = content.find('\n');
@@ -58,15 +113,9 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty())
       continue;
-    const auto name = line.substr(0, line.find_first_of(" \t"));
-    const auto equals = line.find('=');
-    const auto slots =
-        equals == std::string_view::npos ? std::nullopt : parse_slots(trimmed(line.substr(equals + 1)));
-    if (!slots || name.find('=') != std::string_view::npos)
-      return wrong("line " + std::to_string(number) + " of the host file, '" + printable_name(line) +
-                   "', is not of the form: name slots=number");
-    if (auto problem = add(hosts, name, *slots))
-      return problem;
+    if (const auto problem = read_host_line(line, hosts); !problem.empty())
+      return wrong("host file " + file + ", line " + std::to_string(number) + ": '" + printable_name(line) +
+                   "' " + problem);
   }
   return hosts;
 }
@@ -105,6 +154,10 @@ struct address_list_deleter {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
+char lower_case(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
 /// All of 127.0.0.0/8 is this machine, although the interface lists only one address of it.
 bool is_loopback(const sockaddr* address) {
   return address->sa_family == AF_INET &&
@@ -113,9 +166,21 @@ bool is_loopback(const sockaddr* address) {
 
 } // namespace
 
+bool is_name_of(std::string_view name, std::string_view own) {
+  const auto equal = [](std::string_view left, std::string_view right) {
+    return std::ranges::equal(left, right, {}, lower_case, lower_case);
+  };
+  const auto without_dot = [](std::string_view text) {
+    return text.substr(0, text.size() - (text.ends_with('.') ? 1 : 0));
+  };
+  name = without_dot(name);
+  own = without_dot(own);
+  return !name.empty() && (equal(name, own) || equal(name, own.substr(0, own.find('.'))));
+}
+
 bool is_this_host(const std::string& name) {
   char own[256] = {};
-  if (name == "localhost" || (::gethostname(own, sizeof own - 1) == 0 && name == own))
+  if (is_name_of(name, "localhost") || (::gethostname(own, sizeof own - 1) == 0 && is_name_of(name, own)))
     return true;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -24,8 +24,8 @@ TEST_CASE("a host that is named twice gets the slots of both", "[hosts]") {
 }
 
 TEST_CASE("an entry without slots or with an invalid name is refused and named", "[hosts]") {
-  for (const char* list :
-       {"a", "a:", "a:x", ":2", "a:2,", "a b:2", "a:-1", "a:2:3", "a:99999999999", "[x]:2"}) {
+  for (const char* list : {"a", "a:", "a:x", ":2", "a:2,", "a b:2", "a:-1", "a:2:3", "a:99999999999", "[x]:2",
+                           "-V:2", "user@a:2"}) {
     INFO(list);
     const auto hosts = parse_hosts(list);
     REQUIRE_FALSE(hosts);
@@ -42,18 +42,45 @@ TEST_CASE("control characters of a refused entry are escaped", "[hosts]") {
   CHECK_THAT(parse_hosts("a\x1b[31m:1").error().text, Catch::Contains("'a\\x1b[31m:1' is no host"));
 }
 
-TEST_CASE("a host file skips empty lines and comments", "[hosts]") {
-  const auto hosts = parse_hostfile("# ours\n\nnode1 slots=2\n  node2   slots = 4 # fast\r\n");
-  REQUIRE(hosts);
-  CHECK(*hosts == std::vector<host_slots>{{"node1", 2}, {"node2", 4}});
+TEST_CASE("a host file is read as Open MPI and MPICH read it", "[hosts]") {
+  for (const char* content :
+       {"# ours\n\nnode1 slots=2\n  node2\t slots = 4 # fast\r\n", "\xef\xbb\xbfnode1 slots=2\nnode2 slots=4",
+        "node1:2\nnode2:4\n", "node1 slots=2 max_slots=2\nnode2 max-slots = 8  slots=4\n",
+        "node1 slots=1\nnode2 slots=4\nnode1 slots=1\n"}) {
+    INFO(content);
+    const auto hosts = parse_hostfile(content, "hosts");
+    REQUIRE(hosts);
+    CHECK(*hosts == std::vector<host_slots>{{"node1", 2}, {"node2", 4}});
+  }
+  CHECK(*parse_hostfile("[fe80::1]:3\n[::1] slots=1\n", "hosts") ==
+        std::vector<host_slots>{{"fe80::1", 3}, {"::1", 1}});
 }
 
-TEST_CASE("an invalid line of a host file is reported with its number", "[hosts]") {
-  for (const char* content : {"a slots=1\nb\n", "a slots=1\nb slots=x\n", "a slots=1\nslots=2\n"}) {
-    const auto hosts = parse_hostfile(content);
+TEST_CASE("an invalid line of a host file is refused with the file, the line and the reason", "[hosts]") {
+  const auto refusal = [](const std::string& line) {
+    const auto hosts = parse_hostfile("a slots=1\n" + line + "\nc slots=1\n", "my hosts");
     REQUIRE_FALSE(hosts);
-    CHECK(hosts.error().text.find("line 2") != std::string::npos);
+    CHECK_THAT(hosts.error().text, Catch::StartsWith("host file my hosts, line 2: "));
+    return hosts.error().text;
+  };
+  for (const char* line :
+       {"b", "b slots=x", "b slots=", "b slots=-1", "b slots=1x", "slots=2", "b max_slots=2", "b:2 slots=2",
+        "b slots=1 slots=2", "local host slots=2", "b slots=2 max_slots", "b slots=2 3", "b slots 2"}) {
+    INFO(line);
+    CHECK_THAT(refusal(line),
+               Catch::Contains("'" + std::string(line) + "' is not of the form: name slots=number"));
   }
+  CHECK_THAT(refusal("b cpu=2"), Catch::Contains("unknown keyword 'cpu'"));
+  CHECK_THAT(refusal("b slots=2 ifname=eth0"), Catch::Contains("unknown keyword 'ifname'"));
+  CHECK_THAT(refusal("b slots=4 max_slots=3"), Catch::Contains("has fewer max_slots than slots"));
+  CHECK_THAT(refusal("-V slots=2"), Catch::Contains("no host; a name must not begin with a dash"));
+  CHECK_THAT(refusal("user@b slots=2"), Catch::Contains("~/.ssh/config"));
+  for (const char* line : {"local/host slots=2",
+                           "\x7f"
+                           "ELF\x01\x02",
+                           "b:x", "b\x01 slots=2"})
+    CHECK_THAT(refusal(line), Catch::Contains("begins with a name that is no host"));
+  CHECK_THAT(refusal("-oProxyCommand=true slots=2"), Catch::Contains("is not of the form"));
 }
 
 TEST_CASE("the requested number of processes take the first slots", "[hosts]") {
@@ -97,8 +124,20 @@ TEST_CASE("fewer slots than processes are refused with both numbers", "[hosts]")
   CHECK(places.error().text.find("3 slots") != std::string::npos);
 }
 
+TEST_CASE("a machine is known by its short name, in any letter case, and with a final dot", "[hosts]") {
+  for (const char* name :
+       {"node1.example.com", "Node1.EXAMPLE.com", "node1.example.com.", "node1", "NODE1", "node1."})
+    CHECK(is_name_of(name, "Node1.example.com"));
+  for (const char* name : {"node1", "NODE1", "node1."})
+    CHECK(is_name_of(name, "node1"));
+  for (const char* name :
+       {"node", "node11", "example.com", "node1.example", "node1.example.org", "node1..", ".", ""})
+    CHECK_FALSE(is_name_of(name, "node1.example.com"));
+}
+
 TEST_CASE("this machine is known by its names and loopback addresses", "[hosts]") {
   CHECK(is_this_host("localhost"));
+  CHECK(is_this_host("LocalHost."));
   CHECK(is_this_host("127.0.0.1"));
   CHECK(is_this_host("127.0.0.7"));
   CHECK_FALSE(is_this_host("192.0.2.1")); // an address reserved for documentation
@@ -108,7 +147,7 @@ TEST_CASE("a host that is named several times does not get more slots than a hos
   const auto list = parse_hosts("a:65536,b:1,a:1");
   REQUIRE_FALSE(list);
   CHECK(list.error().text.find("host 'a' has more than 65536 slots") != std::string::npos);
-  const auto file = parse_hostfile("a slots=65535\na slots=1\na slots=1\n");
+  const auto file = parse_hostfile("a slots=65535\na slots=1\na slots=1\n", "hosts");
   REQUIRE_FALSE(file);
   CHECK(file.error().text.find("host 'a' has more than 65536 slots") != std::string::npos);
 }

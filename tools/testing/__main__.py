@@ -66,6 +66,8 @@ def main() -> int:
     if unknown := [name for name in names if name not in PARTS]:
         parser().error(f"no part is called {unknown[0]} ({' '.join(PARTS)}, all)")
     os.chdir(ROOT)
+    # The shell of a script ignores SIGINT in commands in the background, and what the tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     options = {
         each: value

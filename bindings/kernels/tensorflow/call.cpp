@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -291,7 +292,12 @@ private:
     if (node_.of.operation == FARANDOLE_JOIN)
       return give_numbers(0, {}, {result.last_rank});
     if (node_.of.operation == FARANDOLE_ALLTOALL) {
-      std::vector<std::int32_t> rows(result.first_dims, result.first_dims + result.first_dim_count);
+      const auto* const end = result.first_dims + result.first_dim_count;
+      constexpr auto most = std::numeric_limits<std::int32_t>::max();
+      if (std::any_of(result.first_dims, end, [](std::int64_t count) { return count > most; }))
+        return refuse("more than " + std::to_string(most) +
+                      " rows came from one rank, and received_splits is int32; send fewer rows at once");
+      std::vector<std::int32_t> rows(result.first_dims, end);
       if (!give_numbers(1, {static_cast<std::int64_t>(rows.size())}, rows))
         return false;
     }

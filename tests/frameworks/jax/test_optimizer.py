@@ -78,6 +78,15 @@ def test_several_backward_passes_make_one_step(rank: int, size: int, is_mean: bo
     assert_alike(params, trained(optax.sgd(0.1 * factor), parameters(), joined_x, joined_y))
 
 
+def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(rank: int, size: int) -> None:
+    optimizer = hvd.DistributedOptimizer(optax.apply_if_finite(optax.sgd(0.1), 5))
+    plain = optax.apply_if_finite(optax.sgd(0.1), 5)
+    xs, ys = batches(size, 3)
+    ys[1, -1] = np.inf
+    params = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
+    assert_alike(params, trained(plain, parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)))
+
+
 def test_adasum_of_equal_updates_is_the_update(rank: int, size: int) -> None:
     if size & (size - 1):
         return

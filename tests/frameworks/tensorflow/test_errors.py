@@ -115,6 +115,7 @@ def test_wrong_arguments_are_refused_by_the_call(run, rank, size):
         "splits that are more than the rows": lambda: hvd.alltoall(tf.ones([size]), [2] * size),
         "splits that are fewer than the rows": lambda: hvd.alltoall(tf.ones([3 * size]), [1] * size),
         "too few splits": lambda: hvd.alltoall(tf.ones([size + 1]), [1] * (size + 1)),
+        "splits beyond int32": lambda: hvd.alltoall(tf.ones([size]), tf.constant([2**32 + 1] * size, tf.int64)),
         "no such root": lambda: hvd.broadcast(tf.ones([2]), size),
         "a scalar": lambda: hvd.reducescatter(tf.constant(1.0)),
         "an unregistered set": lambda: hvd.allreduce(tf.ones([1]), process_set=hvd.ProcessSet([0])),

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "actors/launch/job_watch.hpp"
 #include "tools/farandole/chaos/disturbance.hpp"
 #include "tools/farandole/chaos/options.hpp"
 #include "tools/farandole/chaos/plot.hpp"
@@ -29,14 +30,11 @@ constexpr int late = 124; ///< the exit code of timeout(1)
 /// Maximum time until all workers train for the first time. The text of an error names it, too.
 constexpr auto start_time = 120s;
 
-/// Blocks SIGINT, SIGTERM and SIGHUP and reads them from a signalfd, so that they end everything in order.
+/// Blocks the signals that end a launcher and reads them from a signalfd, so that they end everything in order.
 class interrupts {
 public:
   interrupts() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP})
-      sigaddset(&set, number);
+    const auto set = ending_signals();
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     waiting_ = descriptor{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
     ::signal(SIGPIPE, SIG_IGN);

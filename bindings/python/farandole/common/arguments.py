@@ -125,6 +125,11 @@ def row_counts(operation: str, name: Any, splits: Any) -> Optional[List[int]]:
         ) from None
 
 
+def type_of_counts(rows: Sequence[int]) -> str:
+    """The type of an array of numbers of rows: int32, as in Horovod, or int64 if one of them needs it."""
+    return "int32" if max(rows, default=0) < 2**31 else "int64"
+
+
 # ---- compressors
 
 

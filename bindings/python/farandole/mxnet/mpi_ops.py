@@ -13,7 +13,7 @@ import mxnet as mx
 
 from farandole import _native
 from farandole.common import barrier_join, operations
-from farandole.common.arguments import shown
+from farandole.common.arguments import shown, type_of_counts
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
@@ -123,7 +123,9 @@ def exchange(request: Any, name: Optional[str], tensor: Any, process_set: Proces
     require_array("alltoall", name, tensor)
     handle = gather(request, name, tensor, process_set, splits_of(splits))
     rows = received(handle, tensor)
-    return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))
+    if splits is None:
+        return rows
+    return rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype=type_of_counts(handle.first_dims))
 
 
 wrapper = Wrapper("mxnet", __name__, _REQUESTS, is_call=False, listed=require_arrays)

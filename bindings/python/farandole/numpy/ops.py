@@ -8,7 +8,7 @@ from typing import Any, List, Optional
 
 import numpy
 
-from farandole.common.arguments import listed, member_name, require_process_set, row_counts
+from farandole.common.arguments import listed, member_name, require_process_set, row_counts, type_of_counts
 from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
 from farandole.common.calls import Call, alltoalls, rows_of_share
 from farandole.common.process_sets import ProcessSet
@@ -48,7 +48,12 @@ def start_group_gather(request: Any, name: Optional[str], tensors: Any, process_
 def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any) -> Call:
     call = start_unsized(request, name, contiguous(tensor), process_set, row_counts("alltoall", name, splits))
     handle = call.handles[0]
-    return Call(call.handles, lambda: (call.finish(), numpy.array(handle.first_dims, dtype=numpy.int32)))
+
+    def finish() -> Any:
+        rows = call.finish()
+        return rows, numpy.array(handle.first_dims, dtype=type_of_counts(handle.first_dims))
+
+    return Call(call.handles, finish)
 
 
 def start_scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:

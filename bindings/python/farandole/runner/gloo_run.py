@@ -29,10 +29,10 @@ code and the time of the end."""
 
 def register_shutdown_event() -> threading.Event:
     """An event that SIGINT, SIGTERM and SIGHUP set from now on. In a thread other than the main one, signals keep their
-    handlers."""
+    handlers, and ignored ones stay ignored."""
     event = threading.Event()
     if threading.current_thread() is threading.main_thread():
-        for each in program.FORWARDED:
+        for each in program.ending_signals():
             signal.signal(each, lambda *_: event.set())
     return event
 

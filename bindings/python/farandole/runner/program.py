@@ -9,10 +9,16 @@ import sys
 import threading
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which users and schedulers end a launcher."""
+
+
+def ending_signals() -> List[signal.Signals]:
+    """Those that this process does not ignore. nohup, and the shell of a script for a command in the background, start
+    a program with some of them ignored; they must stay so."""
+    return [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
 
 
 def path_of_launcher() -> str:
@@ -50,7 +56,7 @@ def run_launcher(words: Sequence[str], environment: Optional[Dict[str, str]] = N
     previous: Dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
-            for each in FORWARDED:
+            for each in ending_signals():
                 previous[each] = signal.signal(each, lambda caught, _: process.send_signal(caught))
         code = process.wait()
     finally:

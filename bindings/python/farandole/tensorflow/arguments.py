@@ -69,4 +69,9 @@ def splits_of(name: Optional[str], splits: Any) -> Any:
             f"{head('alltoall', name)} takes splits of int32 or int64, not {rows.dtype.name}; convert them with "
             "tf.cast(splits, tf.int32)",
         )
-    return tf.cast(rows, tf.int32)
+    if rows.dtype.size <= tf.int32.size:
+        return tf.cast(rows, tf.int32)
+    problem = f"{head('alltoall', name)} takes splits of at most {tf.int32.max} rows, because the operation's are int32"
+    check = tf.debugging.assert_less_equal(rows, tf.constant(tf.int32.max, rows.dtype), message=problem)
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.cast(rows, tf.int32)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import threading
 import time
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from farandole.common.elastic.notices import HostUpdateResult
+from farandole.runner.common.util import hosts as host_lists
 
 
 class HostDiscovery:
@@ -20,11 +22,12 @@ class HostDiscovery:
 
 
 class HostDiscoveryScript(HostDiscovery):
-    """Runs a program that prints a line "host" or "host:slots" for each present host."""
+    """Runs a command that prints a line "host" or "host:slots" for each present host, and perhaps comments (#)."""
 
     def __init__(self, discovery_script: str, slots: Optional[int]) -> None:
         """
-        :param slots: of hosts for which the program prints none
+        :param discovery_script: a program, or a command for the shell
+        :param slots: of hosts for which it prints none
         """
         self._discovery_script = discovery_script
         self._default_slots = slots
@@ -47,16 +50,17 @@ class HostDiscoveryScript(HostDiscovery):
                 f"{ran.stderr.strip()}"
             )
         hosts: Dict[str, int] = {}
-        for line in filter(None, map(str.strip, ran.stdout.splitlines())):
-            name, colon, slots = line.rpartition(":")
-            if not colon:
-                name, slots = line, "" if self._default_slots is None else str(self._default_slots)
-            if not slots.isdecimal():
-                raise ValueError(
-                    f"the host discovery script {self._discovery_script} printed '{line}', which has no number of "
-                    "slots; print host:slots, or set the slots of each host (--slots-per-host)"
+        for line in filter(None, (each.partition("#")[0].strip() for each in ran.stdout.splitlines())):
+            try:
+                found = host_lists.HostInfo.from_string(
+                    line if re.search(r":\d+$", line) else f"{line}:{self._default_slots}"
                 )
-            hosts[name] = int(slots)
+            except ValueError:
+                raise ValueError(
+                    f"the host discovery script {self._discovery_script} printed '{line}', which is no host and its "
+                    "slots; print host:slots, or set the slots of each host (--slots-per-host)"
+                ) from None
+            hosts[found.hostname] = found.slots
         return hosts
 
 

@@ -50,8 +50,15 @@ def filter_local_addresses(all_host_names: Iterable[str]) -> List[str]:
     return [
         name
         for name in all_host_names
-        if (address := resolve_host_address(name)) is None or (address not in own and not address.startswith("127."))
+        if not _is_own_name(name)
+        and ((address := resolve_host_address(name)) is None or (address not in own and not address.startswith("127.")))
     ]
+
+
+def _is_own_name(name: str) -> bool:
+    """Whether this host has the name, in any letter case, with or without a final dot, or without the domain."""
+    own = socket.gethostname().lower().rstrip(".")
+    return name.lower().removesuffix(".") in ("localhost", own, own.partition(".")[0])
 
 
 def find_port(server_factory: Callable[[Tuple[str, int]], Any]) -> Tuple[Any, int]:

@@ -7,7 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-_HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9A-Fa-f:.%\w]+\]):(?P<slots>[0-9]+)")
+# A name must not begin with a dash: it becomes an argument of ssh, which would take it for an option.
+_NAME = r"(?P<name>(?!-)[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\])"
+_HOST = re.compile(rf"{_NAME}:(?P<slots>[0-9]+)")
+_LINE = re.compile(rf"{_NAME}(:(?P<slots>[0-9]+))?(?P<keywords>(\s+[\w-]+\s*=\s*[0-9]+)*)")
 
 
 @dataclass
@@ -49,20 +52,28 @@ INVALID_SLOT_INFO = SlotInfo(None, -1, -1, -1, -1, -1, -1)
 
 
 def parse_host_files(filename: str) -> str:
-    """The hosts of a file with lines "name slots=N", as "name:N,name:N"."""
+    """The hosts of a file with lines "name slots=N", "name slots=N max_slots=M" or "name:N", as "name:N,name:N"."""
     hosts = []
-    with open(filename) as file:
+    with open(filename, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             line = line.partition("#")[0].strip()
-            if not line:
-                continue
-            _, equals, slots = line.partition("=")
-            if not equals or not slots.strip().isdecimal():
-                raise ValueError(
-                    f"line {number} of the host file {filename}, '{line}', is not of the form: name slots=number"
-                )
-            hosts.append(f"{line.split()[0]}:{slots.strip()}")
+            if line:
+                hosts.append(_host_of_line(filename, number, line))
     return ",".join(hosts)
+
+
+def _host_of_line(filename: str, number: int, line: str) -> str:
+    found = _LINE.fullmatch(line)
+    keywords = dict(re.findall(r"([\w-]+)\s*=\s*([0-9]+)", found["keywords"])) if found else {}
+    slots = [each for each in (found and found["slots"], keywords.pop("slots", None)) if each is not None]
+    for unknown in keywords.keys() - {"max_slots", "max-slots"}:
+        raise ValueError(
+            f"host file {filename}, line {number}: '{line}' has the unknown keyword '{unknown}'; the keywords are "
+            "slots and max_slots"
+        )
+    if found is None or len(slots) != 1:
+        raise ValueError(f"host file {filename}, line {number}: '{line}' is not of the form: name slots=number")
+    return f"{found['name']}:{slots[0]}"
 
 
 def parse_hosts_and_slots(hosts: str) -> Tuple[List[str], Dict[str, int]]:
