@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -242,6 +243,7 @@ def test_an_image_has_the_libraries_of_the_product(name: str) -> None:
 ALWAYS_THERE = {"libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libfmt9"}
 
 
+@functools.cache
 def package_of(library: str) -> str:
     for path in (library, os.path.realpath(library), f"/usr{library}"):
         found = subprocess.run(["dpkg", "-S", path], check=False, capture_output=True, text=True, timeout=DEADLINE_S)

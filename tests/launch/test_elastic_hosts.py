@@ -134,6 +134,7 @@ def test_a_drained_host_leaves_at_a_commit_and_may_come_back(
     assert "last commit" not in job.text and "was lost" not in job.text, job.text
 
 
+@pytest.mark.slow
 def test_the_job_ends_when_too_few_hosts_are_left(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
@@ -146,6 +147,7 @@ def test_the_job_ends_when_too_few_hosts_are_left(
     wait_until_empty(hosts, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_new_host_that_cannot_be_reached_is_reported_once_and_tried_again(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:

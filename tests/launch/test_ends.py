@@ -56,7 +56,9 @@ def victim(hosts: SshHosts, kind: str, workers: Dict[int, int]) -> int:
     return only(on_b, lambda each: each.command.startswith("sshd: ") and each.parent not in children)
 
 
-@pytest.mark.parametrize("stubborn", [False, True], ids=["obedient", "ignoring-sigterm"])
+@pytest.mark.parametrize(
+    "stubborn", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["obedient", "ignoring-sigterm"]
+)
 @pytest.mark.parametrize("kind", ["launcher", "agent", "ssh client", "ssh session"])
 def test_no_process_is_left_after_a_sudden_death(
     launch: Callable[..., Process], hosts: SshHosts, kind: str, stubborn: bool
@@ -123,6 +125,7 @@ def test_the_failure_of_a_worker_ends_the_workers_of_the_other_hosts(
     wait_until_empty(hosts, 0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_host_that_becomes_unreachable_ends_the_job_after_the_link_timeout(
     launch: Callable[..., Process], hosts: SshHosts
 ) -> None:

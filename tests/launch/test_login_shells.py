@@ -27,7 +27,7 @@ def print_at_login(home: Path) -> None:
         (home / name).write_text(f"sh {script}\n")
 
 
-@pytest.mark.parametrize("greeting", [False, True], ids=["silent", "printing"])
+@pytest.mark.parametrize("greeting", [pytest.param(False, marks=pytest.mark.slow), True], ids=["silent", "printing"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_login_shell_does_not_disturb_the_start(
     launch: Callable[..., Process], hosts: SshHosts, shell: str, greeting: bool

@@ -114,6 +114,7 @@ def test_an_agent_may_start_before_its_launcher_has_all_the_others(agents: Agent
     assert first.end(DEADLINE_S) == 0, first.text
 
 
+@pytest.mark.slow
 def test_too_few_agents_are_reported_after_the_start_timeout(agents: Agents) -> None:
     job = agents.run("2", "-np", "2", "--start-timeout", "12", "sh", "-c", "echo started")
     agent = agents.start(1, "--slots", "1")

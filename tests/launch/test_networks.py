@@ -35,6 +35,7 @@ hvd.shutdown()
 """
 
 
+@pytest.mark.slow
 def test_ranks_of_torchrun_try_all_addresses_of_rank_0(hosts: SshHosts) -> None:
     """As on Debian, the name of the host of rank 0 leads to its loopback interface there."""
     hosts.add_first_address(0, BLIND)

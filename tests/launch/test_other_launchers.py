@@ -15,7 +15,7 @@ import sys
 import textwrap
 from ctypes.util import find_library
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Any, Dict, Iterator, List, NamedTuple
 
 import pytest
 import slurm_cluster
@@ -82,7 +82,12 @@ def srun(slurm: Dict[str, str], kind: str) -> Launcher:
     return Launcher(str(installed("slurm") / "usr" / "bin" / "srun"), options, slurm, "SLURM_PROCID", "-n")
 
 
-@pytest.fixture(params=LAUNCHERS)
+def standard(*names: str) -> List[Any]:
+    """The launchers as parameters; those without a name here belong to `tools/test all`."""
+    return [pytest.param(name, marks=[] if name in names else pytest.mark.slow) for name in LAUNCHERS]
+
+
+@pytest.fixture(params=standard("open-mpi-4"))
 def launcher(request: pytest.FixtureRequest) -> Launcher:
     found = LAUNCHERS[request.param]
     if shutil.which(found.program) is None:
@@ -200,6 +205,7 @@ class Ended(NamedTuple):
     printed: str
 
 
+@pytest.mark.parametrize("launcher", standard("open-mpi-4", "mpich"), indirect=True)
 def test_the_processes_of_mpirun_form_one_job_and_load_no_mpi(launcher: Launcher, tmp_path: Path) -> None:
     job = run(launcher, 3, tmp_path, SUMS)
     assert job.code == 0, job.printed
@@ -311,7 +317,7 @@ def test_mpi_threads_are_supported_beside_a_job_that_does_not_use_mpi(launcher: 
     assert job.lines in (["supported False False"] * 2, ["no MPI"] * 2), job.printed
 
 
-@pytest.mark.parametrize("name", ["open-mpi-4", "mpich"])
+@pytest.mark.parametrize("name", ["open-mpi-4", pytest.param("mpich", marks=pytest.mark.slow)])
 def test_mpi_can_be_initialized_after_init(name: str, tmp_path: Path) -> None:
     found = LAUNCHERS[name]
     libraries = {"open-mpi-4": "libmpi.so.40", "mpich": str(installed("mpich") / "lib" / "libmpi.so.12")}

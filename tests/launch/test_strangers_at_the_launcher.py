@@ -42,7 +42,7 @@ while sockets:
 print("closed", flush=True)
 """
 
-MANNERS = ["garbage", "http", "half", "silent"]
+MANNERS = ["garbage", *(pytest.param(name, marks=pytest.mark.slow) for name in ("http", "half")), "silent"]
 
 
 def stranger(hosts: SshHosts, address: str, manner: str, count: int = 1) -> Process:
@@ -81,7 +81,7 @@ def test_a_stranger_does_not_disturb_a_running_job(waiting_job: WaitingJob, host
         process.end()
 
 
-@pytest.mark.parametrize("manner", ["garbage", "half"])
+@pytest.mark.parametrize("manner", ["garbage", pytest.param("half", marks=pytest.mark.slow)])
 def test_a_stranger_that_sends_a_wrong_start_is_closed_while_the_job_runs(
     waiting_job: WaitingJob, hosts: SshHosts, manner: str
 ) -> None:

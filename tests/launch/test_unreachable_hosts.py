@@ -49,7 +49,7 @@ def with_another_host_key(hosts: SshHosts) -> None:
 @pytest.mark.parametrize(
     "host, prepare, cause",
     [
-        ("nowhere", without_name, "Could not resolve hostname"),
+        pytest.param("nowhere", without_name, "Could not resolve hostname", marks=pytest.mark.slow),
         ("b", without_sshd, "Connection refused"),
         ("b", without_key, "Permission denied"),
         ("b", with_another_host_key, "Host key verification failed"),
