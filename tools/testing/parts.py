@@ -357,7 +357,7 @@ NEEDS = {
     "observe": ("--launch",),
     "ray": ("--clusters",),
     "spark": ("--clusters",),
-    "clusters": ("--clusters",),
+    "clusters": ("--all-clusters",),
     "slow": ("--clusters", "--launch", "--tests"),
     "editors": ("--editors",),
     "versions": ("--frameworks",),
