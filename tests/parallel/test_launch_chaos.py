@@ -166,6 +166,7 @@ def test_a_job_continues_under_faults_and_leaves_no_processes_or_files(
     assert not list(temporary.glob("farandole-chaos-*"))
 
 
+@pytest.mark.slow
 def test_training_continues_while_the_rendezvous_restarts(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
@@ -200,7 +201,7 @@ def test_a_script_that_exceeds_the_deadline_is_ended(chaos: Callable[..., Job]) 
 @pytest.mark.parametrize(
     ("kind", "code", "result"),
     [
-        ("kept", 0, "weights: equal to those of the undisturbed run\n"),
+        pytest.param("kept", 0, "weights: equal to those of the undisturbed run\n", marks=pytest.mark.slow),
         ("careless", 3, "weights: not equal. Undisturbed: "),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_worker_that_receives_sigterm_leaves_at_the_next_commit(
     assert re.findall(r"AFTER slot \d caught (\d)", job.text) == ["0"] * 2  # and not after the loop
 
 
-@pytest.mark.parametrize("manner", ["loader", "early loader"])
+@pytest.mark.parametrize("manner", ["loader", pytest.param("early loader", marks=pytest.mark.slow)])
 def test_a_process_group_that_receives_sigterm_finishes_its_step(start: Callable[..., Job], manner: str) -> None:
     job = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1, manner)
     job.read_until(lambda text: len(re.findall(r"CHILD slot \d pid \d+\n", text)) >= 2)

@@ -18,6 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
+@pytest.mark.slow
 def test_the_elastic_example_reaches_its_accuracy_in_a_job_with_fixed_members() -> None:
     example = str(EXAMPLES / "pytorch_mnist_elastic.py")
     job = Job(["-np", "2", sys.executable, example, "--epochs", "2", "--batch-size", "40"])

@@ -130,6 +130,7 @@ def test_a_horovodrun_job_ignores_the_variables_of_surrounding_launchers(tmp_pat
     assert job.returncode == 0, job.stdout
 
 
+@pytest.mark.slow
 def test_torchrun_starts_a_job_and_restarts_it_after_a_failure(tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     job = run([*torchrun, "--max-restarts", "1", write_script(tmp_path, TORCH_JOB)])

@@ -76,7 +76,7 @@ SLOW = pytest.mark.slow
     [
         pytest.param(3, 1, "between", "", "1", id="fast-path"),
         pytest.param(3, 0, "between", "", "1", id="fast-path-leader", marks=SLOW),
-        pytest.param(2, 1, "between", "", "0", id="negotiation"),
+        pytest.param(2, 1, "between", "", "0", id="negotiation", marks=SLOW),
         pytest.param(3, 2, "within", "", "1", id="in-shared-memory", marks=SLOW),
         pytest.param(4, 3, "between", TWO_HOSTS, "1", id="between-hosts", marks=SLOW),
         pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-leader", marks=SLOW),
@@ -207,6 +207,7 @@ def test_without_the_stuck_timeout_a_stopped_worker_costs_two_timeouts(
     assert job.end() == 0, job.text
 
 
+@pytest.mark.slow
 def test_a_member_leaves_an_old_generation_without_waiting_for_a_stopped_peer(
     tmp_path: Path, elastic: Callable[..., Job]
 ) -> None:

@@ -120,7 +120,7 @@ def submit_in_own_order(all_tasks: List[Task], own: Any, rank: int, size: int) -
     return handles
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_thousands_of_operations_in_any_order_have_the_results_of_numpy(seed: int, rank: int, size: int) -> None:
     all_tasks = tasks(seed, 2000, size)
     own = numpy.random.default_rng([seed, rank, 13])

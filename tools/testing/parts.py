@@ -16,23 +16,17 @@ from testing.part import PYTHON, ROOT, Part
 # Each simulated elastic job of the standard suite has one of these seeds; `seeds` adds more, fresh ones too.
 FIXED_SEEDS = 2000
 MORE_SEEDS = 10_000
-# Tests of errors run with three ranks as well: a process set can then have neither all ranks nor only one.
-ERRORS = [f"tests/parallel/test_{name}.py" for name in ("errors", "row_errors", "bad_input", "process_sets")]
 # These tests run once more with ranks that are placed as if on two hosts.
-BETWEEN_HOSTS = [
-    f"tests/parallel/test_{name}.py"
-    for name in (
-        *("operations", "steps", "alltoall", "reducescatter"),
-        *("errors", "join", "process_sets", "stress_sets", "devices"),
-    )
-]
+BETWEEN_HOSTS = (
+    *("operations", "steps", "alltoall", "reducescatter"),
+    *("errors", "join", "process_sets", "stress_sets", "devices"),
+)
 # These tests run once more with their tensors in the memory of the stand-in GPUs.
-ON_DEVICES = [
-    f"tests/parallel/test_{name}.py"
-    for name in ("operations", "alltoall", "reducescatter", "join", "adasum", "optimizer", "numpy")
-]
+ON_DEVICES = ("operations", "alltoall", "reducescatter", "join", "adasum", "optimizer", "numpy")
 WORLD = "build/tests/world/world_test"
 STAND_IN_DRIVER = "build/cuda/fake/driver/libcuda.so.1"
+# pytest's option that puts tensors there.
+STAND_IN_GPUS = ("-p", "on_devices")
 ON_TWO_HOSTS = ("tests/parallel/on_two_hosts",)
 MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
 TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
@@ -45,8 +39,6 @@ OBSERVED_ON_HOSTS = "tests/launch/test_records.py"
 LAUNCHED = sorted(
     {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py")} - {*OBSERVED}
 )
-# Folders below tests/clusters, each with a session of Spark of its own.
-SPARK = ("spark", "executors")
 # Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
 FRAMEWORKS = {
     "numpy": ".venv",
@@ -57,8 +49,13 @@ FRAMEWORKS = {
     "mxnet": ".setup/venvs/mxnet",
     "keras": ".setup/venvs/tensorflow",
 }
+# What these test does not depend on the number of ranks: the standard suite runs them on 2.
+ON_TWO_RANKS = {
+    *("arguments", "compression", "compression_arithmetic", "core", "elastic_loop", "elastic_state", "exit_status"),
+    *("forked_children", "functions", "kernel_api", "lifecycle", "optimizer", "sync_batch_norm"),
+}
 RANKED = sorted(
-    str(path.relative_to(ROOT))
+    path.stem.removeprefix("test_")
     for path in (ROOT / "tests" / "parallel").glob("test_*.py")
     if not path.name.startswith(("test_launch", "test_mpi"))
 )
@@ -92,31 +89,23 @@ def corpus(part: Part) -> None:
 def parallel(part: Part) -> None:
     """real processes and real PyTorch: one suite on 2 and on 4 ranks, parts of it on other paths, and the launcher"""
     part.pytest(*LAUNCHED)
-    for np in (2, 4):
-        part.ranks(np, *RANKED)
-    part.ranks(3, *ERRORS)
+    part.ranks(2, *tests_of(*RANKED))
+    part.ranks(4, *tests_of(*(name for name in RANKED if name not in ON_TWO_RANKS)))
     # Two simulated hosts: the ranks of a host send their requests to the leader through a relay.
-    part.ranks(4, *BETWEEN_HOSTS, through=ON_TWO_HOSTS, FARANDOLE_RELAY_RANKS="1")
-    # Paths that a job must request.
-    part.ranks(4, "tests/parallel/test_adasum.py", through=ON_TWO_HOSTS, HOROVOD_HIERARCHICAL_ALLREDUCE="1")
-    names = ("errors", "alltoall", "reducescatter", "object_tags")
+    part.ranks(4, *tests_of(*BETWEEN_HOSTS), through=ON_TWO_HOSTS, FARANDOLE_RELAY_RANKS="1")
+    # Paths that a job must request. Of three ranks, a process set can have neither all nor only one.
+    names = ("errors", "row_errors", "process_sets", "alltoall", "reducescatter", "object_tags")
     part.ranks(3, *tests_of(*names), **TRUSTED, FARANDOLE_CPU_PATH="gloo")
-    over_mpi(part, 2, "mpi", "operations")
-    over_mpi(part, 3, "mpi", "alltoall")
-    on_devices(part)
+    over_mpi(part, 2, "mpi", "operations", "alltoall")
+    if has_stand_in_gpus(part):
+        part.ranks(3, *tests_of("nccl", "operations", "join"), options=STAND_IN_GPUS, FARANDOLE_FAKE_GPUS="4")
 
 
-def on_devices(part: Part) -> None:
-    """Tensors in the memory of stand-in GPUs, on one host and on two."""
-    if not (ROOT / STAND_IN_DRIVER).exists():
-        part.leave_out("tests with stand-in GPUs", "the build found no cuda.h")
-        return
-    plugin = ("-p", "on_devices")
-    # With fewer GPUs than ranks tensors move through the host, otherwise by NCCL.
-    part.ranks(3, *ON_DEVICES, options=plugin)
-    part.ranks(3, "tests/parallel/test_nccl.py", *ON_DEVICES, options=plugin, FARANDOLE_FAKE_GPUS="4")
-    names = ("steps", "alltoall", "reducescatter", "process_sets")
-    part.ranks(4, *tests_of(*names), through=ON_TWO_HOSTS, options=plugin, FARANDOLE_RELAY_RANKS="1")
+def has_stand_in_gpus(part: Part) -> bool:
+    if (ROOT / STAND_IN_DRIVER).exists():
+        return True
+    part.leave_out("tests with stand-in GPUs", "the build found no cuda.h")
+    return False
 
 
 def frameworks(part: Part) -> None:
@@ -148,9 +137,8 @@ def ray(part: Part) -> None:
 
 
 def spark(part: Part) -> None:
-    """`farandole.spark` on a local Spark, and on executors that tests kill"""
-    for folder in SPARK:
-        in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
+    """`farandole.spark` on a local Spark"""
+    in_cluster_environment(part, "clusters", "tests/clusters/spark")
 
 
 def in_cluster_environment(part: Part, name: str, *files: str, options: Sequence[str] = ()) -> None:
@@ -170,20 +158,14 @@ def install(part: Part) -> None:
 
 
 def bench_smoke(part: Part) -> None:
-    """`tools/bench` on tiny inputs, to see that it still runs"""
+    """a part of `tools/bench` on tiny inputs, to see that it still runs"""
     part.command("tools/bench", "collectives", "--smoke", "--np", "2")
     part.command("tools/bench", "training", "--smoke", "--only", "torch")
-    part.command("tools/bench", "observe", "--smoke", "--np", "2")
-    if (ROOT / STAND_IN_DRIVER).exists():
-        path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
-        part.command("tools/bench", "cuda", "--smoke", STAND_IN_DRIVER=STAND_IN_DRIVER, PATH=path)
-    else:
-        part.leave_out("bench cuda", "the build found no cuda.h")
     if reason := namespaces.why_not():
         part.leave_out("bench network and launch", reason)
     else:
-        part.command("tools/bench", "network", "--rounds", "2", "--sizes", "4 B", "1 MiB")
-        part.command("tools/bench", "launch", "--smoke")
+        part.command("tools/bench", "network", "--rounds", "2", "--only", "sweep", "--sizes", "4 B")
+        part.command("tools/bench", "launch", "--smoke", "--only", "ssh", "session")
 
 
 # ---- what only `tools/test all` runs -----------------------------------------------------------------------------
@@ -198,13 +180,46 @@ def slow(part: Part) -> None:
     ranks_of_framework(part, "torch", FRAMEWORKS["torch"])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
-    for folder in ("ray", *SPARK):
+    # Each folder has a cluster of its own. That with executors, which tests kill, has only tests with the mark.
+    for folder in ("ray", "spark", "executors"):
         in_cluster_environment(part, "clusters", f"tests/clusters/{folder}")
+
+
+def paths(part: Part) -> None:
+    """the suite of `parallel` on all numbers of ranks and paths, with the tests marked `slow`"""
+    part.selection = ""
+    for np in (2, 4):
+        part.ranks(np, *tests_of(*RANKED))
+    part.ranks(3, *tests_of("errors", "row_errors", "bad_input", "process_sets"))
+    part.ranks(4, *tests_of(*BETWEEN_HOSTS), through=ON_TWO_HOSTS, FARANDOLE_RELAY_RANKS="1")
+    part.ranks(4, *tests_of("adasum"), through=ON_TWO_HOSTS, HOROVOD_HIERARCHICAL_ALLREDUCE="1")
+    over_mpi(part, 3, "mpi", "alltoall")
+    if has_stand_in_gpus(part):
+        # With fewer GPUs than ranks tensors move through the host, otherwise by NCCL.
+        part.ranks(3, *tests_of(*ON_DEVICES), options=STAND_IN_GPUS)
+        part.ranks(3, *tests_of("nccl", *ON_DEVICES), options=STAND_IN_GPUS, FARANDOLE_FAKE_GPUS="4")
+        names = ("steps", "alltoall", "reducescatter", "process_sets")
+        part.ranks(4, *tests_of(*names), through=ON_TWO_HOSTS, options=STAND_IN_GPUS, FARANDOLE_RELAY_RANKS="1")
 
 
 def editors(part: Part) -> None:
     """mypy, pyright and Jedi on a user's script"""
     part.pytest("tests/editors")
+
+
+def bench(part: Part) -> None:
+    """the rest of `tools/bench` on tiny inputs"""
+    part.command("tools/bench", "observe", "--smoke", "--np", "2")
+    if (ROOT / STAND_IN_DRIVER).exists():
+        path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        part.command("tools/bench", "cuda", "--smoke", STAND_IN_DRIVER=STAND_IN_DRIVER, PATH=path)
+    else:
+        part.leave_out("bench cuda", "the build found no cuda.h")
+    if reason := namespaces.why_not():
+        part.leave_out("bench network and launch", reason)
+    else:
+        part.command("tools/bench", "network", "--rounds", "2", "--sizes", "4 B", "1 MiB")
+        part.command("tools/bench", "launch", "--smoke")
 
 
 def wheels(part: Part) -> None:
@@ -306,8 +321,7 @@ def sanitized(part: Part) -> None:
         settings = {**shared, "STAND_IN_DRIVER": driver}
         part.ranks(2, *tests_of("devices"), launcher=launcher, **settings)
         names = ("nccl", "operations", "alltoall", "reducescatter", "join")
-        plugin = ("-p", "on_devices")
-        part.ranks(3, *tests_of(*names), launcher=launcher, options=plugin, **settings, FARANDOLE_FAKE_GPUS="4")
+        part.ranks(3, *tests_of(*names), launcher=launcher, options=STAND_IN_GPUS, **settings, FARANDOLE_FAKE_GPUS="4")
 
 
 def threads(part: Part) -> None:
@@ -347,7 +361,9 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
 }
 MORE: Dict[str, Callable[[Part], None]] = {
     "slow": slow,
+    "paths": paths,
     "editors": editors,
+    "bench": bench,
     "wheels": wheels,
     "versions": versions,
     "clusters": clusters,
@@ -367,11 +383,12 @@ NEEDS = {
     "observe": ("--launch",),
     "ray": ("--clusters",),
     "spark": ("--clusters",),
-    "clusters": ("--clusters",),
+    "clusters": ("--all-clusters",),
     "slow": ("--clusters", "--launch", "--tests"),
     "editors": ("--editors",),
     "versions": ("--frameworks",),
     "bench-smoke": ("--launch",),
+    "bench": ("--launch",),
     "threads": ("--threads",),
 }
 

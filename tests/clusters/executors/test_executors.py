@@ -11,6 +11,9 @@ from typing import Any, Callable
 
 import pytest
 
+# Spark and its executors start in half a minute.
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 240
 
 
@@ -53,7 +56,6 @@ def test_ranks_of_an_executor_are_adjacent_and_have_its_gpus(spark: Any) -> None
         assert sorted(each[4] for each in found if each[3] == executor) == [["0"], ["1"]]
 
 
-@pytest.mark.slow
 def test_an_executor_that_is_killed_fails_a_job_of_fixed_size(spark: Any, executors: Any, tmp_path: Path) -> None:
     import horovod.spark
 
@@ -114,7 +116,6 @@ def test_an_elastic_job_goes_on_when_an_executor_is_killed(spark: Any, executors
     assert len({step for step, _ in results}) == 1
 
 
-@pytest.mark.slow
 def test_the_places_of_an_executor_that_spark_excludes_move_to_another_one(
     spark: Any, executors: Any, tmp_path: Path
 ) -> None:

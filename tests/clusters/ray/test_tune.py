@@ -38,6 +38,7 @@ def train(config: Dict[str, Any]) -> None:
         tune.report({"total": float(total), "size": hvd.size(), "trial": tune.get_context().get_trial_id()})
 
 
+@pytest.mark.slow
 def test_the_older_function_and_spellings_work(tmp_path: Path) -> None:
     trainable = DistributedTrainableCreator(train, num_slots=2, num_cpus_per_slot=1, use_gpu=True, num_gpus_per_slot=2)
     analysis = tune.run(

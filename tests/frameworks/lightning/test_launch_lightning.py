@@ -50,7 +50,8 @@ print("RANK", trainer.global_rank, "of", trainer.world_size, "steps", trainer.gl
 QUIET = '{"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}'
 
 
-@pytest.mark.parametrize("package", ["lightning.pytorch", pytest.param("pytorch_lightning", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
 def test_the_manuals_snippet_trains_on_two_ranks(package: str, tmp_path: Path) -> None:
     done = run_script(2, tmp_path, SNIPPET.format(package=package, quiet=QUIET))
     assert done.returncode == 0, done.stdout

@@ -48,7 +48,7 @@ print("reduced", [each.asnumpy().mean() for each in after], flush=True)
 )
 
 
-@pytest.mark.parametrize("size", [4, 300000], ids=["small", "large"])
+@pytest.mark.parametrize("size", [4, pytest.param(300000, marks=pytest.mark.slow)], ids=["small", "large"])
 def test_an_independent_operator_completes_before_a_slow_collective(
     size: int, tmp_path: Path, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +63,7 @@ def test_an_independent_operator_completes_before_a_slow_collective(
     assert job.text.count(f"reduced {[4.0] * 6}") == 2
 
 
+@pytest.mark.slow
 def test_the_naive_engine_runs_each_operation_in_its_call(tmp_path: Path) -> None:
     """The naive engine does not store failures for later, so the call itself raises."""
     script = (
@@ -101,7 +102,7 @@ if rank == 0:
     assert "MXNetError" not in ended.stdout and "Exception" not in ended.stdout, ended.stdout
 
 
-@pytest.mark.parametrize("leaving_rank", [0, 1])
+@pytest.mark.parametrize("leaving_rank", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_operation_that_is_pending_when_a_rank_leaves_fails(leaving_rank: int, tmp_path: Path) -> None:
     script = (
         START
@@ -165,6 +166,7 @@ for each in values:
     assert len(re.findall(r"\[0\]<stdout>:TOLD .*rank 1", ended.stdout)) == 2, ended.stdout
 
 
+@pytest.mark.slow
 def test_the_stall_report_names_a_gradient_that_one_rank_does_not_submit(
     tmp_path: Path, launch: Callable[..., Job]
 ) -> None:

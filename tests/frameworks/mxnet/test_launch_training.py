@@ -268,6 +268,7 @@ def run_example(*arguments: Any) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_the_example_runs_a_limited_number_of_steps() -> None:
     output = run_example("--epochs", 1, "--steps", 5)
     assert "epoch 1: 2 workers, 5 steps" in output and len(accuracies(output)) == 1, output

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Callable
 
 import drivers
+import pytest
 from launched import Job, launch, needs_launcher
 
 __all__ = ["launch"]  # the fixture
 
-pytestmark = needs_launcher
+# The rule is the same for all frameworks, so the standard suite tests it with one.
+pytestmark = [needs_launcher, *([] if os.environ.get(drivers.VARIABLE) == "numpy" else [pytest.mark.slow])]
 
 # Rank 1 submits its gradient after the test has seen the report and has opened the other end of the pipe.
 LATE = """

@@ -181,12 +181,10 @@ def test_a_job_computes_for_itself_in_threads(tmp_path: Path) -> None:
 
 
 @needs_launcher
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "example, side",
-    [
-        ("tensorflow_data_service.py", "compute"),
-        pytest.param("tensorflow_data_service_dispatchers.py", "training", marks=pytest.mark.slow),
-    ],
+    [("tensorflow_data_service.py", "compute"), ("tensorflow_data_service_dispatchers.py", "training")],
 )
 def test_one_job_computes_for_another(tmp_path: Path, jobs: List[Job], example: str, side: str) -> None:
     """The examples: a job that computes with two processes, and one that trains on two."""

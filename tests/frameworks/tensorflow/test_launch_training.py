@@ -138,6 +138,7 @@ def test_the_mnist_example_reaches_60_percent_accuracy(tmp_path):
     assert found is not None and float(found.group(1)) > 0.6, job.text
 
 
+@pytest.mark.slow
 def test_the_elastic_example_continues_after_a_worker_is_lost(tmp_path):
     example = EXAMPLES / "tensorflow_mnist_elastic.py"
     script = write_script(tmp_path, losing_a_worker(example, "--steps 60 --batches-per-commit 5", commits=2))
@@ -174,6 +175,7 @@ except tf.errors.UnknownError as ended:
 """
 
 
+@pytest.mark.slow
 def test_the_stall_report_names_a_gradient_that_one_rank_lacks(tmp_path):
     quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "8"]
     job = Job(["-np", "2", *quick, sys.executable, write_script(tmp_path, STALLS)])

@@ -210,7 +210,7 @@ def backward_compiled(model: Any, optimizer: Any) -> Callable[[torch.Tensor], No
 COMPILED: List[Callable[[Any, Any], Callable[[torch.Tensor], None]]] = [
     model_compiled,
     step_compiled,
-    backward_compiled,
+    pytest.param(backward_compiled, marks=pytest.mark.slow),
 ]
 
 

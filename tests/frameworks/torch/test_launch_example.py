@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from launched import Job, needs_launcher
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch_mnist_short.py"
@@ -13,6 +14,7 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch_mnist_short
 pytestmark = needs_launcher
 
 
+@pytest.mark.slow
 def test_the_short_mnist_example_reaches_85_percent_accuracy(jobs) -> None:
     jobs.append(Job(["-np", "2", sys.executable, str(EXAMPLE), "--steps", "200"]))
     assert jobs[-1].end() == 0, jobs[-1].text

@@ -103,6 +103,7 @@ def test_resnet50_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.glob("*.pt")) == ["checkpoint-1.pt", "checkpoint-2.pt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "arguments", "commits", "end"),
     [
@@ -112,19 +113,17 @@ def test_resnet50_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
             2,
             r"epoch 1: 1 workers, step 30, accuracy",
         ),
-        pytest.param(
+        (
             "pytorch_synthetic_benchmark_elastic.py",
             f"{SYNTHETIC} --num-iters 4",
             2,
             r"Iter #3: .*\n(.*\n)*.*Total img/sec on 1 worker\(s\)",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             "pytorch_imagenet_resnet50_elastic.py",
             f"{IMAGENET} --images 16 --epochs 2 --batches-per-commit 2",
             1,
             r"epoch 2: 1 workers, step 14,",
-            marks=pytest.mark.slow,
         ),
     ],
     ids=["adasum", "synthetic", "imagenet"],

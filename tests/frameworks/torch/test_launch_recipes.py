@@ -15,9 +15,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 pytestmark = needs_launcher
 
 
-@pytest.mark.parametrize(
-    "options", [["--fp16-allreduce"], pytest.param(["--use-adasum"], marks=pytest.mark.slow)], ids=" ".join
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["--fp16-allreduce"], ["--use-adasum"]], ids=" ".join)
 def test_the_synthetic_benchmark_reports_images_per_second(options: List[str]) -> None:
     small = (
         "--model resnet18 --image-size 32 --batch-size 2 --num-warmup-batches 1 --num-batches-per-iter 1 --num-iters 2"
@@ -153,6 +152,7 @@ def test_the_manuals_training_script_trains_on_two_ranks(tmp_path: Path) -> None
     assert done.stdout.count("Train Epoch: 1") == 4, done.stdout
 
 
+@pytest.mark.slow
 def test_the_manuals_elastic_script_finishes_on_two_ranks(tmp_path: Path, jobs: List[Job]) -> None:
     script = write_script(tmp_path, ELASTIC.format(around=AROUND))
     jobs.append(Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script]))
@@ -180,7 +180,7 @@ print("UNTOUCHED", flush=True)
 """
 
 
-@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize("barrier", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_init_leaves_threads_and_their_cores_unchanged(
     barrier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
