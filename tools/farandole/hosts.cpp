@@ -74,7 +74,9 @@ std::string read_keywords(std::string_view rest, slot_limits& into) {
                                                               : nullptr;
     if (!number)
       return "has the unknown keyword '" + printable_name(key) + "'; the keywords are slots and max_slots";
-    if (*number || !(*number = parse_slots(value)))
+    const bool is_repeated = number->has_value();
+    *number = parse_slots(value);
+    if (is_repeated || !*number)
       return line_form;
   }
   return {};
@@ -113,9 +115,11 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content, const
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty())
       continue;
-    if (const auto problem = read_host_line(line, hosts); !problem.empty())
-      return wrong("host file " + file + ", line " + std::to_string(number) + ": '" + printable_name(line) +
-                   "' " + problem);
+    if (const auto problem = read_host_line(line, hosts); !problem.empty()) {
+      auto text = "host file " + file + ", line " + std::to_string(number);
+      text.append(": '").append(printable_name(line)).append("' ").append(problem);
+      return wrong(std::move(text));
+    }
   }
   return hosts;
 }
