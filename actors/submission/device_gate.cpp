@@ -76,9 +76,8 @@ error check_memory(const submission& request, std::int32_t members, known_memory
   return {};
 }
 
-expected<device_point_ptr> ready_point(const submission& request, std::int32_t members) {
-  if (request.signature.memory == memory_kind::host ||
-      is_own_result(request.signature, request.input == request.output, members))
+expected<device_point_ptr> ready_point(const submission& request) {
+  if (request.signature.memory == memory_kind::host)
     return device_point_ptr{};
   auto all = devices_of_process();
   if (!all)
@@ -102,7 +101,7 @@ expected<device_point_ptr> admit_memory(const submission& request, std::int32_t 
   known_memory input, output;
   if (auto problem = check_memory(request, members, input, output))
     return problem;
-  return ready_point(request, members);
+  return ready_point(request);
 }
 
 expected<std::vector<device_point_ptr>> admit_group_memory(std::span<const submission> requests,
@@ -125,7 +124,7 @@ expected<std::vector<device_point_ptr>> admit_group_memory(std::span<const submi
       points.push_back(points.back());
       continue;
     }
-    auto point = ready_point(request, members);
+    auto point = ready_point(request);
     if (!point)
       return point.error();
     points.push_back(std::move(*point));
@@ -133,8 +132,14 @@ expected<std::vector<device_point_ptr>> admit_group_memory(std::span<const submi
   return points;
 }
 
+bool is_ready_with_tensor(const operation_state& operation) {
+  return operation.on_device.done != nullptr && operation.on_device.done == operation.ready;
+}
+
 error make_stream_wait(const operation_state& operation, void* stream) {
-  if (operation.on_device.progress.ended())
+  const auto& own = operation.memory;
+  const bool is_of_stream = own.readiness == device_readiness::stream && own.stream == stream;
+  if (is_ready_with_tensor(operation) ? is_of_stream : operation.on_device.progress.ended())
     return {};
   if (operation.given_up.load(std::memory_order_acquire))
     return operation.late_problem;

@@ -215,6 +215,7 @@ void submission_queue::settle_at_once(std::span<const arrival> together) {
   for (const auto& [entry, operation] : together) {
     operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,
                       operation->group);
+    operation->on_device.done = operation->ready;
     operation->claim_and_settle(phase::queued, {});
   }
   table_.sweep_if_grown();

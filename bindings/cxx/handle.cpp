@@ -115,6 +115,10 @@ bool handle::released() const {
   return settled() && pending_->released();
 }
 
+bool handle::ready_for_streams() const {
+  return released() && !is_ready_with_tensor(*pending_);
+}
+
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
   if (auto problem = wait_until_settled(deadline, interrupted))
     return problem;

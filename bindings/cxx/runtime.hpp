@@ -98,6 +98,9 @@ public:
   /// Whether the operation has ended and nothing touches its buffers any more. Never blocks.
   bool released() const;
 
+  /// Whether wait_on_stream() has nothing to do. Never blocks.
+  bool ready_for_streams() const;
+
   /// As wait(). But for a tensor in the memory of a device, the work that `stream` of the device is given from now on
   /// waits for the device, and this thread only until the operation is settled.
   error wait_on_stream(

@@ -148,7 +148,7 @@ void operation_handle::wait_for(double seconds) const {
 
 void operation_handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
   error problem;
-  if (operation_.released()) {
+  if (operation_.ready_for_streams()) {
     problem = operation_.problem();
   } else {
     owner_->require_usable();
@@ -184,7 +184,7 @@ void wait_all(nb::list handles) {
     bool has_raised = false;
     const auto raised = [&] { return has_raised = interrupted(); };
     for (auto i = waited.size(); i-- > 0 && !has_raised;) {
-      if (waited[i]->operation_.released())
+      if (waited[i]->operation_.ready_for_streams())
         continue;
       constexpr auto never = std::chrono::steady_clock::time_point::max();
       if (auto problem = waited[i]->wait_quietly(never, streams[i], raised))

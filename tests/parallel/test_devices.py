@@ -148,7 +148,7 @@ def test_a_tensor_that_is_its_own_result_needs_nothing_of_the_device(
         return job.runtime.submit(request, name, array, array, own)
 
     of_set().wait()
-    work = ("cuEventRecord", "cuStreamWriteValue32", "cuMemcpyAsync", "cuLaunchKernel")
+    work = ("cuStreamWriteValue32", "cuMemcpyAsync", "cuLaunchKernel", "cuStreamWaitEvent")
     before = [driver.fakeCalls(function.encode()) for function in work]
     for _ in range(3):
         handle = of_set()
@@ -156,6 +156,16 @@ def test_a_tensor_that_is_its_own_result_needs_nothing_of_the_device(
         handle.wait()
     assert [driver.fakeCalls(function.encode()) for function in work] == before
     assert (array.read() == rank + 1.0).all()
+    # Another stream waits for the tensor.
+    gate = Gate(stream)
+    array.write(float32(1000, rank + 1.0))
+    handle = of_set()
+    with Stream() as other:
+        handle.wait()
+        gate.open()
+        assert (array.read() == rank + 1.0).all()
+    assert driver.fakeCalls(b"cuStreamWaitEvent") == before[-1] + 1
+    other.destroy()
     of_set(2.0).wait()
     of_set().wait()
     assert (array.read() == 2 * (rank + 1.0)).all()

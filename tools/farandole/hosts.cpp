@@ -168,29 +168,30 @@ bool is_loopback(const sockaddr* address) {
          (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
 }
 
-} // namespace
-
-bool is_name_of(std::string_view name, std::string_view own) {
-  const auto equal = [](std::string_view left, std::string_view right) {
-    return std::ranges::equal(left, right, {}, lower_case, lower_case);
-  };
+/// In any letter case, with or without a final dot.
+bool are_equal(std::string_view left, std::string_view right) {
   const auto without_dot = [](std::string_view text) {
     return text.substr(0, text.size() - (text.ends_with('.') ? 1 : 0));
   };
-  name = without_dot(name);
-  own = without_dot(own);
-  return !name.empty() && (equal(name, own) || equal(name, own.substr(0, own.find('.'))));
+  return std::ranges::equal(without_dot(left), without_dot(right), {}, lower_case, lower_case);
+}
+
+} // namespace
+
+bool is_name_of(std::string_view name, std::string_view own) {
+  return !name.empty() && (are_equal(name, own) || are_equal(name, own.substr(0, own.find('.'))));
 }
 
 bool is_this_host(const std::string& name) {
   char own[256] = {};
-  if (is_name_of(name, "localhost") || (::gethostname(own, sizeof own - 1) == 0 && is_name_of(name, own)))
+  if (are_equal(name, "localhost") || (::gethostname(own, sizeof own - 1) == 0 && are_equal(name, own)))
     return true;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
+  // The short name may be that of another host, in a domain that is searched first.
   if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0)
-    return false;
+    return is_name_of(name, own);
   const std::unique_ptr<addrinfo, address_list_deleter> addresses(found);
   const auto local = list_interface_addresses();
   if (!local)

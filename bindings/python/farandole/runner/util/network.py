@@ -47,18 +47,20 @@ def resolve_host_address(host_name: str) -> Optional[str]:
 def filter_local_addresses(all_host_names: Iterable[str]) -> List[str]:
     """The hosts that are other machines. A name that cannot be resolved is one: ssh may know it."""
     own = get_local_host_addresses()
-    return [
-        name
-        for name in all_host_names
-        if not _is_own_name(name)
-        and ((address := resolve_host_address(name)) is None or (address not in own and not address.startswith("127.")))
-    ]
+    return [name for name in all_host_names if not _is_own(name, own)]
 
 
-def _is_own_name(name: str) -> bool:
-    """Whether this host has the name, in any letter case, with or without a final dot, or without the domain."""
-    own = socket.gethostname().lower().rstrip(".")
-    return name.lower().removesuffix(".") in ("localhost", own, own.partition(".")[0])
+def _is_own(name: str, addresses: Iterable[str]) -> bool:
+    """Whether this host has the name, in any letter case, with or without a final dot, or without the domain. The name
+    without the domain may be that of another host, in a domain that is searched first."""
+    own_name = socket.gethostname().lower().rstrip(".")
+    plain = name.lower().removesuffix(".")
+    if plain in ("localhost", own_name):
+        return True
+    address = resolve_host_address(name)
+    if address is None:
+        return plain == own_name.partition(".")[0]
+    return address in addresses or address.startswith("127.")
 
 
 def find_port(server_factory: Callable[[Tuple[str, int]], Any]) -> Tuple[Any, int]:
