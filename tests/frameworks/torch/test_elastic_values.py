@@ -142,7 +142,7 @@ class Warmup(torch.optim.lr_scheduler.LRScheduler):
         self.after_scheduler = after_scheduler
         super().__init__(optimizer)
 
-    def get_lr(self) -> List[float]:  # type: ignore[override]
+    def get_lr(self) -> List[float]:
         if self.last_epoch < 2:
             return [0.25 * (self.last_epoch + 1)] * len(self.base_lrs)
         self.after_scheduler.step()

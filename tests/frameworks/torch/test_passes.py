@@ -212,12 +212,12 @@ def test_each_thread_of_a_pass_knows_whether_the_pass_is_nested(monkeypatch: pyt
             return x.clone()
 
         @staticmethod
-        def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
             answers.append(parameter_hook.is_in_nested_pass())
             return gradient
 
     answers.append(parameter_hook.is_in_nested_pass())
-    thread = threading.Thread(target=lambda: Asking.apply(torch.ones(1, requires_grad=True)).sum().backward())  # type: ignore[no-untyped-call]
+    thread = threading.Thread(target=lambda: Asking.apply(torch.ones(1, requires_grad=True)).sum().backward())
     thread.start()
     thread.join()
     assert answers == [False, True]

@@ -277,9 +277,14 @@ class TorchState(ObjectState):
         for name, value in handled.items():
             object.__setattr__(self, name, value)
         # Without a cycle, a state and its optimizers end with the last reference to the state.
-        own_values = weakref.WeakMethod(self._own_values)
+        method = weakref.WeakMethod(self._own_values)
+
+        def own_values() -> Dict[Hashable, Any]:
+            alive = method()
+            return {} if alive is None else alive()
+
         for name, value in handled.items():
-            handler = _handler_of(value, lambda: (own_values() or dict)())
+            handler = _handler_of(value, own_values)
             assert handler is not None
             self._handlers[name] = handler
         super().__init__(bcast_object=functions.broadcast_object, get_rank=mpi_ops.rank, **plain)
