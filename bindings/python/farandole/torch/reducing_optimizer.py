@@ -225,14 +225,15 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """The loss of the batches of all ranks; of a number, a number. Every rank sends the same type, whatever its
         closure has returned."""
         try:
-            own = torch.tensor(float(loss), dtype=torch.float64)
-        except (TypeError, ValueError, RuntimeError):
+            number = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+        except (TypeError, ValueError):  # of a RuntimeError, such as one of the GPU, the text is needed
             raise TypeError(
                 "the closure for step() of LBFGS must return the loss, a number or a tensor of one element, not "
                 f"{kind(loss)}"
             ) from None
         op = Sum if self._op == Sum else Average
         name = "DistributedOptimizer.loss"
+        own = torch.tensor(number, dtype=torch.float64)
         reduced = mpi_ops.allreduce(own, op=op, name=name, process_set=self._process_set)
         return reduced.to(loss.device) if isinstance(loss, torch.Tensor) else reduced.item()
 
