@@ -11,6 +11,8 @@ import horovod.torch as hvd
 import pytest
 import torch
 
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
 
 def training(seed: int) -> Any:
     torch.manual_seed(seed)
@@ -131,6 +133,72 @@ def test_values_with_a_state_in_a_container_are_handled_one_by_one(form: str, ra
         scheduler.step()
     state.restore()
     assert [scheduler.last_epoch for scheduler in schedulers] == [0, 0]
+
+
+class Warmup(torch.optim.lr_scheduler.LRScheduler):
+    """Warms up, and then hands over to another scheduler, which its state refers to."""
+
+    def __init__(self, optimizer: Any, after_scheduler: Any) -> None:
+        self.after_scheduler = after_scheduler
+        super().__init__(optimizer)
+
+    def get_lr(self) -> List[float]:
+        if self.last_epoch < 2:
+            return [0.25 * (self.last_epoch + 1)] * len(self.base_lrs)
+        self.after_scheduler.step()
+        return [group["lr"] for group in self.after_scheduler.optimizer.param_groups]
+
+
+def test_a_scheduler_that_holds_another_one_moves_the_same_optimizer_after_restore_and_sync(rank: int) -> None:
+    model, optimizer = training(rank)
+    scheduler = Warmup(optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5))
+    state = hvd.elastic.TorchState(model, optimizer, scheduler=scheduler)
+    for _ in range(rank):
+        scheduler.step()
+    state.sync()
+    state.restore()
+    assert scheduler.after_scheduler.optimizer is optimizer
+    rates = []
+    for _ in range(4):
+        step(model, optimizer, scheduler)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [0.5, 0.25, 0.125, 0.0625]
+
+
+@pytest.mark.parametrize("form", ["list", "dict"])
+def test_members_that_are_added_are_saved_and_synchronised(form: str, rank: int) -> None:
+    averages = [MovingAverage(training(rank)[0]) for _ in range(3)]
+    container: Any = averages[:1] if form == "list" else {0: averages[0]}
+    state = hvd.elastic.TorchState(averages=container)
+
+    def add(number: int) -> None:
+        container.append(averages[number]) if form == "list" else container.update({number: averages[number]})
+
+    add(1)
+    state.sync()
+    weights = averages[1].shadow[0].clone()
+    assert all(torch.equal(each, weights) for each in hvd.allgather(weights.unsqueeze(0), name="weights"))
+    add(2)
+    averages[1].shadow[0].zero_()
+    state.restore()
+    assert state.averages is container and len(container) == 2
+    assert torch.equal(averages[1].shadow[0], weights)
+    add(2)
+    state.save()
+    weights = averages[2].shadow[0].clone()
+    averages[2].shadow[0].zero_()
+    state.restore()
+    assert len(container) == 3 and torch.equal(averages[2].shadow[0], weights)
+
+
+@several_ranks
+def test_ranks_with_different_members_are_named(rank: int) -> None:
+    averages = [MovingAverage(training(rank)[0])]
+    state = hvd.elastic.TorchState(averages=averages)
+    if rank == 1:
+        averages.append(MovingAverage(training(rank)[0]))
+    with pytest.raises(ValueError, match=r"members \[0\] on rank 0, but \[0, 1\] on rank 1"):
+        state.sync()
 
 
 @dataclasses.dataclass

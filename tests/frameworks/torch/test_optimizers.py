@@ -124,7 +124,7 @@ def test_a_root_without_state_clears_that_of_the_other_ranks(rank: int, size: in
 
 
 @pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
-@pytest.mark.parametrize("form", ["tensor", "float"])
+@pytest.mark.parametrize("form", ["tensor", "float", "either"])
 def test_lbfgs_calls_the_closure_as_often_as_in_one_process(form: str, line_search: Any, rank: int, size: int) -> None:
     """Each rank's closure returns the loss of its own batch."""
     model, expected = Network(False).double(), Network(False).double()
@@ -138,7 +138,8 @@ def test_lbfgs_calls_the_closure_as_often_as_in_one_process(form: str, line_sear
         calls["ranks"] += 1
         loss = model(batch(rank, step)).square().mean()
         loss.backward()
-        return loss if form == "tensor" else loss.item()
+        is_tensor = form == "tensor" or (form == "either" and rank == 0)
+        return loss if is_tensor else loss.item()
 
     def whole(step: int) -> Any:
         reference.zero_grad()
@@ -153,6 +154,28 @@ def test_lbfgs_calls_the_closure_as_often_as_in_one_process(form: str, line_sear
         assert calls["ranks"] == calls["one process"]
     for value, other in zip(model.parameters(), expected.parameters()):
         torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-6)
+
+
+def test_lbfgs_needs_a_loss(rank: int) -> None:
+    model = Network(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters()), model.named_parameters())
+    with pytest.raises(TypeError, match="None" if hvd.size() > 1 else ""):
+        optimizer.step(lambda: model(batch(rank, 0)).square().mean().backward())
+
+
+def test_other_optimizers_return_what_the_closure_returns(rank: int) -> None:
+    """Ranks may return different types: nothing is sent for the loss."""
+    model = Network(False)
+    optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    returned = [None, rank + 0.5, torch.tensor(rank)][rank % 3]
+
+    def closure() -> Any:
+        model(batch(rank, 0)).square().mean().backward()
+        return returned
+
+    assert optimizer.step(closure) is returned
+    first = model.first.weight.detach()
+    assert all(torch.equal(each, first) for each in hvd.allgather(first.unsqueeze(0), name="weights"))
 
 
 def clip_whole(parameters: Any) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -155,6 +156,26 @@ def test_two_optimizers_whose_names_collide_are_both_named(title: str, rank: int
         second(first(torch.ones(1, 2))).sum().backward()
     for optimizer in optimizers:
         optimizer.let_go()
+
+
+@several_ranks
+def test_names_collide_in_two_objects_of_one_process_set(rank: int, size: int) -> None:
+    added = hvd.add_process_set(list(range(size - 1)) or [0])
+    if not added.included():
+        hvd.remove_process_set(added)
+        return
+    models = [torch.nn.Linear(2, 3), torch.nn.Linear(3, 2)]
+    optimizers: List[Any] = [
+        hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), process_set=process_set
+        )
+        for model, process_set in zip(models, [added, copy.copy(added)])
+    ]
+    with pytest.raises(ValueError, match="names of its own"):
+        models[1](models[0](torch.ones(1, 2))).sum().backward()
+    for optimizer in optimizers:
+        optimizer.let_go()
+    hvd.remove_process_set(added)
 
 
 def two_rates(model: torch.nn.Module) -> Tuple[Any, Any]:

@@ -71,6 +71,12 @@ def test_the_values_of_every_view_are_broadcast(kind: str, rank: int) -> None:
     assert torch.equal(tensor, expected)
 
 
+def test_an_expanded_tensor_of_nan_is_broadcast(rank: int) -> None:
+    tensor = torch.full((1, 3), float("nan") if rank == 0 else 1.0).expand(4, 3)
+    hvd.broadcast_parameters({"mask": tensor}, 0)
+    assert tensor.isnan().all()
+
+
 @several_ranks
 def test_an_expanded_parameter_is_named_when_its_memory_cannot_hold_the_values(rank: int) -> None:
     tensor = torch.arange(3.0) if rank == 0 else torch.zeros(1).expand(3)
@@ -103,18 +109,22 @@ def test_parameters_of_every_type_are_broadcast(dtype: torch.dtype, shape: Any, 
 
 
 class Fourier(torch.nn.Module):
-    """A matrix of complex numbers, a complex scalar, and a real scalar whose gradient is a negated view."""
+    """Matrices of complex numbers, the gradient of one of which is a conjugated view, a complex scalar, and a real
+    scalar whose gradient is a negated view."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(8)
         self.matrix = torch.nn.Parameter(torch.randn(3, 2, dtype=torch.complex64))
+        self.mirror = torch.nn.Parameter(torch.randn(3, 2, dtype=torch.complex64))
         self.shift = torch.nn.Parameter(torch.randn((), dtype=torch.complex64))
         self.phase = torch.nn.Parameter(torch.randn(()))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         turned = torch.complex(torch.ones(()), self.phase).conj()
-        return (x @ self.matrix + self.shift).abs().square().mean() + turned.imag * x.real.mean()
+        return (
+            x @ self.matrix + (x * x) @ self.mirror.conj() + self.shift
+        ).abs().square().mean() + turned.imag * x.real.mean()
 
 
 def batch(rank: int, step: int) -> torch.Tensor:
@@ -133,10 +143,10 @@ OPTIONS: Dict[str, Callable[[], Dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", list(OPTIONS))
 def test_complex_parameters_train_like_one_process(kind: str, rank: int, size: int) -> None:
     model, expected = Fourier(), Fourier()
-    plain = torch.optim.Adam(expected.parameters(), lr=0.05)
+    plain = torch.optim.SGD(expected.parameters(), lr=0.02, momentum=0.9)  # Adam refuses conjugated views
     options = OPTIONS[kind]()
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.Adam(model.parameters(), lr=0.05), model.named_parameters(), **options
+        torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9), model.named_parameters(), **options
     )
     passes = options.get("backward_passes_per_step", 1)
     for step in range(3):
@@ -158,6 +168,19 @@ def test_the_gradient_of_a_scalar_may_be_a_negated_view(rank: int, size: int) ->
     phase.grad = torch._neg_view(torch.tensor(-(rank + 1.0)))
     optimizer.synchronize()
     assert phase.grad.item() == pytest.approx((size + 1) / 2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "groups", "fp16"])
+def test_a_gradient_may_be_a_conjugated_view(kind: str, rank: int, size: int) -> None:
+    weights = [torch.nn.Parameter(torch.zeros(2, dtype=torch.complex64)) for _ in range(2)]
+    named = [(f"weight{number}", weight) for number, weight in enumerate(weights)]
+    optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=1.0), named, **OPTIONS[kind]())
+    for weight in weights:
+        weight.grad = torch.full((2,), complex(1, rank + 1)).conj()
+        assert weight.grad.is_conj()
+    optimizer.synchronize()
+    for weight in weights:
+        torch.testing.assert_close(weight.grad, torch.full((2,), complex(1, -(size + 1) / 2)))
 
 
 def test_an_expanded_gradient_is_replaced_by_the_mean(rank: int, size: int) -> None:

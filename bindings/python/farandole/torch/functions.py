@@ -51,13 +51,16 @@ def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
         if stride == 0 and tensor.size(dim) > 1:  # expanded: all rows are one row
             target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
     target.copy_(source)
-    if target.shape != tensor.shape and not torch.equal(
-        as_known_type(tensor.detach().contiguous()), as_known_type(values)
-    ):
+    if target.shape != tensor.shape and not torch.equal(_bytes_of(tensor), _bytes_of(values)):
         raise ValueError(
             f"broadcast_parameters cannot write to {name}: it is expanded, so its rows share memory, and those of the "
             "root differ; assign tensor.contiguous() to it first"
         )
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the values, which are equal where NaN is not."""
+    return tensor.detach().contiguous().resolve_neg().resolve_conj().view(torch.uint8)
 
 
 @public

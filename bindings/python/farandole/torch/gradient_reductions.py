@@ -45,7 +45,7 @@ class GradientReductions:
         self.in_flight: List[Transfer] = []
         self._versions: Dict[int, int] = {}
         self._nested: Set[int] = set()
-        """Parameters that backward passes within other backward passes have reached."""
+        """Parameters that backward passes within other backward passes have reached since the last step."""
         # A process set that is defined by a rule may include this process in a later generation.
         self.may_change = process_set.rule is not None and membership.is_elastic()
         self._parameters = parameters
@@ -75,13 +75,6 @@ class GradientReductions:
         for index in indices:
             self._gradient_accumulator.open(index)
             self.hooks.append(ParameterHook(self._parameters.tensors[index], self._call(_arrived, index)))
-        self._watch_clearing()
-
-    def _watch_clearing(self) -> None:
-        """If gradients are due after several passes, watches for those that the model has cleared meanwhile."""
-        if self._gradient_accumulator.counts_passes:
-            for index, hook in enumerate(self.hooks):
-                hook.call_before(self._call(_arriving, index))
 
     def _call(self, function: Callable[[GradientReductions, int], None], index: int) -> Callable[..., None]:
         # The hooks hold a weak reference, so that parameters do not keep a dropped optimizer alive.
@@ -133,6 +126,10 @@ class GradientReductions:
             gradient = self._parameters.tensors[index].grad
             assert gradient is not None
             self._versions[index] = gradient._version
+            # The gradient waits for more passes, and the model may clear it before. The parameter requires a gradient
+            # now; before its first pass it may have been frozen, and have no node in the graph.
+            if not self.hooks[index].is_called_before:
+                self.hooks[index].call_before(self._call(_arriving, index))
 
     def start_overdue(self) -> None:
         """Starts the reductions of gradients that backward passes have not completed, because their parameters were
@@ -198,7 +195,7 @@ class GradientReductions:
         except (RuntimeError, ValueError):
             # All transfers have ended or are abandoned, so the next step counts its passes from zero.
             self.sent.clear()
-            self._gradient_accumulator.settle()
+            self._settle()
             raise
         except BaseException:
             self.in_flight = in_flight  # Ctrl-C ends the wait, not the operations
@@ -207,18 +204,21 @@ class GradientReductions:
             for transfer in in_flight:
                 transfer.put_back(transfer.call.finish())
         self.sent.clear()
-        self._gradient_accumulator.settle()
+        self._settle()
 
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
         self.in_flight = []
         self.sent.clear()
+        self._settle()
+
+    def _settle(self) -> None:
+        self._nested.clear()
         self._gradient_accumulator.settle()
 
     def set_passes(self, passes: int) -> None:
         """Sets the number of backward passes after which a gradient is due, and resets the count."""
         self._gradient_accumulator.set_passes(passes)
-        self._watch_clearing()
 
 
 _arrived = GradientReductions._gradient_arrived

@@ -152,8 +152,8 @@ class GradientTransfers:
                 return
             elif is_in_graph or _overlaps_itself(gradient):
                 parameter.grad = restored
-            elif gradient.is_contiguous() and plain is gradient:
-                gradient.set_(restored)
+            elif gradient.is_contiguous() and plain is gradient and not gradient.is_conj():
+                gradient.set_(restored)  # keeps the conjugate bit, so a conjugated view is written to instead
             else:
                 gradient.copy_(restored)
 

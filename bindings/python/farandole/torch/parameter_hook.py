@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from typing import Any, Callable, Optional
 
@@ -22,10 +23,17 @@ class ParameterHook:
             # Older PyTorch has hooks only on the graph node that accumulates the gradient.
             self._hook = self._node().register_hook(arrived)
 
+    @property
+    def is_called_before(self) -> bool:
+        """Whether ``call_before`` has been called."""
+        return self._before is not None
+
     def call_before(self, arriving: Callable[..., None]) -> None:
-        """Calls ``arriving`` before each backward pass that reaches the parameter adds to its gradient."""
-        if self._before is None:
-            self._before = self._node().register_prehook(arriving)
+        """Calls ``arriving`` before each backward pass that reaches the parameter adds to its gradient.
+
+        The parameter must require a gradient, because a frozen one has no node.
+        """
+        self._before = self._node().register_prehook(arriving)
 
     def _node(self) -> Any:
         """The node of the graph that accumulates the gradient. PyTorch does not keep it alive, so this object does."""
@@ -43,21 +51,30 @@ class ParameterHook:
 
 
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-_last_task = (-1, False)
-"""The pass in which ``is_in_nested_pass`` was called last, and its answer."""
+
+
+class _LastAnswer(threading.local):
+    """The pass in which this thread called ``is_in_nested_pass`` last, and the answer. Autograd calls hooks from one
+    thread per device."""
+
+    task = -1
+    is_nested = False
+
+
+_last_answer = _LastAnswer()
 
 
 def is_in_nested_pass() -> bool:
     """Whether a hook is called by a backward pass that a function's ``backward`` runs, as reentrant activation
     checkpointing does: the outer pass may reach the parameter again."""
-    global _last_task
     task = _graph_task()
-    if task != _last_task[0] or task == -1:
-        frame: Optional[types.FrameType] = sys._getframe(1)
-        while frame is not None and frame.f_code is not _BACKWARD_OF_A_FUNCTION:
-            frame = frame.f_back
-        _last_task = task, frame is not None
-    return _last_task[1]
+    if task == _last_answer.task and task != -1:
+        return _last_answer.is_nested
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None and frame.f_code is not _BACKWARD_OF_A_FUNCTION:
+        frame = frame.f_back
+    _last_answer.task, _last_answer.is_nested = task, frame is not None
+    return frame is not None
 
 
 _BACKWARD_OF_A_FUNCTION = torch.autograd.function.BackwardCFunction.apply.__code__

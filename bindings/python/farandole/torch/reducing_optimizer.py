@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 
 from farandole.common import gradient_accumulator, membership
-from farandole.common.arguments import require_process_set
+from farandole.common.arguments import kind, require_process_set
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import scales
 from farandole.torch import mpi_ops
@@ -208,27 +208,34 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         """Wraps a closure, which computes gradients, so that they and the loss are reduced after each call.
 
-        An optimizer such as L-BFGS decides by the loss how often it calls the closure. All ranks must decide the same.
+        L-BFGS decides by the loss how often it calls the closure. All ranks must decide the same.
         """
+        decides_by_loss = isinstance(self, torch.optim.LBFGS)
         if self._reductions.in_flight:
             self.synchronize()
 
         def computed() -> Any:
             loss = closure()
             self.synchronize()
-            return self._reduced_loss(loss) if self._reductions.is_active else loss
+            return self._reduced_loss(loss) if decides_by_loss and self._reductions.is_active else loss
 
         return computed
 
     def _reduced_loss(self, loss: Any) -> Any:
-        """The loss of the batches of all ranks; of a number, a number."""
-        if isinstance(loss, float):
-            return float(self._reduced_loss(torch.tensor(loss, dtype=torch.float64)))
-        if not isinstance(loss, torch.Tensor) or not loss.is_floating_point():
-            return loss
+        """The loss of the batches of all ranks; of a number, a number. Every rank sends the same type, whatever its
+        closure has returned."""
+        try:
+            number = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+        except (TypeError, ValueError):  # of a RuntimeError, such as one of the GPU, the text is needed
+            raise TypeError(
+                "the closure for step() of LBFGS must return the loss, a number or a tensor of one element, not "
+                f"{kind(loss)}"
+            ) from None
         op = Sum if self._op == Sum else Average
-        values = loss.detach().contiguous()
-        return mpi_ops.allreduce(values, op=op, name="DistributedOptimizer.loss", process_set=self._process_set)
+        name = "DistributedOptimizer.loss"
+        own = torch.tensor(number, dtype=torch.float64)
+        reduced = mpi_ops.allreduce(own, op=op, name=name, process_set=self._process_set)
+        return reduced.to(loss.device) if isinstance(loss, torch.Tensor) else reduced.item()
 
     mark_step(step)
 

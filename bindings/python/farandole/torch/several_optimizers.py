@@ -39,7 +39,7 @@ def require_free_name(name: str, own: GradientReductions) -> None:
     if len(active) < 2:
         return
     for other in active:
-        if other is own or name not in other.sent or other.process_set is not own.process_set:
+        if other is own or name not in other.sent or other.process_set.process_set_id != own.process_set.process_set_id:
             continue
         if other.sent[name] is own.gradient_of(name):
             raise ValueError(

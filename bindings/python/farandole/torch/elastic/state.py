@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Type
+import weakref
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Optional, Tuple, Type
 
 import torch
 
 from farandole.common.elastic import ObjectState
 from farandole.torch import functions, mpi_ops
 from farandole.torch.elastic.sampler import ElasticSampler
+
+OwnValues = Callable[[], Dict[Hashable, Any]]
 
 
 class StateHandler:
@@ -75,59 +78,148 @@ class SamplerStateHandler(StateHandler):
 
 class StateDictHandler(StateHandler):
     """For other values with ``state_dict`` and ``load_state_dict``, such as a learning rate scheduler, a ``GradScaler``
-    or a moving average of weights."""
+    or a moving average of weights.
+
+    A state may refer to other values of the training, as that of a scheduler that holds another scheduler refers to
+    the optimizer. They are neither copied nor sent: each rank keeps its own.
+
+    :param own_values: returns the values that keep their identity, by labels that are the same on all ranks
+    """
+
+    def __init__(self, value: Any, own_values: OwnValues = dict) -> None:
+        self._own_values = own_values
+        super().__init__(value)
+
+    def save(self) -> None:
+        """Saves a copy of the value's state."""
+        self._saved = self._copy_of(self.value.state_dict())
+
+    def restore(self) -> None:
+        """Restores the saved state."""
+        self.value.load_state_dict(self._copy_of(self._saved))
 
     def sync(self) -> None:
         """Broadcasts rank 0's state, and saves it."""
-        received = functions.broadcast_object(self.value.state_dict(), 0, type(self.value).__name__)
-        if mpi_ops.rank() != 0:
-            self.value.load_state_dict(received)
+        is_root = mpi_ops.rank() == 0
+        sent = self._with_references(self.value.state_dict()) if is_root else None
+        received = functions.broadcast_object(sent, 0, type(self.value).__name__)
+        if not is_root:
+            self.value.load_state_dict(copy.deepcopy(received, {_Reference.MEMO: self._own_values()}))
         self.save()
+
+    def _copy_of(self, state: Any) -> Any:
+        return copy.deepcopy(state, {id(each): each for each in self._own_values().values()})
+
+    def _with_references(self, state: Any) -> Any:
+        """A copy with references instead of own values; the state itself if it cannot be copied so."""
+        try:
+            return copy.deepcopy(state, {id(each): _Reference(label) for label, each in self._own_values().items()})
+        except Exception:
+            return state
+
+
+class _Reference:
+    """Stands for a value that each rank has itself. A deep copy with ``MEMO`` in its memo replaces it by that value."""
+
+    MEMO: Any = "own values"
+
+    def __init__(self, label: Hashable) -> None:
+        self.label = label
+
+    def __deepcopy__(self, memo: Dict[Any, Any]) -> Any:
+        return memo[self.MEMO][self.label] if self.MEMO in memo else self
 
 
 class ContainerHandler(StateHandler):
-    """For a list, a tuple or a dictionary of values that have handlers."""
+    """For a list, a tuple or a dictionary of values that have handlers. Members may be added and removed: those at the
+    time of ``save`` are restored."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, own_values: OwnValues = dict) -> None:
+        self._own_values = own_values
+        self._handler_of_key: Dict[Hashable, StateHandler] = {}
         self.set_value(value)
 
+    @property
+    def handlers(self) -> List[StateHandler]:
+        """The handlers of the members that had been added by the last ``save`` or ``sync``."""
+        return list(self._handler_of_key.values())
+
     def save(self) -> None:
-        """Saves a copy of each value's state."""
+        """Saves a copy of each member's state."""
+        kept = self.handlers
+        self._find_members()
         for handler in self.handlers:
-            handler.save()
+            if handler in kept:  # a new handler has saved its value
+                handler.save()
 
     def restore(self) -> None:
-        """Restores the saved states."""
+        """Restores the members and their saved states."""
+        if isinstance(self.value, list):
+            self.value[:] = self._members.values()
+        elif isinstance(self.value, dict):
+            self.value.clear()
+            self.value.update(self._members)
         for handler in self.handlers:
             handler.restore()
 
     def sync(self) -> None:
-        """Broadcasts rank 0's values, and saves them."""
-        for handler in self.handlers:
-            handler.sync()
+        """Broadcasts rank 0's values, and saves them.
+
+        :raises ValueError: on all ranks, if they have different members
+        """
+        self._find_members()
+        keys = functions.allgather_object(list(self._handler_of_key), "TorchState.members")
+        different = [rank for rank, each in enumerate(keys) if set(each) != set(keys[0])]
+        if different:
+            raise ValueError(
+                f"a {type(self.value).__name__} of TorchState has the members {keys[0]} on rank 0, but "
+                f"{keys[different[0]]} on rank {different[0]}; add and remove members on all ranks, also on those "
+                "that join, before sync()"
+            )
+        for key in keys[0]:
+            self._handler_of_key[key].sync()
 
     def set_value(self, value: Any) -> None:
         """Replaces the values, and saves them."""
         self.value = value
-        handlers = [_handler_of(each) for each in (value.values() if isinstance(value, dict) else value)]
-        self.handlers = [handler for handler in handlers if handler is not None]
+        self.save()
+
+    def _find_members(self) -> None:
+        """Makes handlers of new members, and drops those of members that have been removed."""
+        known = {id(handler.value): handler for handler in self.handlers}
+        self._members = dict(_items(self.value))
+        found = {key: known.get(id(each)) or _handler_of(each, self._own_values) for key, each in self._members.items()}
+        self._handler_of_key = {key: handler for key, handler in found.items() if handler is not None}
 
 
-def _handler_of(value: Any) -> Optional[StateHandler]:
+def _items(container: Any) -> Iterable[Tuple[Hashable, Any]]:
+    return container.items() if isinstance(container, dict) else enumerate(container)
+
+
+def _handler_of(value: Any, own_values: OwnValues) -> Optional[StateHandler]:
     """A handler that holds a copy of the value's state; None for a plain value."""
     for kind, handler in get_handler_registry():
         if isinstance(value, kind):
             return handler(value)
-    if isinstance(value, (list, tuple, dict)) and value:
-        members = value.values() if isinstance(value, dict) else value
-        return ContainerHandler(value) if all(_is_handled(each) for each in members) else None
-    return StateDictHandler(value) if _is_handled(value) else None
+    if _is_container(value):
+        return ContainerHandler(value, own_values)
+    return StateDictHandler(value, own_values) if _is_handled(value) else None
+
+
+def _is_container(value: Any) -> bool:
+    if not isinstance(value, (list, tuple, dict)) or not value or _is_registered(value):
+        return False
+    return all(_is_handled(each) for _, each in _items(value))
+
+
+def _is_registered(value: Any) -> bool:
+    return isinstance(value, tuple(kind for kind, _ in get_handler_registry()))
 
 
 def _is_handled(value: Any) -> bool:
     if isinstance(value, type):
         return False
-    if isinstance(value, tuple(kind for kind, _ in get_handler_registry())):
+    if _is_registered(value):
         return True
     return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
 
@@ -155,6 +247,20 @@ def _flat(handlers: Iterable[StateHandler]) -> Iterator[StateHandler]:
         yield from _flat(handler.handlers) if isinstance(handler, ContainerHandler) else [handler]
 
 
+def _labelled(name: str, value: Any) -> Iterator[Tuple[Hashable, Any]]:
+    """A value of a state or its members, with their parameters."""
+    members = _items(value) if _is_container(value) else [(None, value)]
+    for key, member in members:
+        yield (name, key), member
+        parameters: Iterable[Any] = ()
+        if isinstance(member, torch.nn.Module):
+            parameters = member.parameters()
+        elif isinstance(member, torch.optim.Optimizer):
+            parameters = (each for group in member.param_groups for each in group["params"])
+        for number, parameter in enumerate(parameters):
+            yield (name, key, number), parameter
+
+
 class TorchState(ObjectState):
     """Elastic state of a training: a model, an optimizer, and further values that are given by keyword.
 
@@ -165,14 +271,22 @@ class TorchState(ObjectState):
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any) -> None:
         given = {"model": model, "optimizer": optimizer, **kwargs}
         self._handlers: Dict[str, StateHandler] = {}
-        plain: Dict[str, Any] = {}
-        for name, value in given.items():
-            handler = _handler_of(value)
-            if handler is None:
-                plain[name] = value
-            else:
-                self._handlers[name] = handler
-                object.__setattr__(self, name, value)
+        handled = {name: value for name, value in given.items() if _is_container(value) or _is_handled(value)}
+        plain = {name: value for name, value in given.items() if name not in handled}
+        self._handled_names = list(handled)
+        for name, value in handled.items():
+            object.__setattr__(self, name, value)
+        # Without a cycle, a state and its optimizers end with the last reference to the state.
+        method = weakref.WeakMethod(self._own_values)
+
+        def own_values() -> Dict[Hashable, Any]:
+            alive = method()
+            return {} if alive is None else alive()
+
+        for name, value in handled.items():
+            handler = _handler_of(value, own_values)
+            assert handler is not None
+            self._handlers[name] = handler
         super().__init__(bcast_object=functions.broadcast_object, get_rank=mpi_ops.rank, **plain)
 
     def save(self) -> None:
@@ -194,7 +308,8 @@ class TorchState(ObjectState):
         If a member is lost meanwhile, the saved copies of all values are rolled back to those before the call. A mix
         of rank 0's and this rank's copies would be the state of no commit.
         """
-        before = [(handler, dict(vars(handler))) for handler in _flat(self._handlers.values())]
+        together = [each for each in self._handlers.values() if isinstance(each, ContainerHandler)]
+        before = [(handler, dict(vars(handler))) for handler in [*_flat(self._handlers.values()), *together]]
         try:
             for handler in self._handlers.values():
                 handler.sync()
@@ -213,8 +328,12 @@ class TorchState(ObjectState):
     def _not_copied(self) -> List[Any]:
         return [handler.value for handler in _flat(self._handlers.values())]
 
+    def _own_values(self) -> Dict[Hashable, Any]:
+        """The values that each rank has itself, and their parameters, by labels that are the same on all ranks."""
+        return dict(pair for name in self._handled_names for pair in _labelled(name, self.__dict__[name]))
+
     def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
         handlers = self.__dict__.get("_handlers", {})
         if name in handlers:
             handlers[name].set_value(value)
-        object.__setattr__(self, name, value)
