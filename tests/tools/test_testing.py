@@ -219,6 +219,13 @@ def test_a_part_is_narrowed_to_files_and_runners_and_programs_by_a_word() -> Non
     assert program.narrowed("world_test") == program and program.narrowed("bench") is None
 
 
+def test_a_run_on_ranks_is_not_narrowed_to_tests_that_launch_jobs() -> None:
+    ranks = Run("ranks", ("horovodrun", "-np", "2", "pytest"), ("tests/frameworks/jax",))
+    selected = [Path(each).name for each in ranks.narrowed("jax").selection]
+    assert "test_gradients.py" in selected and not any(each.startswith("test_launch") for each in selected)
+    assert ranks.narrowed("test_launch") is None
+
+
 def test_a_part_without_a_file_of_the_word_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(
         "add_test(math_test true)\nadd_test(other_test false)\n"
