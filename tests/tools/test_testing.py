@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Callable, List, Tuple
 
@@ -248,6 +250,13 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = Record("tree", {"seed": 4}, "word", 1.5, 3, 1, failures[:1], failures[1:], [("test", 2.5)])
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
+
+
+def test_a_record_of_a_version_without_flaky_tests_is_read(tmp_path: Path) -> None:
+    content = asdict(Record("tree"))
+    del content["flaky"]
+    (tmp_path / "record.json").write_text(json.dumps(content))
+    assert Record.read(tmp_path / "record.json") == Record("tree")
 
 
 @pytest.mark.parametrize(
