@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Callable, List, Tuple
 
 import pytest
-from testing.__main__ import closing_block, run_failed_again, run_once, run_part
-from testing.part import Part, Run, can_mount
+from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part
+from testing.part import Part, Run, can_mount, shared_memory
 from testing.parts import PARTS
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
@@ -154,6 +154,21 @@ def test_a_file_that_a_test_leaves_in_shared_memory_is_removed_and_fails_the_run
         (failure,) = run("def test_leaves(): open('/dev/shm/left', 'w').close()\n")
     assert failure.test == "" and failure.error == "left /dev/shm/left"
     assert not Path("/dev/shm/left").exists()
+
+
+def test_the_next_run_removes_the_shared_memory_of_a_killed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testing.part.SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr("testing.part.can_mount", lambda: True)
+    monkeypatch.setattr("testing.__main__.LOCK", tmp_path / "lock")
+    with shared_memory() as left, monkeypatch.context() as elsewhere:
+        (left / "file").touch()
+        elsewhere.setattr("testing.part.ROOT", Path("/another/checkout"))
+        with shared_memory() as other:
+            elsewhere.undo()
+            with only_run():
+                assert not left.exists() and other.exists()
 
 
 def test_a_test_that_fails_does_not_hide_that_its_process_crashed(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import re
 import shutil
@@ -293,12 +294,24 @@ def shared_memory() -> Iterator[Optional[Path]]:
     if not can_mount():
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="test-", dir=SHARED_MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=SHARED_MEMORY))
     try:
         folder.chmod(0o1777)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale_shared_memory() -> None:
+    """Removes the folders that runs of this checkout have left because they were killed. No other run of this checkout
+    may be under way."""
+    for folder in SHARED_MEMORY.glob(f"{_prefix()}*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix() -> str:
+    """Of the names of this checkout's folders. Runs of other checkouts may be under way."""
+    return f"test-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:12]}-"
 
 
 def entering(memory: Optional[Path]) -> Tuple[str, ...]:
