@@ -8,6 +8,7 @@ pyproject.toml), and with it the job.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator, List
@@ -44,6 +45,15 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     if not hvd.is_initialized():
         hvd.init()
     hvd.barrier()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt in this process, even if pytest has inherited that it is ignored, as the shell of
+    a script does for its commands in the background."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
 
 
 @pytest.fixture

@@ -214,6 +214,7 @@ class TestJobs:
             assert horovod.run(lambda: print("text"), num_proc=2) == [None, None]
         assert capsys.readouterr().err.count("the rest of the job's output is lost") == 1
 
+    @pytest.mark.usefixtures("interruptible")
     def test_an_interrupt_ends_the_workers(self, tmp_path: Path) -> None:
         process_file = tmp_path / "process"
         os.mkfifo(process_file)

@@ -82,6 +82,29 @@ assert received[0].value == 5 and type(received[1]).value == 5 and received[2]()
 print("SENT", flush=True)
 """
 
+# The class and the function exist on rank 0 only, as those of another script do.
+ON_ONE_RANK = """
+import horovod.torch as hvd
+hvd.init()
+sent = None
+if hvd.rank() == 0:
+    class Config:
+        rate = 0.5
+        def twice(self):
+            return scaled(self.rate)
+    def scaled(x):
+        return 2 * x
+    sent = (Config, Config(), scaled)
+of_class, config, function = hvd.broadcast_object(sent, 0)
+assert type(config) is of_class and config.twice() == 1.0 and function(4) == 8
+if hvd.rank() == 0:
+    assert of_class is Config and function is scaled
+state = hvd.elastic.ObjectState(hvd.broadcast_object, hvd.rank, config=config if hvd.rank() == 0 else None)
+state.sync()
+assert state.config.twice() == 1.0
+print("SENT", flush=True)
+"""
+
 
 def test_objects_are_of_the_scripts_own_classes_on_every_rank(tmp_path: Path) -> None:
     done = run_script(2, tmp_path, CLASSES + OPERATIONS)
@@ -90,4 +113,9 @@ def test_objects_are_of_the_scripts_own_classes_on_every_rank(tmp_path: Path) ->
 
 def test_classes_and_functions_without_a_name_are_sent_by_value(tmp_path: Path) -> None:
     done = run_script(2, tmp_path, BY_VALUE)
+    assert done.returncode == 0 and done.stdout.count("SENT") == 2, done.stdout
+
+
+def test_classes_and_functions_that_only_the_sender_has_are_sent_by_value(tmp_path: Path) -> None:
+    done = run_script(2, tmp_path, ON_ONE_RANK)
     assert done.returncode == 0 and done.stdout.count("SENT") == 2, done.stdout

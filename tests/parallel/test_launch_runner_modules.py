@@ -69,10 +69,15 @@ def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_host_files(str(file)) == "a:2,b:3"
     file.write_text("\ufeffa:2\n[::1] slots=3 max_slots = 4\r\n", encoding="utf-8")
     assert parse_host_files(str(file)) == "a:2,[::1]:3"
-    for line in ("b", "-V slots=2", "b:2 slots=2", "b max_slots=2", "b c slots=2", "b slots=x", "u@b slots=2"):
+    forms = ("b", "-V slots=2", "b:2 slots=2", "b max_slots=2", "b c slots=2", "b slots=x", "u@b slots=2")
+    repeated = ("b slots=2 slots=3", "b slots=1 max_slots=2 max-slots=2")
+    for line in (*forms, *repeated):
         file.write_text(f"a slots=2\n{line}\n")
         with pytest.raises(ValueError, match=f"hosts, line 2: '{line}' is not of the form"):
             parse_host_files(str(file))
+    file.write_text("a slots=2 max_slots=2\nb slots=4 max_slots=2\n")
+    with pytest.raises(ValueError, match="line 2: 'b slots=4 max_slots=2' has fewer max_slots than slots"):
+        parse_host_files(str(file))
     file.write_text("a slots=2 cpu=2\n")
     with pytest.raises(ValueError, match="line 1: .* has the unknown keyword 'cpu'"):
         parse_host_files(str(file))

@@ -184,6 +184,7 @@ def test_output_is_written_after_several_threads_have_waited(workers: Any, tmp_p
         wait_until(lambda: stream.getvalue().count("<stdout>:text\n") == 3, "the output is there")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_call_and_leaves_the_workers(workers: Any, tmp_path: Path) -> None:
     folder = str(tmp_path)
 
@@ -225,6 +226,7 @@ def test_an_interrupt_may_come_at_any_time(workers: Any) -> None:
         assert workers.run(os.getpid) == processes
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_wait_for_workers_and_leaves_the_others() -> None:
     with farandole.session(1, hosts="localhost:1", max_np=2, initialize=False) as workers:
         processes = workers.run(os.getpid)
@@ -241,6 +243,7 @@ def test_an_interrupt_ends_the_wait_for_workers_and_leaves_the_others() -> None:
         assert workers.run(os.getpid) == processes
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_ends_the_session(workers: Any, tmp_path: Path) -> None:
     folder = str(tmp_path)
 

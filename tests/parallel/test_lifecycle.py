@@ -221,6 +221,7 @@ def test_an_interrupt_ends_the_wait_but_not_the_operation(rank: int, size: int, 
 
 
 @several_ranks
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_interrupts_a_barrier(rank: int, size: int, name: str) -> None:
     if rank == 0:
         with pytest.raises(KeyboardInterrupt):

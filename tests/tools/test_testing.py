@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Callable, List, Tuple
 
 import pytest
-from testing.__main__ import closing_block, run_failed_again, run_once, run_part
-from testing.part import Part, Run, can_mount
+from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part
+from testing.part import Part, Run, can_mount, shared_memory
 from testing.parts import PARTS
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
@@ -154,6 +156,21 @@ def test_a_file_that_a_test_leaves_in_shared_memory_is_removed_and_fails_the_run
     assert not Path("/dev/shm/left").exists()
 
 
+def test_the_next_run_removes_the_shared_memory_of_a_killed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testing.part.SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr("testing.part.can_mount", lambda: True)
+    monkeypatch.setattr("testing.__main__.LOCK", tmp_path / "lock")
+    with shared_memory() as left, monkeypatch.context() as elsewhere:
+        (left / "file").touch()
+        elsewhere.setattr("testing.part.ROOT", Path("/another/checkout"))
+        with shared_memory() as other:
+            elsewhere.undo()
+            with only_run():
+                assert not left.exists() and other.exists()
+
+
 def test_a_test_that_fails_does_not_hide_that_its_process_crashed(
     part: Part, run: Callable[[str], List[Failure]]
 ) -> None:
@@ -219,6 +236,13 @@ def test_a_part_is_narrowed_to_files_and_runners_and_programs_by_a_word() -> Non
     assert program.narrowed("world_test") == program and program.narrowed("bench") is None
 
 
+def test_a_run_on_ranks_is_not_narrowed_to_tests_that_launch_jobs() -> None:
+    ranks = Run("ranks", ("horovodrun", "-np", "2", "pytest"), ("tests/frameworks/jax",))
+    selected = [Path(each).name for each in ranks.narrowed("jax").selection]
+    assert "test_gradients.py" in selected and not any(each.startswith("test_launch") for each in selected)
+    assert ranks.narrowed("test_launch") is None
+
+
 def test_a_part_without_a_file_of_the_word_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "CTestTestfile.cmake").write_text(
         "add_test(math_test true)\nadd_test(other_test false)\n"
@@ -241,6 +265,13 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = Record("tree", {"seed": 4}, "word", 1.5, 3, 1, failures[:1], failures[1:], [("test", 2.5)])
     record.write(tmp_path / "record.json")
     assert Record.read(tmp_path / "record.json") == record
+
+
+def test_a_record_of_a_version_without_flaky_tests_is_read(tmp_path: Path) -> None:
+    content = asdict(Record("tree"))
+    del content["flaky"]
+    (tmp_path / "record.json").write_text(json.dumps(content))
+    assert Record.read(tmp_path / "record.json") == Record("tree")
 
 
 @pytest.mark.parametrize(

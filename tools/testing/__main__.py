@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from testing.part import FOLDER, ROOT, Part
+from testing.part import FOLDER, ROOT, Part, remove_stale_shared_memory
 from testing.parts import MORE, NEEDS, PARTS, STANDARD
 from testing.results import Failure, Record
 
@@ -84,12 +84,13 @@ def main() -> int:
 
 @contextlib.contextmanager
 def only_run() -> Iterator[None]:
-    """Two runs at a time would replace each other's files in .setup/test."""
+    """Two runs at a time would replace each other's files in .setup/test. Removes what killed runs have left."""
     with LOCK.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"tools/test: another run holds {ROOT / LOCK}; start this one after its end")
+        remove_stale_shared_memory()
         yield
 
 

@@ -52,7 +52,7 @@ FRAMEWORKS = {
 # What these test does not depend on the number of ranks: the standard suite runs them on 2.
 ON_TWO_RANKS = {
     *("arguments", "compression", "compression_arithmetic", "core", "elastic_loop", "elastic_state", "exit_status"),
-    *("forked_children", "functions", "kernel_api", "lifecycle", "optimizer", "sync_batch_norm"),
+    *("forked_children", "functions", "kernel_api", "lifecycle", "object_pickler", "optimizer", "sync_batch_norm"),
 }
 RANKED = sorted(
     path.stem.removeprefix("test_")

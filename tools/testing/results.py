@@ -74,8 +74,8 @@ class Record:
     @staticmethod
     def read(path: Path) -> Record:
         content = json.loads(path.read_text())
-        for kind in ("failures", "flaky"):
-            content[kind] = [Failure(**each) for each in content[kind]]
+        for kind in ("failures", "flaky"):  # an older version wrote no flaky tests
+            content[kind] = [Failure(**each) for each in content.get(kind, [])]
         content["durations"] = [(name, seconds) for name, seconds in content["durations"]]
         return Record(**content)
 

@@ -78,6 +78,15 @@ def test_sync_takes_and_commits_the_variables_and_values_of_rank_0() -> None:
     assert contents(state) == [1.0, 1.0] and state.step == 5
 
 
+def test_values_that_refer_to_variables_are_copied_without_them() -> None:
+    state = Model({}, places=())
+    state.places = ([state.arrays[0]], [5])
+    state.save()
+    state.places[1].append(6)
+    state.restore()
+    assert state.places[0][0] is state.arrays[0] and state.places[1] == [5]
+
+
 @pytest.mark.parametrize("lost_at", ["variables", "values"])
 def test_a_member_lost_at_sync_leaves_the_previous_commit_complete(lost_at: str) -> None:
     state = Model({"step": 5}, step=0)

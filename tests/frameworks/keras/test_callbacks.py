@@ -48,6 +48,20 @@ def test_each_rank_keeps_its_random_state_unless_it_asks_for_the_roots(
     assert (np.ptp(hvd.allgather(dropped), axis=0).max() == 0) == (is_shared or size == 1)
 
 
+class _Watcher:
+    def __init__(self, model) -> None:
+        self.model, self.seen = model, [1]
+
+
+def test_values_that_refer_to_the_model_are_saved_without_it(hvd, keras) -> None:
+    model = network(keras, "sgd")
+    state = hvd.elastic.KerasState(model, watcher=_Watcher(model), kernel=(model.weights[0], []))
+    state.save()
+    state.watcher.seen.append(2)
+    state.restore()
+    assert state.watcher.model is model and state.watcher.seen == [1] and state.kernel[0] is model.weights[0]
+
+
 def _are_shared(hvd, layer) -> bool:
     states = hvd.allgather(np.asarray(layer.seed_generator.state.numpy()).astype("int64")[None])
     return bool(np.ptp(states, axis=0).max() == 0)

@@ -38,6 +38,26 @@ def test_a_model_and_its_optimizer_are_restored_and_synchronized(rank):
     assert model.get_weights()[0][0, 0] == 0.5
 
 
+class Watcher:
+    """A callback that refers to the model that it watches."""
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.seen = model, optimizer, []
+
+
+def test_values_that_refer_to_the_model_are_copied_without_it(rank):
+    model, optimizer = model_of(rank)
+    watcher = Watcher(model, optimizer)
+    state = hvd.elastic.TensorFlowKerasState(model, optimizer, watcher=watcher, kernel=(model.weights[0], []))
+    watcher.seen.append(1)
+    state.save()
+    watcher.seen.append(2)
+    state.restore()
+    assert state.watcher is not watcher and state.watcher.seen == [1]
+    assert state.watcher.model is model and state.watcher.optimizer is optimizer
+    assert state.kernel[0] is model.weights[0]
+
+
 def test_a_model_that_is_not_built_is_refused():
     with pytest.raises(ValueError, match="built"):
         hvd.elastic.TensorFlowKerasState(tf.keras.Sequential([tf.keras.layers.Dense(2)]), None)

@@ -36,6 +36,10 @@ class KerasState(VariablesState):
         shared = [*self.model.variables, *variables_of(self.optimizer)]
         return list({id(each): each for each in shared}.values())
 
+    def _not_copied(self) -> List[Any]:
+        """Values that refer to the model, such as callbacks, are copied without it."""
+        return [self.model, self.optimizer, *super()._not_copied()]
+
     def _shared_variables(self) -> List[Any]:
         return [each for each in self._variables() if not variables.is_random_state(each)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, TypeVar
 
 import jax
 
@@ -82,6 +82,13 @@ class JaxState(ObjectState):
         self._saved_state = {**self._bcast_object(rest), **received}
         self._set_attrs()
 
+    def _constants_in(self, value: Any) -> List[Any]:
+        return _arrays_in(value)
+
 
 def _holds_arrays(value: Any) -> bool:
-    return any(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(value))
+    return bool(_arrays_in(value))
+
+
+def _arrays_in(value: Any) -> List[Any]:
+    return [each for each in jax.tree_util.tree_leaves(value) if isinstance(each, jax.Array)]

@@ -66,6 +66,10 @@ class TensorFlowKerasState(_TensorFlowVariables):
     def _variables(self) -> List[Any]:
         return [*self.model.weights, *variables_of_optimizer(self.optimizer)]
 
+    def _not_copied(self) -> List[Any]:
+        """Values that refer to the model, such as callbacks, are copied without it."""
+        return [self.model, self.optimizer, *super()._not_copied()]
+
 
 def variables_of_optimizer(optimizer: Any) -> List[Any]:
     """An optimizer's variables, whether ``variables`` is a list or a method in its Keras."""

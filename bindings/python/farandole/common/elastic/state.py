@@ -141,12 +141,13 @@ class ObjectState(State):
         super().__init__(bcast_object=bcast_object, get_rank=get_rank)
         for name, value in kwargs.items():  # objects are those of the caller until they are restored
             setattr(self, name, _copied(value, lambda shared: shared))
-        self._saved_state = _copied(kwargs, self._copy_of)
+        self._saved_state = _copied(kwargs, self._copier())
 
     def save(self) -> None:
         """Keeps a copy of the attributes."""
         self._wait_for_devices()
-        self._saved_state = {name: _copied(getattr(self, name), self._copy_of) for name in self._saved_state}
+        copier = self._copier()
+        self._saved_state = {name: _copied(getattr(self, name), copier) for name in self._saved_state}
 
     def restore(self) -> None:
         """Puts the copy back."""
@@ -159,16 +160,26 @@ class ObjectState(State):
             self._set_attrs()
 
     def _set_attrs(self) -> None:
+        copier = self._copier()
         for name, value in self._saved_state.items():
-            setattr(self, name, _copied(value, self._copy_of))
+            setattr(self, name, _copied(value, copier))
 
-    def _copy_of(self, value: Any) -> Any:
-        """A deep copy, which refers to the same values that are not copied; what cannot be copied is shared."""
-        try:
-            return copy.deepcopy(value, {id(each): each for each in self._not_copied()})
-        except Exception:
-            return value
+    def _copier(self) -> Callable[[Any], Any]:
+        """Makes deep copies, which refer to the same values that are not copied; what cannot be copied is shared."""
+        not_copied = {id(each): each for each in self._not_copied()}
+
+        def copied(value: Any) -> Any:
+            try:
+                return copy.deepcopy(value, {**not_copied, **{id(each): each for each in self._constants_in(value)}})
+            except Exception:
+                return value
+
+        return copied
 
     def _not_copied(self) -> List[Any]:
         """Values that are saved in another way."""
+        return []
+
+    def _constants_in(self, value: Any) -> List[Any]:
+        """Parts of a value that never change, and are large; copies share them."""
         return []

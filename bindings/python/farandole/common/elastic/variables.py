@@ -58,6 +58,9 @@ class VariablesState(ObjectState):
         named = [(f"{self._name}.{number}", each) for number, each in enumerate(self._shared_variables())]
         broadcast_named(self._holds, named, root_rank=0)
 
+    def _not_copied(self) -> List[Any]:
+        return list(self._variables())
+
     def save(self) -> None:
         """Keeps copies of the variables and the values."""
         self._wait_for_devices()

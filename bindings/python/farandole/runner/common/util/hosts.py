@@ -63,17 +63,24 @@ def parse_host_files(filename: str) -> str:
 
 
 def _host_of_line(filename: str, number: int, line: str) -> str:
+    """Reads a line as `read_host_line` in tools/farandole/hosts.cpp does."""
     found = _LINE.fullmatch(line)
-    keywords = dict(re.findall(r"([\w-]+)\s*=\s*([0-9]+)", found["keywords"])) if found else {}
-    slots = [each for each in (found and found["slots"], keywords.pop("slots", None)) if each is not None]
-    for unknown in keywords.keys() - {"max_slots", "max-slots"}:
-        raise ValueError(
-            f"host file {filename}, line {number}: '{line}' has the unknown keyword '{unknown}'; the keywords are "
-            "slots and max_slots"
-        )
-    if found is None or len(slots) != 1:
+    numbers: Dict[str, List[int]] = {"slots": [], "max_slots": []}
+    if found and found["slots"]:
+        numbers["slots"].append(int(found["slots"]))
+    for keyword, value in re.findall(r"([\w-]+)\s*=\s*([0-9]+)", found["keywords"] if found else ""):
+        known = numbers.get("max_slots" if keyword == "max-slots" else keyword)
+        if known is None:
+            raise ValueError(
+                f"host file {filename}, line {number}: '{line}' has the unknown keyword '{keyword}'; the keywords are "
+                "slots and max_slots"
+            )
+        known.append(int(value))
+    if found is None or len(numbers["slots"]) != 1 or len(numbers["max_slots"]) > 1:
         raise ValueError(f"host file {filename}, line {number}: '{line}' is not of the form: name slots=number")
-    return f"{found['name']}:{slots[0]}"
+    if numbers["max_slots"] and numbers["max_slots"] < numbers["slots"]:
+        raise ValueError(f"host file {filename}, line {number}: '{line}' has fewer max_slots than slots")
+    return f"{found['name']}:{numbers['slots'][0]}"
 
 
 def parse_hosts_and_slots(hosts: str) -> Tuple[List[str], Dict[str, int]]:
