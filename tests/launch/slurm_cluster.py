@@ -1,10 +1,10 @@
-"""A cluster of Slurm that a test makes and ends, in the folder of the test. Each node is a network namespace of its
-own, so the daemons use fixed ports."""
+"""A cluster of Slurm that a test makes and ends: its daemons, in the folder of the test and on ports of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence
@@ -14,8 +14,6 @@ from launched import wait_for
 DEADLINE_S = 240.0
 INSTALLED = Path(__file__).resolve().parents[2] / ".setup" / "launchers"
 PROGRAMS = INSTALLED / "slurm" / "usr"
-# Slurm's usual ports, which the kernel gives to no socket by itself.
-CONTROLLER_PORT, NODE_PORT = 6817, 6818
 LIBRARIES = PROGRAMS / "lib" / "x86_64-linux-gnu"
 
 
@@ -26,8 +24,16 @@ class Node(NamedTuple):
     host: str
     """Its host name."""
     address: str
-    entering: Sequence[str]
+    entering: Sequence[str] = ()
     """The command prefix that runs a command there."""
+
+
+def free_ports(count: int) -> List[int]:
+    with contextlib.ExitStack() as opened:
+        probes = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def why_not() -> str:
@@ -46,6 +52,7 @@ def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int) -> Iterator[Di
     key = folder / "munge" / "key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(64))
+    controller_port, *node_ports = free_ports(1 + len(nodes))
     settings = {
         "ClusterName": "tests",
         "SlurmctldHost": f"{nodes[0].host}({nodes[0].address})",
@@ -53,7 +60,7 @@ def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int) -> Iterator[Di
         "AuthInfo": f"socket={folder}/munge/socket",
         "PluginDir": f"{LIBRARIES}/slurm-wlm",
         "SlurmUser": "root",
-        "SlurmctldPort": str(CONTROLLER_PORT),
+        "SlurmctldPort": str(controller_port),
         "StateSaveLocation": f"{folder}/state",
         "SlurmdSpoolDir": f"{folder}/spool-%n",
         "SlurmctldPidFile": f"{folder}/slurmctld.pid",
@@ -68,8 +75,8 @@ def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int) -> Iterator[Di
         "SlurmdParameters": "config_overrides",
     }
     lines = [f"{key}={value}" for key, value in settings.items()]
-    for node in nodes:
-        place = f"NodeHostname={node.host} NodeAddr={node.address} Port={NODE_PORT}"
+    for node, port in zip(nodes, node_ports):
+        place = f"NodeHostname={node.host} NodeAddr={node.address} Port={port}"
         lines.append(f"NodeName={node.name} {place} CPUs={cpus}")
     names = ",".join(node.name for node in nodes)
     lines.append(f"PartitionName=all Nodes={names} Default=YES State=UP OverSubscribe=YES")
