@@ -45,7 +45,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "inplace": "write the results directly into the variables, instead of assigning the operation's outputs",
     "optimizer": "optimizer that computes the update",
     "named_parameters": "``model.named_parameters()``; ranks match gradients by these names",
-    "model": "model by which sparse gradients are recognised",
+    "model": "ignored; accepted for compatibility",
     "backward_passes_per_step": "number of backward passes whose gradients are accumulated before they are reduced",
     "average_aggregated_gradients": "divide the accumulated gradients by ``backward_passes_per_step``",
     "gradient_predivide_factor": "with ``Average``, divisor that is applied before the gradients are summed; the rest "

@@ -284,7 +284,7 @@ def broadcast_optimizer_state(
 
     :param optimizer: the optimizer of this rank, wrapped or not
     :param root_rank: global rank that sends the state
-    :param model: model by which sparse gradients are recognised
+    :param model: ignored; accepted for compatibility
     :param process_set: process set that runs the operation; the global set by default
     """
 
