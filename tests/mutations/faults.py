@@ -114,7 +114,7 @@ FAULTS = (
     Fault(
         "elastic-state",
         f"{PYTHON}/common/elastic/state.py",
-        "            setattr(self, name, _copied(value, self._copy_of))",
+        "            setattr(self, name, _copied(value, copier))",
         "            setattr(self, name, value)",
         "A list that is changed in place after it was put back changes the last commit, too.",
         "frameworks",
