@@ -18,6 +18,7 @@
 namespace {
 
 const std::string secret = "a secret that only this test knows";
+constexpr auto stall_setting = "HOROVOD_STALL_CHECK_TIME_SECONDS";
 
 struct release {
   void operator()(farandole_runtime* runtime) const { farandole_free(runtime); }
@@ -34,11 +35,15 @@ struct answer {
 /// A job of `size` members that find each other by a rendezvous in this process.
 class job {
 public:
-  explicit job(std::int32_t size, bool elastic = false,
-               const farandole::settings& values = farandole::settings::built_in())
-      : size_(size), elastic_(elastic ? "1" : "0") {
+  explicit job(std::int32_t size, bool elastic = false, const char* stall_warning_seconds = "60")
+      : size_(size), elastic_(elastic ? "1" : "0"), stall_warning_seconds_(stall_warning_seconds) {
+    const auto lookup = [&](std::string_view name) -> std::optional<std::string> {
+      return name == stall_setting ? std::optional<std::string>(stall_warning_seconds_) : std::nullopt;
+    };
+    const auto values = farandole::settings::load({lookup, {}, {}});
+    REQUIRE(values);
     farandole::rendezvous_options options;
-    options.settings = values;
+    options.settings = *values;
     options.members.size = size;
     options.members.elastic = elastic;
     options.members.limit = size;
@@ -77,6 +82,7 @@ private:
                                     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
                                     {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()},
                                     {"HOROVOD_ELASTIC", elastic_},
+                                    {stall_setting, stall_warning_seconds_},
                                     {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}};
     farandole_options options = FARANDOLE_OPTIONS_INIT;
     options.settings = settings;
@@ -93,6 +99,7 @@ private:
 
   std::int32_t size_;
   const char* elastic_;
+  const char* stall_warning_seconds_;
   farandole::loop_system system_;
   farandole::rendezvous_actor actor_;
   std::string port_;
@@ -541,11 +548,6 @@ TEST_CASE("process sets are added, listed and removed through the C interface") 
 }
 
 TEST_CASE("every member can wait for the report of a stall, and for its end") {
-  const auto lookup = [](std::string_view name) -> std::optional<std::string> {
-    return name == "HOROVOD_STALL_CHECK_TIME_SECONDS" ? std::optional<std::string>("1") : std::nullopt;
-  };
-  const auto values = farandole::settings::load({lookup, {}, {}});
-  REQUIRE(values);
   struct report {
     farandole_status status = FARANDOLE_OK;
     std::string text;
@@ -554,7 +556,7 @@ TEST_CASE("every member can wait for the report of a stall, and for its end") {
   std::vector<std::vector<report>> all(2);
   std::promise<void> told;
   const auto reported = told.get_future().share();
-  job(2, false, *values).run([&](farandole_runtime* runtime, std::size_t rank) {
+  job(2, false, "1").run([&](farandole_runtime* runtime, std::size_t rank) {
     const auto next = [&](std::int64_t timeout_ms) {
       report found;
       char text[1000] = "";
