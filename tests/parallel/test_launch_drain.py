@@ -8,8 +8,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Callable, Iterator, List, Tuple
 
 import pytest
 from elastic_jobs import beginnings, of_size
@@ -82,13 +83,13 @@ print(f"AFTER slot {slot} caught {caught()}", flush=True)
 
 
 @pytest.fixture(autouse=True)
-def folder_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which launchers register their jobs, so that a test finds only its own."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    monkeypatch.setenv("TMPDIR", str(runtime))
-    return runtime / "farandole"
+def folder_of_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder in which launchers register their jobs, so that a test finds only its own. Its path is short, because
+    the processes of a data loader put sockets into TMPDIR."""
+    with tempfile.TemporaryDirectory(prefix="drain-") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        monkeypatch.setenv("TMPDIR", runtime)
+        yield Path(runtime) / "farandole"
 
 
 @pytest.fixture

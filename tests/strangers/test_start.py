@@ -65,6 +65,7 @@ def test_the_rendezvous_cannot_make_a_worker_load_a_library(
         ("a long secret that repeats", "abc" * 14, 0o600, "can be guessed"),
         ("a secret that others can read", secrets.token_hex(32), 0o644, "can be read or written by other users"),
     ],
+    ids=["short", "repeats", "can be read"],
 )
 def test_a_secret_that_can_be_guessed_or_read_is_refused(
     title: str, secret: str, mode: int, reason: str, hosts: Hosts, tmp_path: Path, results: Results
