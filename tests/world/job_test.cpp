@@ -54,7 +54,7 @@ TEST_CASE("every worker of a small set runs the same bundles") {
 }
 
 TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
-  for (const auto seed : seeds(3)) {
+  for (const auto seed : seeds(1)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 1000);
     options.full_steps = 2;
