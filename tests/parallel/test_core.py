@@ -186,7 +186,10 @@ def test_importing_the_package_does_not_import_torch_numpy_or_the_native_module(
 
 
 @one_rank
-@pytest.mark.parametrize("first, second", [("torch", "horovod.torch"), ("farandole._native", "torch")])
+@pytest.mark.parametrize(
+    "first, second",
+    [("torch", "horovod.torch"), pytest.param("farandole._native", "torch", marks=pytest.mark.slow)],
+)
 def test_the_package_works_in_either_order_of_imports(first: str, second: str) -> None:
     code = (
         f"import {first}\nimport {second}\n"

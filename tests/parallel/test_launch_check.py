@@ -42,7 +42,11 @@ def blocks_of(text: str) -> List[Tuple[str, List[str]]]:
 
 @pytest.mark.parametrize(
     "words",
-    [(LAUNCHER, "--check-build"), (LAUNCHER, "-np", "2", "-cb", "false"), (FARANDOLE, "check")],
+    [
+        (LAUNCHER, "--check-build"),
+        pytest.param((LAUNCHER, "-np", "2", "-cb", "false"), marks=pytest.mark.slow),
+        pytest.param((FARANDOLE, "check"), marks=pytest.mark.slow),
+    ],
     ids=["--check-build", "-cb with a job", "farandole check"],
 )
 def test_the_report_has_every_block_and_entry_in_order(words: Tuple[str, ...]) -> None:

@@ -153,7 +153,7 @@ def test_torch_variables_set_by_hand_start_a_job(tmp_path: Path, unused_port: in
         rank_1.wait()
 
 
-@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize("missing", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_init_of_a_torch_job_times_out_and_names_the_rank_that_is_missing(
     tmp_path: Path, unused_port: int, missing: int
 ) -> None:

@@ -37,6 +37,7 @@ def run_tool(*words: str, **settings: str) -> Tuple[int, str]:
     return ran.returncode, ran.stdout
 
 
+@pytest.mark.slow
 def test_a_run_on_the_stand_in_driver_ends_with_a_table_that_says_so(tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     status, output = run_gpu_part("--only", "gpu,jobs", "--ranks", "2", "--report", str(report))

@@ -23,7 +23,7 @@ EXAMPLE = Path(ray.train.__file__).parent / "examples" / "horovod" / "horovod_tu
 
 
 def train(config: Dict[str, Any]) -> None:
-    """Reports a sum over the ranks. At its first start, rank 1 dies in a step."""
+    """Reports a sum over the ranks. At its first start, rank 1 dies in a step, if the configuration says so."""
     import farandole.numpy as hvd
 
     hvd.init()
@@ -36,7 +36,8 @@ def train(config: Dict[str, Any]) -> None:
     hvd.barrier()
     if is_first and hvd.rank() == 1:
         started.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
+        if config["dies"]:
+            os.kill(os.getpid(), signal.SIGKILL)
     total = hvd.allreduce(numpy.full(1, hvd.rank() + 1.0), op=hvd.Sum)[0]
     metrics = {"total": float(total), "cache": os.environ["HOROVOD_CACHE_CAPACITY"]}
     with tempfile.TemporaryDirectory() as folder:  # the result has the metrics of the last checkpoint
@@ -45,11 +46,12 @@ def train(config: Dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("two")
-def test_the_trainer_starts_the_group_again_when_a_worker_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dies", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["trains", "dies"])
+def test_the_trainer_starts_a_group_and_again_when_a_worker_dies(tmp_path: Path, dies: bool) -> None:
     before = processes("farandole rendezvous")
     trainer = DataParallelTrainer(
         train,
-        train_loop_config={"folder": str(tmp_path)},
+        train_loop_config={"folder": str(tmp_path), "dies": dies},
         backend_config=FarandoleConfig(extra_env_vars={"HOROVOD_CACHE_CAPACITY": 77}),
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(storage_path=str(tmp_path), name="run", failure_config=FailureConfig(max_failures=1)),

@@ -49,6 +49,7 @@ def test_load_model_accepts_a_custom_optimizer_class(hvd, keras, tmp_path) -> No
     assert isinstance(loaded.optimizer, Ours) and float(loaded.optimizer.learning_rate) == 0.125
 
 
+@pytest.mark.slow
 def test_a_checkpoint_loads_without_farandole(hvd, keras, rank: int, tmp_path) -> None:
     options = {"backward_passes_per_step": 2}
     model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9), **options))

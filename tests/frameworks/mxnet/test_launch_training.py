@@ -242,6 +242,7 @@ print("STATES", len(trainer._updaters[0].states))
 """
 
 
+@pytest.mark.slow
 def test_a_checkpoint_loads_without_farandole(tmp_path: Path) -> None:
     ended = run_script(2, tmp_path, LEAVES.format(folder=str(tmp_path)), OMP_NUM_THREADS="1")
     assert ended.returncode == 0, ended.stdout

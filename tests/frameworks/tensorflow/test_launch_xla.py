@@ -96,6 +96,7 @@ def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[s
     assert job.stdout.count("GOOD") == 2
 
 
+@pytest.mark.slow
 def test_without_the_xla_library_the_import_names_the_command_that_builds_it(tmp_path: Path) -> None:
     settings = {"XDG_CACHE_HOME": str(tmp_path), "HOROVOD_ENABLE_XLA_OPS": "1"}
     job = run_script(1, tmp_path, "import horovod.tensorflow", **settings)

@@ -88,6 +88,7 @@ print("LOADED")
 """
 
 
+@pytest.mark.slow
 def test_a_saved_model_and_optimizer_load_without_farandole(tmp_path: Path, rank: int) -> None:
     model = network()
     optimizer = wrapped(model)
