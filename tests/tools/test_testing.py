@@ -14,7 +14,7 @@ from typing import Callable, List, Tuple
 import pytest
 from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part
 from testing.part import Part, Run, can_mount, shared_memory
-from testing.parts import PARTS
+from testing.parts import PARTS, TWO_AT_A_TIME
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -88,6 +88,32 @@ def test_a_part_whose_only_failures_were_flaky_has_passed(continued: Continued, 
     assert [continued(PASSES_THE_SECOND_TIME) for _ in range(2)] == [(0, 1), (0, 1)]
     record = Record.read(tmp_path / "results" / "example" / "record.json")
     assert record.failures == [] and len(record.flaky) == 1
+
+
+EACH_WAITS_FOR_THE_OTHER = """
+def meet(own, other):
+    (place / own).touch()
+    deadline = time.monotonic() + 240
+    while not (place / other).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return (place / other).exists()
+
+def test_one():
+    assert meet("one", "other")
+
+def test_other():
+    assert not meet("other", "one"), "they have met"
+"""
+
+
+def test_tests_run_at_once_and_one_that_fails_is_repeated_alone(part: Part, tmp_path: Path) -> None:
+    file = tmp_path / "test_example.py"
+    file.write_text(PLACE + EACH_WAITS_FOR_THE_OTHER)
+    part.pytest(str(file), python=sys.executable, options=(*OPTIONS, *TWO_AT_A_TIME), PLACE=str(tmp_path))
+    (failure,) = part.record.failures
+    assert failure.test.endswith("test_example.py::test_other") and "they have met" in failure.error
+    failed, flaky = run_failed_again([part])
+    assert failed == [failure] and flaky == []
 
 
 FOUR_PASS_THE_SECOND_TIME = """

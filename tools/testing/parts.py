@@ -16,6 +16,8 @@ from testing.part import PYTHON, ROOT, Part
 # Each simulated elastic job of the standard suite has one of these seeds; `seeds` adds more, fresh ones too.
 FIXED_SEEDS = 2000
 MORE_SEEDS = 10_000
+# Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
+TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
 # These tests run once more with ranks that are placed as if on two hosts.
 BETWEEN_HOSTS = (
     *("operations", "steps", "alltoall", "reducescatter"),
@@ -88,7 +90,7 @@ def corpus(part: Part) -> None:
 
 def parallel(part: Part) -> None:
     """real processes and real PyTorch: one suite on 2 and on 4 ranks, parts of it on other paths, and the launcher"""
-    part.pytest(*LAUNCHED)
+    part.pytest(*LAUNCHED, options=TWO_AT_A_TIME)
     part.ranks(2, *tests_of(*RANKED))
     part.ranks(4, *tests_of(*(name for name in RANKED if name not in ON_TWO_RANKS)))
     # Two simulated hosts: the ranks of a host send their requests to the leader through a relay.
@@ -118,17 +120,17 @@ def frameworks(part: Part) -> None:
 
 def hosts(part: Part) -> None:
     """several hosts on one machine as network namespaces (needs root)"""
-    part.pytest("tests/hosts")
+    part.pytest("tests/hosts", options=TWO_AT_A_TIME)
 
 
 def launch(part: Part) -> None:
     """jobs on several hosts: by ssh, agents, mpirun, srun, torchrun, functions and sessions (needs root)"""
-    part.pytest("tests/launch", options=("-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
+    part.pytest("tests/launch", options=(*TWO_AT_A_TIME, "-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
 
 
 def observe(part: Part) -> None:
     """the record of events and its views: timeline, explain, dump, trace, report, stalls and logs"""
-    part.pytest(*OBSERVED, OBSERVED_ON_HOSTS, options=("-rs",))
+    part.pytest(*OBSERVED, OBSERVED_ON_HOSTS, options=(*TWO_AT_A_TIME, "-rs"))
 
 
 def ray(part: Part) -> None:
@@ -149,7 +151,7 @@ def in_cluster_environment(part: Part, name: str, *files: str, options: Sequence
 
 def strangers(part: Part) -> None:
     """each attack on running jobs by processes without the secret, once (needs root)"""
-    part.pytest("tests/strangers")
+    part.pytest("tests/strangers", options=TWO_AT_A_TIME)
 
 
 def install(part: Part) -> None:
@@ -174,10 +176,11 @@ def bench_smoke(part: Part) -> None:
 def slow(part: Part) -> None:
     """the tests with the mark `slow`: longer variants of tests of the standard suite, and whole examples"""
     part.selection = "slow"
-    part.pytest(*LAUNCHED, *OBSERVED)
-    part.pytest("tests/hosts", "tests/launch", "tests/strangers")
+    part.pytest(*LAUNCHED, *OBSERVED, options=TWO_AT_A_TIME)
+    part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
-    ranks_of_framework(part, "torch", FRAMEWORKS["torch"])
+    for name in ("torch", "keras"):
+        ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
     # Each folder has a cluster of its own. That with executors, which tests kill, has only tests with the mark.
@@ -261,7 +264,8 @@ def attacks(part: Part) -> None:
 
 
 def seeds(part: Part) -> None:
-    """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, whose base is printed"""
+    """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, whose base is printed; a thousand workers"""
+    part.command(WORLD, "a thousand workers run*", "--seeds", "10")
     elastic_jobs(part, FIXED_SEEDS, MORE_SEEDS)
     elastic_jobs(part, secrets.randbits(32), MORE_SEEDS)
 
@@ -418,7 +422,8 @@ def launched_of_framework(part: Part, name: str, where: str) -> None:
     folders = folders_of_framework(name)
     files = sorted(str(path.relative_to(ROOT)) for each in folders for path in (ROOT / each).glob("test_launch*.py"))
     if files:
-        part.pytest(*files, python=str(ROOT / where / "bin" / "python"), FARANDOLE_TEST_FRAMEWORK=name)
+        python = str(ROOT / where / "bin" / "python")
+        part.pytest(*files, python=python, options=TWO_AT_A_TIME, FARANDOLE_TEST_FRAMEWORK=name)
 
 
 def folders_of_framework(name: str) -> List[str]:
