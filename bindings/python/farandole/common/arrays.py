@@ -52,7 +52,7 @@ def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
             "numpy.ascontiguousarray(array), and copy the result back, or use the function that returns a new array"
         )
     address = array.__array_interface__["data"][0]
-    if not as_bytes:
+    if number is not None:
         return address, number, array.shape, array
     # The bytes of an element are a dimension of their own. Operations on rows refuse a scalar of any type.
     is_scalar = array.ndim == 0 and request.prefix != "broadcast"
