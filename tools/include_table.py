@@ -62,7 +62,12 @@ FOLDERS: dict[str, list[str]] = {
         "messages/values",
         "messages/wire",
     ],
-    "collectives/transport/ccl": ["collectives/transport", "collectives/transport/plugin", "messages/values"],
+    "collectives/transport/ccl": [
+        "collectives/math",
+        "collectives/transport",
+        "collectives/transport/plugin",
+        "messages/values",
+    ],
     "collectives/transport/p2p": ["collectives/math", "collectives/transport", "messages/values"],
     "collectives/transport/gloo": ["collectives/transport", "collectives/transport/p2p", "messages/values"],
     "collectives/transport/tcp": [

@@ -143,7 +143,9 @@ bool has_device_plan(operation id, dtype type, reduce_op op, std::size_t members
     return true;
   if (id != operation::allreduce || op == reduce_op::adasum)
     return false;
-  return nccl_reduces(type) || (members == 1 && type != dtype::boolean);
+  if (members == 1)
+    return type != dtype::boolean;
+  return nccl_reduces(type) && !needs_all_inputs(type, op);
 }
 
 device_buffer device_buffer::of(std::byte* memory, std::size_t bytes) {

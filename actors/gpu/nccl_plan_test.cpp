@@ -205,6 +205,12 @@ TEST_CASE("there is no plan for what NCCL cannot reduce, and a set of one needs 
     CHECK_FALSE(has_device_plan(bundle, 2));
     CHECK(has_device_plan(bundle, 1));
   }
+  bundle.dtype = dtype::int64;
+  CHECK(has_device_plan(bundle, 2));
+  bundle.reduce_op = reduce_op::average; // NCCL would add integers in their own type
+  CHECK_FALSE(has_device_plan(bundle, 2));
+  CHECK(has_device_plan(bundle, 1));
+  bundle.reduce_op = reduce_op::sum;
   bundle.dtype = dtype::boolean; // no path reduces it, and the host's paths say so
   CHECK_FALSE(has_device_plan(bundle, 1));
   bundle.dtype = dtype::float32;

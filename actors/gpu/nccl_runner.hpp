@@ -105,7 +105,6 @@ private:
   expected<decision> ask(const device_statement& own, const deadline_and_abort& deadline,
                          const host_run& run_on_host) const;
   wait_step step_of(const deadline_and_abort& deadline) const;
-  void remark_on(const std::string& text, bool by_nccl) const;
 
   options options_;
   std::map<std::vector<std::uint8_t>, group> groups_;

@@ -49,7 +49,8 @@ public:
 private:
   explicit float16_pass(scales factors)
       : before_(_mm256_set1_ps(static_cast<float>(factors.before))),
-        after_(_mm256_set1_ps(static_cast<float>(factors.after))) {}
+        after_(_mm256_set1_ps(
+            static_cast<float>(Run::divides ? factors.divisor / factors.after : factors.after))) {}
 
   __m256 take(const std::byte* from) const {
     auto wide = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(from)));
@@ -74,7 +75,9 @@ private:
     if constexpr (!Run::last) {
       _mm256_storeu_ps(reinterpret_cast<float*>(to), result);
     } else {
-      if constexpr (Run::scaled)
+      if constexpr (Run::divides)
+        result = _mm256_div_ps(result, after_);
+      else if constexpr (Run::scaled)
         result = _mm256_mul_ps(result, after_);
       auto nan = _mm256_set1_ps(__builtin_nanf(""));
       result = _mm256_blendv_ps(result, nan, _mm256_cmp_ps(result, result, _CMP_UNORD_Q));
@@ -99,7 +102,7 @@ private:
   }
 
   __m256 before_;
-  __m256 after_;
+  __m256 after_; ///< a factor, or the divisor of a mean
 };
 
 } // namespace

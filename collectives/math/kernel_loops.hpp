@@ -118,6 +118,33 @@ private:
   double value_;
 };
 
+/// Turns a sum into the mean: a float is divided by `divisor` / `after` in its own type, so the mean of equal values
+/// is exact where their sum is. An integer is multiplied by `after` in double, unless that is 1, and divided;
+/// the result is truncated.
+template <class T>
+class quotient {
+public:
+  explicit quotient(scales factors) : divisor_(static_cast<T>(factors.divisor / factors.after)) {}
+  T operator()(T sum) const { return sum / divisor_; }
+
+private:
+  T divisor_;
+};
+
+template <>
+class quotient<std::int64_t> {
+public:
+  explicit quotient(scales factors) : after_(factors.after), divisor_(factors.divisor) {}
+  std::int64_t operator()(std::int64_t sum) const {
+    return after_ == 1.0 ? sum / static_cast<std::int64_t>(divisor_)
+                         : truncated(static_cast<double>(sum) * after_ / divisor_);
+  }
+
+private:
+  double after_;
+  double divisor_;
+};
+
 /// Replaces any NaN by the one quiet NaN.
 template <class T>
 inline T settled(T value) {
@@ -136,6 +163,15 @@ struct same {
   static storage store(value result) { return result; }
 };
 
+/// The format of integers whose mean is computed: they are summed in 64 bits.
+template <class T>
+struct widened_integer {
+  using storage = T;
+  using value = std::int64_t;
+  static value load(storage element) { return element; }
+  static storage store(value result) { return static_cast<storage>(result); }
+};
+
 /// bfloat16: elements are widened to float, and rounded back once, at the end.
 struct brain {
   using storage = std::uint16_t;
@@ -152,18 +188,22 @@ struct half {
   static storage store(value result) { return rounded_float16(result); }
 };
 
+/// What a pass does with the scales: nothing, it multiplies by `before` and `after`, or it also divides.
+enum class scaling : unsigned char { none, factors, mean };
+
 /// The parameters of one pass over a range of elements. The pass combines `inputs` further inputs.
 /// - The first pass starts from its first input; later passes start from `partial`, the result of the earlier
 ///   ones.
-/// - The last pass applies the postscale, replaces NaNs and stores elements; the others store intermediate
+/// - The last pass applies the postscale and the divisor, replaces NaNs and stores elements; the others store intermediate
 ///   values.
-template <combination C, int Inputs, bool First, bool Last, bool Scaled>
+template <combination C, int Inputs, bool First, bool Last, scaling Scaling>
 struct run {
   static constexpr combination combine_by = C;
   static constexpr int inputs = Inputs;
   static constexpr bool first = First;
   static constexpr bool last = Last;
-  static constexpr bool scaled = Scaled;
+  static constexpr bool scaled = Scaling != scaling::none;
+  static constexpr bool divides = Scaling == scaling::mean;
 };
 
 template <class Format, class Run>
@@ -176,7 +216,12 @@ struct pass {
                  scales factors) {
     constexpr auto combination = Run::combine_by;
     const factor<value> before{factors.before};
-    const factor<value> after{factors.after};
+    const auto after = [&factors] {
+      if constexpr (Run::divides)
+        return quotient<value>{factors};
+      else
+        return factor<value>{factors.after};
+    }();
     auto take = [&before](typename Format::storage storage) {
       value wide = Format::load(storage);
       return Run::scaled ? before(wide) : wide;
@@ -215,14 +260,14 @@ struct pass<half, Run> : float16_pass<Run> {};
 #endif
 
 /// Runs the last pass over the `left` remaining inputs, at least one and at most `Most`.
-template <class Format, combination C, bool First, bool Scaled, int Most>
+template <class Format, combination C, bool First, scaling Scaling, int Most>
 void last_pass(std::byte* output, const typename Format::value* partial, const std::byte* const* inputs,
                std::size_t left, std::size_t count, scales factors) {
   if constexpr (Most > 1) {
     if (left < Most)
-      return last_pass<Format, C, First, Scaled, Most - 1>(output, partial, inputs, left, count, factors);
+      return last_pass<Format, C, First, Scaling, Most - 1>(output, partial, inputs, left, count, factors);
   }
-  pass<Format, run<C, Most, First, true, Scaled>>::go(output, partial, inputs, count, factors);
+  pass<Format, run<C, Most, First, true, Scaling>>::go(output, partial, inputs, count, factors);
 }
 
 constexpr std::size_t smaller(std::size_t a, std::size_t b) {
@@ -231,12 +276,12 @@ constexpr std::size_t smaller(std::size_t a, std::size_t b) {
 
 /// Sums of floats, the usual case in training: up to four inputs in one pass. With more inputs, a block of
 /// partial sums stays in the cache between the passes.
-template <class Format, bool Scaled>
+template <class Format, scaling Scaling>
 void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t members, std::size_t count,
                 scales factors) {
   constexpr auto sum = combination::sum;
   if (members <= 4)
-    return last_pass<Format, sum, true, Scaled, 4>(output, nullptr, inputs, members, count, factors);
+    return last_pass<Format, sum, true, Scaling, 4>(output, nullptr, inputs, members, count, factors);
   constexpr std::size_t element_bytes = sizeof(typename Format::storage);
   typename Format::value partial[block_elements];
   const std::byte* local[4];
@@ -247,29 +292,32 @@ void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t m
         local[i] = inputs[taken + i] + start * element_bytes;
     };
     point(0, 4);
-    pass<Format, run<sum, 4, true, false, Scaled>>::go(partial, nullptr, local, size, factors);
+    pass<Format, run<sum, 4, true, false, Scaling>>::go(partial, nullptr, local, size, factors);
     std::size_t taken = 4;
     for (; members - taken > 4; taken += 4) {
       point(taken, 4);
-      pass<Format, run<sum, 4, false, false, Scaled>>::go(partial, partial, local, size, factors);
+      pass<Format, run<sum, 4, false, false, Scaling>>::go(partial, partial, local, size, factors);
     }
     point(taken, members - taken);
-    last_pass<Format, sum, false, Scaled, 4>(output + start * element_bytes, partial, local, members - taken,
-                                             size, factors);
+    last_pass<Format, sum, false, Scaling, 4>(output + start * element_bytes, partial, local, members - taken,
+                                              size, factors);
   }
 }
 
 /// All other reductions run block by block in small steps that all combinations share: load an input (widened
 /// and prescaled), combine it with the partial result, store the result (postscaled and rounded). NaNs are
 /// replaced in every step, which gives the same bits as replacing them once at the end.
-template <class Format, combination C, bool Scaled>
+template <class Format, combination C, scaling Scaling>
 void combine_in_steps(std::byte* output, const std::byte* const* inputs, std::size_t members,
                       std::size_t count, scales factors) {
   using value = typename Format::value;
-  using join = pass<same<value>, run<C, 2, true, true, false>>;
-  if (!Scaled && members == 2)
-    return pass<Format, run<C, 2, true, true, false>>::go(output, nullptr, inputs, count, factors);
-  constexpr bool as_it_is = !Scaled && sizeof(typename Format::storage) == sizeof(value);
+  using join = pass<same<value>, run<C, 2, true, true, scaling::none>>;
+  constexpr bool is_plain = Scaling == scaling::none;
+  // The passes that scale a format that is reduced in another type multiply by 1 where there is nothing to scale.
+  constexpr scaling applied = is_plain ? scaling::factors : Scaling;
+  if (is_plain && members == 2)
+    return pass<Format, run<C, 2, true, true, scaling::none>>::go(output, nullptr, inputs, count, factors);
+  constexpr bool as_it_is = is_plain && sizeof(typename Format::storage) == sizeof(value);
   constexpr std::size_t element_bytes = sizeof(typename Format::storage);
   value partial[block_elements];
   value next[block_elements];
@@ -279,7 +327,8 @@ void combine_in_steps(std::byte* output, const std::byte* const* inputs, std::si
       const auto* from = inputs[member] + start * element_bytes;
       if constexpr (as_it_is)
         return from;
-      pass<Format, run<combination::sum, 1, true, false, true>>::go(scratch, nullptr, &from, size, factors);
+      pass<Format, run<combination::sum, 1, true, false, applied>>::go(scratch, nullptr, &from, size,
+                                                                       factors);
       return reinterpret_cast<const std::byte*>(scratch);
     };
     auto* target = output + start * element_bytes;
@@ -291,27 +340,37 @@ void combine_in_steps(std::byte* output, const std::byte* const* inputs, std::si
       sides[0] = result;
     }
     if constexpr (!as_it_is)
-      pass<Format, run<combination::sum, 0, false, true, true>>::go(target, partial, nullptr, size, factors);
+      pass<Format, run<combination::sum, 0, false, true, applied>>::go(target, partial, nullptr, size,
+                                                                       factors);
   }
 }
 
-template <class Format, combination C, bool Scaled>
+template <class Format, combination C, scaling Scaling>
 constexpr kernel kernel_of() {
   if constexpr (is_float<typename Format::value> && C == combination::sum)
-    return &sum_floats<Format, Scaled>;
+    return &sum_floats<Format, Scaling>;
   else
-    return &combine_in_steps<Format, C, Scaled>;
+    return &combine_in_steps<Format, C, Scaling>;
 }
 
 template <class Format, combination C>
 constexpr kernel_row row() {
-  return {kernel_of<Format, C, false>(), kernel_of<Format, C, true>()};
+  return {kernel_of<Format, C, scaling::none>(), kernel_of<Format, C, scaling::factors>()};
+}
+
+template <class Format>
+constexpr kernel mean_of() {
+  if constexpr (is_float<typename Format::value>)
+    return &sum_floats<Format, scaling::mean>;
+  else
+    return &combine_in_steps<widened_integer<typename Format::storage>, combination::sum, scaling::mean>;
 }
 
 template <class Format>
 constexpr void fill(kernel_table& table, dtype type) {
   auto& rows = table.rows[static_cast<std::size_t>(type)];
   rows[static_cast<std::size_t>(combination::sum)] = row<Format, combination::sum>();
+  rows[static_cast<std::size_t>(combination::sum)].mean = mean_of<Format>();
   rows[static_cast<std::size_t>(combination::min)] = row<Format, combination::min>();
   rows[static_cast<std::size_t>(combination::max)] = row<Format, combination::max>();
   rows[static_cast<std::size_t>(combination::product)] = row<Format, combination::product>();

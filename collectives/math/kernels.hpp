@@ -9,23 +9,26 @@
 
 namespace farandole::math {
 
-/// Factors applied before and after the reduction. For an average, `after` includes the division.
+/// Factors applied before and after the reduction, and the divisor of a mean, which only such kernels apply.
 struct scales {
   double before = 1.0;
   double after = 1.0;
+  double divisor = 1.0;
 };
 
-/// The elementwise reduce ops; an average is a scaled sum.
+/// The elementwise reduce ops; an average is a sum that is divided.
 enum class combination : unsigned char { sum, min, max, product };
 inline constexpr std::size_t combination_count = 4;
 
 using kernel = void (*)(std::byte* output, const std::byte* const* inputs, std::size_t members,
                         std::size_t count, scales factors);
 
-/// `plain` ignores the factors: it is called when both are 1, with at least two inputs.
+/// `plain` ignores the scales: it is called when they are 1, with at least two inputs. `mean` exists for sums only: it
+/// also divides, and adds integers in 64 bits.
 struct kernel_row {
   kernel plain = nullptr;
   kernel scaled = nullptr;
+  kernel mean = nullptr;
 };
 
 struct kernel_table {

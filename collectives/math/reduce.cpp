@@ -32,6 +32,11 @@ combination combination_of(reduce_op op) {
   return combination::sum;
 }
 
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::frexp(value, &exponent) == 0.5;
+}
+
 const math::kernel_table& kernels() {
   static const math::kernel_table& best = *math::usable_kernels().front();
   return best;
@@ -49,17 +54,21 @@ void reduce_with(const kernel_table& table, dtype type, reduce_op op, std::byte*
   auto combine = combination_of(op);
   if (count == 0)
     return;
-  scales factors{prescale, postscale};
-  if (op == reduce_op::average)
-    factors.after *= 1.0 / static_cast<double>(divisor);
-  bool scaled = factors.before != 1.0 || factors.after != 1.0;
-  if (!scaled && inputs.size() == 1) {
+  scales factors{prescale, postscale, op == reduce_op::average ? static_cast<double>(divisor) : 1.0};
+  // Multiplying a float by the reciprocal of a power of two gives the bits of the division, in less time.
+  const bool is_integer_mean = needs_all_inputs(type, op);
+  if (!is_integer_mean && is_power_of_two(factors.divisor / factors.after))
+    factors = {prescale, factors.after / factors.divisor, 1.0};
+  const bool divides = factors.divisor != 1.0 || is_integer_mean;
+  const bool scaled = factors.before != 1.0 || factors.after != 1.0;
+  if (!scaled && factors.divisor == 1.0 && inputs.size() == 1) {
     if (output != inputs[0])
       std::memcpy(output, inputs[0], count * size_of(type));
     return;
   }
   const auto& row = table.rows[static_cast<std::size_t>(type)][static_cast<std::size_t>(combine)];
-  (scaled ? row.scaled : row.plain)(output, inputs.data(), inputs.size(), count, factors);
+  auto* const kernel = divides ? row.mean : scaled ? row.scaled : row.plain;
+  kernel(output, inputs.data(), inputs.size(), count, factors);
 }
 
 } // namespace math

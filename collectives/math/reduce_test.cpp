@@ -185,7 +185,7 @@ TEST_CASE("a scaled sum of floats rounds after every step, without fused multipl
       volatile float term = inputs[k][i] * 0.7F;
       sum = sum + term;
     }
-    volatile float expected = sum * static_cast<float>(3.1 * (1.0 / 5));
+    volatile float expected = sum / static_cast<float>(5 / 3.1);
     REQUIRE(result[i] == expected);
   }
 }
@@ -276,16 +276,52 @@ TEST_CASE("integers are truncated toward zero after prescale and again after pos
   CHECK(int32({{-1}, {-4}}, 1.0, 1.0, reduce_op::average, 2) == -2);
   CHECK(int32({{1}, {2}}, 1.0, 3.0, reduce_op::average, 2) == 4);
   CHECK(int32({{5}}, 1.0, 0.5) == 2);
-  CHECK(reduced<std::uint8_t>(dtype::uint8, reduce_op::average, {{250}, {20}}, 1.0, 1.0, 2)[0] ==
-        7); // wraps, then 14/2
   CHECK(reduced<std::int8_t>(dtype::int8, reduce_op::sum, {{100}, {0}}, 1.0, 3.0)[0] == 44); // 300 wraps
+}
+
+TEST_CASE("averages of integers are exact wherever their sum fits into 64 bits") {
+  const auto mean = [](dtype type, auto first, auto... others) {
+    using element = decltype(first);
+    return reduced<element>(type, reduce_op::average, {{first}, {others}...}, 1.0, 1.0,
+                            1 + sizeof...(others))[0];
+  };
+  using u8 = std::uint8_t;
+  CHECK(mean(dtype::uint8, u8{250}, u8{20}) == 135);
+  CHECK(mean(dtype::int8, std::int8_t{-128}, std::int8_t{-128}, std::int8_t{-127}) == -127);
+  CHECK(mean(dtype::uint16, std::uint16_t{65535}, std::uint16_t{65535}) == 65535);
+  CHECK(mean(dtype::int16, std::int16_t{-32768}, std::int16_t{-32767}) == -32767);
+  CHECK(mean(dtype::int32, INT32_MAX, INT32_MAX, INT32_MAX - 2) == INT32_MAX - 1);
+  constexpr std::int64_t odd = (std::int64_t{1} << 61) + 1; // not representable as a double
+  CHECK(mean(dtype::int64, odd, odd, odd) == odd);
+  CHECK(mean(dtype::int64, std::int64_t{5}, std::int64_t{6}, std::int64_t{-1}) == 3);
+  // The scales act on the sum of 64 bits as well.
+  CHECK(reduced<u8>(dtype::uint8, reduce_op::average, {{200}, {100}}, 2.0, 0.5, 2)[0] == 150);
+}
+
+TEST_CASE("the mean of equal values over any number of ranks is this value, if their sum is exact") {
+  for (std::size_t members = 1; members <= 256; ++members) {
+    INFO(members << " members");
+    const auto mean = [&](dtype type, auto value) {
+      const std::vector<std::vector<decltype(value)>> inputs(members, std::vector(9, value));
+      return reduced(type, reduce_op::average, inputs, 1.0, 1.0, members) == inputs[0];
+    };
+    REQUIRE(mean(dtype::uint8, std::uint8_t{255}));
+    REQUIRE(mean(dtype::int8, std::int8_t{-128}));
+    REQUIRE(mean(dtype::uint16, std::uint16_t{65535}));
+    REQUIRE(mean(dtype::int16, std::int16_t{-32768}));
+    REQUIRE(mean(dtype::int32, INT32_MIN));
+    REQUIRE(mean(dtype::int64, std::int64_t{1}));
+    REQUIRE(mean(dtype::float16, std::uint16_t{0x3c01}));
+    REQUIRE(mean(dtype::bfloat16, std::uint16_t{0x3f81}));
+    REQUIRE(mean(dtype::float32, 1.0F));
+    REQUIRE(mean(dtype::float64, 1.0));
+  }
 }
 
 TEST_CASE("a scale factor of exactly 1 is not applied, so large integers keep every digit") {
   constexpr std::int64_t odd = (std::int64_t{1} << 62) + 1; // not representable as a double
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{odd}, {0}})[0] == odd);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::max, {{odd}, {0}}, 1.0, 1.0)[0] == odd);
-  CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::average, {{odd}, {0}}, 1.0, 2.0, 2)[0] == odd);
   CHECK(reduced<std::int64_t>(dtype::int64, reduce_op::sum, {{odd}, {0}}, 1.0, 0.5)[0] ==
         (std::int64_t{1} << 61));
 }

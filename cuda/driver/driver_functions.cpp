@@ -73,7 +73,6 @@ std::string find_all(driver_functions& functions, PFN_cuGetProcAddress_v12000 lo
   search.find(functions.host_allocate, "cuMemHostAlloc", 2020);
   search.find(functions.host_free, "cuMemFreeHost", 2000);
   search.find(functions.device_allocate, "cuMemAlloc", 3020);
-  search.find(functions.device_free, "cuMemFree", 3020);
   search.find(functions.copy, "cuMemcpyAsync", 4000);
   search.find(functions.module_load, "cuModuleLoadData", 2000);
   search.find(functions.module_unload, "cuModuleUnload", 2000);

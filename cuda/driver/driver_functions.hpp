@@ -48,7 +48,6 @@ struct driver_functions {
   PFN_cuMemHostAlloc_v2020 host_allocate = nullptr;
   PFN_cuMemFreeHost_v2000 host_free = nullptr;
   PFN_cuMemAlloc_v3020 device_allocate = nullptr;
-  PFN_cuMemFree_v3020 device_free = nullptr;
   PFN_cuMemcpyAsync_v4000 copy = nullptr;
 
   PFN_cuModuleLoadData_v2000 module_load = nullptr;

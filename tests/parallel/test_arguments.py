@@ -118,17 +118,21 @@ def rows_of_singles() -> Dict[str, Row]:
         row("list", [1.0, 2.0], TypeError, takes + "list", "torch.tensor()")
         row("float", 1.0, TypeError, takes + "float", "torch.tensor()")
         row("None", None, TypeError, takes + "None", "zeros")
-        types = REDUCED_TYPES if "reduce" in operation else f"bool, {REDUCED_TYPES}"
-        row("complex", ones(4, dtype=torch.complex64), ValueError, types, "torch.complex64", "torch.view_as_real")
-        if hasattr(torch, "float8_e4m3fn"):
-            row("float8", ones(4).to(torch.float8_e4m3fn), ValueError, types, "torch.float8_e4m3fn", "torch.float32")
         if "reduce" in operation:
+            types = REDUCED_TYPES
+            row("complex", ones(4, dtype=torch.complex64), ValueError, types, "torch.complex64", "torch.view_as_real")
+            if hasattr(torch, "float8_e4m3fn"):
+                float8 = ones(4).to(torch.float8_e4m3fn)
+                row("float8", float8, ValueError, types, "torch.float8_e4m3fn", "torch.float32")
             row("bool", ones(4) > 0, ValueError, types, "torch.bool", "tensor.to(torch.uint8)")
         sparse = ("sparse_allreduce_async()", "sparse_as_dense=True") if operation == "allreduce" else ()
         row("sparse", torch.eye(3).to_sparse(), ValueError, "torch.sparse_coo", "to_dense()", *sparse)
         row("meta", torch.ones(4, device="meta"), ValueError, "meta device", "to_empty")
         remedy = "copy_()" if function.endswith("_") else "tensor.contiguous()"
-        row("transposed", ones(3, 4).t(), ValueError, "[4, 3]", "[1, 4]", "not contiguous", remedy)
+        for case, dtype in {"transposed": torch.float32, "transposed complex": torch.complex64}.items():
+            wrong = ones(3, 4, dtype=dtype).t()
+            if dtype == torch.float32 or "reduce" not in operation:
+                row(case, wrong, ValueError, "[4, 3]", "[1, 4]", "not contiguous", remedy)
         rows[f"{function} process_set"] = (
             lambda call=call: call(ones(4), name="grad", process_set=3),
             TypeError,
@@ -161,7 +165,8 @@ def rows_of_groups() -> Dict[str, Row]:
         row("float", 1.0, TypeError, head + "the float 1.0")
         member = f"{operation}.grad_2of2: {operation}"
         row("a NumPy member", [ones(2), numpy.ones(2)], TypeError, f"{member} takes a torch.Tensor, not numpy.ndarray")
-        row("a complex member", [ones(2), ones(2, dtype=torch.complex64)], ValueError, member, "torch.complex64")
+        if "reduce" in operation:
+            row("a complex member", [ones(2), ones(2, dtype=torch.complex64)], ValueError, member, "torch.complex64")
         row("a sparse member", [ones(2), torch.eye(2).to_sparse()], ValueError, member, "sparse")
         row("a transposed member", [ones(2), ones(3, 4).t()], ValueError, member, "not contiguous")
         rows[f"{function} process_set"] = (

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict
 import horovod.torch as hvd
 import pytest
 import torch
+from farandole.common import arrays
 
 
 def network(seed: int) -> torch.nn.Module:
@@ -70,6 +71,39 @@ def test_allgather_object_returns_the_objects_of_all_ranks(rank: int, size: int)
     gathered = hvd.allgather_object({"rank": rank, "padding": "x" * 1000 * rank})
     assert [received["rank"] for received in gathered] == list(range(size))
     assert [len(received["padding"]) for received in gathered] == [1000 * other for other in range(size)]
+
+
+def test_the_length_of_an_object_travels_in_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = {}
+
+    def spied(request: Any, name: str, array: Any, *others: Any) -> Any:
+        lengths[name] = array.dtype
+        return start(request, name, array, *others)
+
+    start = arrays.start
+    monkeypatch.setattr(arrays, "start", spied)
+    assert hvd.broadcast_object([1, 2], 0, name="object") == [1, 2]
+    assert lengths["object.sz"] == "int64"
+
+
+class Zeros:
+    """Takes ``count`` bytes when it is pickled, and is unpickled as their number."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __reduce__(self) -> Any:
+        return len, (bytes(self.count),)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("int(os.environ.get('HOROVOD_SIZE', '1')) > 2", reason="takes 6 GB of memory for each rank")
+def test_objects_of_more_than_2_gib_are_sent(rank: int, size: int) -> None:
+    count = 2**31 + 5
+    received = hvd.broadcast_object(Zeros(count), 0)  # the root gets its own object back
+    assert rank == 0 or received == count
+    gathered = hvd.allgather_object(Zeros(count if rank == 0 else 7))
+    assert gathered == [count, *[7] * (size - 1)]
 
 
 OPTIMIZERS: Dict[str, Callable[[Any], torch.optim.Optimizer]] = {

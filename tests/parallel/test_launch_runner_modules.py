@@ -60,7 +60,7 @@ def test_the_most_processes_cap_the_slots() -> None:
 def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_hosts("a-1.b:2,[fe80::1]:3") == [HostInfo("a-1.b", 2), HostInfo("fe80::1", 3)]
     assert parse_hosts_and_slots("b:2,a:1") == (["b", "a"], {"b": 2, "a": 1})
-    for text in ("a", "a:", "a:x", "a b:1", "", "-V:1", "-oProxyCommand=x:1", "user@a:1"):
+    for text in ("a", "a:", "a:x", "a b:1", "", "-V:1", "-oProxyCommand=x:1", "user@a:1", "a:65537"):
         with pytest.raises(ValueError, match="is no host and its slots"):
             parse_hosts(text)
     assert INVALID_SLOT_INFO.to_response_string() == "-1,-1,-1,-1,-1,-1"
@@ -69,7 +69,7 @@ def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_host_files(str(file)) == "a:2,b:3"
     file.write_text("\ufeffa:2\n[::1] slots=3 max_slots = 4\r\n", encoding="utf-8")
     assert parse_host_files(str(file)) == "a:2,[::1]:3"
-    forms = ("b", "-V slots=2", "b:2 slots=2", "b max_slots=2", "b c slots=2", "b slots=x", "u@b slots=2")
+    forms = ("b", "-V slots=2", "b:2 slots=2", "b max_slots=2", "b c slots=2", "b slots=x", "u@b slots=2", "b:65537")
     repeated = ("b slots=2 slots=3", "b slots=1 max_slots=2 max-slots=2")
     for line in (*forms, *repeated):
         file.write_text(f"a slots=2\n{line}\n")
@@ -78,6 +78,11 @@ def test_hosts_are_parsed(tmp_path: Path) -> None:
     file.write_text("a slots=2 max_slots=2\nb slots=4 max_slots=2\n")
     with pytest.raises(ValueError, match="line 2: 'b slots=4 max_slots=2' has fewer max_slots than slots"):
         parse_host_files(str(file))
+    assert parse_hosts("a:65536,b:65536") == [HostInfo("a", 65536), HostInfo("b", 65536)]
+    file.write_text("a slots=65536\na slots=1\n")
+    for parse in (lambda: parse_hosts("a:1,b:1,a:65536"), lambda: parse_host_files(str(file))):
+        with pytest.raises(ValueError, match="host 'a' has more than 65536 slots altogether"):
+            parse()
     file.write_text("a slots=2 cpu=2\n")
     with pytest.raises(ValueError, match="line 1: .* has the unknown keyword 'cpu'"):
         parse_host_files(str(file))

@@ -182,7 +182,7 @@ class Boxes:
 
 def test_named_variables_are_broadcast(name: str, rank: int, size: int) -> None:
     root = size - 1
-    # Operations do not support uint32, the type of random seeds, and complex numbers.
+    # uint32 is the type of random seeds.
     kinds = [("float32", (3, 2)), ("uint32", (2,)), ("bool", ()), ("int64", (0, 4)), ("float64", (70_000,))]
     kinds += [("complex64", (2, 2)), ("complex128", ()), ("uint64", (3,))]
 
@@ -217,6 +217,22 @@ def test_unsupported_arrays_are_refused_at_the_call(name: str, size: int) -> Non
     with pytest.raises(ValueError, match="splits"):
         hvd.alltoall(numpy.zeros(size), [0.5] * size, name=name)
     assert hvd.allreduce(1.0, name=name, op=hvd.Sum) == size
+
+
+def test_arrays_of_any_type_but_objects_are_moved(name: str, rank: int, size: int) -> None:
+    record = numpy.dtype([("id", "int32"), ("weight", "float64")])
+    for kind, dtype in {"record": record, "text": "<U3", "bytes": "S2", "time": "datetime64[s]"}.items():
+        own = numpy.array([rank, rank + 1]).astype(dtype)
+        gathered = hvd.allgather(own, name=f"{name}.{kind}")
+        assert gathered.dtype == own.dtype
+        numpy.testing.assert_array_equal(gathered[2 * rank : 2 * rank + 2], own)
+        numpy.testing.assert_array_equal(hvd.broadcast(own, 0, name=f"{name}.{kind}"), gathered[:2])
+    columns = numpy.ones((3, 4), "complex64").T
+    with pytest.raises(ValueError, match="not contiguous"):
+        hvd.broadcast_(columns, 0, name=name)
+    for wrong in (numpy.array("text"), numpy.array([None]), numpy.zeros(2, ">c8")):
+        with pytest.raises((TypeError, ValueError), match="broadcast takes|broadcast.*: broadcast takes"):
+            hvd.broadcast(wrong, 0, name=name)
 
 
 def test_a_shape_mismatch_fails_and_later_operations_work(name: str, rank: int, size: int) -> None:

@@ -34,8 +34,16 @@ def test_average_divides_by_the_number_of_ranks(dtype: torch.dtype, name: str, r
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_average_of_integers_truncates_toward_zero(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
     reduced = hvd.allreduce(sample(rank, dtype), name=name, op=hvd.Average)
-    expected = [int(total * (1.0 / size)) for total in wide(samples(size, dtype)).sum(0).flatten().tolist()]
-    assert wide(reduced).flatten().tolist() == expected
+    expected = torch.div(wide(samples(size, dtype)).sum(0), size, rounding_mode="trunc")
+    assert torch.equal(wide(reduced), expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_an_average_of_integers_is_right_where_their_sum_overflows(dtype: torch.dtype, name: str, size: int) -> None:
+    limits = torch.iinfo(dtype)
+    part = size if dtype == torch.int64 else 1  # sums have 64 bits
+    tensor = torch.tensor([limits.max // part, -(-limits.min // part), 1], dtype=dtype)
+    assert torch.equal(hvd.allreduce(tensor, name=name, op=hvd.Average), tensor)
 
 
 @pytest.mark.parametrize("dtype", REDUCIBLE, ids=str)

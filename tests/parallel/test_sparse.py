@@ -37,11 +37,15 @@ def test_a_sparse_average_divides_by_the_number_of_ranks(dtype: torch.dtype, nam
     torch.testing.assert_close(reduced.to_dense(), (dense_sum(size) / size).to(dtype), rtol=0.02, atol=0.02)
 
 
-def test_a_sparse_average_of_integers_truncates_toward_zero(name: str, rank: int, size: int) -> None:
-    tensor = torch.sparse_coo_tensor([[0, 1]], torch.tensor([-7, 2**53 + 2 * size]), (2,), check_invariants=True)
-    reduced = hvd.sparse_allreduce_async(tensor, name, hvd.Average)().to_dense()
-    assert reduced[0].item() == int(-7 * (1.0 / size)) * size
-    assert reduced[1].item() == int((2**53 + 2 * size) * (1.0 / size)) * size
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64], ids=str)
+def test_a_sparse_average_of_integers_is_the_sum_divided_and_truncated(
+    dtype: torch.dtype, name: str, rank: int, size: int
+) -> None:
+    values = torch.tensor([-7 if rank == 0 else 0, 127, 1], dtype=dtype)
+    tensor = torch.sparse_coo_tensor([[0, 1, 2]], values, (4,), check_invariants=True)
+    reduced = hvd.sparse_allreduce_async(tensor, name, hvd.Average)()
+    assert reduced.dtype == dtype
+    assert reduced.to_dense().tolist() == [-(7 // size), 127, 1, 0]
 
 
 def test_sparse_rows_of_the_same_index_add_up(name: str, rank: int, size: int) -> None:

@@ -116,7 +116,8 @@ std::string where_it_runs() {
       "`FARANDOLE_CPU_PATH` names a path.\n";
   text += "\nAn allreduce with Adasum uses hierarchical if all hosts have 2, 4, 8 … consecutive ranks, or if "
           "ranks "
-          "are assigned to hosts in turn; otherwise tcp.\n";
+          "are assigned to hosts in turn; otherwise tcp. An Average of integers uses tcp instead of "
+          "hierarchical.\n";
   return text;
 }
 
@@ -136,7 +137,9 @@ std::string what_each_takes() {
   text += "\nElement types:";
   for (std::size_t i = 0; i < dtype_count; ++i)
     text += (i ? ", " : " ") + std::string(to_string(static_cast<dtype>(i)));
-  return text + ". Adasum needs a number of ranks that is a power of two.\n";
+  return text + ". In PyTorch, TensorFlow, JAX and NumPy, operations that do not reduce move elements of "
+                "other types, "
+                "such as complex numbers, as bytes. Adasum needs a number of ranks that is a power of two.\n";
 }
 
 std::string how_ranks_agree() {

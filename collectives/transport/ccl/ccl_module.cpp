@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/math/reduce.hpp"
 #include "collectives/transport/ccl/ccl_end.hpp"
 #include "messages/values/signature.hpp"
 
@@ -100,6 +101,8 @@ private:
     const std::size_t count = total() / set_.element_bytes(work_.dtype);
     if (count == 0)
       return {};
+    if (needs_all_inputs(static_cast<dtype>(work_.dtype), static_cast<reduce_op>(work_.reduce_op)))
+      return reduce_here(count);
     std::byte* memory = end_.staging(total());
     pack(memory);
     if (work_.prescale != 1.0)
@@ -116,6 +119,30 @@ private:
       scale(memory, count, work_.reduce_op, 1.0, work_.postscale);
     unpack(memory);
     return {};
+  }
+
+  /// Gathers the inputs of all members, and reduces them on each.
+  ccl_outcome reduce_here(std::size_t count) {
+    const std::size_t bytes = total();
+    const std::size_t output_offset = aligned(bytes);
+    std::byte* memory = end_.staging(output_offset + members_ * bytes);
+    std::byte* all = memory + output_offset;
+    pack(memory);
+    auto outcome = end_.run(
+        [&](const ccl::communicator& members) {
+          return ccl::allgatherv(memory, bytes, all, std::vector<std::size_t>(members_, bytes),
+                                 ccl::datatype::uint8, members);
+        },
+        deadline_);
+    if (outcome.status != FARANDOLE_PATH_OK)
+      return outcome;
+    std::vector<const void*> inputs;
+    for (std::size_t member = 0; member < members_; ++member)
+      inputs.push_back(all + member * bytes);
+    set_.reduce(work_.dtype, work_.reduce_op, memory, inputs.data(), members_, count, work_.prescale,
+                work_.postscale, set_.members);
+    unpack(memory);
+    return outcome;
   }
 
   /// Scales in place, as a reduction of one input.

@@ -47,32 +47,34 @@ struct recipe {
   std::size_t joined = SIZE_MAX; ///< this member contributes nothing
 };
 
-bytes reduced(const recipe& recipe, const std::vector<bytes>& inputs, double prescale, double postscale) {
+bytes reduced(const recipe& recipe, reduce_op op, const std::vector<bytes>& inputs, double prescale,
+              double postscale, std::size_t divisor) {
   std::vector<const std::byte*> pointers;
   for (const auto& input : inputs)
     pointers.push_back(input.data());
   bytes result(inputs[0].size());
-  const auto op = recipe.op == reduce_op::average ? reduce_op::sum : recipe.op;
   reduce(recipe.type, op, result.data(), pointers, result.size() / size_of(recipe.type), prescale, postscale,
-         1);
+         divisor);
   return result;
 }
 
 /// The expected result: a reduction for each host, and then one over the hosts.
 bytes by_levels(const recipe& recipe, const std::vector<bytes>& inputs, const hierarchy& topology) {
-  const double factor = recipe.op == reduce_op::average
-                            ? recipe.postscale / static_cast<double>(inputs.size())
-                            : recipe.postscale;
-  const bool early = (recipe.type == dtype::float16 || recipe.type == dtype::bfloat16) &&
-                     (recipe.op == reduce_op::sum || recipe.op == reduce_op::average);
+  const std::size_t members = inputs.size();
+  if (needs_all_inputs(recipe.type, recipe.op))
+    return reduced(recipe, recipe.op, inputs, recipe.prescale, recipe.postscale, members);
+  const bool adds = recipe.op == reduce_op::sum || recipe.op == reduce_op::average;
+  const bool early = (recipe.type == dtype::float16 || recipe.type == dtype::bfloat16) && adds;
+  const reduce_op plain = adds ? reduce_op::sum : recipe.op;
   std::vector<bytes> hosts;
   for (const auto& host : topology.hosts) {
     std::vector<bytes> bytes_list;
     for (const auto rank : host)
       bytes_list.push_back(inputs[static_cast<std::size_t>(rank)]);
-    hosts.push_back(reduced(recipe, bytes_list, recipe.prescale, early ? factor : 1.0));
+    hosts.push_back(reduced(recipe, early ? recipe.op : plain, bytes_list, recipe.prescale,
+                            early ? recipe.postscale : 1.0, members));
   }
-  return reduced(recipe, hosts, 1.0, early ? 1.0 : factor);
+  return reduced(recipe, early ? plain : recipe.op, hosts, 1.0, early ? 1.0 : recipe.postscale, members);
 }
 
 std::string allreduce(forked_member& self, const recipe& recipe) {
@@ -240,6 +242,22 @@ TEST_CASE("hierarchical: an average of large half floats does not overflow in an
     return std::string(tensor == std::vector<std::uint16_t>(1000, large) ? "" : "overflow");
   });
   for (std::size_t rank = 0; rank < 4; ++rank)
+    CHECK(members.hear(rank) == "");
+}
+
+TEST_CASE("hierarchical: an average of integers whose sum does not fit into them is right") {
+  forked_members members(layouts[2], two_levels(), [](forked_member& self) {
+    std::vector<std::int8_t> tensor(1000, 100);
+    auto* memory = reinterpret_cast<std::byte*>(tensor.data());
+    work bundle;
+    bundle.dtype = dtype::int8;
+    bundle.reduce_op = reduce_op::average;
+    bundle.parts.push_back({memory, memory, tensor.size(), {}});
+    if (const error problem = self.run(bundle))
+      return problem.text;
+    return std::string(tensor == std::vector<std::int8_t>(1000, 100) ? "" : "overflow");
+  });
+  for (std::size_t rank = 0; rank < layouts[2].size(); ++rank)
     CHECK(members.hear(rank) == "");
 }
 

@@ -59,9 +59,11 @@ bool hierarchical_allreduce::scales_early() const {
   return is_narrow(bundle_.dtype) && is_sum(bundle_.reduce_op);
 }
 
-double hierarchical_allreduce::factor() const {
-  return bundle_.reduce_op == reduce_op::average ? bundle_.postscale / static_cast<double>(members_)
-                                                 : bundle_.postscale;
+void hierarchical_allreduce::scale(work& made, std::size_t level_members) const {
+  made.reduce_op = bundle_.reduce_op;
+  made.postscale = bundle_.postscale;
+  if (bundle_.reduce_op == reduce_op::average)
+    made.postscale *= static_cast<double>(level_members) / static_cast<double>(members_);
 }
 
 work hierarchical_allreduce::blank(operation kind) const {
@@ -97,7 +99,7 @@ work hierarchical_allreduce::before(std::size_t piece) const {
   work made = blank(operation::reducescatter);
   made.prescale = bundle_.prescale;
   if (scales_early())
-    made.postscale = factor();
+    scale(made, topology_.neighbours().size());
   const auto [from, bytes] = plan_.piece(piece, stream_.bytes());
   stream_.for_each(from, bytes, [&, from = from](const tensor_stream::piece& cut) {
     const part& whole = bundle_.parts[cut.part];
@@ -116,7 +118,7 @@ work hierarchical_allreduce::before(std::size_t piece) const {
 work hierarchical_allreduce::cross_host_group() const {
   work made = blank(operation::allreduce);
   if (!scales_early())
-    made.postscale = factor();
+    scale(made, topology_.hosts.size());
   for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
     const auto [from, bytes] = plan_.share(piece, topology_.position, stream_.bytes());
     stream_.for_each(from, bytes, [&](const tensor_stream::piece& cut) {

@@ -41,7 +41,8 @@ public:
 private:
   work blank(operation kind) const;
   bool scales_early() const;
-  double factor() const;
+  /// Lets a level of so many members apply the postscale. Of an average, it divides by the size of the whole set.
+  void scale(work& made, std::size_t level_members) const;
   std::byte* home(std::size_t piece, std::size_t part, std::size_t offset, std::size_t in_share) const;
   /// Appends the number of bytes of [from, from + bytes) in the share of each neighbour. Calls `own` for the
   /// bytes in this member's share, if there are any.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/math/reduce.hpp"
 #include "collectives/transport/hierarchical/hierarchical.hpp"
 #include "collectives/transport/path_setup.hpp"
 #include "collectives/transport/shm/open_shm_path.hpp"
@@ -35,8 +36,10 @@ public:
                 const deadline_and_abort& deadline) override;
   std::string remark() const override { return remark_; }
   bool moves(const work& bundle) const override {
-    return bundle.operation != operation::allreduce || bundle.reduce_op != reduce_op::adasum ||
-           connected_->takes_adasum();
+    if (bundle.operation != operation::allreduce)
+      return true;
+    return bundle.reduce_op == reduce_op::adasum ? connected_->takes_adasum()
+                                                 : !needs_all_inputs(bundle.dtype, bundle.reduce_op);
   }
   outcome run(const work& bundle, const deadline_and_abort& deadline) override {
     return connected_->run(bundle, deadline);

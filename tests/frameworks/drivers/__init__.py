@@ -37,9 +37,9 @@ class Driver:
     reducible: ClassVar[Tuple[str, ...]] = (*INTEGERS, *FLOATS)
     """Types of reductions, by NumPy's names; ``bfloat16`` too."""
     movable: ClassVar[Tuple[str, ...]] = (*INTEGERS, *FLOATS, "bool")
-    """Types of allgather, broadcast and alltoall."""
-    refused: ClassVar[Tuple[str, ...]] = ("complex64",)
-    """Types that ``make`` makes and no operation takes."""
+    """Types of allgather, broadcast and alltoall that the runtime knows."""
+    as_bytes: ClassVar[Tuple[str, ...]] = ("complex64", "uint32")
+    """Types that ``make`` makes, that these operations move as bytes, and that reductions refuse."""
     modes: ClassVar[Tuple[str, ...]] = ("eager",)
     """Ways to call an operation, "eager" first; see ``run``."""
     static_modes: ClassVar[Tuple[str, ...]] = ()

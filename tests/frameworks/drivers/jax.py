@@ -20,7 +20,6 @@ class FrameworkDriver(Driver):
     name = "jax"
     reducible = (*INTEGERS, "uint16", *FLOATS)
     movable = (*INTEGERS, "uint16", *FLOATS, "bool")
-    refused = ("complex64", "uint32")
     modes = ("eager", "jit")
     static_modes = ("jit",)
     differentiates = True

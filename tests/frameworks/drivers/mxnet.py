@@ -24,7 +24,7 @@ class FrameworkDriver(Driver):
     name = "mxnet"
     reducible = ("uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
     movable = (*reducible, "bool")
-    refused = ()
+    as_bytes = ()
     prelude = """
 import mxnet
 import horovod.mxnet as hvd

@@ -17,7 +17,6 @@ class FrameworkDriver(Driver):
     name = "numpy"
     reducible = WITHOUT_BFLOAT16
     movable = (*WITHOUT_BFLOAT16, "bool")
-    refused = ("complex64", "uint32")
     prelude = """
 import numpy
 import horovod.numpy as hvd

@@ -26,6 +26,7 @@ DEVICE = _device()
 
 class FrameworkDriver(Driver):
     name = "torch"
+    as_bytes = ("complex64",)  # others have a test of their own
     differentiates = True
     prelude = """
 import torch

@@ -118,18 +118,29 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(hvd, keras
         assert all((step > 0) == moves for step in steps)
 
 
-def test_an_infinite_gradient_of_a_local_variable_skips_the_step_on_all_ranks(hvd, keras, backend, rank: int) -> None:
-    if not hasattr(keras, "ops") or backend == "jax":
-        pytest.skip("applies gradients by a call of Keras 3 outside of a program")
-    model = network(keras, "sgd")
-    wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
-    wrapped.register_local_var(model.trainable_variables[-1])
+@pytest.mark.parametrize("place", ["inside", "outside", "compile"])
+def test_an_infinite_gradient_of_a_local_variable_skips_the_step_on_all_ranks(
+    hvd, keras, backend, place: str, rank: int
+) -> None:
+    if backend == "jax":
+        pytest.skip("applies gradients by a call outside of a program")
+    home = keras.optimizers if hasattr(keras, "ops") else keras.mixed_precision
+    plain = keras.optimizers.SGD(1.0)
+    chosen = hvd.PartialDistributedOptimizer(home.LossScaleOptimizer(plain) if place == "inside" else plain)
+    keras.mixed_precision.set_global_policy("mixed_float16" if place == "compile" else "float32")
+    try:
+        model = network(keras, home.LossScaleOptimizer(chosen) if place == "outside" else chosen)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    chosen.register_local_var(model.trainable_variables[-1])
     before = model.get_weights()
-    values = [1.0, 1.0, 1.0, np.inf if rank == 0 else 1.0]
-    gradients = [_tensor(keras, np.full(v.shape, g, "float32")) for v, g in zip(model.trainable_variables, values)]
-    wrapped.apply_gradients(zip(gradients, model.trainable_variables))
-    assert max(float(np.abs(a - b).max()) for a, b in zip(before, model.get_weights())) == 0
-    assert float(np.asarray(wrapped.dynamic_scale)) == 2.0**14
+    for infinite, moves in ((np.inf if rank == 0 else 1.0, False), (1.0, True)):
+        values = [1.0, 1.0, 1.0, infinite]
+        gradients = [_tensor(keras, np.full(v.shape, g, "float32")) for v, g in zip(model.trainable_variables, values)]
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        steps = [float(np.abs(a - b).max()) for a, b in zip(before, model.get_weights())]
+        assert all((step > 0) == moves for step in steps)
+        assert _scale_of(model.optimizer) == 2.0**14  # half of the default
 
 
 @pytest.mark.parametrize("passes", [1, 2])

@@ -11,6 +11,7 @@ import pytest
 from expected_values import sample
 
 DRIVER = drivers.current()
+MOVABLE = [*DRIVER.movable, *DRIVER.as_bytes]
 DYNAMIC = [mode for mode in DRIVER.modes if DRIVER.has_dynamic_shapes(mode)]
 
 
@@ -23,7 +24,7 @@ def same(result: Any, wanted: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("mode", DYNAMIC)
-@pytest.mark.parametrize("dtype", DRIVER.movable)
+@pytest.mark.parametrize("dtype", MOVABLE)
 def test_allgather_concatenates_unequal_numbers_of_rows(
     hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int
 ) -> None:
@@ -38,7 +39,7 @@ def test_allgather_of_empty_tensors_is_empty(hvd: ModuleType, name: str) -> None
 
 
 @pytest.mark.parametrize("mode", DRIVER.modes)
-@pytest.mark.parametrize("dtype", DRIVER.movable)
+@pytest.mark.parametrize("dtype", MOVABLE)
 def test_allgather_concatenates_equal_numbers_of_rows(
     hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int
 ) -> None:
@@ -51,7 +52,7 @@ def test_allgather_concatenates_equal_numbers_of_rows(
 def test_grouped_allgather_gathers_each_member_of_the_group(
     hvd: ModuleType, mode: str, name: str, rank: int, size: int
 ) -> None:
-    kinds = [("float32", (1, 2)), ("int32", (3,)), ("float64", (0, 5))]
+    kinds = [("float32", (1, 2)), ("int32", (3,)), ("float64", (0, 5)), *((dtype, (2,)) for dtype in DRIVER.as_bytes)]
 
     def contribution(each: int, dtype: str, shape: Any) -> Any:
         more = each + 1 if DRIVER.has_dynamic_shapes(mode) else 1
@@ -68,7 +69,7 @@ def test_grouped_allgather_gathers_each_member_of_the_group(
 
 
 @pytest.mark.parametrize("mode", DRIVER.modes)
-@pytest.mark.parametrize("dtype", DRIVER.movable)
+@pytest.mark.parametrize("dtype", MOVABLE)
 def test_broadcast_from_the_last_rank_leaves_the_inputs_unchanged(
     hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int
 ) -> None:
@@ -86,7 +87,7 @@ def test_tensors_of_every_shape_are_broadcast(hvd: ModuleType, shape: Any, name:
 
 @pytest.mark.skipif(not DRIVER.offers("broadcast_"), reason="arrays are never written to")
 def test_broadcast_in_place_overwrites_the_tensors(name: str, rank: int) -> None:
-    kinds = [("float32", (5, 7)), ("float64", (3,))]
+    kinds = [("float32", (5, 7)), ("float64", (3,)), *((dtype, (2, 3)) for dtype in DRIVER.as_bytes)]
     tensors = [DRIVER.make(sample(rank, dtype, shape), dtype) for dtype, shape in kinds]
     for result, (dtype, shape) in zip(DRIVER.broadcast_in_place(tensors, 0, name), kinds):
         numpy.testing.assert_array_equal(DRIVER.to_numpy(result), sample(0, dtype, shape))
@@ -107,7 +108,7 @@ def sent(source: int, size: int, dtype: str) -> List[Any]:
 
 
 @pytest.mark.parametrize("mode", DYNAMIC)
-@pytest.mark.parametrize("dtype", DRIVER.movable)
+@pytest.mark.parametrize("dtype", MOVABLE)
 def test_alltoall_with_splits_returns_the_rows_and_their_counts(
     hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int
 ) -> None:

@@ -120,16 +120,23 @@ def test_a_mismatch_ends_the_elastic_loop_on_every_rank_without_a_retry(
     fine(f"{tensor}.after", size)
 
 
-@pytest.mark.parametrize("dtype", DRIVER.refused)
-def test_unsupported_types_are_refused_by_the_call(dtype: str, name: str, size: int) -> None:
+@pytest.mark.parametrize("dtype", DRIVER.as_bytes)
+def test_types_that_cannot_be_reduced_are_refused_by_the_call(dtype: str, name: str, size: int) -> None:
     wrong = DRIVER.make([1, 2], dtype)
     for call in (
         lambda: HVD.allreduce(wrong, name=name),
-        lambda: HVD.allgather(wrong, name=name),
-        lambda: HVD.broadcast(wrong, 0, name=name),
         lambda: HVD.grouped_allreduce([ones(2), wrong], name=name)[1],
     ):
         with pytest.raises(ERRORS["dtype"]):
+            DRIVER.to_numpy(call())
+    fine(name, size)
+
+
+@pytest.mark.parametrize("dtype", DRIVER.as_bytes)
+def test_operations_on_rows_refuse_a_scalar_of_any_type(dtype: str, name: str, size: int) -> None:
+    scalar = DRIVER.make(1, dtype)
+    for call in (lambda: HVD.allgather(scalar, name=name), lambda: HVD.alltoall(scalar, name=name)):
+        with pytest.raises((*DRIVER.either("invalid", "precondition"), ValueError)):
             DRIVER.to_numpy(call())
     fine(name, size)
 

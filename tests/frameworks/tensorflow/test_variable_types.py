@@ -49,6 +49,36 @@ def test_variables_of_texts_get_the_roots_texts(run, rank, size):
     assert variable.numpy().tolist() == expected and empty.shape == [0, 2]
 
 
+def test_texts_are_moved(run, rank, size):
+    def texts(of):
+        return [["a\0b" * (of + 1), ""], [f"rank {of}", "\u00e4\U0001f642"]][: of % 2 + 1]
+
+    gathered = run(lambda own: hvd.allgather(own, name="texts"))(tf.constant(texts(rank)))
+    assert gathered.numpy().tolist() == [[text.encode() for text in row] for of in range(size) for row in texts(of)]
+    assert run(lambda own: hvd.broadcast(own, 0))(tf.constant(f"rank {rank}")).numpy() == b"rank 0"
+    nothing = run(hvd.allgather)(tf.zeros([0, 2], tf.string))
+    assert nothing.dtype == tf.string and nothing.shape == [0, 2]
+
+
+def test_complex_numbers_are_moved_with_their_gradients(rank, size):
+    own = tf.Variable([complex(rank + 1, -1)] * 2)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.abs(hvd.allgather(own)) ** 2)
+    np.testing.assert_allclose(tape.gradient(loss, own).numpy(), 2 * own.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", OTHERS, ids=lambda each: each.name)
+def test_types_without_operations_are_gathered(run, rank, size, dtype):
+    own = tf.cast(tf.fill([rank + 1, 2], float(rank)), dtype)
+    gathered, grouped = run(lambda own: (hvd.allgather(own), hvd.grouped_allgather([tf.ones([1]), own])[1]))(own)
+    expected = np.concatenate([np.full((of + 1, 2), of) for of in range(size)])
+    for each in (gathered, grouped):
+        assert (
+            each.dtype == dtype
+            and (tf.cast(each, tf.float32 if not dtype.is_complex else dtype).numpy() == expected).all()
+        )
+
+
 @pytest.mark.parametrize("op", [hvd.Average, hvd.Sum])
 def test_complex_gradients_are_reduced_as_pairs(run, rank, size, op):
     variables = [

@@ -91,21 +91,41 @@ NAMES = ["bool", "complex32", "complex64", "complex128", "uint16", "uint32", "ui
 DTYPES = [getattr(torch, name) for name in [*NAMES, "float8_e4m3fnuz", "float8_e8m0fnu"] if hasattr(torch, name)]
 
 
+def values(dtype: torch.dtype, shape: Any, seed: int) -> torch.Tensor:
+    torch.manual_seed(seed)
+    content = torch.randint(0, 2, (*shape, torch.empty((), dtype=dtype).element_size()), dtype=torch.uint8)
+    return content.view(dtype).reshape(shape)
+
+
+def assert_same(tensor: torch.Tensor, expected: torch.Tensor) -> None:
+    assert tensor.dtype == expected.dtype and tensor.shape == expected.shape
+    assert tensor.reshape(-1).view(torch.uint8).equal(expected.reshape(-1).view(torch.uint8))
+
+
 @pytest.mark.parametrize("shape", [(), (3, 4), (0, 2)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_parameters_of_every_type_are_broadcast(dtype: torch.dtype, shape: Any, rank: int, size: int) -> None:
-    def values(of: int) -> torch.Tensor:
-        content = torch.randint(0, 2, (*shape, torch.empty((), dtype=dtype).element_size()), dtype=torch.uint8)
-        content = content if of == size - 1 else torch.zeros_like(content)
-        return content.view(dtype).reshape(shape)
-
-    torch.manual_seed(4)
-    tensor = values(rank)
-    torch.manual_seed(4)
-    expected = values(size - 1)
+def test_tensors_of_every_type_are_moved(dtype: torch.dtype, shape: Any, rank: int, size: int) -> None:
+    tensor, expected = values(dtype, shape, rank), values(dtype, shape, size - 1)
+    assert_same(hvd.broadcast(tensor, size - 1, name="rare"), expected)
+    assert_same(tensor, values(dtype, shape, rank))
     hvd.broadcast_parameters([("rare", tensor)], size - 1)
-    assert tensor.dtype == dtype
-    assert tensor.reshape(-1).view(torch.uint8).equal(expected.reshape(-1).view(torch.uint8))
+    assert_same(tensor, expected)
+    rows = values(dtype, (rank + 1, *shape), rank)
+    gathered = [values(dtype, (other + 1, *shape), other).view(torch.uint8) for other in range(size)]
+    for result in (hvd.allgather(rows, name="rows"), hvd.grouped_allgather([torch.ones(1), rows], name="group")[1]):
+        assert_same(result, torch.cat(gathered).view(dtype))
+
+
+def test_conjugated_tensors_are_moved_with_their_gradients(rank: int, size: int) -> None:
+    own = torch.full((2, 3), complex(1, rank)).conj()
+    root = torch.full((2, 3), complex(1, -(size - 1)))
+    assert torch.equal(hvd.broadcast(own, size - 1, name="new"), root)
+    assert torch.equal(hvd.allgather(own, name="rows")[2 * rank : 2 * rank + 2], own)
+    place = own.clone().conj()
+    assert hvd.broadcast_(place, size - 1, name="place") is place and torch.equal(place.resolve_conj(), root.conj())
+    leaf = torch.full((2, 3), complex(1, rank), requires_grad=True)
+    (hvd.allgather(leaf, name="leaf").abs() ** 2).sum().backward()
+    assert torch.allclose(leaf.grad, 2 * leaf.detach())
 
 
 class Fourier(torch.nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any, List, Tuple
 
 from farandole._keras.distributed import Distributed
@@ -102,6 +103,40 @@ class OfKeras2(Distributed):
         gradients = super().get_gradients(loss, params)  # type: ignore[misc]
         self._farandole_stage = _Stage.COMPUTED
         return self._farandole(gradients, list(params))
+
+
+def let_ranks_agree(scaler: Any) -> None:
+    """Makes this class, a ``LossScaleOptimizer`` of Keras 2, ask all ranks whether the gradients of a step are finite.
+
+    The ranks find the same where all gradients have been reduced, but not of those of local variables.
+    """
+    if getattr(scaler.apply_gradients, "_farandole_agrees", False):
+        return
+    own = scaler.apply_gradients
+
+    @functools.wraps(own)
+    def apply_gradients(self: Any, *args: Any, **kwargs: Any) -> Any:
+        optimizer = self if isinstance(self, Distributed) else self.inner_optimizer
+        if not (isinstance(optimizer, Distributed) and optimizer._farandole.has_locals and self.dynamic):
+            return own(self, *args, **kwargs)
+        state = self._loss_scale
+        state.update = lambda gradients: type(state).update(state, _with_agreement(gradients, optimizer._farandole))
+        try:
+            return own(self, *args, **kwargs)
+        finally:
+            del state.update
+
+    apply_gradients._farandole_agrees = True  # type: ignore[attr-defined]
+    scaler.apply_gradients = apply_gradients
+
+
+def _with_agreement(gradients: Any, reduction: Any) -> List[Any]:
+    """The gradients, and a number that is not finite if a gradient of any rank is not."""
+    import tensorflow as tf
+
+    values = [getattr(each, "values", each) for each in gradients]  # of slices
+    are_finite = reduction.agreed(tf.reduce_all([tf.reduce_all(tf.math.is_finite(each)) for each in values]))
+    return [*gradients, tf.where(are_finite, 0.0, float("nan"))]
 
 
 def _weighted(loss: Any, weight: Any, tape: Any, variables: Any) -> Tuple[Any, Any, Any]:

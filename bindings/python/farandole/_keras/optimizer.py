@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
+from farandole._keras import keras2_optimizer, keras3_optimizer
 from farandole._keras.distributed import Distributed
 from farandole._keras.keras2_optimizer import OfKeras2
-from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply, let_ranks_agree
+from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
 from farandole._keras.wrapping import wrapped_in
@@ -69,7 +70,10 @@ def distributed(
     if getattr(wrapped, "built", False) and hasattr(wrapped._farandole, "build"):
         wrapped._farandole.build(wrapped, wrapped._trainable_variables)
     if used.is_three:
-        let_ranks_agree(used.keras.optimizers.LossScaleOptimizer)
+        keras3_optimizer.let_ranks_agree(used.keras.optimizers.LossScaleOptimizer)
+    else:
+        for scaler in used.keras.mixed_precision.LossScaleOptimizer.__subclasses__():
+            keras2_optimizer.let_ranks_agree(scaler)
     for variable in _variables_of_layers(used, local_layers):
         wrapped.register_local_var(variable)
     return wrapped

@@ -42,7 +42,8 @@ def contiguous(array: Any) -> Any:
 
 def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
     number = NUMBERS.get(array.dtype.name) if array.dtype.isnative else None
-    if number is None or (number == _BOOL and "reduce" in request.prefix):
+    as_bytes = number is None and _moves_as_bytes(array, request)
+    if not as_bytes and (number is None or (number == _BOOL and "reduce" in request.prefix)):
         raise _wrong_dtype(request.prefix, name, array)
     if not array.flags.c_contiguous:
         raise ValueError(
@@ -50,7 +51,21 @@ def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
             f"strides of {list(array.strides)} bytes, so it is not contiguous; reduce "
             "numpy.ascontiguousarray(array), and copy the result back, or use the function that returns a new array"
         )
-    return array.__array_interface__["data"][0], number, array.shape, array
+    address = array.__array_interface__["data"][0]
+    if number is not None:
+        return address, number, array.shape, array
+    # The bytes of an element are a dimension of their own. Operations on rows refuse a scalar of any type.
+    is_scalar = array.ndim == 0 and request.prefix != "broadcast"
+    return address, NUMBERS["uint8"], () if is_scalar else (*array.shape, array.dtype.itemsize), array
+
+
+def _moves_as_bytes(array: Any, request: Any) -> bool:
+    """Whether an operation that computes nothing takes elements of a type that the runtime does not know, such as
+    complex numbers, as bytes: arrays of anything but objects, if not of a single text."""
+    dtype = array.dtype
+    if "reduce" in request.prefix or not dtype.isnative or dtype.hasobject or dtype.itemsize == 0:
+        return False
+    return array.ndim > 0 or dtype.kind not in "SU"
 
 
 def _wrong_dtype(operation: str, name: Optional[str], array: Any) -> Exception:
@@ -122,4 +137,5 @@ def start_group(
 
 
 def _received(handle: Any, dtype: Any) -> Any:
-    return handle.array().view(dtype)
+    content = handle.array()
+    return content.view(dtype) if dtype.name in NUMBERS else content.view(dtype).reshape(content.shape[:-1])

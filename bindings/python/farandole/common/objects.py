@@ -14,8 +14,6 @@ from farandole.common.process_sets import ProcessSet, global_process_set
 if TYPE_CHECKING:
     import numpy
 
-MOST_BYTES = 2**31 - 1
-
 _NAME = "object"
 """Not the object's type: other ranks may well pass None."""
 
@@ -31,7 +29,7 @@ def broadcast_object(
     name = name or _NAME
     is_root = job.where().rank == root_rank
     content = pickled(obj, name, process_set) if is_root else numpy.empty(0, "uint8")
-    length = numpy.array([content.size], "int32")
+    length = numpy.array([content.size], "int64")
     request = broadcasts[root_rank, True]
     start(request, f"{name}.sz", length, length, process_set).finish()
     if not is_root:
@@ -56,7 +54,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
 
 def pickled(obj: Any, name: str, process_set: ProcessSet) -> numpy.ndarray:
-    """The object as bytes; ``ValueError`` if they are too many to be sent at once."""
+    """The object as bytes, behind room for its tag."""
     import numpy
 
     from farandole.common.object_pickler import ObjectPickler
@@ -65,13 +63,6 @@ def pickled(obj: Any, name: str, process_set: ProcessSet) -> numpy.ndarray:
     stream = io.BytesIO(bytes(tags.header_bytes()))
     stream.seek(0, io.SEEK_END)
     ObjectPickler(stream).dump(obj)
-    size = stream.tell()
-    if size > MOST_BYTES:
-        rank = job.where().rank
-        raise ValueError(
-            f"{name}: the object of rank {rank} takes {size} bytes when pickled, and at most {MOST_BYTES} (2 GiB) can "
-            "be sent at once; send it in parts"
-        )
     content = stream.getbuffer()
     tags.seal(content, name, _number(process_set))
     return numpy.frombuffer(content, "uint8")

@@ -58,18 +58,8 @@ def broadcast_named(
         array = contiguous(framework.to_numpy(variable))
         # Received data must not be written into memory that the framework may still use.
         target = array if is_root else numpy.empty_like(array)
-        sent, received = _as_it_travels(array), _as_it_travels(target)
-        started.append((start(broadcasts[root_rank, False], name, sent, received, process_set), variable, target))
+        started.append((start(broadcasts[root_rank, False], name, array, target, process_set), variable, target))
     for call, variable, target in started:
         call.finish()
         if not is_root:
             framework.assign(variable, target)
-
-
-def _as_it_travels(array: Any) -> Any:
-    """Of types that operations do not know (complex numbers, float8, seeds of random numbers, which are uint32), the
-    bytes: nothing is computed."""
-    from farandole.common.arrays import NUMBERS
-
-    is_known = array.dtype.name in NUMBERS or array.dtype.hasobject
-    return array if is_known else array.reshape(-1).view("uint8")

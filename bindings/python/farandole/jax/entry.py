@@ -17,15 +17,40 @@ from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAS
 from farandole.jax.program import Asked, called, is_traced, put
 from farandole.numpy import ops
 
+_MOVED_AS_BYTES = ("complex", "float8", "uint32", "uint64")
+"""How the names of types begin that the kernels do not know."""
+
 
 def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Runs the operation, or adds it to the program that is being traced."""
     require_process_set(called(asked), asked.name, asked.process_set)
     request = _request(asked)  # raises for an unknown reduction
     if is_traced(tensors):
-        return put(asked, tensors)
+        known = [_known(asked, each) for each in tensors]
+        return tuple(_restored(moved, each.dtype) for moved, each in zip(put(asked, known), tensors))
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]
     return tuple(jnp.asarray(each) for each in _outside(asked, request, arrays))
+
+
+def _known(asked: Asked, tensor: Any) -> Any:
+    """The value for an operation that computes nothing, in a type that the kernels know: complex numbers as pairs, and
+    elements of other types as bytes, in one more dimension."""
+    dtype = tensor.dtype
+    is_moved = asked.operation == BROADCAST or (asked.operation in (ALLGATHER, ALLTOALL) and tensor.ndim > 0)
+    if not is_moved or not dtype.name.startswith(_MOVED_AS_BYTES):
+        return tensor
+    if dtype.name.startswith("complex"):
+        return jnp.stack([tensor.real, tensor.imag], -1)
+    return jax.lax.bitcast_convert_type(tensor, jnp.uint8)
+
+
+def _restored(moved: Any, dtype: Any) -> Any:
+    """The inverse of ``_known``, for the type that the value had."""
+    if moved.dtype == dtype:
+        return moved
+    if dtype.name.startswith("complex"):
+        return jax.lax.complex(moved[..., 0], moved[..., 1])
+    return jax.lax.bitcast_convert_type(moved, dtype)
 
 
 def _outside(asked: Asked, request: Any, arrays: List[Any]) -> Sequence[Any]:

@@ -123,14 +123,14 @@ def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
 
 def _check(asked: Asked, tensor: Any) -> None:
     kind = PREFIXES[asked.operation]
-    dtype = str(tensor.dtype)
-    if dtype not in (REDUCIBLE_TYPES if asked.operation in (ALLREDUCE, REDUCESCATTER) else KNOWN_TYPES):
-        remedy = wrong_dtype_remedy(kind, dtype, "tensor.astype('{}')")
-        raise wrong_dtype(kind, asked.name, dtype, remedy)
     if asked.operation in (ALLGATHER, ALLTOALL) and not tensor.ndim:
         raise make_error("invalid argument", f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
     if asked.operation == REDUCESCATTER and not tensor.ndim:
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
+    dtype = str(tensor.dtype)
+    if dtype not in (REDUCIBLE_TYPES if asked.operation in (ALLREDUCE, REDUCESCATTER) else KNOWN_TYPES):
+        remedy = wrong_dtype_remedy(kind, dtype, "tensor.astype('{}')")
+        raise wrong_dtype(kind, asked.name, dtype, remedy)
 
 
 # ---- definition of the instruction for JAX

@@ -15,14 +15,15 @@ from farandole.common.arguments import (
     wrong_dtype_remedy,
 )
 from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.moved_types import AS_BYTES, COMPLEX, WIDER
 
 _REDUCED = frozenset(
     [tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float32, tf.float64]
 )
-_MOVED = _REDUCED | {tf.bool}
+_MOVED = _REDUCED | {tf.bool, *AS_BYTES, *COMPLEX, *WIDER}
 
 
-def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
+def tensor_of(operation: str, name: Optional[str], value: Any, may_be_texts: bool = False) -> Any:
     """Converts a value to a tensor; ``TypeError`` if TensorFlow cannot convert it.
 
     An element type that the operation does not support raises the same exception as in TensorFlow's own operations:
@@ -39,8 +40,9 @@ def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
         else:
             remedy = "convert it with tf.convert_to_tensor()"
         raise TypeError(f"{head(operation, name)} takes a tf.Tensor, not {kind(value)}; {remedy}") from None
-    if tensor.dtype.base_dtype not in (_REDUCED if "reduce" in operation else _MOVED):
-        dtype = tensor.dtype.base_dtype.name
+    dtype = tensor.dtype.base_dtype
+    if dtype not in (_REDUCED if "reduce" in operation else _MOVED) and not (may_be_texts and dtype == tf.string):
+        dtype = dtype.name
         problem = str(
             wrong_dtype(operation, name, dtype, wrong_dtype_remedy(operation, dtype, "tf.cast(tensor, tf.{})"))
         )

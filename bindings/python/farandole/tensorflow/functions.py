@@ -21,7 +21,7 @@ def broadcast_variables(
     done = []
     for place, variable in enumerate(variables):
         name = f"broadcast_variables_{place}of{len(variables)}"
-        done.append(variable.assign(mpi_ops.values_of_root(variable, root_rank, name, process_set)))
+        done.append(variable.assign(mpi_ops.broadcast(variable, root_rank, name, process_set=process_set)))
     if tf.executing_eagerly():
         return None
     # assign() of a Keras variable returns None; inside of functions TensorFlow orders these assignments itself.

@@ -14,8 +14,9 @@ from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
 from farandole.common.wrappers import public_in
-from farandole.tensorflow.arguments import splits_of
+from farandole.tensorflow.arguments import splits_of, tensor_of, tensors_of
 from farandole.tensorflow.kernels import raw, tf
+from farandole.tensorflow.moved_types import known, known_rows, lengths_and_bytes, restored, texts_of
 from farandole.tensorflow.nodes import normalize_name, run, run_group, set_id
 
 public = public_in("tensorflow")
@@ -40,17 +41,38 @@ def _allreduce(tensor, name, op, prescale_factor, postscale_factor, ignore_name_
 
 @public
 def allgather(tensor, name, ignore_name_scope, process_set):
-    return run("allgather", name, tensor, process_set, ignore_name_scope)
+    tensor = tensor_of("allgather", name, tensor, may_be_texts=True)
+    options = (process_set, ignore_name_scope)
+    if tensor.dtype.base_dtype == tf.string:
+        lengths, content = lengths_and_bytes(tensor)
+        lengths = run("allgather", name, lengths, *options)
+        return texts_of(lengths, run("allgather", _of_bytes(name), content, *options))
+    return restored(run("allgather", name, known_rows(tensor), *options), tensor.dtype)
 
 
 @public
 def grouped_allgather(tensors, name, ignore_name_scope, process_set):
-    return run_group("grouped_allgather", name, tensors, process_set, ignore_name_scope)
+    tensors = tensors_of("grouped_allgather", name, tensors)
+    moved = run_group("grouped_allgather", name, [*map(known_rows, tensors)], process_set, ignore_name_scope)
+    return [restored(each, tensor.dtype) for each, tensor in zip(moved, tensors)]
 
 
 @public
 def broadcast(tensor, root_rank, name, ignore_name_scope, process_set):
-    return run("broadcast", name, tensor, process_set, ignore_name_scope, root_rank=root_rank)
+    tensor = tensor_of("broadcast", name, tensor, may_be_texts=True)
+    options = (process_set, ignore_name_scope)
+    if tensor.dtype.base_dtype == tf.string:
+        lengths, content = lengths_and_bytes(tensor)
+        lengths = run("broadcast", name, lengths, *options, root_rank=root_rank)
+        # The number of bytes differs between ranks, so they are gathered, and all ranks but the root give none.
+        given = content[: tf.where(tf.equal(rank_op(), root_rank), tf.size(content), 0)]
+        texts = texts_of(lengths, run("allgather", _of_bytes(name), given, *options))
+        return tf.ensure_shape(texts, tensor.shape)
+    return restored(run("broadcast", name, known(tensor), *options, root_rank=root_rank), tensor.dtype)
+
+
+def _of_bytes(name: Optional[str]) -> Optional[str]:
+    return None if name is None else f"{name}.bytes"
 
 
 @public
@@ -66,49 +88,9 @@ def broadcast_(variables, root_rank, name, process_set):
     received = []
     for variable in variables:
         own = None if name is None else f"{name}_{normalize_name(name_of(variable))}"
-        received.append(variable.assign(values_of_root(variable, root_rank, own, process_set)))
+        received.append(variable.assign(broadcast(variable, root_rank, own, process_set=process_set)))
     # assign() of a Keras variable returns None.
     return [tf.convert_to_tensor(each) if new is None else new for each, new in zip(variables, received)]
-
-
-def values_of_root(variable: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
-    """The root's values of a variable of any type. Those that no operation moves travel as bytes, or in a wider type
-    that holds them exactly."""
-    tensor = tf.convert_to_tensor(variable)
-    dtype = tensor.dtype.base_dtype
-    if dtype == tf.string:
-        return _texts_of_root(tensor, root_rank, name, process_set)
-    if dtype in _AS_BYTES:
-        moved = broadcast(tf.bitcast(tensor, tf.uint8), root_rank, name, process_set=process_set)
-        return tf.bitcast(moved, dtype)
-    if dtype in _WIDER:
-        moved = broadcast(tf.cast(tensor, _WIDER[dtype]), root_rank, name, process_set=process_set)
-        return tf.cast(moved, dtype)
-    return broadcast(tensor, root_rank, name, process_set=process_set)
-
-
-_AS_BYTES = frozenset(
-    [tf.complex64, tf.complex128, tf.uint32, tf.uint64, tf.qint8, tf.qint16, tf.qint32, tf.quint8, tf.quint16]
-)
-_WIDER = {
-    getattr(tf.dtypes.experimental, name): wider
-    for name, wider in {
-        "float8_e4m3fn": tf.float32,
-        "float8_e5m2": tf.float32,
-        "int4": tf.int8,
-        "uint4": tf.uint8,
-    }.items()
-    if hasattr(tf.dtypes.experimental, name)
-}
-
-
-def _texts_of_root(tensor: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
-    """The number of bytes differs between ranks, so they are gathered, and all ranks but the root give none."""
-    own = tf.io.decode_raw(tf.io.serialize_tensor(tensor), tf.uint8)
-    given = own[: tf.where(tf.equal(rank_op(), root_rank), tf.size(own), 0)]
-    gathered = allgather(given, name, process_set=process_set)
-    letters = tf.gather(tf.constant([bytes([number]) for number in range(256)]), tf.cast(gathered, tf.int32))
-    return tf.ensure_shape(tf.io.parse_tensor(tf.strings.reduce_join(letters), tf.string), tensor.shape)
 
 
 def _is_resource(variable: Any) -> bool:
@@ -127,7 +109,10 @@ def name_of(variable: Any) -> str:
 
 @public
 def alltoall(tensor, splits, name, ignore_name_scope, process_set):
-    output, received = run("alltoall", name, tensor, process_set, ignore_name_scope, splits=splits_of(name, splits))
+    tensor = tensor_of("alltoall", name, tensor)
+    counts = splits_of(name, splits)
+    moved, received = run("alltoall", name, known_rows(tensor), process_set, ignore_name_scope, splits=counts)
+    output = restored(moved, tensor.dtype)
     return output if splits is None else (output, received)
 
 

@@ -50,7 +50,7 @@ def explain(operation: str, name: Any, tensor: Any, process_set: Any, in_place: 
         arguments.require_process_set(operation, name, process_set)
     require_tensor(operation, name, tensor)
     require_memory(operation, name, tensor)
-    if tensor.dtype not in NUMBERS or (tensor.dtype == torch.bool and "reduce" in operation):
+    if "reduce" in operation and (tensor.dtype not in NUMBERS or tensor.dtype == torch.bool):
         raise arguments.wrong_dtype(operation, name, str(tensor.dtype), _dtype_remedy(operation, tensor.dtype))
     if not tensor.is_contiguous():
         remedy = "pass tensor.contiguous()"

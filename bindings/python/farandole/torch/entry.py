@@ -18,7 +18,7 @@ from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.arguments import explain, explain_group, require_tensors
 from farandole.torch.gpu import copied, in_host_memory, must_copy
-from farandole.torch.memory import gathered, like
+from farandole.torch.memory import bytes_of, elements_of, gathered, has_unknown_type, like, rows_of_bytes
 from farandole.torch.profiler_ranges import flags, start_in_range
 from farandole.torch.submission import submit, submit_group
 
@@ -40,6 +40,8 @@ def start(
             return _start_values(request, name, tensor, output, process_set, apart)
         return submit(request, name, tensor, output, process_set.process_set_id)
     except FAILURES:
+        if _moves_as_bytes(request, tensor):
+            return _start_values(request, name, tensor, output, process_set, apart)
         explain(request.prefix, name, tensor, process_set, output is tensor)
         raise
     except NotImplementedError:
@@ -54,12 +56,30 @@ def start(
 def _start_values(
     request: Any, name: Optional[str], tensor: torch.Tensor, output: Any, process_set: ProcessSet, apart: bool
 ) -> Any:
-    """Submits the values of a lazily negated tensor, such as ``z.conj().imag``, whose memory holds other numbers."""
-    values = tensor.resolve_neg()
-    if output is not tensor:
-        return start(request, name, values, output, process_set, apart, is_in_range=True)
-    call = start(request, name, values, values, process_set, apart, is_in_range=True)
-    return Call(getattr(call, "handles", [call]), lambda: copied([tensor], [call.finish()])[0])
+    """Submits the values of a lazily negated or conjugated tensor, such as ``z.conj().imag``, whose memory holds other
+    numbers. Elements of a type that the runtime does not know are submitted as bytes."""
+    values = tensor.resolve_neg().resolve_conj()
+    target = values if output is tensor else output
+    as_bytes = _moves_as_bytes(request, values)
+    sent = bytes_of(values) if as_bytes else values
+    received = sent if target is values else bytes_of(target) if as_bytes else target
+    call = start(request, name, sent, received, process_set, apart, is_in_range=True)
+
+    def finish() -> Any:
+        call.finish()
+        return output if target is output else copied([output], [target])[0]
+
+    return Call(getattr(call, "handles", [call]), finish)
+
+
+def _moves_as_bytes(request: Any, tensor: Any) -> bool:
+    """Whether an operation that computes nothing can take the tensor as bytes, and not otherwise."""
+    return (
+        "reduce" not in request.prefix
+        and isinstance(tensor, torch.Tensor)
+        and has_unknown_type(tensor)
+        and tensor.is_contiguous()
+    )
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
@@ -92,6 +112,9 @@ def start_unsized(
         tensor = tensor.resolve_neg()
         handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
     except FAILURES:
+        if _moves_as_bytes(request, tensor):
+            call = start_unsized(request, name, rows_of_bytes(tensor), process_set, splits, is_in_range=True)
+            return Call(call.handles, lambda: elements_of(call.finish(), tensor.dtype))
         explain(request.prefix, name, tensor, process_set)
         raise
     except NotImplementedError:
@@ -120,9 +143,26 @@ def start_group(
     try:
         return _start_group(request, name, tensors, outputs, process_set, apart)
     except FAILURES:
+        if outputs is None and any(_moves_as_bytes(request, each) for each in tensors):
+            return _start_group_of_bytes(request, name, tensors, process_set)
         in_place = outputs is not None and outputs[0] is tensors[0]
         explain_group(request.prefix, name, tensors, process_set, in_place)
         raise
+
+
+def _start_group_of_bytes(
+    request: Any, name: Optional[str], tensors: List[torch.Tensor], process_set: ProcessSet
+) -> Call:
+    """Submits a group in which the runtime does not know all types."""
+    unknown = [_moves_as_bytes(request, each) for each in tensors]
+    sent = [rows_of_bytes(each) if moves else each for each, moves in zip(tensors, unknown)]
+    call = start_group(request, name, sent, None, process_set, is_in_range=True)
+
+    def finish() -> Any:
+        results = zip(call.finish(), tensors, unknown)
+        return tuple(elements_of(result, each.dtype) if moves else result for result, each, moves in results)
+
+    return Call(call.handles, finish)
 
 
 def start_group_new(

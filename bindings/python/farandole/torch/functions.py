@@ -12,7 +12,6 @@ from farandole.common.operations import public
 from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
-from farandole.torch.dtypes import NUMBERS
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -29,19 +28,12 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
         plain = tensor.detach()
         if tensor.layout == torch.strided:
             plain = plain.contiguous().resolve_neg().resolve_conj()
-        handle = mpi_ops.broadcast_async_(as_known_type(plain), root_rank, name, process_set)
+        handle = mpi_ops.broadcast_async_(plain, root_rank, name, process_set)
         started.append((handle, name, tensor, plain))
     for handle, name, tensor, plain in started:
         mpi_ops.synchronize(handle)
         if plain.data_ptr() != tensor.data_ptr() or tensor.is_neg() or tensor.is_conj():
             _write(name, tensor, plain)
-
-
-def as_known_type(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a contiguous tensor whose type the runtime does not know: nothing is computed when it is moved."""
-    if tensor.dtype in NUMBERS or tensor.layout != torch.strided:
-        return tensor
-    return (tensor if tensor.dim() else tensor.reshape(1)).view(torch.uint8)
 
 
 @torch.no_grad()

@@ -36,3 +36,23 @@ def reals_of(tensor: torch.Tensor) -> torch.Tensor:
 def complex_like(tensor: torch.Tensor, reals: torch.Tensor) -> torch.Tensor:
     """The inverse of ``reals_of``, for a tensor like this one."""
     return torch.view_as_complex(reals) if tensor.is_complex() else reals
+
+
+def has_unknown_type(tensor: torch.Tensor) -> bool:
+    """Whether the runtime does not know the tensor's type of elements, and the tensor has memory of its own."""
+    return tensor.dtype not in NUMBERS and tensor.layout == torch.strided and not tensor.is_meta
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a contiguous tensor. Those of an element are a dimension of their own, behind the others."""
+    return tensor.detach().unsqueeze(-1).view(torch.uint8)
+
+
+def rows_of_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """``bytes_of`` for operations on rows, which refuse a scalar of any type."""
+    return bytes_of(tensor.resolve_conj()) if tensor.dim() else torch.zeros((), dtype=torch.uint8)
+
+
+def elements_of(content: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The inverse of ``bytes_of``."""
+    return content.view(dtype).squeeze(-1)

@@ -14,8 +14,9 @@ from farandole.common.reduction import chosen_groups, require_adasum, scales
 from farandole.torch import mpi_ops
 from farandole.torch.adasum_optimizer import _DistributedAdasumOptimizer
 from farandole.torch.compression import Compression
+from farandole.torch.gradient_transfers import Reduction
 from farandole.torch.mpi_ops import Adasum, Average
-from farandole.torch.reducing_optimizer import _DistributedOptimizer
+from farandole.torch.reducing_optimizer import Options, _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "_DistributedOptimizer"]
 
@@ -40,7 +41,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
 ) -> WrappedOptimizer:
     _require_plain(optimizer)
-    scales(op, gradient_predivide_factor)
+    reduction = Reduction(op, *scales(op, gradient_predivide_factor))
     groups = chosen_groups(num_groups, groups, torch.Tensor)
     front: type = _DistributedOptimizer
     require_process_set("DistributedOptimizer", None, process_set)
@@ -48,6 +49,7 @@ def DistributedOptimizer(
         require_adasum(process_set, mpi_ops.size())
         front = _DistributedAdasumOptimizer
         groups = None
+    options = Options(compression, backward_passes_per_step, reduction, groups, sparse_as_dense, process_set)
     plain = type(optimizer)
     wrapped_class: Any = plain.wrapped_class if issubclass(plain, _DistributedOptimizer) else plain
     members = {"__module__": wrapped_class.__module__, "wrapped_class": wrapped_class}
@@ -59,16 +61,7 @@ def DistributedOptimizer(
     wrapper.__class__ = cls
     vars(wrapper).pop("step", None)  # the function that a scheduler has put before the step of the plain class
     try:
-        wrapper._distribute(
-            named_parameters,
-            compression,
-            backward_passes_per_step,
-            op,
-            gradient_predivide_factor,
-            groups,
-            sparse_as_dense,
-            process_set,
-        )
+        wrapper._distribute(named_parameters, options)
     except BaseException:
         wrapper.__class__ = plain
         vars(wrapper).clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -52,6 +52,17 @@ def count_step(optimizer: Any) -> None:
     optimizer._step_count = getattr(optimizer, "_step_count", 0) + 1
 
 
+class Options(NamedTuple):
+    """What an optimizer is told about its gradients: the arguments of ``DistributedOptimizer``."""
+
+    compression: Any
+    backward_passes_per_step: int
+    reduction: Reduction
+    groups: Any
+    sparse_as_dense: bool
+    process_set: ProcessSet
+
+
 class _DistributedOptimizer(torch.optim.Optimizer):
     """The base class that ``DistributedOptimizer`` puts before the class of the wrapped optimizer."""
 
@@ -75,34 +86,18 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         process_set: ProcessSet = global_process_set,
     ) -> None:
         super().__init__(params)  # type: ignore[call-arg]
-        self._distribute(
-            named_parameters,
-            compression,
-            backward_passes_per_step,
-            op,
-            gradient_predivide_factor,
-            groups,
-            sparse_as_dense,
-            process_set,
-        )
+        reduction = Reduction(op, *scales(op, gradient_predivide_factor))
+        options = Options(compression, backward_passes_per_step, reduction, groups, sparse_as_dense, process_set)
+        self._distribute(named_parameters, options)
 
-    def _distribute(
-        self,
-        named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]],
-        compression: Any,
-        backward_passes_per_step: int,
-        op: int,
-        gradient_predivide_factor: float,
-        groups: Any,
-        sparse_as_dense: bool,
-        process_set: ProcessSet,
-    ) -> None:
+    def _distribute(self, named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]], options: Options) -> None:
+        compression, backward_passes_per_step, reduction, groups, sparse_as_dense, process_set = options
         gradient_accumulator.check_passes(backward_passes_per_step)
         gradient_accumulator.check_groups(groups, torch.Tensor)
-        check(compression, op, "DistributedOptimizer")
+        check(compression, reduction.op, "DistributedOptimizer")
         require_process_set("DistributedOptimizer", None, process_set)
         self._process_set = process_set
-        self._op = op
+        self._op = reduction.op
         self.backward_passes_per_step = backward_passes_per_step
         self.has_let_go = False
         self._synchronized = False
@@ -113,7 +108,6 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         grouped = self._parameters.groups_of(groups, process_set) if active_now else None
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
-        reduction = Reduction(op, *scales(op, gradient_predivide_factor))
         transfers = GradientTransfers(self._parameters, compression, reduction, process_set, sparse_as_dense)
         accumulator = gradient_accumulator.GradientAccumulator(backward_passes_per_step, grouped)
         self._reductions = GradientReductions(

@@ -26,10 +26,13 @@ class SparseReduction(Call):
         return result
 
 
-def _averaged(values: torch.Tensor, size: int) -> torch.Tensor:
-    if values.dtype.is_floating_point:
-        return values / size
-    return (values.to(torch.float64) * (1.0 / size)).to(values.dtype)  # toward zero, as in dense reductions
+def _mean_of_integers(entries: torch.Tensor, size: int) -> torch.Tensor:
+    """Adds entries of the same index in 64 bits, and truncates their mean toward zero, as dense reductions do."""
+    total = torch.sparse_coo_tensor(
+        entries._indices(), entries._values().to(torch.int64), entries.size(), check_invariants=False
+    ).coalesce()
+    mean = torch.div(total.values(), size, rounding_mode="trunc").to(entries.dtype)
+    return torch.sparse_coo_tensor(total.indices(), mean, entries.size(), check_invariants=False)
 
 
 @public_in("torch")
@@ -52,11 +55,15 @@ def sparse_allreduce_async(tensor, name, op, process_set):
     sent = reals_of(entries.values()).contiguous()
     values = start_unsized(allgathers[False], f"{name}.values", sent, process_set)
 
+    is_mean, is_integer = op == HorovodBasics.Average, not sent.is_floating_point()
+
     def combined() -> torch.Tensor:
         all_values = values.finish()
-        if op == HorovodBasics.Average:
-            all_values = _averaged(all_values, process_set.size() or 1)
+        size = process_set.size() or 1
+        if is_mean and not is_integer:
+            all_values = all_values / size
         all_values = complex_like(tensor, all_values)
-        return torch.sparse_coo_tensor(indices.finish().t(), all_values, tensor.size(), check_invariants=False)
+        reduced = torch.sparse_coo_tensor(indices.finish().t(), all_values, tensor.size(), check_invariants=False)
+        return _mean_of_integers(reduced, size) if is_mean and is_integer else reduced
 
     return SparseReduction([*indices.handles, *values.handles], combined)

@@ -12,6 +12,9 @@ _NAME = r"(?P<name>(?!-)[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\])"
 _HOST = re.compile(rf"{_NAME}:(?P<slots>[0-9]+)")
 _LINE = re.compile(rf"{_NAME}(:(?P<slots>[0-9]+))?(?P<keywords>(\s+[\w-]+\s*=\s*[0-9]+)*)")
 
+MOST_SLOTS = 65536
+"""Of one host; `most_slots` in elastic/host_slots.hpp."""
+
 
 @dataclass
 class HostInfo:
@@ -24,7 +27,7 @@ class HostInfo:
     def from_string(host_string: str) -> HostInfo:
         """Of "name:slots"."""
         found = _HOST.fullmatch(host_string.strip())
-        if found is None:
+        if found is None or int(found["slots"]) > MOST_SLOTS:
             raise ValueError(f"'{host_string}' is no host and its slots; write name:slots, as in localhost:4")
         return HostInfo(found["name"].strip("[]"), int(found["slots"]))
 
@@ -59,6 +62,7 @@ def parse_host_files(filename: str) -> str:
             line = line.partition("#")[0].strip()
             if line:
                 hosts.append(_host_of_line(filename, number, line))
+    _require_few_slots([HostInfo.from_string(each) for each in hosts])
     return ",".join(hosts)
 
 
@@ -76,7 +80,8 @@ def _host_of_line(filename: str, number: int, line: str) -> str:
                 "slots and max_slots"
             )
         known.append(int(value))
-    if found is None or len(numbers["slots"]) != 1 or len(numbers["max_slots"]) > 1:
+    is_too_large = max(numbers["slots"] + numbers["max_slots"], default=0) > MOST_SLOTS
+    if found is None or len(numbers["slots"]) != 1 or len(numbers["max_slots"]) > 1 or is_too_large:
         raise ValueError(f"host file {filename}, line {number}: '{line}' is not of the form: name slots=number")
     if numbers["max_slots"] and numbers["max_slots"] < numbers["slots"]:
         raise ValueError(f"host file {filename}, line {number}: '{line}' has fewer max_slots than slots")
@@ -91,7 +96,20 @@ def parse_hosts_and_slots(hosts: str) -> Tuple[List[str], Dict[str, int]]:
 
 def parse_hosts(hosts_string: str) -> List[HostInfo]:
     """The hosts of "name:slots,name:slots"."""
-    return [HostInfo.from_string(each) for each in hosts_string.split(",")]
+    hosts = [HostInfo.from_string(each) for each in hosts_string.split(",")]
+    _require_few_slots(hosts)
+    return hosts
+
+
+def _require_few_slots(hosts: Sequence[HostInfo]) -> None:
+    """``ValueError`` if a host that is named several times has too many slots."""
+    slots: Counter[str] = Counter()
+    for each in hosts:
+        slots[each.hostname] += each.slots
+        if slots[each.hostname] > MOST_SLOTS:
+            raise ValueError(
+                f"host '{each.hostname}' has more than {MOST_SLOTS} slots altogether; name it once, with fewer"
+            )
 
 
 def get_host_assignments(hosts: Sequence[Any], min_num_proc: int, max_num_proc: Optional[int] = None) -> List[SlotInfo]:
