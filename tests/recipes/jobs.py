@@ -1,4 +1,4 @@
-"""A job whose ranks play recipes, one after the other. It is started again after a recipe that fails."""
+"""A job whose ranks play recipes, one after the other. It is started again after a recipe with which a rank fails."""
 
 from __future__ import annotations
 
@@ -55,12 +55,10 @@ class RecipeJob:
                 self._start()
             for connection in self._ranks.values():
                 connection.sendall(f"{words}\n".encode())
-            problem = verdict(self._answers())
+            return verdict(self._answers())
         except (JobEnded, OSError) as ended:
-            problem = str(ended)
-        if problem:
             self.end()
-        return problem
+            return str(ended)
 
     def end(self) -> None:
         """Ends the job, however it is."""
@@ -95,7 +93,7 @@ class RecipeJob:
                 self._ranks[int(_read_line(connection)["rank"])] = connection
 
     def _answers(self) -> List[Dict[str, Any]]:
-        """The answers of all ranks, or only the first with an error."""
+        """The answers of all ranks. `JobEnded` if a rank has failed, so that the others may wait for it."""
         answers: Dict[int, Dict[str, Any]] = {}
         deadline = time.monotonic() + self.deadline_s
         while len(answers) < self.size:
@@ -103,7 +101,7 @@ class RecipeJob:
             for connection in self._wait_for(list(waiting), deadline):
                 answers[waiting[connection]] = found = _read_line(connection)
                 if "error" in found:
-                    return [found]
+                    raise JobEnded(found["error"])
         return [answers[rank] for rank in range(self.size)]
 
     def _wait_for(self, sockets: List[socket.socket], deadline: float) -> List[socket.socket]:
@@ -121,7 +119,7 @@ class RecipeJob:
 
 
 class JobEnded(Exception):
-    """The job has ended, or hangs."""
+    """The job has ended or hangs, or a rank has failed in a recipe."""
 
 
 def _read_line(connection: socket.socket) -> Any:
@@ -136,9 +134,6 @@ def _read_line(connection: socket.socket) -> Any:
 
 def verdict(answers: List[Dict[str, Any]]) -> str:
     """What is wrong, from the answers of all ranks; empty if nothing is."""
-    for each in answers:
-        if "error" in each:
-            return str(each["error"])
     first = answers[0]
     lines = list(first["differences"])
     for rank, each in enumerate(answers[1:], 1):

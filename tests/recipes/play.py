@@ -40,6 +40,17 @@ def first_failure(job: RecipeJob, recipes: Iterable[Recipe], budget_s: float = B
     return ""
 
 
+def all_failures(job: RecipeJob, recipes: Iterable[Recipe]) -> int:
+    """Plays all recipes, prints the problems, and returns their number."""
+    failed = 0
+    for recipe in recipes:
+        problem = job.play(to_words(recipe))
+        if problem:
+            print(f"FAILED: {to_words(recipe)}\n{problem}", flush=True)
+            failed += 1
+    return failed
+
+
 def report(job: RecipeJob, recipe: Recipe, problem: str, budget_s: float) -> str:
     print(f"this recipe fails on {job.size} ranks: {to_words(recipe)}\n{problem}", flush=True)
     smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), budget_s)
@@ -79,10 +90,7 @@ def main() -> int:
         begin = time.monotonic()
         with RecipeJob(size) as job:
             if arguments.keep_going:
-                problems = [(each, problem) for each in recipes if (problem := job.play(to_words(each)))]
-                for recipe, problem in problems:
-                    print(f"FAILED: {to_words(recipe)}\n{problem}")
-                failed += len(problems)
+                failed += all_failures(job, recipes)
             elif problem := first_failure(job, recipes):
                 print(f"error: {problem}")
                 return 1

@@ -120,13 +120,28 @@ PYTORCH = (
         lambda r: r.resume == "pickle" and r.average == "ema",
         {"average": "swa"},
     ),
+    Exclusion(
+        "a fused step expects a momentum for a parameter whose first step was skipped",
+        lambda r: "fused" in r.options and r.frozen and r.scaler == "overflow",
+        {"scaler": "plain"},
+    ),
+    Exclusion(
+        "aot_eager has no second derivatives",
+        lambda r: r.compiled.endswith("aot_eager") and r.penalty == "slope",
+        default("compiled"),
+    ),
+    Exclusion(
+        "an expanded gradient, which backward() copies, is not clipped",
+        lambda r: r.backward == "grad" and r.clip,
+        {"extras": without("extras", "expanded")},
+    ),
     Exclusion("attention has no second derivatives", lambda r: r.body == "attention" and r.penalty == "slope", default("penalty")),
     Exclusion("a parametrized module is not pickled", lambda r: r.resume == "pickle", {"extras": without("extras", "weight_norm")}),
     Exclusion("only convolutions have channels", lambda r: r.layout == "channels_last" and r.body != "conv", default("layout")),
     Exclusion(
         "a reentrant checkpoint knows only backward(), without a graph",
         lambda r: r.checkpoint == "reentrant",
-        {**default("create_graph", "compiled"), "penalty": lambda r: "" if r.penalty == "slope" else r.penalty},
+        {**default("create_graph", "compiled", "backward"), "penalty": lambda r: "" if r.penalty == "slope" else r.penalty},
     ),
     Exclusion("a scheduler does not know groups that are added after it", lambda r: r.added, default("scheduler")),
     Exclusion("the second optimizer has the head already", lambda r: r.second, default("added")),
@@ -137,8 +152,18 @@ PYTORCH = (
 )
 FARANDOLE = (
     Exclusion("a sparse gradient does not travel densely in two ways", lambda r: r.embedding != "sparse", {"wrapping": without("wrapping", "as_dense")}),
+    Exclusion("the state of L-BFGS is not broadcast", lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"), default("resume")),
     Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
-    Exclusion("Adasum needs 2, 4, 8, ... ranks", lambda r: r.op == "Adasum", {"wrapping": without("wrapping", *WITH_ERRORS, "predivide")}),
+    Exclusion(
+        "Adasum combines steps, not gradients, and takes no compressors with errors",
+        lambda r: r.op == "Adasum",
+        {**default("clip", "scaler", "synchronize"), "wrapping": without("wrapping", *WITH_ERRORS, "predivide")},
+    ),
+    Exclusion(
+        "a pass for another optimizer changes what Adasum and compressors keep",
+        lambda r: r.second == "turns" and (r.op == "Adasum" or WITH_ERRORS & {*r.wrapping}),
+        {"second": "parts"},
+    ),
 )
 EXCLUSIONS = (*PYTORCH, *FARANDOLE)
 

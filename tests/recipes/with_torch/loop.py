@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Callable, Dict
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 import torch
 
@@ -58,11 +58,34 @@ def compute(training: Training, x: Any, words: Any, target: Any, is_short: bool)
         assert training.scaler is not None
         overflows = recipe.scaler == "overflow" and training.step == 1 and seat.is_last
         scaled = training.scaler.scale(scaled * (float("inf") if overflows else 1.0))
-    if recipe.create_graph:
-        scaled.backward(create_graph=True)
-    else:
-        scaled.backward()
+    BACKWARD[recipe.backward](training, scaled)
     return loss.detach()
+
+
+def _backward(training: Training, loss: torch.Tensor) -> None:
+    loss.backward(create_graph=training.recipe.create_graph)
+
+
+def _with_inputs(training: Training, loss: torch.Tensor) -> None:
+    loss.backward(create_graph=training.recipe.create_graph, inputs=trained(training))
+
+
+def _with_grad(training: Training, loss: torch.Tensor) -> None:
+    parameters = trained(training)
+    gradients = torch.autograd.grad(loss, parameters, create_graph=training.recipe.create_graph)
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+def trained(training: Training) -> List[torch.nn.Parameter]:
+    return [each for each in training.model.parameters() if each.requires_grad]
+
+
+BACKWARD: Dict[str, Callable[[Training, torch.Tensor], None]] = {
+    "": _backward,
+    "inputs": _with_inputs,
+    "grad": _with_grad,
+}
 
 
 def penalty(training: Training, output: torch.Tensor, x: torch.Tensor) -> Any:
@@ -88,7 +111,7 @@ def finish(training: Training, optimizers: Any) -> None:
         with training.seat.reduced(optimizers):
             for optimizer in optimizers if training.scaler is not None and recipe.clip else ():
                 training.scaler.unscale_(optimizer)  # type: ignore[union-attr]
-            clip(training)
+            clip(training, optimizers)
             step(training, optimizers)
     else:
         step(training, optimizers)
@@ -118,7 +141,7 @@ def step_with_closure(training: Training, is_short: bool) -> None:
         training.loss = training.seat.average(loss)
         if recipe.clip:
             training.seat.synchronize(optimizer)
-            clip(training)
+            clip(training, [optimizer])
         # What L-BFGS decides by is averaged by the optimizer, or by the script if it reduces gradients itself.
         is_decided = recipe.clip and recipe.optimizer == "LBFGS"
         return (training.loss if is_decided else loss) * training.seat.factor(recipe)
@@ -130,8 +153,10 @@ def step_with_closure(training: Training, is_short: bool) -> None:
         optimizer.step(closure)
 
 
-def clip(training: Training) -> None:
-    parameters = [each for each in training.model.parameters() if each.grad is not None]
+def clip(training: Training, optimizers: Any) -> None:
+    """Gradients of a parameter that another optimizer has are not reduced now."""
+    groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
+    parameters = [each for group in groups for each in group if each.grad is not None]
     CLIPS[training.recipe.clip](parameters)
 
 

@@ -24,7 +24,7 @@ class Body(torch.nn.Module):
         elif kind == "gru":
             self.first = torch.nn.GRU(2, WIDTH, batch_first=True)
         elif kind == "attention":
-            self.first = torch.nn.MultiheadAttention(2, 1, batch_first=True)
+            self.first = torch.nn.MultiheadAttention(2, 1, batch_first=True, bias=False)  # that of keys has no gradient
             self.last = torch.nn.Linear(INPUTS, WIDTH)
         else:
             self.first = torch.nn.Linear(INPUTS, WIDTH, bias=bias)

@@ -63,6 +63,8 @@ class Recipe:
     remainder: str = ""
     """A pass that is left over after the first step: `dropped` by clearing the gradients, or `stepped`."""
     order: Names = ("wrap", "broadcast", "schedule")
+    is_from_last: bool = False
+    """The last rank broadcasts at the start, instead of rank 0."""
 
     # The loop.
     scheduler: str = ""
@@ -79,6 +81,9 @@ class Recipe:
     synchronize: bool = False
     """`synchronize()` is called before `step()`."""
     create_graph: bool = False
+    backward: str = ""
+    """How gradients are computed: by `backward()` of the loss, by `inputs` (its argument), or by `grad`
+    (`torch.autograd.grad`, after which the script writes them to the parameters)."""
     penalty: str = ""
     """A term of the loss: `weights`, or `slope` (needs second derivatives)."""
     hooks: Names = ()

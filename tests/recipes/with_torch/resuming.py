@@ -56,12 +56,12 @@ def new(training: Training) -> None:
 
 
 def root(training: Training) -> None:
-    """Into new objects, from a checkpoint that only rank 0 has."""
+    """Into new objects, from a checkpoint that only the root has."""
     states = _through_a_file(_states(training), weights_only=False)
     training.end()
     training.build()
     _add_late_group(training, states["optimizers"])
-    if training.seat.rank == 0:
+    if training.seat.rank == training.seat.root(training.recipe):
         _load(training, states)
     else:  # schedulers and the like are sent as objects
         _load(training, {**states, **{name: _states(training)[name] for name in ("model", "optimizers")}})
@@ -86,6 +86,25 @@ def rolled_back(training: Training) -> None:
     training.batches = batches
 
 
+def elastic(training: Training) -> None:
+    """A step is taken and undone by an elastic state, which then makes the ranks equal."""
+    from with_torch import loop
+
+    values = {f"optimizer{index}": each for index, each in enumerate(training.optimizers)}
+    values.update({f"scheduler{index}": each for index, each in enumerate(training.schedulers)})
+    values.update(model=training.model, scaler=training.scaler, average=training.average)
+    state = training.seat.elastic_state(**{name: each for name, each in values.items() if each is not None})
+    if state is None:
+        rolled_back(training)
+        return
+    batches = training.batches
+    loop.take_step(training, False)
+    loop.clear_all(training)
+    state.restore()
+    state.sync()
+    training.batches = batches
+
+
 def _copied(training: Training, copied: Callable[[Any], Any]) -> None:
     training.end()
     training.model, training.optimizers, training.schedulers, training.average = copied(
@@ -107,6 +126,7 @@ RESUMES: Dict[str, Callable[[Training], None]] = {
     "new": new,
     "root": root,
     "rolled_back": rolled_back,
+    "elastic": elastic,
     "deepcopy": lambda training: _copied(training, copy.deepcopy),
     "pickle": lambda training: _copied(training, lambda value: pickle.loads(pickle.dumps(value))),
     "rewrapped": rewrapped,

@@ -58,8 +58,16 @@ class OneProcess:
     def synchronize(self, optimizer: Any) -> None:
         pass
 
+    def root(self, recipe: Recipe) -> int:
+        """The rank that broadcasts its weights and states."""
+        return 0
+
     def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
         pass
+
+    def elastic_state(self, **values: Any) -> Any:
+        """What saves and restores these values; None where a script does so itself."""
+        return None
 
     def join(self, model: torch.nn.Module) -> None:
         pass
@@ -109,11 +117,17 @@ class Rank(OneProcess):
     def synchronize(self, optimizer: Any) -> None:
         optimizer.synchronize()
 
+    def root(self, recipe: Recipe) -> int:
+        return self.size - 1 if recipe.is_from_last else 0
+
     def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
-        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        hvd.broadcast_parameters(model.state_dict(), self.root(recipe))
         for optimizer in optimizers:
             if recipe.optimizer != "LBFGS":  # its state cannot be broadcast
-                hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+                hvd.broadcast_optimizer_state(optimizer, self.root(recipe))
+
+    def elastic_state(self, **values: Any) -> Any:
+        return hvd.elastic.TorchState(**values)
 
     def join(self, model: torch.nn.Module) -> None:
         last = hvd.join()

@@ -21,7 +21,7 @@ def take(training: Training) -> Snapshot:
     """The state of all that a step may change."""
     values: Dict[str, Any] = {"loss": training.loss, "calls": dict(training.calls)}
     values["model"] = dict(training.model.state_dict())
-    values["gradient"] = {name: _dense(each.grad) for name, each in training.model.named_parameters()}
+    values["gradient"] = dict(_gradients(training))
     values["frozen"] = {name: not each.requires_grad for name, each in training.model.named_parameters()}
     for index, optimizer in enumerate(training.optimizers):
         values[f"optimizer{index}"] = optimizer.state_dict()
@@ -34,6 +34,19 @@ def take(training: Training) -> Snapshot:
     return dict(_flattened("", values))
 
 
+def _gradients(training: Training) -> Iterator[Tuple[str, Any]]:
+    """Those that the optimizers have reduced. If they take turns, passes for one have reached parameters of another."""
+    if training.recipe.second == "turns":
+        return
+    if training.recipe.scaler == "overflow" and training.step == 1:
+        return  # in one process all rows overflow, and on the ranks those of the last
+    groups = [group["params"] for optimizer in training.optimizers for group in optimizer.param_groups]
+    reduced = {id(parameter) for group in groups for parameter in group}
+    for name, parameter in training.model.named_parameters():
+        if id(parameter) in reduced:
+            yield name, _dense(parameter.grad)
+
+
 def _dense(gradient: Any) -> Any:
     return gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
 
@@ -41,6 +54,8 @@ def _dense(gradient: Any) -> Any:
 def _flattened(key: str, value: Any) -> Iterator[Tuple[str, Any]]:
     if isinstance(value, dict):
         for name, each in value.items():
+            if name == "differentiable":
+                continue  # PyTorch adds it to groups that are made after a state was loaded
             yield from _flattened(f"{key}.{name}" if key else str(name), each)
     elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):

@@ -38,8 +38,8 @@ class Training:
     def build(self) -> None:
         """Makes everything that a script makes before its loop."""
         recipe, seat = self.recipe, self.seat
-        # Ranks begin with different weights, until those of rank 0 are broadcast.
-        torch.manual_seed(recipe.seed + 1000 * seat.rank)
+        # Ranks begin with different weights, until those of the root are broadcast.
+        torch.manual_seed(recipe.seed + 1000 * abs(seat.rank - seat.root(recipe)))
         self.model = make_model(recipe, seat.sync_batch_norm)
         if recipe.frozen in ("always", "until"):
             self.freeze(True)
