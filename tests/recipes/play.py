@@ -15,36 +15,40 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from typing import Iterable, List, Tuple
+from typing import Iterable, Iterator, List, Tuple
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "parallel")]  # of `launched`
 
 from jobs import RecipeJob  # noqa: E402
 from reducing import BUDGET_S, reduced  # noqa: E402
 from with_torch.drawing import draw  # noqa: E402
-from with_torch.exclusions import repaired  # noqa: E402
+from with_torch.exclusions import repaired, suited  # noqa: E402
 from with_torch.recipe import Recipe, from_words, to_words  # noqa: E402
 
 SIZES = (2, 3)
-PROGRESS = 250
+PROGRESS = 100
+
+
+def played(job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
+    """Plays recipes. Yields each with its problem."""
+    for count, recipe in enumerate((suited(each, job.size) for each in recipes), 1):
+        yield recipe, job.play(to_words(recipe))
+        if count % PROGRESS == 0:
+            print(f"{count} recipes on {job.size} ranks", flush=True)
 
 
 def first_failure(job: RecipeJob, recipes: Iterable[Recipe], budget_s: float = BUDGET_S) -> str:
     """Plays recipes until one fails. Describes the reduced one; empty if all pass."""
-    for count, recipe in enumerate(recipes, 1):
-        problem = job.play(to_words(recipe))
+    for recipe, problem in played(job, recipes):
         if problem:
             return report(job, recipe, problem, budget_s)
-        if count % PROGRESS == 0:
-            print(f"{count} recipes on {job.size} ranks", flush=True)
     return ""
 
 
 def all_failures(job: RecipeJob, recipes: Iterable[Recipe]) -> int:
     """Plays all recipes, prints the problems, and returns their number."""
     failed = 0
-    for recipe in recipes:
-        problem = job.play(to_words(recipe))
+    for recipe, problem in played(job, recipes):
         if problem:
             print(f"FAILED: {to_words(recipe)}\n{problem}", flush=True)
             failed += 1

@@ -17,7 +17,9 @@ def weight(recipe: Recipe) -> int:
     return recipe.steps + sum(len(value) if isinstance(value, tuple) else 10 for value in values)
 
 
-def reduced(recipe: Recipe, problem: str, play: Callable[[Recipe], str], budget_s: float = BUDGET_S) -> Tuple[Recipe, str]:
+def reduced(
+    recipe: Recipe, problem: str, play: Callable[[Recipe], str], budget_s: float = BUDGET_S
+) -> Tuple[Recipe, str]:
     """Drops features one by one while the recipe still fails. Returns the smallest one found in this time, and its
     problem."""
     deadline = time.monotonic() + budget_s

@@ -78,8 +78,10 @@ PYTORCH = (
         lambda r: r.embedding == "sparse",
         {**default("clip", "scaler", "create_graph"), "penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
     ),
-    Exclusion("L-BFGS has one group", lambda r: is_lbfgs(r), default("groups", "added", "second")),
-    Exclusion("L-BFGS steps with a closure, which a scaler does not accept", is_lbfgs, {**default("scaler"), "closure": True}),
+    Exclusion("L-BFGS has one group", is_lbfgs, default("groups", "added", "second")),
+    Exclusion(
+        "L-BFGS steps with a closure, which a scaler does not accept", is_lbfgs, {**default("scaler"), "closure": True}
+    ),
     Exclusion("a scaler does not accept a closure", lambda r: r.closure, default("scaler")),
     Exclusion(
         "a rate that is a tensor needs a loop or a fused step",
@@ -87,7 +89,9 @@ PYTORCH = (
         {"options": without("options", "foreach"), **default("groups", "added")},
     ),
     Exclusion("a closure belongs to one optimizer", lambda r: r.closure and r.second, default("second")),
-    Exclusion("fused steps take no complex numbers", lambda r: "fused" in r.options, {"extras": without("extras", "complex")}),
+    Exclusion(
+        "fused steps take no complex numbers", lambda r: "fused" in r.options, {"extras": without("extras", "complex")}
+    ),
     Exclusion("a scaler takes no complex numbers", lambda r: r.scaler, {"extras": without("extras", "complex")}),
     Exclusion("complex numbers have no range", lambda r: r.clip == "value", {"extras": without("extras", "complex")}),
     Exclusion(
@@ -96,13 +100,15 @@ PYTORCH = (
         {"extras": without("extras", "empty")},
     ),
     Exclusion(
-        "Adafactor takes no complex numbers", lambda r: r.optimizer == "Adafactor", {"extras": without("extras", "complex")}
+        "Adafactor takes no complex numbers",
+        lambda r: r.optimizer == "Adafactor",
+        {"extras": without("extras", "complex")},
     ),
     Exclusion("a copy of L-BFGS lacks its parameters", lambda r: is_lbfgs(r) and r.resume in COPIES, default("resume")),
     Exclusion(
-        "L-BFGS needs contiguous weights of one type",
+        "L-BFGS needs contiguous weights of one type, and amplifies rounding errors",
         is_lbfgs,
-        {**default("layout"), "extras": without("extras", "mixed")},
+        {**default("layout", "dtype", "is_autocast"), "extras": without("extras", "mixed")},
     ),
     Exclusion(
         "the epsilon of most optimizers is 0 in float16",
@@ -135,13 +141,26 @@ PYTORCH = (
         lambda r: r.backward == "grad" and r.clip,
         {"extras": without("extras", "expanded")},
     ),
-    Exclusion("attention has no second derivatives", lambda r: r.body == "attention" and r.penalty == "slope", default("penalty")),
-    Exclusion("a parametrized module is not pickled", lambda r: r.resume == "pickle", {"extras": without("extras", "weight_norm")}),
-    Exclusion("only convolutions have channels", lambda r: r.layout == "channels_last" and r.body != "conv", default("layout")),
+    Exclusion(
+        "attention has no second derivatives",
+        lambda r: r.body == "attention" and r.penalty == "slope",
+        default("penalty"),
+    ),
+    Exclusion(
+        "a parametrized module is not pickled",
+        lambda r: r.resume == "pickle",
+        {"extras": without("extras", "weight_norm")},
+    ),
+    Exclusion(
+        "only convolutions have channels", lambda r: r.layout == "channels_last" and r.body != "conv", default("layout")
+    ),
     Exclusion(
         "a reentrant checkpoint knows only backward(), without a graph",
         lambda r: r.checkpoint == "reentrant",
-        {**default("create_graph", "compiled", "backward"), "penalty": lambda r: "" if r.penalty == "slope" else r.penalty},
+        {
+            **default("create_graph", "compiled", "backward"),
+            "penalty": lambda r: "" if r.penalty == "slope" else r.penalty,
+        },
     ),
     Exclusion("a scheduler does not know groups that are added after it", lambda r: r.added, default("scheduler")),
     Exclusion("the second optimizer has the head already", lambda r: r.second, default("added")),
@@ -151,14 +170,48 @@ PYTORCH = (
     Exclusion("a closure has one pass", lambda r: r.closure, default("passes", "remainder", "is_cleared_last")),
 )
 FARANDOLE = (
-    Exclusion("a sparse gradient does not travel densely in two ways", lambda r: r.embedding != "sparse", {"wrapping": without("wrapping", "as_dense")}),
-    Exclusion("the state of L-BFGS is not broadcast", lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"), default("resume")),
+    Exclusion(
+        "a sparse gradient does not travel densely in two ways",
+        lambda r: r.embedding != "sparse",
+        {"wrapping": without("wrapping", "as_dense")},
+    ),
+    Exclusion(
+        "the state of L-BFGS is not broadcast",
+        lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
+        default("resume"),
+    ),
+    Exclusion(
+        "a parameter is not used inside and outside of a reentrant checkpoint",
+        lambda r: r.checkpoint == "reentrant",
+        {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
+    ),
+    Exclusion(
+        "model.zero_grad() does not set gradients to zero while they are reduced for another optimizer's pass",
+        lambda r: r.second == "turns" and r.clear == "model_zeros",
+        {"clear": "model"},
+    ),
+    Exclusion(
+        "after join(), ranks reduce, but they do not gather",
+        lambda r: r.uneven,
+        {
+            "norm": lambda r: "" if r.norm == "sync" else r.norm,
+            "embedding": lambda r: "dense" if r.embedding == "sparse" else r.embedding,
+            "optimizer": lambda r: "Adam" if r.optimizer == "SparseAdam" else r.optimizer,
+            "wrapping": without("wrapping", "topk"),
+        },
+    ),
+    Exclusion(
+        "without names, gradients have numbers, which two optimizers would share",
+        lambda r: r.second,
+        {"wrapping": without("wrapping", "unnamed")},
+    ),
     Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
     Exclusion(
         "Adasum combines steps, not gradients, and takes no compressors with errors",
         lambda r: r.op == "Adasum",
         {**default("clip", "scaler", "synchronize"), "wrapping": without("wrapping", *WITH_ERRORS, "predivide")},
     ),
+    Exclusion("Adasum steps with each parameter alone", lambda r: is_lbfgs(r) and r.op == "Adasum", {"op": "Average"}),
     Exclusion(
         "a pass for another optimizer changes what Adasum and compressors keep",
         lambda r: r.second == "turns" and (r.op == "Adasum" or WITH_ERRORS & {*r.wrapping}),
@@ -166,6 +219,13 @@ FARANDOLE = (
     ),
 )
 EXCLUSIONS = (*PYTORCH, *FARANDOLE)
+
+
+def suited(recipe: Recipe, size: int) -> Recipe:
+    """The recipe for this number of ranks, which must be a power of two for Adasum."""
+    if recipe.op == "Adasum" and size & (size - 1):
+        return repaired(dataclasses.replace(recipe, op="Average"))
+    return recipe
 
 
 def repaired(recipe: Recipe) -> Recipe:

@@ -18,7 +18,9 @@ def factor(step: int) -> float:
 
 
 def _sequential(optimizer: Any) -> Any:
-    return lr.SequentialLR(optimizer, [lr.LinearLR(optimizer, 0.5, total_iters=2), lr.ExponentialLR(optimizer, 0.9)], [2])
+    return lr.SequentialLR(
+        optimizer, [lr.LinearLR(optimizer, 0.5, total_iters=2), lr.ExponentialLR(optimizer, 0.9)], [2]
+    )
 
 
 SCHEDULERS: Dict[str, Callable[[Any], Any]] = {

@@ -102,9 +102,13 @@ def _bytes(value: Any) -> bytes:
     return described + (plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
 
 
+def computes_in_halves(recipe: Recipe) -> bool:
+    return recipe.dtype in ("bfloat16", "float16") or "mixed" in recipe.extras or recipe.is_autocast
+
+
 def tolerance(recipe: Recipe) -> float:
     """The greatest difference from one process, relative to the greatest entry of a tensor."""
-    if recipe.dtype in ("bfloat16", "float16") or "mixed" in recipe.extras or recipe.is_autocast:
+    if computes_in_halves(recipe):
         return 0.1
     if recipe.optimizer == "Muon":  # it computes in bfloat16
         return 0.05
@@ -120,7 +124,7 @@ def differences(recipe: Recipe, found: Snapshot, expected: Snapshot) -> List[str
             lines.append(f"{key}: only {'in one process' if key in expected else 'on the ranks'}")
         elif isinstance(expected[key], torch.Tensor) and isinstance(found[key], torch.Tensor):
             if not reason:
-                lines += _difference(key, found[key], expected[key], tolerance(recipe))
+                lines += _difference(recipe, key, found[key], expected[key])
         elif isinstance(expected[key], float) and isinstance(found[key], float):
             limit = 1e-9 if ".param_groups." in key or key.startswith("rates") else tolerance(recipe)
             if not reason and abs(found[key] - expected[key]) > limit * max(1, abs(expected[key])):
@@ -130,7 +134,7 @@ def differences(recipe: Recipe, found: Snapshot, expected: Snapshot) -> List[str
     return lines
 
 
-def _difference(key: str, found: torch.Tensor, expected: torch.Tensor, limit: float) -> List[str]:
+def _difference(recipe: Recipe, key: str, found: torch.Tensor, expected: torch.Tensor) -> List[str]:
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         return [f"{key}: {found.dtype} {tuple(found.shape)} instead of {expected.dtype} {tuple(expected.shape)}"]
     if not found.numel():
@@ -144,5 +148,6 @@ def _difference(key: str, found: torch.Tensor, expected: torch.Tensor, limit: fl
     if not first.numel():
         return []
     error = float((first - second).abs().max())
-    bound = limit * max(float(second.abs().max()), 0.1)
+    least = 1.0 if computes_in_halves(recipe) else 0.1  # a gradient may be the small difference of large terms
+    bound = tolerance(recipe) * max(float(second.abs().max()), least)
     return [f"{key}: differs by {error:.2g}, more than {bound:.2g}"] if error > bound else []
