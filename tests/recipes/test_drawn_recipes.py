@@ -18,6 +18,7 @@ FIXED = 300
 SEVERAL = 500
 # The smallest recipes of faults that were found.
 FAILED_BEFORE = {
+    "overflow_between_turns": "steps=2 second=turns scaler=overflow",
     "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
 }
 # A deliberate fault, and what is said of it.

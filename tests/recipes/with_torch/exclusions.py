@@ -44,6 +44,16 @@ def known_options(recipe: Recipe) -> Tuple[str, ...]:
 
 PYTORCH = (
     Exclusion(
+        "hooks of several tensors do not know torch.autograd.grad",
+        lambda r: r.backward == "grad",
+        {"hooks": without("hooks", "several", "everywhere")},
+    ),
+    Exclusion(
+        "the sum of gradients in half precision has an error of its own",
+        lambda r: r.op == "Sum" and r.dtype in ("bfloat16", "float16"),
+        {"dtype": "float32"},
+    ),
+    Exclusion(
         "each optimizer has options of its own",
         lambda r: r.options != known_options(r),
         {"options": known_options},
@@ -171,6 +181,11 @@ PYTORCH = (
 )
 FARANDOLE = (
     Exclusion(
+        "SyncBatchNorm has no second derivatives, and says so",
+        lambda r: r.norm == "sync" and r.penalty == "slope",
+        default("penalty"),
+    ),
+    Exclusion(
         "a sparse gradient does not travel densely in two ways",
         lambda r: r.embedding != "sparse",
         {"wrapping": without("wrapping", "as_dense")},
@@ -209,7 +224,11 @@ FARANDOLE = (
     Exclusion(
         "Adasum combines steps, not gradients, and takes no compressors with errors",
         lambda r: r.op == "Adasum",
-        {**default("clip", "scaler", "synchronize"), "wrapping": without("wrapping", *WITH_ERRORS, "predivide")},
+        {
+            **default("clip", "scaler", "synchronize"),
+            "hooks": without("hooks", "step", "everywhere"),  # it steps for each parameter
+            "wrapping": without("wrapping", *WITH_ERRORS, "predivide"),
+        },
     ),
     Exclusion("Adasum steps with each parameter alone", lambda r: is_lbfgs(r) and r.op == "Adasum", {"op": "Average"}),
     Exclusion(

@@ -157,7 +157,8 @@ def clip(training: Training, optimizers: Any) -> None:
     """Gradients of a parameter that another optimizer has are not reduced now."""
     groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
     parameters = [each for group in groups for each in group if each.grad is not None]
-    CLIPS[training.recipe.clip](parameters)
+    if parameters:
+        CLIPS[training.recipe.clip](parameters)
 
 
 CLIPS: Dict[str, Callable[[Any], Any]] = {
