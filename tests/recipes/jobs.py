@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Set
 from launched import LAUNCHER, clean_environment
 
 WORKER = Path(__file__).with_name("worker.py")
-DEADLINE_S = 240.0
+DEADLINE_S = 480.0
 """The time after which a recipe hangs. Most take a fraction of a second, but the machine may be shared."""
 SETTINGS = {
     "OMP_NUM_THREADS": "1",

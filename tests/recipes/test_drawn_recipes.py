@@ -43,6 +43,7 @@ def jobs_by_size() -> Iterator[Dict[int, RecipeJob]]:
 
 
 @needs_launcher
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("size", SIZES)
 def test_drawn_recipes_train_like_one_process(size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
     assert first_failure(jobs_by_size[size], map(draw, range(FIXED)), budget_s=120) == ""

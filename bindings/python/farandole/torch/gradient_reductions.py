@@ -16,7 +16,6 @@ from farandole.torch.parameter_hook import ParameterHook, is_in_nested_pass
 from farandole.torch.reduced_parameters import ReducedParameters
 from farandole.torch.several_optimizers import Steps
 
-
 _untraced: Callable[[Callable[..., Any]], Callable[..., Any]] = getattr(torch, "_disable_dynamo", lambda each: each)
 """Marks a function that a compiled step calls as it is. Otherwise Dynamo would compile the hook of each parameter, and
 all that it calls, again and again: they break the graph, and find another state each time."""
