@@ -142,3 +142,12 @@ def test_outputs_and_gradients_keep_their_types(dtype: torch.dtype, rank: int, s
 def test_too_few_dimensions_are_refused() -> None:
     with pytest.raises(ValueError):
         hvd.SyncBatchNorm(4)(torch.ones(4))
+
+
+@pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+def test_a_second_derivative_is_an_error(rank: int) -> None:
+    layer = hvd.SyncBatchNorm(3)
+    x = torch.randn(4, 3, requires_grad=True)
+    (slope,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.square().sum().backward()

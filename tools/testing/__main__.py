@@ -51,8 +51,10 @@ def parser() -> argparse.ArgumentParser:
         "--only", default="", metavar="WORD", help="only files, C++ runners and programs with WORD in their names"
     )
     made.add_argument("--load", type=int, default=0, metavar="K", help="run beside K processes that keep a core busy")
-    made.add_argument("--seeds", type=int, metavar="N", help="world: N seeds for each simulated job")
-    made.add_argument("--seed", type=int, metavar="S", help="world: play only this seed")
+    made.add_argument(
+        "--seeds", type=int, metavar="N", help="world: N seeds for each simulated job; recipes: N recipes"
+    )
+    made.add_argument("--seed", type=int, metavar="S", help="world, recipes: play only this seed")
     made.add_argument("--rounds", type=int, metavar="N", help="attacks: make each attack N times")
     made.add_argument("--minutes", type=int, metavar="N", help="fuzz: N minutes for all targets together")
     return made

@@ -18,6 +18,8 @@ FIXED_SEEDS = 2000
 MORE_SEEDS = 10_000
 # Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
 TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
+# As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
+FRESH_RECIPES = 3000
 # These tests run once more with ranks that are placed as if on two hosts.
 BETWEEN_HOSTS = (
     *("operations", "steps", "alltoall", "reducescatter"),
@@ -113,6 +115,7 @@ def has_stand_in_gpus(part: Part) -> bool:
 def frameworks(part: Part) -> None:
     """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
     part.pytest("tests/frameworks/arithmetic")
+    part.pytest("tests/recipes")
     for name, where in FRAMEWORKS.items():
         ranks_of_framework(part, name, where)
         launched_of_framework(part, name, where)
@@ -270,6 +273,17 @@ def seeds(part: Part) -> None:
     elastic_jobs(part, secrets.randbits(32), MORE_SEEDS)
 
 
+def recipes(part: Part) -> None:
+    """3,000 recipes of training with fresh seeds, in one process and on ranks, or `--seeds N`, or one of `--seed S`"""
+    if "seed" in part.options:
+        chosen = ["--seed", str(part.options["seed"])]
+    else:
+        number = part.options.get("seeds", FRESH_RECIPES)
+        chosen = ["--base", str(secrets.randbits(32)), "--seeds", str(number)]
+    for np in (2, 3):
+        part.command(PYTHON, "tests/recipes/play.py", "--np", str(np), *chosen)
+
+
 def fuzz(part: Part) -> None:
     """libFuzzer with new inputs on every decoder of bytes from other processes: one minute, or `--minutes N`"""
     targets = fuzz_targets(part)
@@ -373,6 +387,7 @@ MORE: Dict[str, Callable[[Part], None]] = {
     "clusters": clusters,
     "attacks": attacks,
     "seeds": seeds,
+    "recipes": recipes,
     "fuzz": fuzz,
     "mutations": mutations,
     "sanitized": sanitized,

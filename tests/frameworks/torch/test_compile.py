@@ -228,6 +228,12 @@ def test_a_compiled_training_step_matches_the_uncompiled_step(make: Any, rank: i
     torch.testing.assert_close(trained(rank, make), expected)
 
 
+def test_a_compiled_step_does_not_compile_the_hooks_of_parameters(rank: int) -> None:
+    """Each of the hooks would find another state, and be compiled again."""
+    with torch._dynamo.config.patch(recompile_limit=2, fail_on_recompile_limit_hit=True):
+        trained(rank, step_compiled)
+
+
 def test_a_whole_training_step_compiles_into_one_graph(rank: int, size: int) -> None:
     model = network()
     parameters = dict(model.named_parameters())

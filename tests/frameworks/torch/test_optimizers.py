@@ -114,6 +114,20 @@ def test_the_state_of_an_optimizer_keeps_its_own_types_when_it_is_broadcast(rank
     assert torch.equal(optimizer.state[parameter]["momentum_buffer"], torch.full((3,), 1 / 3))
 
 
+def test_the_state_of_an_optimizer_keeps_its_strides_when_it_is_broadcast(rank: int, size: int) -> None:
+    """A fused step takes for granted that a state has the strides of its parameter."""
+    parameter = torch.nn.Parameter(torch.ones(2, 3).t())
+    optimizer = torch.optim.SGD([parameter], lr=1.0, momentum=0.5, fused=True)
+    values = torch.arange(6.0).reshape(2, 3).t()
+    if rank == 0:
+        optimizer.state[parameter] = {"momentum_buffer": values.clone()}
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert torch.equal(optimizer.state[parameter]["momentum_buffer"], values)
+    parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    assert torch.equal(parameter, 1 - 0.5 * values)
+
+
 def test_a_root_without_state_clears_that_of_the_other_ranks(rank: int, size: int) -> None:
     model = Network(False)
     optimizer = torch.optim.Adam(model.parameters())

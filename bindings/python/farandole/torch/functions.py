@@ -76,8 +76,9 @@ def broadcast_optimizer_state(
     outline, tensors = _outline(own) if is_root else (None, [])
     outline = broadcast_object(outline, root_rank, "optimizer_state", process_set)
     if not is_root:
-        tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in outline["tensors"]]
-    hosts = [tensor.detach().cpu().contiguous() for tensor in tensors]
+        # With the strides of the root: a fused step takes for granted that a state has those of its parameter.
+        tensors = [torch.empty_strided(shape, stride, dtype=dtype) for shape, stride, dtype in outline["tensors"]]
+    hosts = [tensor.detach().cpu() for tensor in tensors]
     named = [(name, host) for name, host in zip(outline["names"], hosts)]
     broadcast_parameters(named, root_rank, process_set)
     if not is_root:
@@ -102,7 +103,7 @@ def _outline(state_dict: Dict[str, Any]) -> Tuple[Dict[str, Any], List[torch.Ten
             else:
                 state[index][key] = value
     rest = {key: value for key, value in state_dict.items() if key != "state"}
-    described = [(tuple(each.shape), each.dtype) for each in tensors]
+    described = [(tuple(each.shape), each.stride(), each.dtype) for each in tensors]
     return {"state": state, "rest": rest, "names": names, "tensors": described}, tensors
 
 

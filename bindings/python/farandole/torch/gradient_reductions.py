@@ -16,6 +16,10 @@ from farandole.torch.parameter_hook import ParameterHook, is_in_nested_pass
 from farandole.torch.reduced_parameters import ReducedParameters
 from farandole.torch.several_optimizers import Steps
 
+_untraced: Callable[[Callable[..., Any]], Callable[..., Any]] = getattr(torch, "_disable_dynamo", lambda each: each)
+"""Marks a function that a compiled step calls as it is. Otherwise Dynamo would compile the hook of each parameter, and
+all that it calls, again and again: they break the graph, and find another state each time."""
+
 
 class GradientReductions:
     """The reductions of one optimizer's gradients, from the hooks on its parameters to the reduced gradients.
@@ -80,6 +84,7 @@ class GradientReductions:
         # The hooks hold a weak reference, so that parameters do not keep a dropped optimizer alive.
         reductions = weakref.ref(self)
 
+        @_untraced
         def called(*_: Any) -> None:
             alive = reductions()
             if alive is not None:
@@ -131,6 +136,7 @@ class GradientReductions:
             if not self.hooks[index].is_called_before:
                 self.hooks[index].call_before(self._call(_arriving, index))
 
+    @_untraced
     def start_overdue(self) -> None:
         """Starts the reductions of gradients that backward passes have not completed, because their parameters were
         unused or used in fewer passes."""
@@ -175,6 +181,7 @@ class GradientReductions:
         """Whether another optimizer has stepped since the last reduction began, so that the pass was meant for it."""
         return self._may_discard and bool(self.in_flight) and Steps.count > self._steps_at_start
 
+    @_untraced
     def discard(self) -> None:
         """Waits for the reductions in flight, and drops their results.
 
@@ -187,6 +194,7 @@ class GradientReductions:
             self.give_up()
         self._parameters.rename(self._parameters.other_suffix())
 
+    @_untraced
     def wait(self) -> None:
         """Waits for all started reductions, and writes their results to the gradients."""
         in_flight, self.in_flight = self.in_flight, []
@@ -206,6 +214,7 @@ class GradientReductions:
         self.sent.clear()
         self._settle()
 
+    @_untraced
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
         self.in_flight = []

@@ -172,6 +172,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         """Starts the reductions that have not started yet, and waits until every gradient is the same on all
         ranks."""
         if self._reductions.is_active:
+            # A gradient scaler may leave out the step that follows.
+            Steps.add(self._reductions)
             self._reductions.start_overdue()
             self._reductions.wait()
         self._synchronized = True

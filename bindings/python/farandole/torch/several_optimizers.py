@@ -16,20 +16,20 @@ active: weakref.WeakSet[GradientReductions] = weakref.WeakSet()
 
 
 class Steps:
-    """The steps that optimizers of this process have taken: their number, and the one that has taken the last."""
+    """The steps and synchronizations of optimizers of this process: their number, and the optimizer of the last."""
 
     count = 0
     last: Callable[[], Optional[GradientReductions]] = staticmethod(lambda: None)
 
     @classmethod
     def add(cls, own: GradientReductions) -> None:
-        """Records a step."""
+        """Records a step, or a synchronization before it."""
         cls.count += 1
         cls.last = weakref.ref(own)
 
     @classmethod
     def title(cls) -> str:
-        """Describes the optimizer that has stepped last."""
+        """Describes the optimizer of the last one."""
         last = cls.last()
         return "another optimizer" if last is None else last.title
 

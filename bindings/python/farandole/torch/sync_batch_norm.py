@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional, Tuple
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -118,6 +119,7 @@ class _SyncBatchNorm(torch.autograd.Function):
         return output.to(input.dtype), mean, variance, count
 
     @staticmethod
+    @once_differentiable  # the reductions in it are not recorded, so second derivatives would be wrong
     def backward(ctx: Any, grad_output: torch.Tensor, *_: Any) -> Tuple[Optional[torch.Tensor], ...]:
         x, weight, mean, invstd, count = ctx.saved_tensors
         input_type, weight_type, bias_type = ctx.types

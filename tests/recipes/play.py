@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Plays recipes of training: in one process, and on 2 and on 3 ranks, with the same result.
+
+    tests/recipes/play.py optimizer=Adam passes=2       plays this recipe
+    tests/recipes/play.py --seed 17                     plays the recipe of a seed
+    tests/recipes/play.py --base 1000 --seeds 500       plays those of 500 seeds
+
+It stops at the first recipe that fails, reduces it, and prints the command that plays the reduced one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Iterable, Iterator, List, Tuple
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "parallel")]  # of `launched`
+
+from jobs import RecipeJob  # noqa: E402
+from reducing import BUDGET_S, reduced  # noqa: E402
+from with_torch.drawing import draw  # noqa: E402
+from with_torch.exclusions import repaired, suited  # noqa: E402
+from with_torch.recipe import Recipe, from_words, to_words  # noqa: E402
+
+SIZES = (2, 3)
+PROGRESS = 100
+
+
+def played(job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
+    """Plays recipes. Yields each with its problem."""
+    for count, recipe in enumerate((suited(each, job.size) for each in recipes), 1):
+        yield recipe, job.play(to_words(recipe))
+        if count % PROGRESS == 0:
+            print(f"{count} recipes on {job.size} ranks", flush=True)
+
+
+def first_failure(job: RecipeJob, recipes: Iterable[Recipe], budget_s: float = BUDGET_S) -> str:
+    """Plays recipes until one fails. Describes the reduced one; empty if all pass."""
+    for recipe, problem in played(job, recipes):
+        if problem:
+            return report(job, recipe, problem, budget_s)
+    return ""
+
+
+def all_failures(job: RecipeJob, recipes: Iterable[Recipe]) -> int:
+    """Plays all recipes, prints the problems, and returns their number."""
+    failed = 0
+    for recipe, problem in played(job, recipes):
+        if problem:
+            print(f"FAILED: {to_words(recipe)}\n{problem}", flush=True)
+            failed += 1
+    return failed
+
+
+def report(job: RecipeJob, recipe: Recipe, problem: str, budget_s: float) -> str:
+    print(f"this recipe fails on {job.size} ranks: {to_words(recipe)}\n{problem}", flush=True)
+    smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), budget_s)
+    command = f"tests/recipes/play.py --np {job.size} {to_words(smallest)}"
+    return f"a recipe fails; the smallest one that does:\n    {command}\n{problem}"
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("words", nargs="*", help="features of one recipe, such as optimizer=Adam")
+    made.add_argument("--np", type=int, action="append", help="the number of ranks; 2 and 3 without it")
+    made.add_argument("--seed", type=int, help="the seed of one recipe")
+    made.add_argument("--base", type=int, help="the first seed; without it, a fresh one")
+    made.add_argument("--seeds", type=int, default=100, help="the number of seeds")
+    made.add_argument("--keep-going", action="store_true", help="play all, without reducing those that fail")
+    return made
+
+
+def chosen(arguments: argparse.Namespace) -> Tuple[str, List[Recipe]]:
+    if arguments.words:
+        recipe = from_words(arguments.words)
+        if repaired(recipe) != recipe:
+            sys.exit(f"these features exclude each other; without them it is: {to_words(repaired(recipe))}")
+        return "this recipe", [recipe]
+    if arguments.seed is not None:
+        return f"the recipe of seed {arguments.seed}", [draw(arguments.seed)]
+    base = secrets.randbits(32) if arguments.base is None else arguments.base
+    return f"{arguments.seeds} recipes from base {base}", [draw(base + each) for each in range(arguments.seeds)]
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    title, recipes = chosen(arguments)
+    failed = 0
+    for size in arguments.np or SIZES:
+        print(f"{title} on {size} ranks", flush=True)
+        begin = time.monotonic()
+        with RecipeJob(size) as job:
+            if arguments.keep_going:
+                failed += all_failures(job, recipes)
+            elif problem := first_failure(job, recipes):
+                print(f"error: {problem}")
+                return 1
+        print(f"{title} on {size} ranks: {failed} failed, {time.monotonic() - begin:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

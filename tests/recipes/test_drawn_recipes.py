@@ -1,0 +1,108 @@
+"""Recipes of training that are drawn from seeds give the same on 2 and on 3 ranks as in one process."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Iterator
+
+import pytest
+from jobs import RecipeJob
+from launched import needs_launcher
+from play import SIZES, first_failure
+from reducing import reduced, weight
+from with_torch.drawing import draw
+from with_torch.exclusions import repaired
+from with_torch.recipe import Recipe, features, from_words, simpler, to_words
+
+FIXED = 300
+SEVERAL = 500
+# The smallest recipes of faults that were found.
+FAILED_BEFORE = {
+    "overflow_between_turns": "steps=2 second=turns scaler=overflow",
+    "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
+}
+# A deliberate fault, and what is said of it.
+FAULTS = {
+    "last_bit": "after step 1: ranks 0 and 1 differ in model.head.bias",
+    "all_differ": "after step 1: model.head.bias: differs by",
+    "rate": "after step 1: optimizer0.param_groups.0.lr: ",
+    "warns": "a warning that one process does not give: UserWarning: a deliberate warning",
+    "raises": "on rank 1: .*a deliberate error",
+    "is_wrong": "in one process: .*a deliberate error",
+    "ends": "a rank has ended|the job ended with status",
+}
+
+
+@pytest.fixture(scope="module")
+def jobs_by_size() -> Iterator[Dict[int, RecipeJob]]:
+    """Jobs that play the recipes of all tests."""
+    jobs = {size: RecipeJob(size) for size in SIZES}
+    yield jobs
+    for job in jobs.values():
+        job.__exit__()
+
+
+@needs_launcher
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("size", SIZES)
+def test_drawn_recipes_train_like_one_process(size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
+    assert first_failure(jobs_by_size[size], map(draw, range(FIXED)), budget_s=120) == ""
+
+
+@needs_launcher
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("words", FAILED_BEFORE.values(), ids=FAILED_BEFORE)
+def test_a_recipe_that_failed_before_passes(words: str, size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
+    recipe = from_words(words.split())
+    assert repaired(recipe) == recipe
+    assert jobs_by_size[size].play(words) == ""
+
+
+@needs_launcher
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str, jobs_by_size: Dict[int, RecipeJob]) -> None:
+    job = jobs_by_size[2]
+    assert_matches(FAULTS[fault], job.play(f"fault={fault}"))
+    assert job.play("steps=1") == "", "the next recipe is not played by a new job"
+
+
+@needs_launcher
+def test_a_recipe_that_hangs_is_ended_at_its_deadline() -> None:
+    with RecipeJob(2) as job:
+        assert job.play("steps=1") == ""
+        job.deadline_s = 1.0
+        assert "no answer within 1 s" in job.play("fault=hangs")
+
+
+def assert_matches(pattern: str, text: str) -> None:
+    assert re.search(pattern, text, re.S), text
+
+
+def test_a_recipe_is_reduced_to_the_features_with_which_it_fails() -> None:
+    def play(recipe: Recipe) -> str:
+        return "it fails" if recipe.clip == "norm" and "amsgrad" in recipe.options and recipe.steps > 2 else ""
+
+    words = "steps=5 body=conv optimizer=Adam options=amsgrad,decay,foreach clip=norm extras=scalar passes=2"
+    recipe = from_words(words.split())
+    assert play(recipe)
+    smallest, problem = reduced(recipe, "it fails", play)
+    assert to_words(smallest) == "optimizer=Adam options=amsgrad clip=norm" and problem == "it fails"
+
+
+def test_a_recipe_is_read_as_it_was_written() -> None:
+    for seed in range(SEVERAL):
+        recipe = draw(seed)
+        assert from_words(to_words(recipe).split()) == recipe == repaired(recipe) == draw(seed)
+
+
+def test_recipes_without_a_feature_are_legal_or_heavier() -> None:
+    for seed in range(SEVERAL // 10):
+        recipe = draw(seed)
+        lighter = [each for each in map(repaired, simpler(recipe)) if weight(each) < weight(recipe)]
+        assert lighter or not features(recipe)
+
+
+def test_drawn_recipes_have_each_feature() -> None:
+    drawn = [draw(seed) for seed in range(3000)]
+    for name in ("optimizer", "scheduler", "resume", "body", "clip", "op", "clear"):
+        assert len({getattr(each, name) for each in drawn}) > 2, name

@@ -1,0 +1,1 @@
+"""Recipes of training with PyTorch. `training.py` plays one; the other files hold the parts that it composes."""

@@ -1,0 +1,260 @@
+"""Features that exclude each other, each with the reason, and what becomes of a recipe that has both."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Dict, NamedTuple, Tuple
+
+from with_torch.optimizers import CHOICES
+from with_torch.recipe import FIELDS, Recipe
+from with_torch.seats import LOSSY
+
+COMPRESSORS = {*LOSSY, "custom", "measured"}
+WITH_ERRORS = {"topk", "powersgd", "custom"}
+
+COPIES = ("deepcopy", "pickle")
+
+
+class Exclusion(NamedTuple):
+    """If `applies`, the recipe is changed: `changes` has new values, or functions of the recipe."""
+
+    reason: str
+    applies: Callable[[Recipe], Any]
+    changes: Dict[str, Any]
+
+
+def without(name: str, *dropped: str) -> Callable[[Recipe], Any]:
+    """The field without these names."""
+    return lambda recipe: tuple(each for each in getattr(recipe, name) if each not in dropped)
+
+
+def default(*names: str) -> Dict[str, Any]:
+    return {name: FIELDS[name].default for name in names}
+
+
+def is_lbfgs(recipe: Recipe) -> bool:
+    return recipe.optimizer == "LBFGS"
+
+
+def known_options(recipe: Recipe) -> Tuple[str, ...]:
+    """The options that the optimizer has, of each tuple in `CHOICES` only one."""
+    choices = ([name for name in names if name in recipe.options] for names in CHOICES[recipe.optimizer])
+    return tuple(found[0] for found in choices if found)
+
+
+PYTORCH = (
+    Exclusion(
+        "hooks of several tensors do not know torch.autograd.grad",
+        lambda r: r.backward == "grad",
+        {"hooks": without("hooks", "several", "everywhere")},
+    ),
+    Exclusion(
+        "the sum of gradients in half precision has an error of its own",
+        lambda r: r.op == "Sum" and r.dtype in ("bfloat16", "float16"),
+        {"dtype": "float32"},
+    ),
+    Exclusion(
+        "each optimizer has options of its own",
+        lambda r: r.options != known_options(r),
+        {"options": known_options},
+    ),
+    Exclusion(
+        "Muon takes only matrices",
+        lambda r: r.optimizer == "Muon",
+        {**default("norm", "extras", "groups"), "body": lambda r: r.body if r.body == "deep" else "linear"},
+    ),
+    Exclusion(
+        "SparseAdam takes only sparse gradients, so another optimizer has the other parameters",
+        lambda r: r.optimizer == "SparseAdam",
+        {**default("groups"), "embedding": "sparse", "second": lambda r: r.second or "parts"},
+    ),
+    Exclusion(
+        "only SparseAdam, Adagrad and SGD without momentum take sparse gradients, without decay and fused loops",
+        lambda r: r.embedding == "sparse" and r.optimizer not in ("SparseAdam", "Adagrad", "SGD"),
+        {"embedding": "dense"},
+    ),
+    Exclusion(
+        "SparseAdam takes neither complex parameters nor those of the head, and needs a loop without a closure",
+        lambda r: r.optimizer == "SparseAdam",
+        {**default("closure", "added"), "extras": without("extras", "complex")},
+    ),
+    Exclusion(
+        "sparse gradients: see above",
+        lambda r: r.embedding == "sparse",
+        {"options": without("options", "momentum", "dampening", "nesterov", "decay", "fused", "foreach")},
+    ),
+    Exclusion(
+        "sparse gradients are neither clipped nor scaled, and hooks cannot write to them in place",
+        lambda r: r.embedding == "sparse",
+        {**default("clip", "scaler", "create_graph"), "penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
+    ),
+    Exclusion("L-BFGS has one group", is_lbfgs, default("groups", "added", "second")),
+    Exclusion(
+        "L-BFGS steps with a closure, which a scaler does not accept", is_lbfgs, {**default("scaler"), "closure": True}
+    ),
+    Exclusion("a scaler does not accept a closure", lambda r: r.closure, default("scaler")),
+    Exclusion(
+        "a rate that is a tensor needs a loop or a fused step",
+        lambda r: "tensor_rate" in r.options,
+        {"options": without("options", "foreach"), **default("groups", "added")},
+    ),
+    Exclusion("a closure belongs to one optimizer", lambda r: r.closure and r.second, default("second")),
+    Exclusion(
+        "fused steps take no complex numbers", lambda r: "fused" in r.options, {"extras": without("extras", "complex")}
+    ),
+    Exclusion("a scaler takes no complex numbers", lambda r: r.scaler, {"extras": without("extras", "complex")}),
+    Exclusion("complex numbers have no range", lambda r: r.clip == "value", {"extras": without("extras", "complex")}),
+    Exclusion(
+        "an empty tensor has no maximum, which Adafactor computes, too",
+        lambda r: r.clip == "maximum" or r.optimizer == "Adafactor",
+        {"extras": without("extras", "empty")},
+    ),
+    Exclusion(
+        "Adafactor takes no complex numbers",
+        lambda r: r.optimizer == "Adafactor",
+        {"extras": without("extras", "complex")},
+    ),
+    Exclusion("a copy of L-BFGS lacks its parameters", lambda r: is_lbfgs(r) and r.resume in COPIES, default("resume")),
+    Exclusion(
+        "L-BFGS needs contiguous weights of one type, and amplifies rounding errors",
+        is_lbfgs,
+        {**default("layout", "dtype", "is_autocast"), "extras": without("extras", "mixed")},
+    ),
+    Exclusion(
+        "the epsilon of most optimizers is 0 in float16",
+        lambda r: r.dtype == "float16" and (r.optimizer != "SGD" or r.second or r.embedding == "sparse"),
+        {"dtype": "bfloat16"},
+    ),
+    Exclusion("a scaler is for float32", lambda r: r.scaler and r.dtype in ("float16", "bfloat16"), default("dtype")),
+    Exclusion(
+        "a scaler needs a gradient of each optimizer",
+        lambda r: r.scaler and r.frozen and (r.second or r.added),
+        default("frozen"),
+    ),
+    Exclusion(
+        "an exponential moving average is not pickled",
+        lambda r: r.resume == "pickle" and r.average == "ema",
+        {"average": "swa"},
+    ),
+    Exclusion(
+        "a fused step expects a momentum for a parameter whose first step was skipped",
+        lambda r: "fused" in r.options and r.frozen and r.scaler == "overflow",
+        {"scaler": "plain"},
+    ),
+    Exclusion(
+        "aot_eager has no second derivatives",
+        lambda r: r.compiled.endswith("aot_eager") and r.penalty == "slope",
+        default("compiled"),
+    ),
+    Exclusion(
+        "an expanded gradient, which backward() copies, is not clipped",
+        lambda r: r.backward == "grad" and r.clip,
+        {"extras": without("extras", "expanded")},
+    ),
+    Exclusion(
+        "attention has no second derivatives",
+        lambda r: r.body == "attention" and r.penalty == "slope",
+        default("penalty"),
+    ),
+    Exclusion(
+        "a parametrized module is not pickled",
+        lambda r: r.resume == "pickle",
+        {"extras": without("extras", "weight_norm")},
+    ),
+    Exclusion(
+        "only convolutions have channels", lambda r: r.layout == "channels_last" and r.body != "conv", default("layout")
+    ),
+    Exclusion(
+        "a reentrant checkpoint knows only backward(), without a graph",
+        lambda r: r.checkpoint == "reentrant",
+        {
+            **default("create_graph", "compiled", "backward"),
+            "penalty": lambda r: "" if r.penalty == "slope" else r.penalty,
+        },
+    ),
+    Exclusion("a scheduler does not know groups that are added after it", lambda r: r.added, default("scheduler")),
+    Exclusion("the second optimizer has the head already", lambda r: r.second, default("added")),
+    Exclusion("hooks do not move with copies", lambda r: r.resume in COPIES, default("hooks", "compiled")),
+    Exclusion("autocast is for float32", lambda r: r.is_autocast, default("dtype")),
+    Exclusion("remainders need several passes", lambda r: r.passes == 1, default("remainder")),
+    Exclusion("a closure has one pass", lambda r: r.closure, default("passes", "remainder", "is_cleared_last")),
+)
+FARANDOLE = (
+    Exclusion(
+        "SyncBatchNorm has no second derivatives, and says so",
+        lambda r: r.norm == "sync" and r.penalty == "slope",
+        default("penalty"),
+    ),
+    Exclusion(
+        "a sparse gradient does not travel densely in two ways",
+        lambda r: r.embedding != "sparse",
+        {"wrapping": without("wrapping", "as_dense")},
+    ),
+    Exclusion(
+        "the state of L-BFGS is not broadcast",
+        lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
+        default("resume"),
+    ),
+    Exclusion(
+        "a parameter is not used inside and outside of a reentrant checkpoint",
+        lambda r: r.checkpoint == "reentrant",
+        {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
+    ),
+    Exclusion(
+        "model.zero_grad() does not set gradients to zero while they are reduced for another optimizer's pass",
+        lambda r: r.second == "turns" and r.clear == "model_zeros",
+        {"clear": "model"},
+    ),
+    Exclusion(
+        "after join(), ranks reduce, but they do not gather",
+        lambda r: r.uneven,
+        {
+            "norm": lambda r: "" if r.norm == "sync" else r.norm,
+            "embedding": lambda r: "dense" if r.embedding == "sparse" else r.embedding,
+            "optimizer": lambda r: "Adam" if r.optimizer == "SparseAdam" else r.optimizer,
+            "wrapping": without("wrapping", "topk"),
+        },
+    ),
+    Exclusion(
+        "without names, gradients have numbers, which two optimizers would share",
+        lambda r: r.second,
+        {"wrapping": without("wrapping", "unnamed")},
+    ),
+    Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
+    Exclusion(
+        "Adasum combines steps, not gradients, and takes no compressors with errors",
+        lambda r: r.op == "Adasum",
+        {
+            **default("clip", "scaler", "synchronize"),
+            "hooks": without("hooks", "step", "everywhere"),  # it steps for each parameter
+            "wrapping": without("wrapping", *WITH_ERRORS, "predivide"),
+        },
+    ),
+    Exclusion("Adasum steps with each parameter alone", lambda r: is_lbfgs(r) and r.op == "Adasum", {"op": "Average"}),
+    Exclusion(
+        "a pass for another optimizer changes what Adasum and compressors keep",
+        lambda r: r.second == "turns" and (r.op == "Adasum" or WITH_ERRORS & {*r.wrapping}),
+        {"second": "parts"},
+    ),
+)
+EXCLUSIONS = (*PYTORCH, *FARANDOLE)
+
+
+def suited(recipe: Recipe, size: int) -> Recipe:
+    """The recipe for this number of ranks, which must be a power of two for Adasum."""
+    if recipe.op == "Adasum" and size & (size - 1):
+        return repaired(dataclasses.replace(recipe, op="Average"))
+    return recipe
+
+
+def repaired(recipe: Recipe) -> Recipe:
+    """The recipe without features that exclude each other. Legal recipes are returned as they are."""
+    for _ in range(10):
+        before = recipe
+        for each in EXCLUSIONS:
+            if each.applies(recipe):
+                changes = {name: new(recipe) if callable(new) else new for name, new in each.changes.items()}
+                recipe = dataclasses.replace(recipe, **changes)
+        if recipe == before:
+            return recipe
+    raise AssertionError(f"exclusions do not come to an end: {recipe}")

@@ -1,0 +1,192 @@
+"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part.
+
+Both seats have the same methods, so that the loop is the same script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, Sequence
+
+import horovod.torch as hvd
+import torch
+
+from with_torch.optimizers import Named
+from with_torch.recipe import ROWS, Recipe
+
+
+class OneProcess:
+    """Plays what a job of this many ranks does together."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rank = 0
+        self.is_last = True
+
+    def rows(self, is_short: bool) -> slice:
+        """The rows of the batch. A short batch lacks those of the last rank."""
+        return slice(0, ROWS - ROWS // self.size if is_short else ROWS)
+
+    def share(self, is_short: bool) -> float:
+        """The factor of the mean loss of these rows: zeros stand for the gradients of a rank that has joined."""
+        return 1 - 1 / self.size if is_short else 1.0
+
+    def factor(self, recipe: Recipe) -> float:
+        """The factor of a gradient: the sum over ranks, of which each has the mean of its part."""
+        return float(self.size) if recipe.op == "Sum" else 1.0
+
+    def has_joined(self, is_short: bool) -> bool:
+        return False
+
+    def sync_batch_norm(self, width: int) -> torch.nn.Module:
+        return torch.nn.BatchNorm1d(width)
+
+    def wrap(self, recipe: Recipe, optimizer: Any, named: Named) -> Any:
+        return optimizer
+
+    def unwrap(self, optimizer: Any) -> None:
+        pass
+
+    def average(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss
+
+    @contextlib.contextmanager
+    def reduced(self, optimizers: Sequence[Any]) -> Iterator[None]:
+        """Within this context, gradients are those of the whole batch."""
+        yield
+
+    def synchronize(self, optimizer: Any) -> None:
+        pass
+
+    def root(self, recipe: Recipe) -> int:
+        """The rank that broadcasts its weights and states."""
+        return 0
+
+    def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        pass
+
+    def elastic_state(self, **values: Any) -> Any:
+        """What saves and restores these values; None where a script does so itself."""
+        return None
+
+    def join(self, model: torch.nn.Module) -> None:
+        pass
+
+
+class Rank(OneProcess):
+    """This rank of the job."""
+
+    def __init__(self) -> None:
+        super().__init__(hvd.size())
+        self.rank = hvd.rank()
+        self.is_last = self.rank + 1 == self.size
+
+    def rows(self, is_short: bool) -> slice:
+        part = ROWS // self.size
+        return slice(self.rank * part, (self.rank + 1) * part)
+
+    def share(self, is_short: bool) -> float:
+        return 1.0
+
+    def factor(self, recipe: Recipe) -> float:
+        return 1.0
+
+    def has_joined(self, is_short: bool) -> bool:
+        return is_short and self.is_last
+
+    def sync_batch_norm(self, width: int) -> torch.nn.Module:
+        return hvd.SyncBatchNorm(width)
+
+    def wrap(self, recipe: Recipe, optimizer: Any, named: Named) -> Any:
+        return hvd.DistributedOptimizer(optimizer, **wrapping_options(recipe, named))
+
+    def unwrap(self, optimizer: Any) -> None:
+        optimizer.let_go()
+
+    def average(self, loss: torch.Tensor) -> torch.Tensor:
+        return hvd.allreduce(loss, name="metric")
+
+    @contextlib.contextmanager
+    def reduced(self, optimizers: Sequence[Any]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for optimizer in optimizers:
+                optimizer.synchronize()
+                stack.enter_context(optimizer.skip_synchronize())
+            yield
+
+    def synchronize(self, optimizer: Any) -> None:
+        optimizer.synchronize()
+
+    def root(self, recipe: Recipe) -> int:
+        return self.size - 1 if recipe.is_from_last else 0
+
+    def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        hvd.broadcast_parameters(model.state_dict(), self.root(recipe))
+        for optimizer in optimizers:
+            if recipe.optimizer != "LBFGS":  # its state cannot be broadcast
+                hvd.broadcast_optimizer_state(optimizer, self.root(recipe))
+
+    def elastic_state(self, **values: Any) -> Any:
+        return hvd.elastic.TorchState(**values)
+
+    def join(self, model: torch.nn.Module) -> None:
+        last = hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=last)
+
+
+def wrapping_options(recipe: Recipe, named: Named) -> Dict[str, Any]:
+    """The arguments of ``DistributedOptimizer``."""
+    options: Dict[str, Any] = {"named_parameters": named, "op": getattr(hvd, recipe.op)}
+    if recipe.passes > 1:
+        options["backward_passes_per_step"] = recipe.passes
+    for name in recipe.wrapping:
+        options.update(_option(name, named))
+    if "unnamed" in recipe.wrapping:
+        del options["named_parameters"]
+    return options
+
+
+LOSSY = ("fp16", "bf16", "topk", "powersgd")
+WRAPPING = (
+    *("unnamed", "pairs", "group_1", "group_2", "group_lists", "predivide", "as_dense"),
+    *("custom", "measured"),
+    *LOSSY,
+)
+
+
+def _option(name: str, named: Named) -> Dict[str, Any]:
+    if name == "group_lists":
+        parameters = [each for _, each in named if each.requires_grad]
+        return {"groups": [parameters[:2], parameters[2:3]]}
+    made: Dict[str, Any] = {
+        "group_1": {"groups": 1},
+        "group_2": {"groups": 2},
+        "predivide": {"gradient_predivide_factor": 2.0},
+        "as_dense": {"sparse_as_dense": True},
+        "fp16": {"compression": hvd.Compression.fp16},
+        "bf16": {"compression": hvd.Compression.bf16},
+    }
+    if name in made or name in ("unnamed", "pairs"):
+        return made.get(name, {})  # type: ignore[no-any-return]
+    return {"compression": _compressor(name)}
+
+
+class Halves:
+    """A user's compressor that loses nothing."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Any:
+        return tensor * 0.5, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, context: None) -> torch.Tensor:
+        return tensor * 2
+
+
+def _compressor(name: str) -> Any:
+    return {
+        "topk": lambda: hvd.Compression.topk(0.3, min_elements=1),
+        "powersgd": lambda: hvd.Compression.powersgd(1, min_elements=1),
+        "measured": lambda: hvd.Compression.measured(hvd.Compression.none),
+        "custom": lambda: hvd.Compression.custom(Halves, min_elements=1),
+    }[name]()

@@ -1,0 +1,137 @@
+"""Plays a recipe, in one process or on a rank, and records what it has after every step."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable, Dict, List, Tuple
+
+import torch
+
+from with_torch import loop, resuming
+from with_torch.faults import FAULTS
+from with_torch.hooks import HOOKS
+from with_torch.models import INPUTS, OUTPUTS, WORDS, make_model
+from with_torch.optimizers import added_group, make_optimizers, named_parts
+from with_torch.recipe import ROWS, Recipe
+from with_torch.schedulers import SCHEDULERS
+from with_torch.seats import OneProcess
+from with_torch.snapshots import Snapshot, take
+
+Batch = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class Training:
+    """The state of a recipe while it is played."""
+
+    def __init__(self, recipe: Recipe, seat: OneProcess) -> None:
+        self.recipe = recipe
+        self.seat = seat
+        self.calls: Dict[str, int] = {}
+        self.snapshots: List[Snapshot] = []
+        self.hooks: List[Any] = []
+        self.batches = 0
+        self.step = 0
+        self.loss = torch.zeros(())
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=2) if recipe.scaler else None
+        self.build()
+
+    def build(self) -> None:
+        """Makes everything that a script makes before its loop."""
+        recipe, seat = self.recipe, self.seat
+        # Ranks begin with different weights, until those of the root are broadcast.
+        torch.manual_seed(recipe.seed + 1000 * abs(seat.rank - seat.root(recipe)))
+        self.model = make_model(recipe, seat.sync_batch_norm)
+        if recipe.frozen in ("always", "until"):
+            self.freeze(True)
+        self.optimizers = make_optimizers(recipe, named_parts(recipe, self.model))
+        self.schedulers: List[Any] = []
+        self.install_hooks()
+        for event in recipe.order:
+            getattr(self, event)()
+        average = torch.optim.swa_utils
+        ema = average.get_ema_multi_avg_fn(0.9) if recipe.average == "ema" else None
+        self.average = average.AveragedModel(self.model, multi_avg_fn=ema) if recipe.average else None
+        self.forward: Callable[..., torch.Tensor] = self.model
+        self.compute: Callable[..., torch.Tensor] = lambda *arguments: loop.compute(self, *arguments)
+        if recipe.compiled:
+            part, _, backend = recipe.compiled.partition("-")
+            if part == "model":
+                self.forward = torch.compile(self.model, backend=backend)
+            else:
+                self.compute = torch.compile(self.compute, backend=backend)
+
+    def wrap(self) -> None:
+        parts = named_parts(self.recipe, self.model)
+        self.optimizers = [
+            self.seat.wrap(self.recipe, optimizer, self._in_optimizer(named))
+            for optimizer, named in zip(self.optimizers, parts)
+        ]
+
+    def _in_optimizer(self, named: List[Any]) -> List[Any]:
+        """Without the parameters that are added later."""
+        is_late = self.recipe.added and len(self.optimizers[0].param_groups) == self.recipe.groups
+        return [pair for pair in named if not (is_late and pair[0].startswith("head."))]
+
+    def broadcast(self) -> None:
+        self.seat.broadcast(self.recipe, self.model, self.optimizers)
+
+    def schedule(self) -> None:
+        if self.recipe.scheduler:
+            self.schedulers = [SCHEDULERS[self.recipe.scheduler](each) for each in self.optimizers]
+
+    def install_hooks(self) -> None:
+        for name in self.recipe.hooks:
+            self.hooks += HOOKS[name](self)
+
+    def freeze(self, frozen: bool) -> None:
+        self.model.body.first.requires_grad_(not frozen)
+
+    def next_batch(self, is_short: bool = False) -> Batch:
+        source = torch.Generator().manual_seed(1000 * self.recipe.seed + self.batches)
+        self.batches += 1
+        rows = self.seat.rows(is_short)
+        x = torch.randn(ROWS, INPUTS, generator=source, dtype=torch.float64).to(getattr(torch, self.recipe.dtype))
+        words = torch.randint(0, WORDS, (ROWS,), generator=source)
+        target = torch.randn(ROWS, OUTPUTS, generator=source, dtype=torch.float64)
+        return x[rows], words[rows], target[rows]
+
+    def play(self) -> List[Snapshot]:
+        recipe = self.recipe
+        torch.manual_seed(recipe.seed)  # all ranks draw the same
+        for self.step in range(recipe.steps):
+            is_short = recipe.uneven and self.step + 1 == recipe.steps
+            if self.seat.has_joined(is_short):
+                break
+            loop.take_step(self, is_short)
+            if self.step == 1 and recipe.fault:
+                FAULTS[recipe.fault](self)
+            self.snapshots.append(take(self))
+            if self.step == 0 and recipe.added:
+                self.optimizers[0].add_param_group(added_group(recipe, self.model))
+            if self.step == 1 and recipe.frozen in ("until", "from"):
+                self.freeze(recipe.frozen == "from")
+            if self.step == 1 and recipe.resume:
+                resuming.RESUMES[recipe.resume](self)
+        if recipe.uneven:
+            self.seat.join(self.model)
+        return self.snapshots
+
+    def end(self) -> None:
+        for hook in self.hooks:
+            hook.remove()
+        for optimizer in self.optimizers:
+            self.seat.unwrap(optimizer)
+
+
+def play(recipe: Recipe, seat: OneProcess) -> Tuple[List[Snapshot], List[str]]:
+    """The snapshots after each step, and the warnings."""
+    if recipe.compiled:
+        torch._dynamo.reset()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        training = Training(recipe, seat)
+        try:
+            training.play()
+        finally:
+            training.end()
+    return training.snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
