@@ -182,6 +182,7 @@ def slow(part: Part) -> None:
     part.pytest(*LAUNCHED, *OBSERVED, options=TWO_AT_A_TIME)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
+    part.pytest("tests/recipes")
     for name in ("torch", "keras"):
         ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():
