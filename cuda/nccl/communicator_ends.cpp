@@ -36,6 +36,7 @@ void communicator_ends::run(std::string call, std::function<void()> function, st
     const std::lock_guard lock(mutex_);
     own = running_.insert(running_.end(), {std::move(call), clock::now() + patience_, std::move(works)});
     starts_watching = !std::exchange(watched_, true);
+    changed_.notify_all(); // the watch may have nothing left to report, and wait
   }
   const auto ended = [self = shared_from_this(), own] {
     const std::lock_guard lock(self->mutex_);

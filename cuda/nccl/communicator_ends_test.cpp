@@ -69,6 +69,22 @@ TEST_CASE("a call that does not return in time is reported once, with its name")
                                  "ncclCommAbort on GPU 1 has not returned for 0 s (own work)"});
 }
 
+TEST_CASE("a call that begins after another was reported is reported, too") {
+  std::promise<void> told[2];
+  std::atomic<std::size_t> count = 0;
+  const auto ends =
+      std::make_shared<communicator_ends>(1ms, [&](const std::string&, bool) { told[count++].set_value(); });
+  std::promise<void> release;
+  const auto released = release.get_future().share();
+  for (auto& each : told) {
+    ends->run(
+        "ncclCommAbort", [released] { released.wait(); }, [] { return false; });
+    CHECK(each.get_future().wait_for(60s) == std::future_status::ready);
+  }
+  release.set_value();
+  CHECK(ends->wait_until_idle(60s));
+}
+
 TEST_CASE("what a call refers to is released before it counts as ended, and the object outlives its owner") {
   reports heard;
   auto ends = std::make_shared<communicator_ends>(60s, heard.handler());
