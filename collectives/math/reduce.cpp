@@ -55,9 +55,11 @@ void reduce_with(const kernel_table& table, dtype type, reduce_op op, std::byte*
   if (count == 0)
     return;
   scales factors{prescale, postscale, op == reduce_op::average ? static_cast<double>(divisor) : 1.0};
-  // Multiplying a float by the reciprocal of a power of two gives the bits of the division, in less time.
+  // Multiplying a float by the reciprocal of a power of two gives the bits of the division, in less time. A divisor that
+  // is rounded itself gives no better results than a factor.
   const bool is_integer_mean = needs_all_inputs(type, op);
-  if (!is_integer_mean && is_power_of_two(factors.divisor / factors.after))
+  const double quotient = factors.divisor / factors.after;
+  if (!is_integer_mean && (quotient != std::trunc(quotient) || is_power_of_two(quotient)))
     factors = {prescale, factors.after / factors.divisor, 1.0};
   const bool divides = factors.divisor != 1.0 || is_integer_mean;
   const bool scaled = factors.before != 1.0 || factors.after != 1.0;

@@ -15,8 +15,9 @@ namespace farandole {
 /// Reduces `inputs[0..n)` (n ≥ 1), each `count` elements of `type`, into `output`. `output` may be one of the
 /// inputs but must not overlap any of them otherwise. No alignment is required.
 ///
-/// - average: the sum, divided by `divisor` (the size of the set). Floats are divided by `divisor` / `postscale`,
-///   so the mean of equal values is exact where their sum is. Integers are summed in 64 bits and truncated
+/// - average: the sum, divided by `divisor` (the size of the set). Floats are divided by `divisor` / `postscale`
+///   if that is a whole number, so the mean of equal values is exact where their sum is, and multiplied by
+///   `postscale` / `divisor` otherwise. Integers are summed in 64 bits and truncated
 ///   toward zero once, after `postscale` and the division.
 /// - float16 and bfloat16: accumulated in float and rounded once (to nearest even).
 /// - float32: the scales are cast to float.

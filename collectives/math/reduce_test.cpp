@@ -185,7 +185,7 @@ TEST_CASE("a scaled sum of floats rounds after every step, without fused multipl
       volatile float term = inputs[k][i] * 0.7F;
       sum = sum + term;
     }
-    volatile float expected = sum / static_cast<float>(5 / 3.1);
+    volatile float expected = sum * static_cast<float>(3.1 / 5);
     REQUIRE(result[i] == expected);
   }
 }
