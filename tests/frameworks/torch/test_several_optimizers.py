@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import warnings
+import weakref
 from typing import Any, Callable, Dict, List, Tuple
 
 import horovod.torch as hvd
 import pytest
 import torch
+from farandole.torch import several_optimizers
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 STEPS = 4
@@ -235,6 +238,61 @@ def test_a_second_optimizer_takes_over_after_the_first_has_let_go(rank: int, siz
         second.step()
     assert model.weight.grad is not None
     assert torch.equal(model.weight.grad, torch.full((1, 2), (size - 1) / 2))
+
+
+def lets_go(optimizer: Any, wrapped: Callable[[], Any]) -> Any:
+    optimizer.let_go()
+    return wrapped()
+
+
+def is_given_a_state(optimizer: Any, wrapped: Callable[[], Any]) -> Any:
+    optimizer.load_state_dict(optimizer.state_dict())
+    return optimizer
+
+
+def is_dropped(optimizer: Any, wrapped: Callable[[], Any]) -> Any:
+    reductions = weakref.ref(optimizer._reductions)
+    del optimizer
+    gc.collect()
+    assert reductions() is None
+    return wrapped()
+
+
+@several_ranks
+@pytest.mark.parametrize("ends", [lets_go, is_given_a_state, is_dropped])
+@pytest.mark.parametrize("clears", [True, False])
+def test_the_next_gradients_wait_for_reductions_that_were_abandoned(
+    ends: Callable[..., Any], clears: bool, rank: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 abandons its reductions before the others have begun theirs."""
+    model = torch.nn.Linear(2, 1)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    x = torch.full((1, 2), float(rank))
+
+    def wrapped() -> Any:
+        return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+
+    def waits(transfers: Any) -> None:
+        monkeypatch.undo()
+        hvd.allreduce_async(torch.zeros(1), name="rank 0 waits")
+        several_optimizers.wait_for(transfers)
+
+    optimizers = [wrapped()]
+    if rank > 0:
+        hvd.allreduce(torch.zeros(1), name="rank 0 waits")
+    model(x).sum().backward()
+    if rank == 0:
+        monkeypatch.setattr(several_optimizers, "wait_for", waits)
+    next_one = ends(optimizers.pop(), wrapped)
+    if clears:
+        next_one.zero_grad(set_to_none=False)
+    else:
+        model.zero_grad()
+    model(x).sum().backward()
+    next_one.step()
+    assert model.weight.grad is not None
+    assert torch.equal(model.weight.grad, torch.full((1, 2), (size - 1) / 2))
+    next_one.let_go()
 
 
 def test_the_names_of_the_parameters_are_at_hand(rank: int) -> None:

@@ -67,9 +67,12 @@ class GradientReductions:
         """Removes the hooks: from now on no gradient is reduced."""
         for hook in self.hooks:
             hook.remove()
-        self.hooks, self.in_flight, self.is_active = [], [], False
-        self.sent.clear()
+        self.hooks, self.is_active = [], False
+        self.give_up()
         several_optimizers.active.discard(self)
+
+    def __del__(self) -> None:
+        several_optimizers.abandoned.extend(self.in_flight)
 
     def watch_thawed(self) -> None:
         """Installs hooks on parameters that required no gradient when they were added, but do now."""
@@ -155,6 +158,7 @@ class GradientReductions:
         ]
         if not indices:
             return
+        several_optimizers.wait_for_abandoned()
         for index in indices:
             if tensors[index].grad is None:
                 tensors[index].grad = torch.zeros_like(tensors[index])
@@ -191,6 +195,7 @@ class GradientReductions:
         try:
             wait_for(self.in_flight)
         finally:
+            self.in_flight = []
             self.give_up()
         self._parameters.rename(self._parameters.other_suffix())
 
@@ -217,6 +222,7 @@ class GradientReductions:
     @_untraced
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
+        several_optimizers.abandoned.extend(self.in_flight)
         self.in_flight = []
         self.sent.clear()
         self._settle()

@@ -19,7 +19,7 @@ from farandole.torch.gradient_reductions import GradientReductions
 from farandole.torch.gradient_transfers import GradientTransfers, Reduction, Transfer
 from farandole.torch.mpi_ops import Average, Sum
 from farandole.torch.reduced_parameters import ReducedParameters
-from farandole.torch.several_optimizers import Steps
+from farandole.torch.several_optimizers import Steps, wait_for_abandoned
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 
@@ -246,6 +246,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if self._reductions.in_flight:
             raise AssertionError(_ZERO_GRAD_TOO_EARLY)
         self._reductions.give_up()  # passes that were left over do not count any more
+        wait_for_abandoned()
         super().zero_grad(set_to_none)
 
     def begin_equal(self) -> None:

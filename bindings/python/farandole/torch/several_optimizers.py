@@ -6,13 +6,25 @@ there are by-products: no step uses their results.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional
+
+from farandole.torch.gradient_transfers import Transfer, wait_for
 
 if TYPE_CHECKING:
     from farandole.torch.gradient_reductions import GradientReductions
 
 active: weakref.WeakSet[GradientReductions] = weakref.WeakSet()
+abandoned: List[Transfer] = []
+"""Reductions whose results no optimizer will use: it let go of its parameters, was given another state, or is gone."""
+
+
+def wait_for_abandoned() -> None:
+    """Waits for these reductions. Until they end they write to gradients, and their names are in use."""
+    while abandoned:
+        with contextlib.suppress(RuntimeError, ValueError):
+            wait_for([abandoned.pop()])
 
 
 class Steps:
