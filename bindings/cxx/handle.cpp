@@ -41,15 +41,6 @@ void sleep(const operation_state& operation, clock::time_point deadline) {
                         deadline, *need, slot.patience());
 }
 
-// The caller stops waiting. Other members may still wait until this member has copied the data that they lent to it,
-// and no caller may come back to do so: the event loop takes over.
-error leave(operation_state& operation, error reason) {
-  if (operation.awaited())
-    if (auto queue = operation.queue.lock())
-      queue->settle_from_loop(operation);
-  return reason;
-}
-
 // Waits until the device has finished with a settled operation. Nothing wakes this thread, so it polls.
 error wait_for_device(const operation_state& operation, clock::time_point deadline,
                       const std::function<bool()>& interrupted) {
@@ -102,9 +93,17 @@ handle& handle::operator=(handle other) noexcept {
   return *this;
 }
 handle::~handle() {
-  if (pending_ && pending_->owns_output && pending_->drop_handle())
-    leave(*pending_, {});
+  if (pending_ && (!pending_->owns_output || pending_->drop_handle()))
+    leave();
   operation_state_ptr::adopt(pending_);
+}
+
+// Operations on the fast path are settled by the waiting thread, and other members may need what it does there: a part
+// of the sum, or a copy of the rows that they lent.
+void handle::leave() const {
+  if (pending_->awaited())
+    if (auto queue = pending_->queue.lock())
+      queue->settle_from_loop(*pending_);
 }
 
 bool handle::settled() const {
@@ -145,11 +144,14 @@ error handle::wait_until_settled(clock::time_point deadline, const std::function
       if (reported = current_time >= slow_at; reported)
         tell_of_long_wait(*pending_);
     }
-    if (current_time >= deadline)
-      return leave(*pending_,
-                   still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline"));
-    if (interrupted && interrupted())
-      return leave(*pending_, still_waiting(*pending_, error_kind::aborted, "the wait was interrupted"));
+    if (current_time >= deadline) {
+      leave();
+      return still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline");
+    }
+    if (interrupted && interrupted()) {
+      leave();
+      return still_waiting(*pending_, error_kind::aborted, "the wait was interrupted");
+    }
     auto longest = interrupted ? current_time + slice : current_time + std::chrono::hours{1};
     sleep(*pending_, std::min({deadline, longest, reported ? deadline : slow_at}));
   }
@@ -170,11 +172,7 @@ const result& handle::result() const {
 
 void handle::on_settled(std::function<void()> callback) {
   pending_->on_settled(std::move(callback));
-  // Operations on the fast path are settled by the waiting thread. Here there may be none, so the event loop takes
-  // over.
-  if (pending_->awaited())
-    if (auto queue = pending_->queue.lock())
-      queue->settle_from_loop(*pending_);
+  leave();
 }
 
 void handle::cancel() {

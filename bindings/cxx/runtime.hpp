@@ -98,6 +98,10 @@ public:
   /// Whether the operation has ended and nothing touches its buffers any more. Never blocks.
   bool released() const;
 
+  /// No caller may come to wait: the runtime completes the operation by itself, as when the last handle is dropped. A
+  /// caller may still wait.
+  void leave() const;
+
   /// Whether wait_on_stream() has nothing to do. Never blocks.
   bool ready_for_streams() const;
 

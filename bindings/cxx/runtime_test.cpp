@@ -190,19 +190,20 @@ TEST_CASE("an alltoall under one id may change its splits in every step, between
 
 namespace {
 
-/// Both members exchange two rows until the operation uses the fast path; in the last step, rank 1 calls `last` with
-/// its handle.
-std::vector<std::string> exchanged(const std::function<void(handle& asked)>& last) {
+/// Both members repeat an operation until it uses the fast path; in the last step, rank 1 calls `last` with its handle.
+std::vector<std::string> repeated(operation kind, const std::function<void(handle& asked)>& last) {
   job together(2);
   std::vector<std::string> said(2);
   together.run([&](runtime& member) {
     auto& problem = said[static_cast<std::size_t>(member.rank())];
-    std::vector<float> rows = {1, 2};
+    std::vector<float> rows(kind == operation::alltoall ? 2 : 20'000, 1), sums(rows.size());
     submission request;
-    request.name = "rows";
-    request.signature.operation = operation::alltoall;
-    request.signature.shape = {2};
+    request.name = "repeated";
+    request.signature.operation = kind;
+    request.signature.shape = {static_cast<std::int64_t>(rows.size())};
     request.input = reinterpret_cast<const std::byte*>(rows.data());
+    if (kind == operation::allreduce)
+      request.output = reinterpret_cast<std::byte*>(sums.data());
     request.completion = completion_mode::wait;
     constexpr int steps = 20;
     for (int step = 0; step <= steps && problem.empty(); ++step) {
@@ -213,8 +214,11 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
         last(*asked);
       } else {
         problem = asked->wait().text;
-        if (problem.empty() && asked->result().bytes.size() != 2 * sizeof(float))
-          problem = "rows are missing";
+        const bool complete = kind == operation::alltoall
+                                  ? asked->result().bytes.size() == rows.size() * sizeof(float)
+                                  : sums.back() == 2;
+        if (problem.empty() && !complete)
+          problem = "the result is wrong";
       }
     }
     // The rows must live until this allreduce has completed.
@@ -228,7 +232,8 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
 
 } // namespace
 
-TEST_CASE("a caller that stops waiting for lent rows, or never waits, does not block the other members") {
+TEST_CASE("a caller that stops waiting, or never waits, does not block the other members") {
+  const auto kind = GENERATE(operation::alltoall, operation::allreduce);
   const auto stops = [](handle& asked) {
     asked.wait(std::chrono::steady_clock::now());
     std::promise<void> done;
@@ -237,7 +242,7 @@ TEST_CASE("a caller that stops waiting for lent rows, or never waits, does not b
   };
   const auto drops = [](handle& asked) { asked = {}; };
   const auto number = GENERATE(0, 1);
-  for (auto& problem : exchanged(number == 0 ? std::function<void(handle&)>(stops) : drops))
+  for (auto& problem : repeated(kind, number == 0 ? std::function<void(handle&)>(stops) : drops))
     CHECK(problem == "");
 }
 

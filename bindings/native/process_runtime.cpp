@@ -75,6 +75,8 @@ void process_runtime::wait_for_devices() const {
 }
 
 void process_runtime::park(farandole::handle operation, nb::object input, nb::object output) {
+  if (usable_here())
+    operation.leave();
   parked_.push_back({std::move(operation), std::move(input), std::move(output)});
 }
 
