@@ -30,7 +30,7 @@ FAULTS = {
     "warns": "a warning that one process does not give: UserWarning: a deliberate warning",
     "raises": "on rank 1: .*a deliberate error",
     "is_wrong": "in one process: .*a deliberate error",
-    "ends": "a rank has ended|the job ended with status",
+    "ends": "a rank has ended|exited with code 3|the job ended with status",
 }
 # After these, and after the fault "ends", a new job has to start.
 STARTS_ANEW = ("raises", "is_wrong")
