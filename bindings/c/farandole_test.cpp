@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <future>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
@@ -556,6 +557,7 @@ TEST_CASE("every member can wait for the report of a stall, and for its end") {
   std::vector<std::vector<report>> all(2);
   std::promise<void> told;
   const auto reported = told.get_future().share();
+  std::latch both_heard(2); // a member that leaves ends the job, and with it the reports to the other
   job(2, false, "1").run([&](farandole_runtime* runtime, std::size_t rank) {
     const auto next = [&](std::int64_t timeout_ms) {
       report found;
@@ -576,6 +578,7 @@ TEST_CASE("every member can wait for the report of a stall, and for its end") {
       late.submit();
     next(60'000);
     late.wait();
+    both_heard.arrive_and_wait();
     farandole_shutdown(runtime);
     next(-1);
   });
