@@ -108,16 +108,17 @@ def busy_processes(number: int) -> Iterator[None]:
 
 
 def prepare(names: List[str]) -> float:
-    """Fetches all that the parts need before any test runs, and compiles the tests. Returns the
-    seconds that it took."""
+    """Fetches all that the parts need before any test runs, and compiles the tests beside it, because installing mostly
+    waits. Returns the seconds that it took."""
     begin = time.monotonic()
     print("== test: prepare", flush=True)
     options = sorted({option for name in names for option in NEEDS.get(name, ())})
     if os.geteuid() != 0:  # the tests that need it are skipped
         options = [option for option in options if option != "--launch"]
-    for command in (["tools/setup", *options], ["flock", ".setup/build.lock", "cmake", "--build", "build"]):
-        if subprocess.run(command, check=False).returncode != 0:
-            sys.exit(f"tools/test: {' '.join(command)} failed")
+    commands = (["tools/setup", *options], ["flock", ".setup/build.lock", "cmake", "--build", "build"])
+    running = [subprocess.Popen(command) for command in commands]
+    if failed := [command for command, each in zip(commands, running) if each.wait() != 0]:
+        sys.exit(f"tools/test: {' '.join(failed[0])} failed")
     seconds = time.monotonic() - begin
     print(f"== test: prepare {seconds:.0f} s", flush=True)
     return seconds
