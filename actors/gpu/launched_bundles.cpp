@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "collectives/transport/progress_deadline.hpp"
+
 namespace farandole {
 
 error overdue(const launched_bundle& bundle, device_deadline& deadline,
@@ -18,6 +20,10 @@ error overdue(const launched_bundle& bundle, device_deadline& deadline,
               citation + " has passed"};
 }
 
+device_deadline launched_bundles::deadline_of(const launched_bundle& bundle) const {
+  return device_deadline(timeout_of_call(timeout_.length, bundle.larger_side));
+}
+
 void launched_bundles::add(launched_bundle bundle, const std::function<void()>& settle) {
   const bool works = !bundle.progress.ended();
   if (works)
@@ -29,7 +35,8 @@ void launched_bundles::add(launched_bundle bundle, const std::function<void()>& 
     finished_(bundle.sequence, bundle.bytes, bundle.cause);
     return;
   }
-  bundles_.push_back({std::move(bundle), works, device_deadline(timeout_.length)});
+  const auto deadline = deadline_of(bundle);
+  bundles_.push_back({std::move(bundle), works, deadline});
 }
 
 bool launched_bundles::release_ended() {

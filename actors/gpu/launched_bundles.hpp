@@ -21,14 +21,16 @@ namespace farandole {
 
 struct launched_bundle {
   std::uint64_t sequence = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;                          ///< of the inputs
   std::vector<operation_state_ptr> operations = {}; ///< keep what the device touches
   device_progress progress = {};
   bool waits_for_members = false; ///< the device's work ends only if the other members do theirs
   error cause = {};               ///< with which its operations were settled
+  std::uint64_t larger_side = 0;  ///< bytes of the inputs or of the outputs; its time depends on them
 };
 
-/// How long a device may work on a bundle, and the setting, for the error: "operation timeout (…) = 30 s".
+/// How long a device may work on a bundle of less than 1 GiB (timeout_of_call() has the rule for larger ones), and the
+/// setting, for the error: "operation timeout (…) = 30 s".
 struct device_timeout {
   std::chrono::nanoseconds length{};
   std::string citation = {};
@@ -51,6 +53,8 @@ public:
   bool empty() const { return bundles_.empty(); }
   std::size_t size() const { return bundles_.size(); }
 
+  /// How long a device may work on the bundle.
+  device_deadline deadline_of(const launched_bundle& bundle) const;
   /// Adds a bundle, and has its operations settled by `settle` once the ledger knows of it: a caller that then waits for
   /// all devices waits for this bundle, too. It is reported at once if no device works on it or on an older one.
   void add(launched_bundle bundle, const std::function<void()>& settle);

@@ -81,6 +81,17 @@ TEST_CASE("the deadline of a device begins with its work, and an abort is told o
         "GPU 3 did not end its work on bundle 0: operation timeout = 10 s has passed");
 }
 
+TEST_CASE("a device has one timeout more for each GiB of a bundle") {
+  setup on;
+  const word progress = std::make_shared<std::atomic<std::uint32_t>>(device_progress::begun_value);
+  launched_bundle gathered{0, std::uint64_t{1} << 30, {}, device_progress(progress), false, {}};
+  gathered.larger_side = std::uint64_t{3} << 30;
+  on.bundles.add(std::move(gathered), [] {});
+  CHECK_FALSE(on.bundles.overdue(start, {}));
+  CHECK_FALSE(on.bundles.overdue(start + 39s, {}));
+  CHECK(on.bundles.overdue(start + 40s, {}).kind == error_kind::timed_out);
+}
+
 TEST_CASE("a caller whose operation is settled waits for its device, if it waits for all devices") {
   setup on;
   auto progress = std::make_shared<std::atomic<std::uint32_t>>(device_progress::none);

@@ -56,7 +56,7 @@ error mpi_key_values::put(const std::string& key, const std::string& value, time
 error mpi_key_values::fence(time_point deadline) {
   const abort_token never;
   const deadline_and_abort until{never, deadline, timeout_setting_};
-  messages_.begin(++fences_);
+  messages_.begin(++fences_, std::chrono::nanoseconds::zero());
   text_message own;
   write(own.key, own_.first);
   write(own.value, own_.second);

@@ -9,6 +9,7 @@
 #include "actors/submission/nvtx_ranges.hpp"
 #include "actors/submission/recorded_operation.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/registry/data_paths.hpp"
 
 namespace farandole {
@@ -24,13 +25,6 @@ std::string lateness_notice(bool late, const std::string& silent) {
 
 /// How often the words of a device are looked at while it works.
 constexpr std::chrono::microseconds poll_interval{50};
-
-std::uint64_t bytes_of_inputs(const work& bundle) {
-  std::uint64_t bytes = 0;
-  for (const auto& part : bundle.parts)
-    bytes += part.input_bytes;
-  return bytes;
-}
 
 // Allocates the outputs whose size is known only now. Each operation owns its output.
 error allocate_outputs(lane_task& task, result_memory& memory) {
@@ -206,6 +200,7 @@ void lane_thread::execute(lane_task& task) {
   }
   task.turn.end();
   launched_bundle bundle{sequence, bytes};
+  bundle.larger_side = larger_side(task.bundle);
   bundle.progress = on_device.progress;
   bundle.waits_for_members = waits_for_members;
   if (!bundle.progress.ended()) {
@@ -228,7 +223,7 @@ void lane_thread::execute(lane_task& task) {
 // ---- bundles on which a device still works --------------------------------------------------------
 
 error lane_thread::wait_for_device(const launched_bundle& bundle) const {
-  device_deadline deadline(wiring_.operation_timeout);
+  auto deadline = launched_.deadline_of(bundle);
   failure_questions questions;
   for (growing_pause pause; !bundle.progress.ended(); pause.wait()) {
     const auto current_time = std::chrono::steady_clock::now();
@@ -283,10 +278,8 @@ void lane_thread::end_in_order() {
     wait_for_oldest();
   if (!paths_ || reason())
     return;
-  const deadline_and_abort deadline{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
-                                    wiring_.timeout_citation};
   // An error means that a member is gone; its device needs nothing any more.
-  nccl_.wait_for_members(deadline, [this](work& question, const deadline_and_abort& limits) {
+  nccl_.wait_for_members(from_now(), [this](work& question, const deadline_and_abort& limits) {
     return run_work(question, limits);
   });
 }
@@ -315,46 +308,45 @@ error lane_thread::cause_of(error failure) {
   return aborted_ ? aborted_ : failure;
 }
 
+deadline_and_abort lane_thread::from_now() const {
+  return {token_, std::chrono::steady_clock::now() + wiring_.operation_timeout, wiring_.timeout_citation};
+}
+
 outcome lane_thread::move(lane_task& task) {
-  const deadline_and_abort deadline{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
-                                    wiring_.timeout_citation};
   if (row_of(task.bundle.operation).rows == row_use::dealt)
-    if (auto problem = exchange_splits(task, deadline))
+    if (auto problem = exchange_splits(task))
       return {problem};
   if (auto problem = allocate_outputs(task, *results_))
     return {problem};
   if (task.bundle.memory == memory_kind::device)
-    return run_on_device(task, deadline);
-  return {run_work(task.bundle, deadline)};
+    return run_on_device(task);
+  return {run_work(task.bundle, from_now())};
 }
 
 // The turn ends once the work is launched. Bundles that are staged launch nothing that waits for other members. There is
 // no deadline for the work of other sets, which have their own: a tensor of theirs may be ready late.
-outcome lane_thread::run_on_device(lane_task& task, const deadline_and_abort& deadline) {
+outcome lane_thread::run_on_device(lane_task& task) {
   const auto& bundle = task.bundle;
   if (!nccl_.may_take(bundle))
     task.turn.end();
   if (auto problem = task.turn.wait([&]() -> error {
         release_ended();
-        return deadline.abort.raised()
-                   ? error{error_kind::disconnected, "aborted while it waited for its turn"}
-                   : error{};
+        return token_.raised() ? error{error_kind::disconnected, "aborted while it waited for its turn"}
+                               : error{};
       }))
     return {as_told(std::move(problem))};
-  const deadline_and_abort from_now{deadline.abort,
-                                    std::chrono::steady_clock::now() + wiring_.operation_timeout,
-                                    deadline.deadline_setting};
+  const auto deadline = from_now();
   const auto run_on_host = [this](work& question, const deadline_and_abort& limits) {
     return run_work(question, limits);
   };
-  const auto taken = nccl_.takes(bundle, from_now, run_on_host);
+  const auto taken = nccl_.takes(bundle, deadline, run_on_host);
   if (!taken)
     return {as_told(taken.error())};
   if (!*taken) {
     task.turn.end();
-    return run_staged(bundle, from_now);
+    return run_staged(bundle, deadline);
   }
-  auto result = run_marked(nccl_.name(), bundle, [&] { return nccl_.run(bundle, from_now); });
+  auto result = run_marked(nccl_.name(), bundle, [&] { return nccl_.run(bundle, deadline); });
   result.error = as_told(std::move(result.error));
   // The other members have launched it, and their devices wait for this one.
   if (result.error.kind == error_kind::unimplemented)
@@ -372,11 +364,11 @@ outcome lane_thread::run_staged(const work& bundle, const deadline_and_abort& de
   return result;
 }
 
-error lane_thread::exchange_splits(lane_task& task, const deadline_and_abort& deadline) {
+error lane_thread::exchange_splits(lane_task& task) {
   auto& operation = *task.operations.at(0);
   split_exchange exchange(operation.splits);
   auto question = exchange.question();
-  if (auto problem = run_work(question, deadline))
+  if (auto problem = run_work(question, from_now()))
     return problem;
   if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), task.bundle))
     return problem;

@@ -66,7 +66,7 @@ class lane_thread final : public lane {
 public:
   struct wiring {
     std::string name;                           ///< of the thread, at most 15 characters; see lane_name()
-    std::chrono::nanoseconds operation_timeout; ///< for one bundle
+    std::chrono::nanoseconds operation_timeout; ///< the time without progress that a bundle may take
     std::string timeout_citation;               ///< "operation timeout (…) = 30 s"
     /// Called on the lane's thread after the operations of a bundle were settled, with its number, size and error.
     std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& reason)> finished;
@@ -126,8 +126,10 @@ private:
   void loop();
   void execute(lane_task& task);
   outcome move(lane_task& task);
-  error exchange_splits(lane_task& task, const deadline_and_abort& deadline);
-  outcome run_on_device(lane_task& task, const deadline_and_abort& deadline);
+  /// The deadline of a work that begins now.
+  deadline_and_abort from_now() const;
+  error exchange_splits(lane_task& task);
+  outcome run_on_device(lane_task& task);
   outcome run_staged(const work& bundle, const deadline_and_abort& deadline);
   error run_work(work& bundle, const deadline_and_abort& deadline);
   error wait_for_device(const launched_bundle& bundle) const;

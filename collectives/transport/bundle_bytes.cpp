@@ -1,5 +1,6 @@
 #include "collectives/transport/bundle_bytes.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <string>
@@ -26,6 +27,18 @@ error why_not_on_cpu(const work& bundle, std::size_t members) {
   if (bundle.operation == operation::join)
     return {error_kind::unimplemented, "join moves nothing and has no path"};
   return {};
+}
+
+std::size_t bytes_of_inputs(const work& bundle) {
+  std::size_t bytes = 0;
+  for (const auto& part : bundle.parts)
+    bytes += part.input_bytes;
+  return bytes;
+}
+
+std::size_t larger_side(const work& bundle) {
+  const auto& outputs = bundle.gathered.empty() ? bundle.received : bundle.gathered;
+  return std::max(bytes_of_inputs(bundle), std::accumulate(outputs.begin(), outputs.end(), std::size_t{0}));
 }
 
 std::size_t start_of(std::span<const std::size_t> sizes, std::size_t part, std::size_t rank,

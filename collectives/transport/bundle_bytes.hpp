@@ -14,6 +14,10 @@ namespace farandole {
 /// be reduced. Kind `none` if the path can move it.
 error why_not_on_cpu(const work& bundle, std::size_t members);
 
+std::size_t bytes_of_inputs(const work& bundle);
+/// The bytes of this member's inputs or of its outputs, whichever are more.
+std::size_t larger_side(const work& bundle);
+
 /// The address of the piece's input; null for a member that has joined, and for a piece of 0 bytes.
 const std::byte* input_in_place(const work& bundle, const tensor_stream::piece& piece);
 

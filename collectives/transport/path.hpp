@@ -87,6 +87,8 @@ struct work {
 /// The conditions under which a path must stop early.
 struct deadline_and_abort {
   const abort_token& abort;
+  /// Of connect(), and of a run() that makes no progress. While run() makes progress, it may take longer: see
+  /// progress_deadline.hpp.
   std::chrono::steady_clock::time_point deadline;
   std::string deadline_setting; ///< cited in the error when it passes: "operation timeout (…) = 30 s"
 };

@@ -2,6 +2,8 @@
 // member.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -19,21 +21,28 @@ using namespace farandole::testing;
 
 namespace {
 
+struct gloo_steps : steps {
+  std::chrono::milliseconds least_patience = std::chrono::milliseconds::max(); ///< of all waits
+};
+
 class message_of_steps final : public gloo_message {
 public:
-  explicit message_of_steps(steps& counted) : steps_(counted) {}
-  std::string wait(std::chrono::milliseconds) override { return steps_.take().text; }
+  explicit message_of_steps(gloo_steps& counted) : steps_(counted) {}
+  std::string wait(std::chrono::milliseconds patience) override {
+    steps_.least_patience = std::min(steps_.least_patience, patience);
+    return steps_.take().text;
+  }
   void give_up() override {}
   bool broken() override { return false; }
 
 private:
-  steps& steps_;
+  gloo_steps& steps_;
 };
 
 /// The mesh of rank 0 of two members: each message completes at once in two steps, of which one may fail.
 class mesh_of_steps final : public gloo_mesh {
 public:
-  explicit mesh_of_steps(steps& counted) : steps_(counted) {}
+  explicit mesh_of_steps(gloo_steps& counted) : steps_(counted) {}
   std::string address(int) const override { return "here"; }
   std::string connect(int, const std::string&) override { return {}; }
   gloo_message* send(int, std::uint64_t, const std::byte*, std::size_t, std::string& reason) override {
@@ -61,7 +70,7 @@ private:
     reason = steps_.take().text;
     return reason.empty() ? new message_of_steps(steps_) : nullptr;
   }
-  steps& steps_;
+  gloo_steps& steps_;
 };
 
 struct ending {
@@ -70,7 +79,8 @@ struct ending {
 };
 
 ending played(operation op, std::size_t count, std::size_t failing) {
-  steps counted{failing};
+  gloo_steps counted;
+  counted.failing = failing;
   gloo_options options;
   options.global_ranks = {0, 1};
   gloo_worker worker(options, std::make_unique<mesh_of_steps>(counted));
@@ -109,6 +119,21 @@ TEST_CASE("gloo: a failure of any step of a message fails the connect or the ope
     CHECK(bool(ended.connecting) == (failing < well.connected));
     CHECK(bool(ended.running) == (failing >= well.connected));
   }
+}
+
+TEST_CASE("gloo: the wait for each message has the whole timeout, however long the operation has taken") {
+  gloo_steps counted;
+  gloo_options options;
+  options.global_ranks = {0, 1};
+  gloo_worker worker(options, std::make_unique<mesh_of_steps>(counted));
+  abort_token abort;
+  worker.begin(1, std::chrono::minutes{4});
+  message_staging staging{};
+  const bundle_of own(operation::allreduce, 1'500'000);
+  const deadline_and_abort passed{abort, {}, "test deadline"};
+  REQUIRE_FALSE(message_exchange(worker, staging, own.bundle, passed, {}, nullptr).run());
+  CHECK(counted.taken > 0);
+  CHECK(counted.least_patience > std::chrono::minutes{1});
 }
 
 TEST_CASE("gloo: a message of an unexpected length fails its operation with the sender and both lengths") {

@@ -7,6 +7,7 @@
 #include "collectives/transport/gloo/gloo_address.hpp"
 #include "collectives/transport/gloo/gloo_library.hpp"
 #include "collectives/transport/gloo/gloo_slot.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 #include "collectives/transport/signals_blocked.hpp"
 
 namespace farandole {
@@ -69,7 +70,7 @@ error gloo_worker::connect(std::span<const std::string> addresses, std::int32_t 
       break;
     }
     const std::string problem = watch_.over(orders, [&] { return mesh_->connect(peer, address); });
-    if (error reason = departure_.reason_to_stop(deadline, peer))
+    if (error reason = departure_.reason_to_stop(deadline, deadline.deadline, peer))
       departure_.fail(reason);
     else if (!problem.empty())
       departure_.lose_connection(peer, problem);
@@ -113,6 +114,7 @@ void gloo_worker::keep(record begun, const std::string& problem) {
     departure_.lose_message(begun.awaited.peer, problem);
 }
 
+// Gloo does not tell how much of a message it has moved, so progress is the end of a message.
 error gloo_worker::wait(const message_ticket& ticket, const deadline_and_abort& deadline) {
   while (ticket.pending != 0) {
     if (departure_.failure())
@@ -120,10 +122,11 @@ error gloo_worker::wait(const message_ticket& ticket, const deadline_and_abort& 
     const auto next = std::find_if(under_way_.begin(), under_way_.end(),
                                    [&](const record& record) { return record.ticket == &ticket; });
     assert(next != under_way_.end() && "a message that is not under way has failed");
-    const std::string problem = wait_for(*next, deadline);
+    const auto limit = progress_deadline(deadline.deadline, timeout_, clock::now()).at();
+    const std::string problem = wait_for(*next, deadline, limit);
     if (!problem.empty()) {
       awaited_ = next->awaited;
-      if (error reason = departure_.reason_to_stop(deadline, awaited_.peer))
+      if (error reason = departure_.reason_to_stop(deadline, limit, awaited_.peer))
         departure_.fail(reason);
       else
         departure_.lose_message(awaited_.peer, problem);
@@ -135,17 +138,18 @@ error gloo_worker::wait(const message_ticket& ticket, const deadline_and_abort& 
   return {};
 }
 
-std::string gloo_worker::wait_for(const record& pending, const deadline_and_abort& deadline) {
+std::string gloo_worker::wait_for(const record& pending, const deadline_and_abort& deadline,
+                                  clock::time_point limit) {
   const gloo_watch::orders orders{[&] {
-                                    return deadline.abort.raised() || clock::now() >= deadline.deadline ||
+                                    return deadline.abort.raised() || clock::now() >= limit ||
                                            goodbyes_.failure_announced() ||
                                            goodbyes_.broken(pending.awaited.peer);
                                   },
                                   [&pending] { pending.message->give_up(); }};
-  // Gloo's limit is later than the deadline, so that the watch ends the wait first: a wait that Gloo ends
+  // Gloo's limit is later than this one, so that the watch ends the wait first: a wait that Gloo ends
   // itself closes the connections, and no goodbye can be sent.
   constexpr std::chrono::seconds late{1};
-  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(deadline.deadline - clock::now()) + late;
+  const auto patience = std::chrono::ceil<std::chrono::milliseconds>(limit - clock::now()) + late;
   return watch_.over(
       orders, [&] { return pending.message->wait(std::max<std::chrono::milliseconds>(patience, late)); });
 }

@@ -51,7 +51,7 @@ public:
                message_ticket& ticket) override;
   // Gloo has its own thread, which receives and sends, and it matches messages by their order.
   void look() override {}
-  void begin(std::uint64_t /*sequence*/) override {}
+  void begin(std::uint64_t /*sequence*/, std::chrono::nanoseconds timeout) override { timeout_ = timeout; }
   error flush(const deadline_and_abort& /*until*/) override { return {}; }
   error wait(const message_ticket& ticket, const deadline_and_abort& deadline) override;
   void give_up(const error& reason) override;
@@ -66,8 +66,8 @@ private:
   };
 
   void keep(record begun, const std::string& problem);
-  /// Waits for a message. Returns the error text; empty if the message is done.
-  std::string wait_for(const record& pending, const deadline_and_abort& deadline);
+  /// Waits for a message, until `limit` at the latest. Returns the error text; empty if the message is done.
+  std::string wait_for(const record& pending, const deadline_and_abort& deadline, clock::time_point limit);
   /// Waits briefly for a goodbye that tells why connections were closed.
   void hear_out();
   /// Leaves after a failure, and returns the failure. Requires that the departure protocol knows one.
@@ -81,7 +81,8 @@ private:
   peer_greeting greeting_;
   gloo_goodbyes goodbyes_;
   goodbye::encoded spoken_{};
-  awaited_message awaited_; ///< the message whose wait failed
+  awaited_message awaited_;             ///< the message whose wait failed
+  std::chrono::nanoseconds timeout_{0}; ///< how long the work may be without progress
 
   std::unique_ptr<gloo_mesh> mesh_; ///< null after leave()
   std::vector<record> under_way_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/transport/bundle_bytes.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 
 namespace farandole {
 
@@ -67,6 +68,7 @@ outcome hierarchical_path::run(const work& bundle, const deadline_and_abort& dea
   if (error problem = why_not_on_cpu(bundle, topology_.members()))
     return {problem};
   waited_ = {};
+  timeout_ = deadline.deadline - std::chrono::steady_clock::now();
   if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
     broken_ = adaptive_sum(bundle, deadline);
   else if (bundle.operation == operation::allreduce)
@@ -76,6 +78,11 @@ outcome hierarchical_path::run(const work& bundle, const deadline_and_abort& dea
   else
     return {{error_kind::unimplemented, "the hierarchical path moves no such operation"}};
   return {broken_, waited_};
+}
+
+deadline_and_abort hierarchical_path::from_now(const deadline_and_abort& deadline) const {
+  return {deadline.abort, deadline_after(std::chrono::steady_clock::now(), timeout_),
+          deadline.deadline_setting};
 }
 
 error hierarchical_path::add(const outcome& level) {
@@ -104,7 +111,7 @@ error hierarchical_path::adaptive_sum(const work& bundle, const deadline_and_abo
 template <class Levels>
 error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& deadline) {
   const auto with_neighbours = [&](const work& task) {
-    error problem = add(neighbours_->run(task, deadline));
+    error problem = add(neighbours_->run(task, from_now(deadline)));
     if (problem)
       problem.text = "hierarchical, on this host: " + problem.text;
     return problem;
@@ -118,11 +125,11 @@ error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& de
   if (carried.parts.empty())
     return go_through(callbacks);
   if (callbacks.pieces > 1)
-    return add(cross_host_group_->run(carried, deadline, callbacks));
+    return add(cross_host_group_->run(carried, from_now(deadline), callbacks));
   // A single piece needs no pipeline, and a small one then crosses in the time of one message.
   if (error problem = callbacks.before(0))
     return problem;
-  if (error problem = add(cross_host_group_->run(carried, deadline)))
+  if (error problem = add(cross_host_group_->run(carried, from_now(deadline))))
     return problem;
   return callbacks.after(0);
 }

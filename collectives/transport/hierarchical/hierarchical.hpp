@@ -32,6 +32,8 @@ private:
   /// Adds the time that a level has waited for other members. Returns its error.
   error add(const outcome& level);
   error adaptive_sum(const work& bundle, const deadline_and_abort& deadline);
+  /// For a bundle that a level begins now: it has the whole timeout, because the ones before it have succeeded.
+  deadline_and_abort from_now(const deadline_and_abort& deadline) const;
   template <class Levels>
   error walk(const Levels& levels, const deadline_and_abort& deadline);
 
@@ -43,7 +45,8 @@ private:
   joined_memory joined_;
   adasum_scratch adasum_scratch_;
   error broken_;
-  std::chrono::nanoseconds waited_{0}; ///< in this run
+  std::chrono::nanoseconds waited_{0};  ///< in this run
+  std::chrono::nanoseconds timeout_{0}; ///< how long a level may be without progress in this run
 };
 
 } // namespace farandole

@@ -2,8 +2,12 @@
 // error of that step. Each test runs one member; fakes replace its neighbours and its cross-host group.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/transport/bundle_testing.hpp"
@@ -15,12 +19,19 @@ using namespace farandole::testing;
 
 namespace {
 
+struct levels_of_steps : steps {
+  std::vector<std::chrono::steady_clock::time_point> deadlines; ///< of the operations of the neighbours
+};
+
 /// Replaces the neighbours: each operation, and each swap of an Adasum, is one step that completes at once.
 class host_of_steps final : public path, public adasum_carrier, adasum_transport {
 public:
-  explicit host_of_steps(steps& counted) : steps_(counted) {}
+  explicit host_of_steps(levels_of_steps& counted) : steps_(counted) {}
   std::string_view name() const override { return "steps"; }
-  outcome run(const work&, const deadline_and_abort&) override { return {steps_.take()}; }
+  outcome run(const work&, const deadline_and_abort& deadline) override {
+    steps_.deadlines.push_back(deadline.deadline);
+    return {steps_.take()};
+  }
   outcome carry(const work&, const deadline_and_abort&, const adasum_exchange& value) override {
     return {value(*this)};
   }
@@ -32,7 +43,7 @@ private:
       std::memset(bytes.data(), 0, bytes.size());
     return steps_.take();
   }
-  steps& steps_;
+  levels_of_steps& steps_;
 };
 
 struct scenario {
@@ -41,9 +52,8 @@ struct scenario {
   std::size_t count; ///< number of floats
 };
 
-/// The error of `rank` of four members on two hosts, and the number of its steps.
-std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std::size_t failing) {
-  steps counted{failing};
+/// The error of `rank` of four members on two hosts.
+error played(const scenario& all, std::int32_t rank, levels_of_steps& counted) {
   const std::vector<std::string> hosts = {"a", "a", "b", "b"};
   auto topology = hierarchy::of(hosts, rank);
   std::unique_ptr<p2p_path> cross_host_group;
@@ -54,8 +64,15 @@ std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std
   hierarchical_path levels(topology, std::make_unique<host_of_steps>(counted), std::move(cross_host_group));
   const bundle_of own(all.op, all.count, hosts.size(), dtype::float32, all.reduction);
   abort_token abort;
-  const auto ended = levels.run(own.bundle, {abort, far(), "test deadline"}).error;
-  return {ended, counted.taken};
+  return levels.run(own.bundle, {abort, far(), "test deadline"}).error;
+}
+
+/// The error if this step fails, and the number of steps.
+std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std::size_t failing) {
+  levels_of_steps counted;
+  counted.failing = failing;
+  auto ended = played(all, rank, counted);
+  return {std::move(ended), counted.taken};
 }
 
 } // namespace
@@ -74,4 +91,11 @@ TEST_CASE("hierarchical: a failure of any step fails its operation") {
   REQUIRE(count > 1);
   for (std::size_t failing = 0; failing < count; ++failing)
     CHECK_THAT(played(all, rank, failing).first.text, Catch::EndsWith("step " + std::to_string(failing)));
+}
+
+TEST_CASE("hierarchical: each step on the host has the whole timeout, however long the operation has taken") {
+  levels_of_steps counted;
+  REQUIRE_FALSE(played({operation::allreduce, reduce_op::sum, 900'000}, 0, counted));
+  REQUIRE(counted.deadlines.size() > 2);
+  CHECK(std::ranges::adjacent_find(counted.deadlines, std::greater_equal<>{}) == counted.deadlines.end());
 }

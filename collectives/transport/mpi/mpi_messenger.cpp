@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/transport/p2p/stop_reason.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 
 namespace farandole {
 namespace {
@@ -133,14 +134,16 @@ void mpi_messenger::collect() {
   under_way_.resize(kept);
 }
 
+// MPI does not tell how much of a message it has moved, so progress is the end of a message.
 error mpi_messenger::wait(const message_ticket& ticket, const deadline_and_abort& deadline) {
+  progress_deadline limit(deadline.deadline, timeout_, std::chrono::steady_clock::now());
   for (;;) {
     auto& counter = mailbox_->done;
     const auto before = counter.value.load(std::memory_order_acquire);
     if (!failure_)
       collect();
     if (!failure_ && deadline.abort.raised())
-      failure_ = stop_reason("mpi", deadline);
+      failure_ = stop_reason("mpi", deadline, limit.at());
     if (failure_) {
       error reason = failure_;
       close();
@@ -148,10 +151,11 @@ error mpi_messenger::wait(const message_ticket& ticket, const deadline_and_abort
     }
     if (ticket.pending == 0)
       return {};
-    const auto end =
-        set_.patience.until_reached(counter, before + 1, deadline.abort.word(), deadline.deadline);
+    const auto end = set_.patience.until_reached(counter, before + 1, deadline.abort.word(), limit.at());
+    if (end == wait_end::reached)
+      limit.progressed(std::chrono::steady_clock::now());
     if (end == wait_end::expired)
-      failure_ = stop_reason("mpi", deadline);
+      failure_ = stop_reason("mpi", deadline, limit.at());
   }
 }
 

@@ -3,6 +3,7 @@
 // wait leaves no request that could write to it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,7 +40,10 @@ public:
 
   std::int32_t rank() const override { return set_.rank; }
   std::int32_t members() const override { return static_cast<std::int32_t>(set_.places.size()); }
-  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
+  void begin(std::uint64_t sequence, std::chrono::nanoseconds timeout) override {
+    sequence_ = sequence;
+    timeout_ = timeout;
+  }
   /// Nothing to do: the engine's thread sends.
   error flush(const deadline_and_abort& /*until*/) override { return {}; }
   void give_up(const error& /*why*/) override { close(); }
@@ -71,6 +75,7 @@ private:
   std::vector<entry> under_way_;
   std::vector<mpi_message_ptr> idle_; ///< finished messages, kept to reuse their memory
   std::uint64_t sequence_ = 0;
+  std::chrono::nanoseconds timeout_{0}; ///< how long the work may be without progress
   error failure_;
 };
 

@@ -124,6 +124,26 @@ TEST_CASE("mpi: the error of an expired deadline names its setting", "[mpi]") {
   CHECK(end.error.text.find("TEST_PATIENCE") != std::string::npos);
 }
 
+TEST_CASE("mpi: each wait has the whole timeout, however long the operation has taken", "[mpi]") {
+  mpi_members job(2);
+  std::vector<std::string> said(2);
+  job.run([&](std::size_t rank, p2p_path& path) {
+    bytes input = numbers(rank, 8000), output(input.size());
+    auto deadline = job.deadline();
+    piece_callbacks callbacks;
+    callbacks.pieces = 8;
+    callbacks.piece_bytes = input.size() / callbacks.pieces;
+    callbacks.before = [&](std::size_t piece) {
+      if (piece == 2)
+        deadline.deadline = {}; // it passes
+      return error{};
+    };
+    callbacks.after = [](std::size_t) { return error{}; };
+    said[rank] = path.run(allreduce_of(input, output), deadline, callbacks).error.text;
+  });
+  CHECK(said == std::vector<std::string>{"", ""});
+}
+
 TEST_CASE("mpi: an error of MPI is reported with MPI's own text", "[mpi]") {
   mpi_members job(2);
   job.mpi.send_code = 17;

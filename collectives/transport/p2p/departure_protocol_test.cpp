@@ -199,16 +199,16 @@ TEST_CASE("departure: the error names the sender if two members disagree about a
 TEST_CASE("departure: a failure takes precedence over an abort, and an abort over the deadline") {
   departure_of_four self;
   abort_token abort;
-  deadline_and_abort deadline{abort, far(), "patience (X) = 1 s"};
-  CHECK_FALSE(self.reason_to_stop(deadline));
-  deadline.deadline = {};
-  CHECK(self.reason_to_stop(deadline) ==
+  const deadline_and_abort deadline{abort, far(), "patience (X) = 1 s"};
+  CHECK_FALSE(self.reason_to_stop(deadline, far()));
+  constexpr std::chrono::steady_clock::time_point past{};
+  CHECK(self.reason_to_stop(deadline, past) ==
         error{error_kind::timed_out, "the tcp path waited in vain: patience (X) = 1 s has passed"});
   CHECK(
-      self.reason_to_stop(deadline, 2) ==
+      self.reason_to_stop(deadline, past, 2) ==
       error{error_kind::timed_out, "the tcp path waited in vain for rank 12: patience (X) = 1 s has passed"});
   abort.raise();
-  CHECK_THAT(self.reason_to_stop(deadline).text, Catch::StartsWith("the operation was aborted"));
+  CHECK_THAT(self.reason_to_stop(deadline, past).text, Catch::StartsWith("the operation was aborted"));
   self.accuse(1, "it sent nonsense");
-  CHECK_THAT(self.reason_to_stop(deadline).text, Catch::StartsWith("rank 11 is lost"));
+  CHECK_THAT(self.reason_to_stop(deadline, past).text, Catch::StartsWith("rank 11 is lost"));
 }

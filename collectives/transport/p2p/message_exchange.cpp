@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 #include "collectives/math/reduce.hpp"
+#include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/p2p/row_exchange.hpp"
 
 namespace farandole {
@@ -231,10 +231,6 @@ error message_exchange::broadcast() {
       children.push_back((run_.rank + bit) % run_.members);
   const bool is_root = place == 0;
   const std::int32_t parent = is_root ? -1 : (run_.rank - lowest + run_.members) % run_.members;
-  if (is_root)
-    for (const part& part : run_.bundle.parts)
-      if (part.output != nullptr && part.output != part.input && part.input_bytes != 0)
-        std::memcpy(part.output, part.input, part.input_bytes);
 
   const std::size_t pieces = (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
   std::array<const std::byte*, message_staging::depth> memory{};
@@ -261,7 +257,9 @@ error message_exchange::broadcast() {
       const std::byte* source = memory[(step - 1) % message_staging::depth];
       for (std::int32_t child : children)
         run_.transport.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
-      if (!is_root && output_.memory_of(whole.from, whole.bytes) == nullptr)
+      if (is_root)
+        copy_own(whole);
+      else if (output_.memory_of(whole.from, whole.bytes) == nullptr)
         unpack(source, output_, whole.from, whole.bytes);
     }
     if (step >= 2)
@@ -269,6 +267,15 @@ error message_exchange::broadcast() {
         return problem;
   }
   return {};
+}
+
+/// Copies a range of the root's inputs to its outputs.
+void message_exchange::copy_own(range whole) const {
+  output_.for_each(whole.from, whole.bytes, [&](const tensor_stream::piece& piece) {
+    const part& part = run_.bundle.parts[piece.part];
+    if (part.output != part.input)
+      copy_output(run_.bundle, piece, part.input + piece.offset);
+  });
 }
 
 /// A dissemination barrier: in round i each member sends to the member 2^i places further. After log N rounds

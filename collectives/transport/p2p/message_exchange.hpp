@@ -50,6 +50,7 @@ private:
   error reduce_and_gather(std::size_t number);
   error finish_gather(std::size_t number);
   const std::byte* contribution(slot& in, range whole, range part);
+  void copy_own(range whole) const;
 
   /// Sends `give` to one other member, and receives from it as many bytes as `take` holds.
   error swap(message_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,

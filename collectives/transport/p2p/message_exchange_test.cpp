@@ -1,8 +1,11 @@
 // If any message of an operation fails, the operation ends with its error. The test covers every message.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/transport/bundle_testing.hpp"
 #include "collectives/transport/p2p/message_exchange.hpp"
@@ -27,7 +30,38 @@ std::pair<error, std::size_t> played(const work& bundle, std::size_t members, st
   return {std::move(problem), counted.taken};
 }
 
+/// One of two members, whose messages are done at once.
+class watched_messenger final : public messenger {
+public:
+  explicit watched_messenger(std::function<void()> on_send) : on_send_(std::move(on_send)) {}
+  std::int32_t rank() const override { return 0; }
+  std::int32_t members() const override { return 2; }
+  void send(std::int32_t, message_phase, std::span<const std::byte>, message_ticket&) override { on_send_(); }
+  void receive(std::int32_t, message_phase, std::span<std::byte>, message_ticket&) override {}
+  void look() override {}
+  error wait(const message_ticket&, const deadline_and_abort&) override { return {}; }
+
+private:
+  const std::function<void()> on_send_;
+};
+
 } // namespace
+
+TEST_CASE("exchange: the other members do not wait while a member copies its own bytes to its output") {
+  const auto op = GENERATE(operation::allgather, operation::alltoall, operation::broadcast);
+  constexpr std::size_t row = 4'000'000;
+  bundle_of own(op, row);
+  std::vector<std::byte> ends; // of the own bytes in the output, at each message
+  watched_messenger transport([&] { ends.push_back(own.output[row - 1]); });
+  message_staging staging{};
+  abort_token abort;
+  const deadline_and_abort deadline{abort, far(), "patience"};
+  const message_exchange::probe no_probe;
+  REQUIRE_FALSE(message_exchange(transport, staging, own.bundle, deadline, no_probe, nullptr).run());
+  REQUIRE(ends.size() >= 4);
+  CHECK(ends.front() == std::byte{0});
+  CHECK(std::equal(own.input.begin(), own.input.begin() + row, own.output.begin()));
+}
 
 TEST_CASE("exchange: a failure of any message fails its operation") {
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,

@@ -185,6 +185,46 @@ TEST_CASE("between hosts: an expired deadline ends the wait, and the error names
   CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
 }
 
+TEST_CASE(
+    "between hosts: each wait of an operation has the whole timeout, however long the operation has taken") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  const auto op = GENERATE(operation::allreduce, operation::alltoall, operation::broadcast);
+  const auto phase = op == operation::allreduce  ? message_phase::scatter
+                     : op == operation::alltoall ? message_phase::gather
+                                                 : message_phase::tree;
+  job members(between, 2, [op, phase](member& self) {
+    bytes buffer = contents(dtype::float32, 3 * large_count, self.rank, 0), wide;
+    deadline_and_abort deadline = self.deadline();
+    self.probe = [&](message_phase at, std::size_t piece) {
+      if (at == phase && piece == 3)
+        deadline.deadline = {}; // it passes
+    };
+    const error problem = run_one(self, op, buffer, wide, deadline).error;
+    return std::string{to_string(problem.kind)} + ": " + problem.text;
+  });
+  for (const std::int32_t rank : {0, 1})
+    CHECK(members.hear(rank) == std::string{to_string(error_kind::none)} + ": ");
+}
+
+TEST_CASE("between hosts: an operation in which a member stops fails after the timeout") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  const auto op = GENERATE(operation::allreduce, operation::allgather, operation::alltoall);
+  job members(between, 2, [op](member& self) {
+    bytes buffer = contents(dtype::float32, 3 * large_count, self.rank, 0), wide;
+    std::string go;
+    self.probe = [&](message_phase, std::size_t piece) {
+      if (self.rank == 1 && piece == 3 && go.empty())
+        take(self.control, go);
+    };
+    const auto patience = self.rank == 1 ? std::chrono::seconds{60} : std::chrono::milliseconds{200};
+    const error problem = run_one(self, op, buffer, wide, self.deadline(patience)).error;
+    return std::string{to_string(problem.kind)} + ": " + problem.text;
+  });
+  CHECK_THAT(members.hear(0), Catch::StartsWith(std::string{to_string(error_kind::timed_out)}));
+  members.tell(1, "go");
+  CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
+}
+
 TEST_CASE("between hosts: a member that leaves in order does not disturb members that need no more of its "
           "messages") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");

@@ -1,6 +1,7 @@
 #include "collectives/transport/p2p/p2p_path.hpp"
 
 #include <cassert>
+#include <chrono>
 #include <utility>
 
 #include "collectives/transport/bundle_bytes.hpp"
@@ -59,7 +60,7 @@ outcome p2p_path::exchanged(const work& bundle, const deadline_and_abort& deadli
   if (broken_)
     return {broken_};
   assert(messenger_->members() > 0 && "connect() comes before run()");
-  messenger_->begin(bundle.sequence);
+  messenger_->begin(bundle.sequence, deadline.deadline - std::chrono::steady_clock::now());
   const auto waited_before = messenger_->waited();
   message_exchange all{*messenger_, *staging_, bundle, deadline, probe_, callbacks};
   error problem = value(all);

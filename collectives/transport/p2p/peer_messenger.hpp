@@ -30,8 +30,9 @@ public:
   /// A message for the operator about the connecting, such as strangers that connected. Usually empty.
   virtual std::string remark() const { return {}; }
 
-  /// Starts a work: the messages that follow belong to it.
-  virtual void begin(std::uint64_t sequence) = 0;
+  /// Starts a work: the messages that follow belong to it. `timeout`: how long its waits may be without progress, also
+  /// after their deadline. Zero, and in connect(): until their deadline only.
+  virtual void begin(std::uint64_t sequence, std::chrono::nanoseconds timeout) = 0;
   /// Blocks until all sent messages have left this process, because no thread drives the messenger between
   /// two works.
   virtual error flush(const deadline_and_abort& deadline) = 0;

@@ -84,17 +84,25 @@ error row_exchange::allgather() {
   const auto rank = static_cast<std::size_t>(run_.rank);
   const auto count = static_cast<std::size_t>(run_.members);
   const std::vector<tensor_stream> rows = by_member(side::output, run_.bundle.gathered);
-  // Rows are sent from the output. Copy the input there first: if input and output are the same memory, the
-  // place of the input belongs to another member's row.
-  for (std::size_t at = 0; at < run_.bundle.parts.size(); ++at)
-    if (const std::size_t bytes = run_.bundle.gathered[at * count + rank]; bytes != 0)
-      std::memmove(run_.bundle.parts[at].output + start_of(run_.bundle.gathered, at, rank, count),
-                   run_.bundle.parts[at].input, bytes);
+  // Rows are sent from the output. If input and output are the same memory, the place of the input belongs to
+  // another member's row, so the whole input is moved first. Otherwise it is copied piece by piece: the other
+  // members wait for no more than a piece.
+  tensor_stream own;
+  for (std::size_t at = 0; at < run_.bundle.parts.size(); ++at) {
+    const part& part = run_.bundle.parts[at];
+    const std::size_t bytes = run_.bundle.gathered[at * count + rank];
+    std::byte* const place = part.output + start_of(run_.bundle.gathered, at, rank, count);
+    const bool in_place = part.input == part.output;
+    if (in_place && part.input != place && bytes != 0)
+      std::memmove(place, part.input, bytes);
+    own.append(bytes, in_place ? place : part.input);
+  }
   const std::size_t piece_bytes = run_.callbacks ? run_.callbacks->piece_bytes : piece_of_row(run_.members);
   return pipelined(
       run_.callbacks ? run_.callbacks->pieces : pieces_of(rows, piece_bytes),
       [&](std::size_t number) {
         run_.enter(message_phase::gather, number);
+        copy_own_row(number, own, run_.bundle.gathered, piece_bytes);
         receive_rows(number, rows, piece_bytes);
         send_row(number, rows[rank], piece_bytes);
       },
@@ -103,15 +111,8 @@ error row_exchange::allgather() {
 
 error row_exchange::alltoall() {
   const auto rank = static_cast<std::size_t>(run_.rank);
-  const auto count = static_cast<std::size_t>(run_.members);
   const std::vector<tensor_stream> sent = by_member(side::input, run_.bundle.sent);
   const std::vector<tensor_stream> received = by_member(side::output, run_.bundle.received);
-  for (std::size_t at = 0; at < run_.bundle.parts.size(); ++at) {
-    const part& part = run_.bundle.parts[at];
-    if (const std::size_t bytes = run_.bundle.sent[at * count + rank]; bytes != 0)
-      std::memcpy(part.output + start_of(run_.bundle.received, at, rank, count),
-                  part.input + start_of(run_.bundle.sent, at, rank, count), bytes);
-  }
   const std::size_t piece_bytes = piece_of_row(run_.members);
   // The number of pieces may differ between members: each pair of members derives its own from the row
   // between them.
@@ -121,8 +122,22 @@ error row_exchange::alltoall() {
         run_.enter(message_phase::gather, number);
         receive_rows(number, received, piece_bytes);
         send_segments(message_phase::gather, number, sent, piece_bytes);
+        copy_own_row(number, sent[rank], run_.bundle.received, piece_bytes);
       },
       [&](std::size_t number) { return finish_rows(number, received, piece_bytes); });
+}
+
+void row_exchange::copy_own_row(std::size_t number, const tensor_stream& row,
+                                std::span<const std::size_t> sizes, std::size_t piece_bytes) const {
+  const auto rank = static_cast<std::size_t>(run_.rank);
+  const auto count = static_cast<std::size_t>(run_.members);
+  row.for_each(std::min(number * piece_bytes, row.bytes()), length_of(row, number, piece_bytes),
+               [&](const tensor_stream::piece& piece) {
+                 std::byte* const target = run_.bundle.parts[piece.part].output +
+                                           start_of(sizes, piece.part, rank, count) + piece.offset;
+                 if (target != piece.memory)
+                   std::memcpy(target, piece.memory, piece.bytes);
+               });
 }
 
 /// Receives a piece directly into the output if it lies inside one part.

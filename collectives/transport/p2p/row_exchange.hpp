@@ -34,6 +34,9 @@ private:
   using begin_piece = std::function<void(std::size_t number)>;
   using finish_piece = std::function<error(std::size_t number)>;
   error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);
+  /// Copies a piece of this member's row to itself. `row`: its bytes; `sizes`: those of all rows in the outputs.
+  void copy_own_row(std::size_t number, const tensor_stream& row, std::span<const std::size_t> sizes,
+                    std::size_t piece_bytes) const;
   void receive_rows(std::size_t number, std::span<const tensor_stream> rows, std::size_t piece_bytes);
   void send_row(std::size_t number, const tensor_stream& row, std::size_t piece_bytes);
   void send_segments(message_phase phase, std::size_t number, std::span<const tensor_stream> segments,

@@ -3,6 +3,7 @@
 // that take such steps.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -31,7 +32,7 @@ public:
   error connect(std::span<const std::string>, std::int32_t, const deadline_and_abort&) override { return {}; }
   std::int32_t rank() const override { return rank_; }
   std::int32_t members() const override { return members_; }
-  void begin(std::uint64_t) override {}
+  void begin(std::uint64_t, std::chrono::nanoseconds) override {}
   void send(std::int32_t, message_phase, std::span<const std::byte>, message_ticket& ticket) override {
     move(ticket);
   }

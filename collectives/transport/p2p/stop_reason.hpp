@@ -1,6 +1,7 @@
 // The reason why a wait must end for the caller, with the error text that all paths with messages use.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -8,7 +9,9 @@
 
 namespace farandole {
 
-/// Kind none: the wait may continue. `awaited` names the awaited member, if the path knows it.
-error stop_reason(std::string_view path, const deadline_and_abort& deadline, const std::string& awaited = {});
+/// Kind none: the wait may continue. `until`: when it ends, which is later than the deadline if there was progress.
+/// `awaited` names the awaited member, if the path knows it.
+error stop_reason(std::string_view path, const deadline_and_abort& deadline,
+                  std::chrono::steady_clock::time_point until, const std::string& awaited = {});
 
 } // namespace farandole

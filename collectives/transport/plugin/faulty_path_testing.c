@@ -6,7 +6,7 @@
 #include <time.h>
 
 __attribute__((visibility("default"))) struct faulty_path_plan faulty_path_plan = {(size_t)-1, 0, "", 0,
-                                                                                   0,          0, 0};
+                                                                                   0,          0, 0,  0};
 
 static int fails(void) {
   return faulty_path_plan.taken++ == faulty_path_plan.failing;
@@ -59,6 +59,7 @@ static farandole_path_status meet(void* path, const void* const* member_path_add
 static farandole_path_status run(void* path, const farandole_path_work* work,
                                  const farandole_path_limits* deadline, farandole_path_why* reason) {
   (void)path, (void)work;
+  faulty_path_plan.deadline_nanoseconds = deadline->deadline_nanoseconds;
   return step(deadline, reason);
 }
 

@@ -12,6 +12,7 @@ struct faulty_path_plan {
   size_t claimed_beyond; /* introduce: number of bytes beyond the capacity that it claims to have written */
   size_t taken;          /* number of calls so far, except calls of close */
   size_t closed;         /* number of calls of close */
+  int64_t deadline_nanoseconds; /* of the last call of run */
 };
 
 #endif

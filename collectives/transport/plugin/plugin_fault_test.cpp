@@ -23,7 +23,7 @@ faulty_path_plan& reset_plan() {
   REQUIRE(library != nullptr);
   auto* plan = static_cast<faulty_path_plan*>(::dlsym(library, "faulty_path_plan"));
   REQUIRE(plan != nullptr);
-  *plan = {SIZE_MAX, FARANDOLE_PATH_OK, "", 0, 0, 0, 0};
+  *plan = {SIZE_MAX, FARANDOLE_PATH_OK, "", 0, 0, 0, 0, 0};
   return *plan;
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("plugin: a failure of any library call fails its operation and all lat
   const deadline_and_abort deadline{abort, far(), "test deadline"};
   auto& plan = reset_plan();
   for (const std::size_t failing : {std::size_t{0}, step_of_connect, step_of_run, step_of_run + 1}) {
-    plan = {failing, status, "rank 1 is gone", 0, 0, 0, 0};
+    plan = {failing, status, "rank 1 is gone", 0, 0, 0, 0, 0};
     const auto ended = played(op, deadline);
     CAPTURE(failing, status);
     const error expected{error_kind::disconnected, described("failed: rank 1 is gone")};
@@ -95,7 +95,7 @@ TEST_CASE("plugin: a missing completion ends at the deadline or with the generat
     if (told_to_give_up)
       abort.raise();
     const deadline_and_abort deadline{abort, told_to_give_up ? far() : steady_clock::now(), "test deadline"};
-    plan = {failing, 0, "", 1, 0, 0, 0};
+    plan = {failing, 0, "", 1, 0, 0, 0, 0};
     const auto ended = played(op, deadline);
     CAPTURE(failing);
     const auto& hit = failing == step_of_connect ? ended.connecting : ended.running[failing - step_of_run];
@@ -111,7 +111,7 @@ TEST_CASE("plugin: a missing completion ends at the deadline or with the generat
 TEST_CASE("plugin: an operation that the library refuses fails, and later operations succeed") {
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   abort_token abort;
-  reset_plan() = {step_of_run + 1, FARANDOLE_PATH_REFUSED, "not today", 0, 0, 0, 0};
+  reset_plan() = {step_of_run + 1, FARANDOLE_PATH_REFUSED, "not today", 0, 0, 0, 0, 0};
   const auto ended = played(op, {abort, far(), "test deadline"});
   CHECK(ended.running[0].text == "");
   CHECK(ended.running[1] == error{error_kind::unimplemented, described("refuses: not today")});
@@ -135,7 +135,7 @@ TEST_CASE("plugin: a library that reports more address bytes than allowed is not
 TEST_CASE("plugin: a reason that is too long is truncated") {
   abort_token abort;
   const std::string endless(5000, 'x');
-  reset_plan() = {step_of_run, FARANDOLE_PATH_BROKEN, endless.c_str(), 0, 0, 0, 0};
+  reset_plan() = {step_of_run, FARANDOLE_PATH_BROKEN, endless.c_str(), 0, 0, 0, 0, 0};
   const auto ended = played(operation::allreduce, {abort, far(), "test deadline"});
   CHECK(ended.running[0].text == described("failed: " + endless.substr(0, 1023)));
 }
@@ -158,4 +158,20 @@ TEST_CASE("plugin: a fault in one member's library fails the operations of that 
   });
   CHECK(members.hear(0) == "...");
   CHECK(members.hear(1) == ".xx");
+}
+
+TEST_CASE("plugin: a library has one timeout more for each GiB of a bundle") {
+  const auto& plan = reset_plan();
+  auto opened = plugin_path::open(options_of_two());
+  REQUIRE(opened);
+  abort_token abort;
+  bundle_of own(operation::allreduce, 16);
+  const auto deadline_of = [&](std::size_t bytes) {
+    own.bundle.parts[0].input_bytes = bytes; // this library does not look at them
+    const auto begun = steady_clock::now();
+    REQUIRE_FALSE((*opened)->run(own.bundle, {abort, begun + std::chrono::hours(1), "test deadline"}).error);
+    return std::chrono::nanoseconds(plan.deadline_nanoseconds) - begun.time_since_epoch();
+  };
+  CHECK(deadline_of(16) <= std::chrono::hours(1));
+  CHECK(deadline_of(std::size_t{2} << 30) > std::chrono::hours(2));
 }

@@ -4,7 +4,9 @@
 #include <array>
 
 #include "collectives/math/reduce.hpp"
+#include "collectives/transport/bundle_bytes.hpp"
 #include "collectives/transport/path_setup.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {
@@ -49,10 +51,17 @@ private:
   farandole_path_why buffer_{text_.data(), text_.size()};
 };
 
-farandole_path_limits passed(const deadline_and_abort& deadline) {
+farandole_path_limits passed(const deadline_and_abort& deadline,
+                             std::chrono::steady_clock::time_point until) {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
   return {reinterpret_cast<const std::uint32_t*>(&deadline.abort.word()),
-          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.deadline.time_since_epoch()).count()};
+          std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count()};
+}
+
+std::chrono::steady_clock::time_point deadline_of_call(const deadline_and_abort& deadline,
+                                                       const work& bundle) {
+  const auto current_time = std::chrono::steady_clock::now();
+  return deadline_after(current_time, timeout_of_call(deadline.deadline - current_time, larger_side(bundle)));
 }
 
 const std::size_t* numbers(const std::vector<std::size_t>& all) {
@@ -120,7 +129,7 @@ error plugin_path::connect(std::span<const std::string> addresses, std::int32_t 
     sizes.push_back(address.size());
   }
   reason reason;
-  const auto limited = passed(deadline);
+  const auto limited = passed(deadline, deadline.deadline);
   const auto status = library_.connect(opened_, bytes.data(), sizes.data(), &limited, reason.buffer());
   broken_ = ended(status, reason.text(), &deadline);
   return broken_;
@@ -147,7 +156,7 @@ outcome plugin_path::run(const work& bundle, const deadline_and_abort& deadline)
   farandole_path_work.sent = numbers(bundle.sent);
   farandole_path_work.received = numbers(bundle.received);
   reason reason;
-  const auto limited = passed(deadline);
+  const auto limited = passed(deadline, deadline_of_call(deadline, bundle));
   const auto status = library_.run(opened_, &farandole_path_work, &limited, reason.buffer());
   const auto problem = ended(status, reason.text(), &deadline);
   if (problem && problem.kind != error_kind::unimplemented)

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/operation.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 #include "collectives/transport/shm/shm_collective.hpp"
 
 namespace farandole {
@@ -15,6 +16,7 @@ lane_channel::lane_channel(std::shared_ptr<shm_segment> shared, std::uint32_t ra
 void lane_channel::begin(const work& bundle, const deadline_and_abort& deadline) {
   bundle_ = &bundle;
   deadline_ = &deadline;
+  timeout_ = deadline.deadline - std::chrono::steady_clock::now();
   problem_ = {};
   waited_ = {};
 }
@@ -40,7 +42,8 @@ wait_status lane_channel::await(counter which, std::uint32_t member, std::uint64
   auto end = wait_end::reached;
   if (!theirs.has_reached(wanted)) {
     const auto begun = std::chrono::steady_clock::now();
-    end = waiting_.until_reached(theirs, wanted, deadline_->abort.word(), deadline_->deadline);
+    const progress_deadline limit(deadline_->deadline, timeout_, begun);
+    end = waiting_.until_reached(theirs, wanted, deadline_->abort.word(), limit.at());
     waited_ += std::chrono::steady_clock::now() - begun;
   }
   // After an abort the wait fails even if the counter has reached the value: the other members may be gone.

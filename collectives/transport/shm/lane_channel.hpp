@@ -1,5 +1,9 @@
-// The shm_channel of a lane: the slots and counters of the shared segment. Its waits block until the deadline
-// or an abort.
+// The shm_channel of a lane: the slots and counters of the shared segment. Its waits block until an abort, or until
+// they have lasted for the time that was left until the deadline when the bundle began.
+//
+// So the timeout limits each wait, not the bundle. A wait for a member that itself waits for a slow one ends in time,
+// too: no member is more steps ahead of another than there are slots, so each wait ends after a few steps of the
+// slowest member, which move a chunk each.
 #pragma once
 
 #include <cstddef>
@@ -52,6 +56,7 @@ private:
   const probe probe_;
   const work* bundle_ = nullptr;
   const deadline_and_abort* deadline_ = nullptr;
+  std::chrono::nanoseconds timeout_{0}; ///< of a wait
   std::chrono::nanoseconds waited_{0};
   error problem_;
 };

@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+
+#include <atomic>
 #include <future>
+#include <thread>
+#include <utility>
 
 #include "collectives/transport/paths_testing.hpp"
 #include "collectives/transport/shm/shm_path.hpp"
@@ -124,6 +128,71 @@ TEST_CASE("local: the error of an expired deadline names its setting, the awaite
   // After that the steps of the members no longer agree, so the path stays unusable.
   const auto next = path.run(tensor.bundle, {abort, far(), "test deadline"}).error;
   CHECK(next == end);
+}
+
+TEST_CASE("local: each wait of an operation has the whole timeout, however long the operation has taken") {
+  auto segments = make_segments(small_layout());
+  abort_token abort;
+  constexpr std::size_t size = 40 * 4096;
+  constexpr std::uint32_t last = members - 1;
+  constexpr std::uint64_t long_step = 5;
+  std::vector<load> loads;
+  std::vector<deadline_and_abort> deadlines(members, {abort, far(), "test deadline"});
+  std::atomic<bool> any_ended = false;
+  const auto is_awaited = [&] {
+    const auto& counters = segments[last]->counters(last);
+    return counters.packed.waiters + counters.reduced.waiters + counters.released.waiters != 0;
+  };
+  // In this step the deadline passes, and the last member goes on once another waits for it.
+  const auto take_long = [&](std::uint32_t rank, local_phase phase, std::uint64_t step) {
+    if (phase != local_phase::pack || step != long_step)
+      return;
+    deadlines[rank].deadline = {};
+    while (rank == last && !is_awaited() && !any_ended)
+      std::this_thread::yield();
+  };
+  for (std::uint32_t rank = 0; rank < members; ++rank)
+    loads.emplace_back(operation::allreduce, size, rank);
+  std::vector<std::future<error>> ends;
+  for (std::uint32_t rank = 0; rank < members; ++rank)
+    ends.push_back(std::async(std::launch::async, [&, rank] {
+      shm_path path(segments[rank], rank, long_wait,
+                    [&, rank](local_phase phase, std::uint64_t step) { take_long(rank, phase, step); });
+      auto problem = path.run(loads[rank].bundle, deadlines[rank]).error;
+      any_ended = true;
+      return problem;
+    }));
+  for (auto& end : ends)
+    CHECK(end.get().text == "");
+  for (const auto& load : loads)
+    CHECK(load.output == bytes(size, std::byte(1 + 2 + 3)));
+}
+
+TEST_CASE("local: an operation in which a member stops fails after the timeout") {
+  const auto kind = GENERATE(operation::allreduce, operation::allgather, operation::broadcast);
+  constexpr std::uint32_t stopped = 1;
+  auto segments = make_segments(small_layout());
+  abort_token abort;
+  std::promise<void> go_on;
+  bool stops = false;
+  std::vector<load> loads;
+  for (std::uint32_t rank = 0; rank < members; ++rank)
+    loads.emplace_back(kind, 40 * 4096, rank);
+  const auto run = [&](std::uint32_t rank) {
+    shm_path path(segments[rank], rank, long_wait, [&, rank](local_phase, std::uint64_t step) {
+      if (rank == stopped && step == 5 && !std::exchange(stops, true))
+        go_on.get_future().wait();
+    });
+    const auto end = rank == stopped ? far() : steady_clock::now() + std::chrono::milliseconds(100);
+    return path.run(loads[rank].bundle, {abort, end, "test deadline"}).error;
+  };
+  std::vector<std::future<error>> ends;
+  for (std::uint32_t rank = 0; rank < members; ++rank)
+    ends.push_back(std::async(std::launch::async, run, rank));
+  for (const std::uint32_t rank : {0u, 2u})
+    CHECK(ends[rank].get().kind == error_kind::timed_out);
+  abort.raise();
+  go_on.set_value();
 }
 
 TEST_CASE("local: an abort token that is already raised ends the next operation at once") {

@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "collectives/transport/connections/sockets.hpp"
+#include "collectives/transport/progress_deadline.hpp"
 #include "collectives/transport/tcp/tcp_address.hpp"
 
 namespace farandole {
@@ -89,7 +90,7 @@ error tcp_messenger::meet(const deadline_and_abort& deadline) {
   }
   if (departure_.guessed())
     hear_out();
-  error problem = departure_.reason_to_stop(deadline);
+  error problem = departure_.reason_to_stop(deadline, deadline.deadline);
   if (meeting_->complete() && !departure_.failure())
     return {};
   if (problem.kind == error_kind::timed_out)
@@ -186,17 +187,20 @@ error tcp_messenger::flush(const deadline_and_abort& deadline) {
 
 error tcp_messenger::wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline) {
   int slice_ms = 1;
+  progress_deadline limit(deadline.deadline, timeout_, clock::now());
   for (unsigned round = 0;; ++round) {
     if (!closed_ && done())
       return {};
     const bool moved = !closed_ && turn(0);
+    if (moved)
+      limit.progressed(clock::now());
     if (moved && round % 64 != 0 && !departure_.failure() && !deadline.abort.raised())
       continue;
     if (!closed_ && done())
       return {};
     if (departure_.guessed())
       hear_out();
-    if (error problem = departure_.reason_to_stop(deadline)) {
+    if (error problem = departure_.reason_to_stop(deadline, limit.at())) {
       departure_.fail(problem);
       tear_down();
       return problem;
@@ -206,11 +210,12 @@ error tcp_messenger::wait_for(const std::function<bool()>& done, const deadline_
       continue;
     }
     const auto begun = clock::now();
-    if (look_before_sleep())
-      slice_ms = 1;
-    else if (!turn(milliseconds_until(deadline.deadline, slice_ms)))
-      slice_ms = std::min(slice_ms + 1, longest_slice_ms);
-    waited_ += clock::now() - begun;
+    const bool found = look_before_sleep() || turn(milliseconds_until(limit.at(), slice_ms));
+    const auto ended = clock::now();
+    if (found)
+      limit.progressed(ended);
+    slice_ms = found ? 1 : std::min(slice_ms + 1, longest_slice_ms);
+    waited_ += ended - begun;
   }
 }
 

@@ -99,6 +99,8 @@ void ucx_requests::finish(record& done, ucs_status_t status) {
   const bool asked_for = done.ticket != &heard_ticket_ && done.ticket != &spoken_ticket_;
   if (status == UCS_OK || !asked_for)
     --done.ticket->pending;
+  if (status == UCS_OK && asked_for)
+    ++ended_;
   if (done.receives && done.peer >= 0)
     --receives_[static_cast<std::size_t>(done.peer)];
   if (status != UCS_OK && done.peer >= 0)

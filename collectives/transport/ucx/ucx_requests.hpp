@@ -40,6 +40,8 @@ public:
   /// Sends the goodbyes to the members that have endpoints, and drives UCX until it has accepted the
   /// messages.
   void say(const goodbye_round& parting, ucx_context::clock::time_point deadline);
+  /// How many messages of this member have ended well so far. Goodbyes are not counted.
+  std::uint64_t ended() const { return ended_; }
   /// Cancels the posted receives. Their callbacks are called when the context is driven or destroyed.
   void cancel_receives();
 
@@ -78,6 +80,7 @@ private:
   std::deque<record> records_; ///< a deque, so that addresses are stable
   std::vector<record*> free_;
   std::vector<std::size_t> receives_; ///< number of receives in progress, by rank
+  std::uint64_t ended_ = 0;
   goodbye::encoded heard_{};
   goodbye::encoded spoken_{};    ///< kept here, because a peer may never receive it
   message_ticket heard_ticket_;  ///< of the posted receive of a goodbye: at most one is pending

@@ -3,6 +3,9 @@
 #include <sched.h>
 
 #include <cassert>
+#include <utility>
+
+#include "collectives/transport/progress_deadline.hpp"
 
 namespace farandole {
 namespace {
@@ -109,11 +112,15 @@ error ucx_worker::flush(const deadline_and_abort& deadline) {
   return problem;
 }
 
+/// Progress is the end of a message: UCX does not tell how much of one it has moved, and it also counts its own
+/// keepalive probes, with which it would wait for ever for a member that is stopped.
 error ucx_worker::wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline) {
   if (done())
     return {};
   if (!context_)
     return departure_.failure();
+  progress_deadline limit(deadline.deadline, timeout_, clock::now());
+  auto ended = requests_.ended();
   context_->reset_sleep();
   unsigned idle = 0;
   clock::time_point idle_since{};
@@ -130,7 +137,9 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const deadline_and
       return {};
     if (departure_.guessed())
       hear_out();
-    if (error problem = departure_.reason_to_stop(deadline)) {
+    if (std::exchange(ended, requests_.ended()) != requests_.ended())
+      limit.progressed(clock::now());
+    if (error problem = departure_.reason_to_stop(deadline, limit.at())) {
       departure_.fail(problem);
       if (!connecting_)
         tear_down();
@@ -146,7 +155,7 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const deadline_and
         sched_yield();
       continue;
     }
-    if (!context_->sleep(deadline.deadline))
+    if (!context_->sleep(limit.at()))
       idle = 0;
   }
 }

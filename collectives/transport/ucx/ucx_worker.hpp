@@ -40,7 +40,10 @@ public:
   std::int32_t rank() const override { return rank_; }
   std::int32_t members() const override { return members_; }
 
-  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
+  void begin(std::uint64_t sequence, std::chrono::nanoseconds timeout) override {
+    sequence_ = sequence;
+    timeout_ = timeout;
+  }
   void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
             message_ticket& ticket) override;
   void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
@@ -73,6 +76,7 @@ private:
   const bool spins_;
   const bool trusted_network_;
   departure_protocol departure_;
+  std::chrono::nanoseconds timeout_{0}; ///< how long the work may be without progress
   peer_greeting greeting_;
   std::unique_ptr<ucx_context> context_; ///< null once torn down
   ucx_endpoints endpoints_;

@@ -26,7 +26,11 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_GLOO_TIMEOUT_SECONDS",
      .flag = "--gloo-timeout-seconds",
      .yaml_key = "library_options.gloo_timeout_seconds",
-     .doc = "Maximum time for a connection, and for each step of a running operation."},
+     .doc = "Maximum time for a connection, and for a running operation to make no progress: an operation "
+            "of any duration succeeds while its data moves. Progress is a step of at most 1 MiB in shared "
+            "memory, any data over TCP, and a whole message of at most 1 MiB over UCX, MPI or Gloo (for "
+            "Adasum, of HOROVOD_ADASUM_MPI_CHUNK_SIZE). NCCL and the libraries of other paths do not report "
+            "progress: for them it limits each call, which has this time once, and once more for each GiB."},
     {.id = setting::link_timeout,
      .name = "link timeout",
      .type = duration,
