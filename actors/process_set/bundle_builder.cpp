@@ -66,6 +66,10 @@ bundle_builder::build(const bundle& bundle, std::vector<operation_state_ptr> ope
   if (row_of(bundle.operation).rows == row_use::dealt && bundle.entries.size() != 1)
     return broken(" holds " + std::to_string(bundle.entries.size()) + " tensors; an alltoall goes alone");
   for (std::size_t i = 0; i < bundle.entries.size(); ++i) {
+    const auto& own = task->operations[i];
+    if (own && own->absent && bundle.operation == operation::allgather &&
+        own->signature.operation != bundle.operation)
+      own->become_gather(bundle.dtype, bundle.entries[i].row_elements);
     if (auto text = complaint(bundle, bundle.entries[i], task->operations[i], joined); !text.empty())
       return broken(" names tensor " + called(bundle.entries[i]) + ", " + text);
     add_part(bundle.entries[i], i, *task);

@@ -97,3 +97,34 @@ TEST_CASE("a schedule that does not fit the submitted operations is refused") {
   CHECK_THAT(refusal_of(gather, {submitted(operation::allgather, {1, 3})}), Catch::Contains("[1, 3]"));
   CHECK_THAT(refusal_of(gather, {submitted(operation::allgather, {})}), Catch::Contains("rows"));
 }
+
+TEST_CASE("a member that is absent from an allreduce contributes no rows to the allgather of the others") {
+  auto bundle = scheduled(operation::allgather, {{0, "t", 14, {7, 0}, 2}});
+  bundle.dtype = dtype::int64;
+  auto away = submitted(operation::allreduce, {50, 4});
+  std::vector<std::byte> memory(800);
+  away->input = away->output = memory.data();
+  CHECK(refusal_of(bundle, {away}) ==
+        "bundle 5 names tensor t, which this rank has submitted as allreduce of float32");
+  away->absent = true;
+  const auto bundle_work = built(bundle_builder(1, 2), bundle, {away});
+  CHECK(bundle_work.parts[0].input_bytes == 0);
+  CHECK(bundle_work.parts[0].output == nullptr);
+  CHECK(bundle_work.gathered == sizes{112, 0});
+  CHECK(away->outcome.kind == result_kind::rows);
+  CHECK(away->outcome.first_dims == numbers{7, 0});
+  CHECK(away->outcome.row_elements == 2);
+  CHECK(away->outcome.dtype == dtype::int64);
+}
+
+TEST_CASE("a member that is absent from an allreduce takes part in the allreduce of the others") {
+  auto away = submitted(operation::allreduce, {4});
+  std::vector<std::byte> memory(16);
+  away->input = away->output = memory.data();
+  away->absent = true;
+  const auto bundle_work =
+      built(bundle_builder(1, 2), scheduled(operation::allreduce, {{0, "t", 4, {}, 0}}), {away});
+  CHECK(bundle_work.parts[0].input == memory.data());
+  CHECK(bundle_work.parts[0].output == memory.data());
+  CHECK(away->outcome.kind == result_kind::requested);
+}

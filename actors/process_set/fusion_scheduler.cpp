@@ -41,6 +41,7 @@ void fusion_scheduler_state::decided(const negotiation_result& decision) {
   schedule.forget = decision.forget;
   schedule.retract = decision.retract;
   schedule.failures = decision.failures;
+  schedule.absent = decision.absent;
   schedule.results = decision.results;
   schedule.joined = decision.joined;
   schedule.changed = decision.changed;

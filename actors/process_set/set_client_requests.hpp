@@ -10,8 +10,8 @@ namespace farandole {
 
 /// The full request of an operation, which the leader needs as long as it has assigned no id to it.
 inline request full_request(const operation_state& operation) {
-  return {operation.name,       operation.signature,    operation.group,
-          operation.group_size, operation.no_fast_path, operation.device_number};
+  return {operation.name,         operation.signature,     operation.group, operation.group_size,
+          operation.no_fast_path, operation.device_number, operation.absent};
 }
 
 /// Adds ids to the requests of a message.

@@ -8,6 +8,7 @@
 #include "actors/process_set/set_client_requests.hpp"
 #include "actors/submission/request_check.hpp"
 #include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
 #include "messages/wire/schedule_order.hpp"
 
 namespace farandole {
@@ -43,6 +44,7 @@ void set_client_state::follow(const envelope& message) {
                         if (auto failed = operations_.take_under_any_key(failure.name))
                           failed->claim_and_settle(phase::queued, failure.reason);
                     },
+                    [this](part_tag<schedule_part::absent>, auto& names) { settle_without_result(names); },
                     [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
                     [this, &plan](part_tag<schedule_part::results>, auto&) { apply_results(*plan); },
                     [this, &plan](part_tag<schedule_part::bundles>, auto&) { run_bundles(*plan); },
@@ -87,6 +89,21 @@ void set_client_state::end_in_order(const schedule& plan) {
     return setup_.ended();
   departed_ = plan.departed.value_or(departed_member{});
   finish_generation();
+}
+
+void set_client_state::settle_without_result(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    const auto operation = operations_.take(name);
+    if (!operation)
+      continue;
+    if (!operation->absent) {
+      const auto problem = printable_name(name) + " has no result, but this rank has contributed to it";
+      operation->claim_and_settle(phase::queued, {error_kind::unknown, problem});
+      self->send(setup_.member, generation_broken{problem});
+      return;
+    }
+    operation->claim_and_settle_without_result();
+  }
 }
 
 void set_client_state::apply_assignments(const schedule& plan) {

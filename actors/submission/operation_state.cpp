@@ -66,4 +66,28 @@ bool operation_state::claim_and_settle(phase from, error reason) {
   return true;
 }
 
+bool operation_state::claim_and_settle_without_result() {
+  if (!advance(phase::queued, phase::claimed))
+    return false;
+  outcome.kind = result_kind::none;
+  on_device.done = ready;
+  settle({});
+  return true;
+}
+
+void operation_state::become_gather(farandole::dtype dtype, std::int64_t row_elements) {
+  assert(absent);
+  signature.operation = operation::allgather;
+  signature.dtype = dtype;
+  signature.memory = memory_kind::host;
+  signature.shape = {0, row_elements};
+  outcome.kind = result_kind::rows;
+  outcome.dtype = dtype;
+  outcome.row_elements = row_elements;
+  output = nullptr;
+  bytes = 0;
+  memory = {};
+  ready.reset();
+}
+
 } // namespace farandole

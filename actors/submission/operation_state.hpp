@@ -28,7 +28,7 @@ namespace farandole {
 class nvtx_call;
 class submission_queue;
 
-/// The request. Written before the operation is shared, constant afterwards.
+/// The request. Written before the operation is shared, constant afterwards, except by become_gather().
 struct operation_request {
   std::string name;
   farandole::signature signature;
@@ -44,6 +44,7 @@ struct operation_request {
   tensor_memory memory;           ///< of input and output
   std::uint8_t device_number = 0; ///< which of the devices that this member uses in the set
   device_point_ptr ready;         ///< when a tensor in device memory is ready; null: it is
+  bool absent = false;            ///< this member contributes nothing
   bool no_fast_path = false;      ///< keep it off the fast path, where no caller would wait for it
   /// Whether the output is memory of the runtime. It is freed with the caller's last handle, while the operation
   /// itself may be kept longer.
@@ -149,6 +150,12 @@ struct operation_state : operation_request, phase_word {
   leaving leave_fast_path();
   /// Allocates the output, to which each member sends the given number of rows.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
+
+  /// This member is absent from an allgather, which it has requested as an allreduce: makes it an allgather of no rows.
+  /// Only the event loop may call it, while it has claimed the operation.
+  void become_gather(farandole::dtype dtype, std::int64_t row_elements);
+  /// No member contributes: settles the operation without a result. Returns false if it is not queued any more.
+  bool claim_and_settle_without_result();
 
   /// Counts the handles of an operation that owns its output: one more, and one less. It begins with one. drop_handle() returns
   /// whether that was the last.

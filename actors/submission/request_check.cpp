@@ -90,6 +90,19 @@ error wrong_splits(const submission& request, std::int32_t members) {
   return {};
 }
 
+// Zeros stand in for what is absent, so they must not change the result of the others.
+error wrong_absence(const submission& request) {
+  const auto& wanted = request.signature;
+  const bool adds = wanted.reduce_op == reduce_op::sum || wanted.reduce_op == reduce_op::average ||
+                    wanted.reduce_op == reduce_op::adasum;
+  if (!request.absent || wanted.operation == operation::allgather ||
+      (wanted.operation == operation::allreduce && adds))
+    return {};
+  return refuse(request,
+                "only to an allreduce with Sum, Average or Adasum, or to an allgather, a rank may contribute "
+                "nothing");
+}
+
 // Root ranks are global ranks, also in a process set.
 error wrong_root(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
   if (!row_of(request.signature.operation).has_root)
@@ -126,6 +139,8 @@ error wrong_request(const submission& request, std::int32_t members, std::span<c
   if (wanted.operation == operation::join && !ranks.empty())
     return refuse(request, "join is for the global process set only");
   if (auto problem = wrong_reduction(request, members))
+    return problem;
+  if (auto problem = wrong_absence(request))
     return problem;
   if (auto problem = wrong_scatter(request, members))
     return problem;

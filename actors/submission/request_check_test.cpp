@@ -113,3 +113,19 @@ TEST_CASE("a reducescatter whose output overlaps its input is refused") {
   asked.output = memory.data() + 80;
   CHECK_FALSE(wrong_request(asked, 3));
 }
+
+TEST_CASE("a rank may contribute nothing to sums of whole tensors and to an allgather") {
+  const auto absent_from = [](operation op, reduce_op reduction) {
+    auto asked = ask(op, {3});
+    asked.signature.reduce_op = reduction;
+    asked.absent = true;
+    return wrong_request(asked, 3);
+  };
+  CHECK_FALSE(absent_from(operation::allreduce, reduce_op::sum));
+  CHECK_FALSE(absent_from(operation::allreduce, reduce_op::average));
+  CHECK_FALSE(absent_from(operation::allgather, reduce_op::sum));
+  for (const auto op : {reduce_op::min, reduce_op::max, reduce_op::product})
+    says(absent_from(operation::allreduce, op), error_kind::invalid_argument, {"grad", "contribute nothing"});
+  for (const auto op : {operation::broadcast, operation::alltoall, operation::reducescatter})
+    CHECK(absent_from(op, reduce_op::sum));
+}

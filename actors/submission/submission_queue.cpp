@@ -154,7 +154,10 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   auto operation = blank(entry, request);
   operation->input = request.input;
   operation->output = request.output;
-  operation->owns_output = row_of(request.signature.operation).has_rows() && !request.output;
+  operation->absent = request.absent;
+  // An absent allreduce may become an allgather.
+  operation->owns_output =
+      request.absent || (row_of(request.signature.operation).has_rows() && !request.output);
   operation->bytes =
       static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
   operation->memory = request.memory;
@@ -215,6 +218,10 @@ void submission_queue::settle_at_once(std::span<const arrival> together) {
   for (const auto& [entry, operation] : together) {
     operation->record(event_kind::submitted, operation->recorded_operation(), operation->bytes,
                       operation->group);
+    if (operation->absent) {
+      operation->claim_and_settle_without_result();
+      continue;
+    }
     operation->on_device.done = operation->ready;
     operation->claim_and_settle(phase::queued, {});
   }

@@ -19,12 +19,12 @@ bool leave_fast_path(operation_state& operation) {
 
 } // namespace
 
-// Whether to keep the operation off the fast path. Without a waiting caller, the event loop would have to poll the
-// fast path, which takes longer than to ask the leader; and a caller that does not continue its collective at once
-// keeps the other members waiting.
+// Whether to keep the operation off the fast path, where all members contribute. Without a waiting caller, the event
+// loop would have to poll the fast path, which takes longer than to ask the leader; and a caller that does not continue
+// its collective at once keeps the other members waiting.
 bool submission_queue::refuses_fast_path(const known_tensor& entry, const operation_state& operation,
                                          completion_mode completion) const {
-  if (completion == completion_mode::callback)
+  if (completion == completion_mode::callback || operation.absent)
     return true;
   const auto use = entry.slot
                        ? entry.slot->cell().task().use

@@ -123,6 +123,27 @@ TEST_CASE("an operation with a callback leaves the fast-path slot of its name", 
   CHECK(last->left.empty());
 }
 
+TEST_CASE("an operation without a contribution uses no id, and leaves the fast-path slot of its name",
+          "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1));
+  CHECK_FALSE(member.moved(completion_mode::any));
+
+  submission absent;
+  absent.name = first->name;
+  absent.signature = first->signature;
+  absent.input = first->input;
+  absent.output = first->output;
+  absent.absent = true;
+  const auto leaving = member.queue->submit(absent);
+  REQUIRE(leaving);
+  CHECK((*leaving)->id == 0);
+  CHECK((*leaving)->absent);
+  CHECK((*leaving)->left == std::vector<fast_path_round>{{1, 1}});
+}
+
 TEST_CASE("an alltoall or allgather gets a fast-path slot only if the caller waits for it at once",
           "[submission_queue]") {
   queue_of_member member;

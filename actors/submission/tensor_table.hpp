@@ -39,7 +39,7 @@ struct known_tensor {
 
   /// Whether the id stands for this operation.
   bool matches(const operation_state& operation) const {
-    return id != 0 && group == operation.group && group_size == operation.group_size &&
+    return id != 0 && !operation.absent && group == operation.group && group_size == operation.group_size &&
            device == operation.device_number && signature == operation.signature;
   }
   /// Whether the name is in use. It is free again as soon as its last operation is settled. An operation that is

@@ -259,6 +259,15 @@ TEST_CASE("a negotiation that fails shows an error", "[timeline]") {
         lines{"1 B NEGOTIATE_ALLREDUCE 1", "1 X 0 1", "1 X 1 2", "1 E 3", "1 B ERROR 3", "1 E 3"});
 }
 
+TEST_CASE("a negotiation in which no member contributes ends without an error and without an execution",
+          "[timeline]") {
+  fed_timeline timeline;
+  timeline.add(event_kind::submitted, allreduce_a, 1);
+  timeline.add(event_kind::request, allreduce_a, 1, 0, 0);
+  timeline.add(event_kind::settled, allreduce_a, 3);
+  CHECK(timeline.taken() == lines{"1 B NEGOTIATE_ALLREDUCE 1", "1 X 0 1", "1 E 3"});
+}
+
 TEST_CASE("an operation that fails while it is executed ends", "[timeline]") {
   fed_timeline timeline;
   timeline.negotiate(allreduce_a, 1);

@@ -180,6 +180,8 @@ void define_handle(nb::module_& module) {
       .def("wait_for", &operation_handle::wait_for, "seconds"_a,
            "Like wait(), for at most this many seconds; then raises that it has timed out, and the operation "
            "goes on.")
+      .def("cancel", &operation_handle::cancel,
+           "Withdraws it on all ranks, unless it has been scheduled; it then ends `aborted`.")
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
       .def("dlpack", &operation_handle::dlpack, "The result that the core allocated, as a DLPack capsule.")
@@ -188,6 +190,13 @@ void define_handle(nb::module_& module) {
       .def_prop_ro("first_dims", &operation_handle::first_dims,
                    "Rows that each rank brought to an allgather, or that came from each by an alltoall; of a "
                    "reducescatter, those of this rank's segment.")
+      .def_prop_ro(
+          "has_result", [](const operation_handle& self) { return self.kind() != result_kind::none; },
+          "False if no rank has contributed.")
+      .def_prop_ro(
+          "has_rows", [](const operation_handle& self) { return self.kind() == result_kind::rows; },
+          "Whether this rank was absent from an allreduce, and the others gathered rows instead: see "
+          "dlpack().")
       .def_prop_ro("last_rank", &operation_handle::last_rank, "The rank that joined last.");
   module.def("wait_all", &wait_all, "handles"_a, "Waits for all; raises the error of the first that failed.");
 }
@@ -335,26 +344,27 @@ void define_runtime(nb::module_& module) {
       .def(
           "submit",
           [](const python_runtime& self, const request& asked_request, nb::handle name, nb::handle input,
-             nb::handle output, nb::handle set, nb::handle splits) {
-            return submit(self.running, asked_request, name, input, output, set, splits);
+             nb::handle output, nb::handle set, nb::handle splits, bool absent) {
+            return submit(self.running, asked_request, name, input, output, set, splits, absent);
           },
           "request"_a, "name"_a.none(), "input"_a.none(), "output"_a.none(), "set"_a.none(),
-          "splits"_a = nb::none(),
+          "splits"_a = nb::none(), "absent"_a = false,
           "Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of "
           "an "
-          "alltoall for each rank, None for equal parts.")
+          "alltoall for each rank, None for equal parts; absent: this rank contributes nothing.")
       .def("submit_pending", &submit_pending, "pending_handles"_a, "request"_a, "name"_a.none(),
            "input"_a.none(), "output"_a.none(), "set"_a.none(),
            "Like submit, but keeps the handle under its number, which it returns.")
       .def(
           "submit_group",
           [](const python_runtime& self, const request& asked_request, nb::handle name, nb::list inputs,
-             nb::handle outputs, nb::handle set) {
-            return submit_group(self.running, asked_request, name, inputs, outputs, set);
+             nb::handle outputs, nb::handle set, nb::handle absent) {
+            return submit_group(self.running, asked_request, name, inputs, outputs, set, absent);
           },
           "request"_a, "name"_a.none(), "inputs"_a, "outputs"_a.none(), "set"_a.none(),
-          "Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> "
-          "[Handle].");
+          "absent"_a = nb::none(),
+          "Hands several arrays in, all or none: (request, name, list of names or None, inputs, outputs or "
+          "None, set) -> [Handle]. absent: for each, whether this rank contributes nothing.");
 }
 
 void define_foreign_jobs(nb::module_& module) {

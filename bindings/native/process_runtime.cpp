@@ -202,20 +202,27 @@ void wait_all(nb::list handles) {
     raise(device_problem);
 }
 
+farandole::dtype operation_handle::output_dtype() const {
+  const auto& result = operation_.result();
+  return result.kind == result_kind::rows ? result.dtype : dtype_;
+}
+
 farandole::shape operation_handle::output_shape() const {
-  farandole::shape extents = shape_;
+  const auto& result = operation_.result();
+  farandole::shape extents =
+      result.kind == result_kind::rows ? farandole::shape{0, result.row_elements} : shape_;
   extents.at(0) = 0;
-  for (std::int64_t rows : operation_.result().first_dims)
+  for (std::int64_t rows : result.first_dims)
     extents.at(0) += rows;
   return extents;
 }
 
 nb::object operation_handle::dlpack() const {
-  return capsule_of(operation_, dtype_, output_shape());
+  return capsule_of(operation_, output_dtype(), output_shape());
 }
 
 nb::object operation_handle::array() const {
-  return array_of(operation_, dtype_, output_shape());
+  return array_of(operation_, output_dtype(), output_shape());
 }
 
 nb::tuple operation_handle::first_dims() const {

@@ -97,12 +97,14 @@ public:
   void wait_for(double seconds) const;
   /// Waits, and returns the output array that the caller gave.
   nanobind::object finish() const;
+  void cancel() { operation_.cancel(); }
   nanobind::object output() const { return owner_of(output_); }
   /// Bytes that the core allocated, as a DLPack capsule that keeps them alive.
   nanobind::object dlpack() const;
   /// The same bytes as a NumPy array.
   nanobind::object array() const;
   nanobind::tuple first_dims() const;
+  result_kind kind() const { return operation_.result().kind; }
   std::int32_t last_rank() const { return operation_.result().last_rank; }
 
   /// Sets the type and the shape of an output whose number of rows only the core knows.
@@ -116,7 +118,8 @@ private:
   /// The stream that shall wait for the output instead of this thread; nothing in host memory, and if it is unknown.
   std::optional<void*> device_stream() const;
   void wait_until(std::chrono::steady_clock::time_point deadline) const;
-  /// The shape of an output that the core allocated.
+  /// The type and the shape of an output that the core allocated.
+  farandole::dtype output_dtype() const;
   farandole::shape output_shape() const;
 
   std::shared_ptr<process_runtime> owner_;

@@ -119,15 +119,34 @@ operation_handle keep(const std::shared_ptr<process_runtime>& running, farandole
   return kept;
 }
 
+std::vector<std::string> names_of_group(process_runtime& running, const request& request, nb::handle name,
+                                        std::uint32_t set, std::size_t count) {
+  if (nb::isinstance<nb::list>(name)) {
+    if (nb::len(name) != count)
+      raise_value_error(request.prefix + " takes as many names as tensors");
+    std::vector<std::string> names;
+    for (nb::handle each : nb::borrow<nb::list>(name))
+      names.push_back(full_name(running, request, each, set));
+    return names;
+  }
+  std::vector<std::string> names(count, full_name(running, request, name, set));
+  for (std::size_t i = 0; i < count; ++i) {
+    append_number(names[i].append("_"), i + 1);
+    append_number(names[i].append("of"), count);
+  }
+  return names;
+}
+
 } // namespace
 
 operation_handle submit(const std::shared_ptr<process_runtime>& running, const request& request,
                         nb::handle name, nb::handle input, nb::handle output, nb::handle set,
-                        nb::handle splits) {
+                        nb::handle splits, bool absent) {
   running->sweep();
   submission described = describe(request, input, output, set_number(set));
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
+  described.absent = absent;
   running->require_usable();
   described.name = full_name(*running, request, name, described.set);
   auto accepted = running->core().submit(described);
@@ -139,7 +158,8 @@ operation_handle submit(const std::shared_ptr<process_runtime>& running, const r
 }
 
 nb::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
-                      nb::handle name, nb::list inputs, nb::handle outputs, nb::handle set) {
+                      nb::handle name, nb::list inputs, nb::handle outputs, nb::handle set,
+                      nb::handle absent) {
   running->sweep();
   const std::uint32_t set_id = set_number(set);
   const std::size_t count = nb::len(inputs);
@@ -148,15 +168,12 @@ nb::list submit_group(const std::shared_ptr<process_runtime>& running, const req
   for (std::size_t i = 0; i < count; ++i) {
     const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);
     described.push_back(describe(request, inputs[i], output, set_id));
+    described.back().absent = !absent.is_none() && nb::cast<bool>(absent[i]);
   }
   running->require_usable();
-  const std::string base = full_name(*running, request, name, set_id);
-  std::vector<std::string> names(count, base);
-  for (std::size_t i = 0; i < count; ++i) {
-    append_number(names[i].append("_"), i + 1);
-    append_number(names[i].append("of"), count);
+  const auto names = names_of_group(*running, request, name, set_id, count);
+  for (std::size_t i = 0; i < count; ++i)
     described[i].name = names[i];
-  }
   auto accepted = running->core().submit_group(described);
   if (!accepted)
     raise_refusal(accepted.error());

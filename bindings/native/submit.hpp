@@ -25,14 +25,16 @@ struct request {
 
 /// `output` is None if the core allocates it (allgather, alltoall, and reducescatter unless the caller does) or there
 /// is none. `set` is the process set's number; any other object raises ValueError. `splits`: the rows of an alltoall
-/// that go to each member, as a sequence of numbers; None or empty: equal parts.
+/// that go to each member, as a sequence of numbers; None or empty: equal parts. `absent`: this member contributes
+/// nothing.
 operation_handle submit(const std::shared_ptr<process_runtime>& running, const request& request,
                         nanobind::handle name, nanobind::handle input, nanobind::handle output,
-                        nanobind::handle set, nanobind::handle splits);
+                        nanobind::handle set, nanobind::handle splits, bool absent = false);
 
-/// Submits all or none. The tensors are named "<base>_<i>of<n>", counted from 1, and share one handle number.
+/// Submits all or none, under one handle number. The tensors are named "<base>_<i>of<n>", counted from 1, unless `name`
+/// is a list of their names. `absent`: by tensor, whether this member contributes nothing; None: it contributes to all.
 nanobind::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
                             nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
-                            nanobind::handle set);
+                            nanobind::handle set, nanobind::handle absent);
 
 } // namespace farandole::native

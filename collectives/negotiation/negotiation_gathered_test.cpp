@@ -95,6 +95,29 @@ TEST_CASE("the devices of a subtree's members are recorded, and a changed one is
   CHECK(second.forget == std::vector<std::uint32_t>{first.ready[0].id});
 }
 
+TEST_CASE("the members of a subtree that are absent have no rows, and the others have theirs") {
+  auto away = ask("g", 7);
+  away.absent = true;
+  auto leader = made();
+  leader.receive(0, alone(away), 0ns);
+  leader.receive(1, alone(away), 0ns);
+  leader.receive(2, together(away), 0ns);
+  leader.receive(4, together(away, {{4, 90}}), 0ns);
+  const auto decision = leader.receive(4, together(ask("g", 2, operation::allgather), {{94, 6}}), 0ns);
+  REQUIRE(decision.ready.size() == 1);
+  std::vector<std::int64_t> rows(100);
+  std::fill_n(rows.end() - 6, 6, 2);
+  REQUIRE(decision.ready[0].details);
+  CHECK(decision.ready[0].details->first_dims == rows);
+
+  for (int step = 0; step < 2; ++step) {
+    leader.receive(0, alone(away), 0ns);
+    leader.receive(1, alone(away), 0ns);
+    leader.receive(4, together(away), 0ns);
+    CHECK(leader.receive(2, together(away), 0ns).absent == std::vector<std::string>{"g"});
+  }
+}
+
 TEST_CASE("one member of a subtree that asks for no fast path keeps the tensor without a cell") {
   fast_path_options fast_path;
   fast_path.on = fast_path.one_host = true;

@@ -36,6 +36,7 @@ struct negotiation_result {
   std::vector<std::uint32_t> forget;
   std::vector<fast_path_round> retract;
   std::vector<failure> failures;           ///< of tensors that all members that have not joined requested
+  std::vector<std::string> absent;         ///< tensors to which no member contributes
   std::vector<refusal> refusals;           ///< sent as a schedule to one member
   std::vector<question> questions;         ///< sent as a schedule to one member
   std::vector<ready_tensor> ready;         ///< in the order in which they became ready
@@ -56,9 +57,9 @@ struct negotiation_result {
   std::int32_t broken_by = -1; ///< global rank; with `breach`
 
   bool empty() const {
-    return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && refusals.empty() &&
-           questions.empty() && ready.empty() && results.empty() && joined < 0 && !changed &&
-           restarts.empty() && dissolved.empty() && buckets.empty() && !end && !breach;
+    return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && absent.empty() &&
+           refusals.empty() && questions.empty() && ready.empty() && results.empty() && joined < 0 &&
+           !changed && restarts.empty() && dissolved.empty() && buckets.empty() && !end && !breach;
   }
   friend bool operator==(const negotiation_result&, const negotiation_result&) = default;
 };

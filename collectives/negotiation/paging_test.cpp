@@ -20,6 +20,7 @@ schedule large() {
     whole.forget.push_back(id + 1000);
     whole.retract.push_back({id, id});
     whole.failures.push_back({"f" + std::to_string(id), {error_kind::precondition, std::string(200, 'x')}});
+    whole.absent.push_back("a" + std::to_string(id));
     whole.ask.push_back(id);
     whole.results.push_back({id, std::vector<std::byte>(100)});
     if (whole.dissolved.size() < bucket_limit)
@@ -78,6 +79,7 @@ TEST_CASE("a large schedule is split into several messages that add up to it whe
       append(joined.forget, part.forget);
       append(joined.retract, part.retract);
       append(joined.failures, part.failures);
+      append(joined.absent, part.absent);
       append(joined.ask, part.ask);
       append(joined.results, part.results);
       append(joined.bundles, part.bundles);

@@ -80,8 +80,9 @@ request_table::count request_table::add(row_id row, const member_mask& members, 
   const auto& requests = contents_[row].requests;
   bool first = true;
   members.for_each([&](std::size_t member) {
-    // If the first request equals those that are stored, the requests of the other members add nothing.
-    if (first || requests.differ() || !requests.first_dims().empty() || asked.device != 0)
+    // If the first request equals those that are stored, the requests of the other members add nothing, unless they are
+    // absent: then each has to be known.
+    if (first || requests.differ() || !requests.first_dims().empty() || asked.device != 0 || asked.absent)
       write(row, static_cast<std::int32_t>(member), asked);
     first = false;
   });
@@ -122,7 +123,7 @@ error request_table::disagreement(row_id row, const signature* entry) const {
   for (std::int32_t member = 0; member < members_.count(); ++member) {
     const bool asked = asked_.has(row, member);
     // If all members made the same request, one of them is enough.
-    if (asked && (compared.empty() || requests.differ()))
+    if (asked && (compared.empty() || requests.differ()) && (entry || !requests.has_no_rows(member)))
       compared.push_back(member);
     if (!asked && joined_.has(member))
       joined.push_back(members_.rank_of(member));

@@ -63,7 +63,9 @@ cached_tensor written_tensor(request_table::row_id row, const request_table& row
   tensor.name = rows.name(row);
   tensor.signature = written.reference();
   tensor.first_dims = written.first_dims();
-  tensor.devices = written.devices();
+  // A member may be absent with zeros on a device, while others gather rows in host memory.
+  if (tensor.signature.memory == memory_kind::device)
+    tensor.devices = written.devices();
   if (!tensor.first_dims.empty())
     tensor.signature.shape[0] = tensor.first_dims[0];
   tensor.uses = 1;
@@ -114,6 +116,11 @@ void response_builder::complete_known(cached_tensor& tensor, request_table& rows
 
 void response_builder::complete_written(request_table::row_id row, request_table& rows, id_registry& ids,
                                         negotiation_step& step) {
+  if (rows.written(row)->all_absent()) {
+    step.result.absent.push_back(rows.name(row));
+    drop(row, rows, ids, step);
+    return;
+  }
   if (auto problem = rows.disagreement(row)) {
     fail(row, std::move(problem), rows, ids, step);
     return;
@@ -133,7 +140,7 @@ void response_builder::complete_written(request_table::row_id row, request_table
     tensor.group_size = claims[0].size;
   }
   auto ready = tensor.as_ready;
-  ready.id = ids.assign(tensor, rows, step.current_time, step.result);
+  ready.id = rows.written(row)->any_absent() ? 0 : ids.assign(tensor, rows, step.current_time, step.result);
   if (ready.id == 0)
     ready = by_name(std::move(ready), tensor.name);
   note_first_request(ready, rows.since(row), rows.first_rank(row));
@@ -149,8 +156,13 @@ void response_builder::complete_written(request_table::row_id row, request_table
 void response_builder::fail(request_table::row_id row, error reason, request_table& rows, id_registry& ids,
                             negotiation_step& step) {
   assert(reason);
-  const auto claims = claims_of(row, rows, ids);
   step.result.failures.push_back({rows.name(row), std::move(reason)});
+  drop(row, rows, ids, step);
+}
+
+void response_builder::drop(request_table::row_id row, request_table& rows, id_registry& ids,
+                            negotiation_step& step) {
+  const auto claims = claims_of(row, rows, ids);
   rows.clear(row);
   leave_groups(claims, ids, step);
 }

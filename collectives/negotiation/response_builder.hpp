@@ -1,6 +1,6 @@
-// Processes complete rows: the tensor fails, or is ready, alone or with its group. A tensor that is ready for the
-// first time gets an id if possible. A tensor that was requested by its id gets a cell on the fast path if possible.
-// The builder itself stores only the groups that are not complete.
+// Processes complete rows: the tensor fails, has no result because no member contributes, or is ready, alone or with
+// its group. A tensor that is ready for the first time gets an id if possible. A tensor that was requested by its id
+// gets a cell on the fast path if possible. The builder itself stores only the groups that are not complete.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ public:
 private:
   void fail(request_table::row_id row, error reason, request_table& rows, id_registry& ids,
             negotiation_step& step);
+  /// Ends a row whose tensor does not move.
+  void drop(request_table::row_id row, request_table& rows, id_registry& ids, negotiation_step& step);
   void hand_on(ready_tensor&& tensor, std::uint32_t group_size, id_registry& ids, negotiation_step& step);
   void leave_groups(const std::vector<group_claim>& claims, id_registry& ids, negotiation_step& step);
 

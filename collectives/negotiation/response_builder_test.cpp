@@ -144,3 +144,20 @@ TEST_CASE("a group does not wait for a tensor that is withdrawn after a request 
   REQUIRE(left.ready.size() == 1);
   CHECK(left.ready[0].id == 1);
 }
+
+TEST_CASE(
+    "the device of a member that is absent from a gather is left out, because its rows are in host memory") {
+  auto away = ask("a", 3);
+  away.signature.memory = memory_kind::device;
+  away.device = 1;
+  away.absent = true;
+  auto rows = ask("a", 5);
+  rows.signature.operation = operation::allgather;
+  job play;
+  const auto decision = play.write(away, rows);
+  REQUIRE(decision.ready.size() == 1);
+  CHECK(decision.ready[0].memory == memory_kind::host);
+  REQUIRE(decision.ready[0].details);
+  CHECK(decision.ready[0].details->devices.empty());
+  CHECK(decision.ready[0].details->first_dims == std::vector<std::int64_t>{0, 5});
+}

@@ -10,7 +10,8 @@
 namespace farandole {
 
 bool cached_tensor::matches(const request& asked, std::int32_t member) const {
-  if (asked.group != group || asked.group_size != group_size || asked.device != device_of(member))
+  if (asked.absent || asked.group != group || asked.group_size != group_size ||
+      asked.device != device_of(member))
     return false;
   if (first_dims.empty())
     return asked.signature == signature;

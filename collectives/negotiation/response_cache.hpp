@@ -34,7 +34,7 @@ struct cached_tensor {
   std::vector<std::int64_t> first_dims; ///< allgather, alltoall: by rank; otherwise empty
   std::vector<std::uint8_t> devices; ///< by rank; empty: all have it on their first device, or in host memory
 
-  /// Whether the request of this member (position in the set) is for exactly this tensor.
+  /// Whether the request of this member (position in the set) is for exactly this tensor, and contributes to it.
   bool matches(const request& asked, std::int32_t member) const;
   /// Which of its devices the member has the tensor on.
   std::uint8_t device_of(std::int32_t member) const;

@@ -1,6 +1,7 @@
 #include "collectives/negotiation/written_requests.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "collectives/operation.hpp"
 
@@ -26,15 +27,11 @@ bool alike(const signature& reference, const signature& other) {
 } // namespace
 
 void written_requests::add(std::int32_t member, const request& asked, std::size_t members) {
-  if (empty()) {
-    reference_ = asked.signature;
-    if (free_first(asked.signature))
-      first_dims_.assign(members, 0);
-  } else if (!alike(reference_, asked.signature)) {
-    others_.emplace_back(member, asked.signature);
-  }
-  if (!first_dims_.empty() && !asked.signature.shape.empty())
-    first_dims_[static_cast<std::size_t>(member)] = asked.signature.shape[0];
+  (asked.absent ? any_absent_ : any_present_) = true;
+  if (asked.absent && asked.signature.operation == operation::allreduce)
+    add_absent(member, asked.signature, members);
+  else
+    add_reference(member, asked.signature, members);
   if (asked.device != 0)
     devices_.resize(members);
   if (!devices_.empty())
@@ -45,7 +42,28 @@ void written_requests::add(std::int32_t member, const request& asked, std::size_
   no_fast_path_ |= asked.no_fast_path;
 }
 
+void written_requests::add_absent(std::int32_t member, const signature& asked, std::size_t members) {
+  auto same = std::ranges::find(absent_, asked, &absent_members::signature);
+  if (same == absent_.end())
+    same = absent_.insert(same, {asked, member_mask(members)});
+  same->members.add(static_cast<std::size_t>(member));
+}
+
+void written_requests::add_reference(std::int32_t member, const signature& asked, std::size_t members) {
+  if (!std::exchange(has_reference_, true)) {
+    reference_ = asked;
+    if (free_first(asked))
+      first_dims_.assign(members, 0);
+  } else if (!alike(reference_, asked)) {
+    others_.emplace_back(member, asked);
+  }
+  if (!first_dims_.empty() && !asked.shape.empty())
+    first_dims_[static_cast<std::size_t>(member)] = asked.shape[0];
+}
+
 void written_requests::clear() {
+  absent_.clear();
+  has_reference_ = any_absent_ = any_present_ = false;
   first_dims_.clear();
   devices_.clear();
   others_.clear();
@@ -53,10 +71,28 @@ void written_requests::clear() {
   no_fast_path_ = false;
 }
 
+bool written_requests::gathers() const {
+  return has_reference_ && reference_.operation == operation::allgather;
+}
+
+bool written_requests::has_no_rows(std::int32_t member) const {
+  return gathers() && std::ranges::any_of(absent_, [member](const auto& entry) {
+           return entry.members.has(static_cast<std::size_t>(member));
+         });
+}
+
+bool written_requests::differ() const {
+  const auto is_other = [this](const auto& entry) { return !(entry.signature == reference_); };
+  return !others_.empty() || (has_reference_ && !gathers() && std::ranges::any_of(absent_, is_other));
+}
+
 signature written_requests::signature_of(std::int32_t member) const {
   for (const auto& [other, signature] : others_)
     if (other == member)
       return signature;
+  for (const auto& entry : absent_)
+    if (entry.members.has(static_cast<std::size_t>(member)))
+      return entry.signature;
   auto result = reference_;
   if (!first_dims_.empty())
     result.shape[0] = first_dims_[static_cast<std::size_t>(member)];

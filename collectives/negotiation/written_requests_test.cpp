@@ -98,3 +98,39 @@ TEST_CASE("clearing resets the recorded requests") {
   CHECK(written.reference() == ask({5}).signature);
   CHECK(written.groups().size() == 1);
 }
+
+TEST_CASE("a member that is absent from an allreduce fits the allreduce and the allgather of others") {
+  auto away = ask({2, 3});
+  away.absent = true;
+  written_requests written;
+  written.add(1, away, 3);
+  CHECK(written.all_absent());
+  CHECK(written.signature_of(1) == away.signature);
+  SECTION("an allreduce of its shape") {
+    written.add(0, ask({2, 3}), 3);
+    CHECK_FALSE(written.differ());
+    CHECK_FALSE(written.has_no_rows(1));
+    CHECK(written.reference() == ask({2, 3}).signature);
+  }
+  SECTION("an allreduce of another shape") {
+    written.add(0, ask({2, 4}), 3);
+    CHECK(written.differ());
+    CHECK(written.signature_of(1) == away.signature);
+  }
+  SECTION("an allgather") {
+    written.add(0, gather({5, 1}), 3);
+    written.add(2, gather({4, 1}), 3);
+    CHECK_FALSE(written.differ());
+    CHECK(written.has_no_rows(1));
+    CHECK_FALSE(written.has_no_rows(0));
+    CHECK(written.first_dims() == std::vector<std::int64_t>{5, 0, 4});
+    CHECK(written.reference() == gather({5, 1}).signature);
+  }
+  CHECK(written.any_absent());
+  CHECK_FALSE(written.all_absent());
+  written.clear();
+  written.add(0, ask({7}), 3);
+  CHECK_FALSE(written.any_absent());
+  CHECK_FALSE(written.differ());
+  CHECK(written.reference() == ask({7}).signature);
+}

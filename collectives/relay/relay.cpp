@@ -21,7 +21,8 @@ bool has_rest(const requests& batch) {
 // Whether one request can represent both.
 bool alike(const request& asked_request, const request& other) {
   return asked_request.signature == other.signature && asked_request.group == other.group &&
-         asked_request.group_size == other.group_size && asked_request.device == other.device;
+         asked_request.group_size == other.group_size && asked_request.device == other.device &&
+         asked_request.absent == other.absent;
 }
 
 } // namespace
@@ -260,6 +261,10 @@ void relay::apply_schedule(const schedule& plan) {
                           [this](part_tag<schedule_part::failures>, const auto& failures) {
                             for (const auto& failed : failures)
                               outbox_.answered(failed.name);
+                          },
+                          [this](part_tag<schedule_part::absent>, const auto& names) {
+                            for (const auto& name : names)
+                              outbox_.answered(name);
                           },
                           [](part_tag<schedule_part::ask>, const auto&) {}, // concerns one member only
                           [this](part_tag<schedule_part::results>, const auto& results) {

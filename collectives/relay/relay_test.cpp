@@ -154,6 +154,20 @@ TEST_CASE("requests that differ only in the fast path are sent as one without th
   }
 }
 
+TEST_CASE("absent requests and others are sent side by side") {
+  auto absent = full("a", 3);
+  absent.absent = true;
+  auto relay_node = made();
+  relay_node.take(4, in_full(full("a", 3)), 1us);
+  relay_node.take(5, in_full(absent), 1us);
+  relay_node.take(6, in_full(full("a", 3)), 1us);
+  gathered from_8;
+  from_8.full = {{absent, {}}};
+  CHECK(!relay_node.take(8, from_8, 1us));
+  CHECK(relay_node.due(1us).full ==
+        std::vector<gathered_request>{{full("a", 3), {{4, 1}, {6, 1}}}, {absent, {{5, 1}, {8, 2}}}});
+}
+
 TEST_CASE("requests from different devices are sent side by side") {
   auto on_second = full("a", 3);
   on_second.device = 1;

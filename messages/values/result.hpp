@@ -6,9 +6,22 @@
 #include <span>
 #include <vector>
 
+#include "messages/values/dtype.hpp"
+
 namespace farandole {
 
+/// Whether the result is of the kind that the caller asked for. Another kind is possible if the caller contributed nothing.
+enum class result_kind : std::uint8_t {
+  requested,
+  none, ///< no member contributed
+  rows  ///< the caller asked for an allreduce, and those that contributed for an allgather
+};
+
 struct result {
+  result_kind kind = result_kind::requested;
+  /// With `result_kind::rows`: the type of the elements, and how many each row has.
+  farandole::dtype dtype = farandole::dtype::uint8;
+  std::int64_t row_elements = 0;
   /// Owned by the handle.
   /// - allgather: the concatenation of all inputs
   /// - alltoall: the rows received from each rank, one rank after another

@@ -63,6 +63,19 @@
 # If the leader is not a member of a set, the set's first member reports to it the number of finished bundles
 # (`finished`), because the fusion of tensors depends on the amount of data in flight.
 #
+# Absent contributions
+# --------------------
+# A member that has nothing to contribute to an allreduce in this step, for example a gradient of a parameter that it
+# did not use, says so in its full request (`absent`), and never by an id. The leader treats it as follows:
+# - Every member that has not joined is absent: the tensor is listed in `absent` of the schedule. It does not move, and
+#   has no result.
+# - Others request the allreduce: the tensor moves, and the absent member contributes zeros, which it has submitted.
+# - Others request an allgather of that name: the absent member contributes no rows. It learns their number and size
+#   from the bundle.
+# An allgather may be absent too; unless all members are, its rows move like those of any other. A tensor gets no id in
+# a step in which a member is absent, and an id that it had is forgotten: so all members request it in full until all
+# of them contribute again.
+#
 # Inline values
 # -------------
 # In a set whose members are on several hosts and all communicate with the leader directly, a small tensor to be
@@ -135,6 +148,8 @@ struct Request {
   # Which of the devices that this member uses in this set holds the tensor: 0 the first one, 1 the second one. 0 for
   # tensors in host memory. Members need not agree, but tensors move together only if each member has them on one
   # device. A name whose device changes is sent in full again.
+  absent @6 :Bool;
+  # This member contributes nothing.
 }
 
 struct Round {
@@ -308,6 +323,8 @@ struct Schedule {
   forget @1 :List(UInt32);
   retract @2 :List(Round);
   failures @3 :List(Failure);
+  absent @16 :List(Text);
+  # The names of tensors to which no member contributes: they have no result.
   ask @4 :List(UInt32);
   results @15 :List(InlineValue);
   # The results of tensors that every member has sent inline.

@@ -172,6 +172,11 @@ void write(wire::Schedule::Builder body, const schedule& value) {
       list[i].setText(text_of(shortened(entry.reason.text)));
     }
   }
+  if (!value.absent.empty()) {
+    auto list = body.initAbsent(count_of(value.absent));
+    for (kj::uint i = 0; i < list.size(); ++i)
+      list.set(i, name_of(value.absent[i]));
+  }
   if (!value.ask.empty())
     write_numbers(body.initAsk(count_of(value.ask)), value.ask);
   if (!value.results.empty())
@@ -243,6 +248,8 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         read_list(
             body.getFailures(), value.failures, so_far,
             [&](wire::Failure::Reader source, failure& failure) { read_failure(source, failure, so_far); });
+        read_list(body.getAbsent(), value.absent, so_far,
+                  [&](capnp::Text::Reader source, std::string& name) { name = read_name(source, so_far); });
         read_ids(body.getAsk(), value.ask, so_far);
         read_values(body.getResults(), value.results, so_far);
         read_list(body.getBundles(), value.bundles, so_far, [&](wire::Bundle::Reader source, bundle& bundle) {

@@ -43,6 +43,7 @@ struct request {
   std::uint32_t group_size = 0;
   bool no_fast_path = false; ///< this member does not want a cell on the fast path for it
   std::uint8_t device = 0;   ///< which of the devices that this member uses in this set holds the tensor
+  bool absent = false;       ///< this member contributes nothing: zeros, or no rows if the others gather rows
 
   friend bool operator==(const request&, const request&) = default;
 };
@@ -172,10 +173,11 @@ struct schedule {
   bool end = false;
   std::optional<departed_member> departed = {}; ///< global set, with `end`: the member that left first
   std::vector<inline_value> results = {};       ///< of tensors that every member has sent inline
+  std::vector<std::string> absent = {};         ///< tensors to which no member contributes
 
   bool empty() const {
     return assignments.empty() && results.empty() && forget.empty() && retract.empty() && failures.empty() &&
-           ask.empty() && bundles.empty() && joined < 0 && !changed && restarts.empty() &&
+           absent.empty() && ask.empty() && bundles.empty() && joined < 0 && !changed && restarts.empty() &&
            dissolved.empty() && buckets.empty() && !end;
   }
   friend bool operator==(const schedule&, const schedule&) = default;

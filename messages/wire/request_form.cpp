@@ -42,6 +42,7 @@ void write(wire::Request::Builder to, const request& value) {
   to.setGroupSize(value.group_size);
   to.setNoFastPath(value.no_fast_path);
   to.setDevice(value.device);
+  to.setAbsent(value.absent);
 }
 
 void write(wire::Requests::Builder to, const requests& value) {
@@ -159,8 +160,12 @@ void read_request(wire::Request::Reader from, request& value, validation& so_far
   value.group_size = from.getGroupSize();
   value.no_fast_path = from.getNoFastPath();
   value.device = from.getDevice();
+  value.absent = from.getAbsent();
   so_far.require(value.group == 0 || (value.group_size > 0 && value.group_size <= list_limit),
                  "a group's size is out of range");
+  const auto asked = value.signature.operation;
+  so_far.require(!value.absent || asked == operation::allreduce || asked == operation::allgather,
+                 "an operation is absent that is neither an allreduce nor an allgather");
 }
 
 void read_requests(wire::Requests::Reader from, requests& value, validation& so_far) {

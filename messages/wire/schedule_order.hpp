@@ -18,6 +18,7 @@ enum class schedule_part : std::uint8_t {
   forget,
   retract,
   failures,
+  absent,
   ask,
   results,
   bundles,
@@ -38,9 +39,9 @@ using part_tag = std::integral_constant<schedule_part, Part>;
 template <class Schedule>
 constexpr auto parts_of(Schedule& plan) {
   auto& [assignments, forget, retract, failures, ask, bundles, joined, changed, sets, restarts, dissolved,
-         buckets, end, departed, results] = plan;
-  return std::tie(assignments, dissolved, forget, retract, failures, ask, results, bundles, buckets, joined,
-                  restarts, sets, changed, departed, end);
+         buckets, end, departed, results, absent] = plan;
+  return std::tie(assignments, dissolved, forget, retract, failures, absent, ask, results, bundles, buckets,
+                  joined, restarts, sets, changed, departed, end);
 }
 
 template <schedule_part Part, class Schedule>

@@ -43,6 +43,7 @@ TEST_CASE("the parts of a schedule are applied in the order in which the schema 
                 },
                 [&](part_tag<schedule_part::retract>, std::vector<fast_path_round>&) { named("retract"); },
                 [&](part_tag<schedule_part::failures>, std::vector<failure>&) { named("failures"); },
+                [&](part_tag<schedule_part::absent>, std::vector<std::string>&) { named("absent"); },
                 [&](part_tag<schedule_part::ask>, std::vector<std::uint32_t>& part) {
                   CHECK(&part == &plan.ask);
                   named("ask");

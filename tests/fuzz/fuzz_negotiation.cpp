@@ -116,7 +116,10 @@ private:
       made.group = static_cast<std::uint32_t>(1 + input_.below(2));
       made.group_size = static_cast<std::uint32_t>(1 + input_.below(3));
     }
-    made.no_fast_path = input_.one_in(8);
+    const auto wish = input_.byte();
+    made.no_fast_path = wish % 8 == 7;
+    made.absent = wish / 64 == 3 && (made.signature.operation == operation::allreduce ||
+                                     made.signature.operation == operation::allgather);
     if (input_.one_in(8)) {
       signature.memory = memory_kind::device;
       made.device = static_cast<std::uint8_t>(input_.below(3));
@@ -292,6 +295,7 @@ private:
     plan.forget = message.forget;
     plan.retract = message.retract;
     plan.failures = message.failures;
+    plan.absent = message.absent;
     plan.joined = message.joined;
     plan.changed = message.changed;
     plan.sets = message.sets;

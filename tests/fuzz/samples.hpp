@@ -23,7 +23,7 @@ inline requests sample_requests() {
        0,
        true,
        1},
-      {"bias", {}, 7, 2, true}};
+      {"bias", {}, 7, 2, true, 0, true}};
   value.left = {{5, 9}};
   value.join = true;
   value.withdraw = {"gone"};
@@ -38,6 +38,7 @@ inline schedule sample_schedule() {
   value.forget = {8};
   value.retract = {{9, 2}};
   value.failures = {{"odd", {error_kind::mismatch, "rank 0 has [2], rank 1 has [3]"}}};
+  value.absent = {"unused"};
   value.ask = {11, 12};
   value.bundles.resize(3);
   value.bundles[0].entries = {{3, "", 10, {}, 0}, {0, "by name", 4, {}, 0}};

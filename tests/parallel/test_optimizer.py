@@ -48,9 +48,6 @@ def train_alone(make: Callable[[Any], torch.optim.Optimizer], size: int, steps: 
         for number in range(passes):
             total = sum(loss_of(model, batch(rank, step * passes + number)) for rank in range(size))
             (total / size).backward()  # type: ignore[union-attr]
-        for parameter in model.parameters():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
         optimizer.step()
     return model
 

@@ -80,6 +80,8 @@ public:
     report.ended_well = log_.count(error_kind::none);
     report.disagreed = log_.count(error_kind::mismatch) + log_.count(error_kind::precondition);
     report.taken_back = log_.count(error_kind::aborted);
+    report.without_result = stage_.without_result;
+    report.as_rows = stage_.as_rows;
     report.steps = world_.steps();
     report.lasted = world_.now() - begin;
     report.warm = warm_;

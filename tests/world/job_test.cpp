@@ -185,6 +185,22 @@ TEST_CASE("with learned buckets the leader of 512 ranks receives few messages pe
   CHECK(report.warm.lasted < without.warm.lasted * 5 / 4);
 }
 
+TEST_CASE(
+    "ranks that contribute nothing get what the others make of it, and nothing if there are no others") {
+  for (const auto seed : seeds(20)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, static_cast<std::int32_t>(2 + seed % 9));
+    options.absences = 2;
+    options.full_steps = 6;
+    options.host_ranks = static_cast<std::int32_t>(seed % 4);
+    options.fan_in = 1 + seed % 3;
+    const auto report = run_job(options);
+    check(report);
+    CHECK(report.without_result > 0);
+    CHECK(report.as_rows > 0);
+  }
+}
+
 TEST_CASE("faults affect only their own tensors") {
   auto options = peaceful(20);
   options.mismatches = 10;

@@ -136,8 +136,9 @@ std::string player::name_of(std::int32_t tensor) {
 void player::submit(std::int32_t tensor) {
   const auto name = name_of(tensor);
   const auto splits = stage_.play.splits(step_, tensor, rank_);
-  auto operation = submissions_->submit(
-      {name, stage_.play.signature_of(step_, tensor, rank_), nullptr, nullptr, 0, splits});
+  submission wanted{name, stage_.play.signature_of(step_, tensor, rank_), nullptr, nullptr, 0, splits};
+  wanted.absent = stage_.play.absent(step_, tensor, rank_);
+  auto operation = submissions_->submit(wanted);
   if (operation)
     watch(tensor, std::move(*operation));
   else
@@ -149,13 +150,15 @@ void player::submit_group(std::int32_t first) {
   for (auto tensor = first; tensor < first + 4; ++tensor)
     names.push_back(stage_.play.name(tensor));
   std::vector<submission> submissions;
-  for (auto tensor = first; tensor < first + 4; ++tensor)
+  for (auto tensor = first; tensor < first + 4; ++tensor) {
     submissions.push_back({names[static_cast<std::size_t>(tensor - first)],
                            stage_.play.signature_of(step_, tensor, rank_),
                            nullptr,
                            nullptr,
                            0,
                            {}});
+    submissions.back().absent = stage_.play.absent(step_, tensor, rank_);
+  }
   auto operations = submissions_->submit_group(submissions);
   if (!operations)
     return stage_.log.problem("submit_group: " + operations.error().text);
@@ -179,8 +182,20 @@ void player::settled(std::int32_t tensor, const operation_state& operation) {
   if (!stage_.play.allows(step_, tensor, kind))
     stage_.log.problem(location + " ended \"" + std::string(to_string(kind)) +
                        "\": " + operation.problem.text);
+  if (kind == error_kind::none)
+    check_result(tensor, operation.outcome, location);
   if (--in_flight_ == 0 && order_.empty())
     caf::anon_send(trainer_, tick_atom::value);
+}
+
+void player::check_result(std::int32_t tensor, const result& outcome, const std::string& location) {
+  stage_.without_result += outcome.kind == result_kind::none;
+  stage_.as_rows += outcome.kind == result_kind::rows;
+  if (outcome.kind != stage_.play.result_of(step_, tensor, rank_))
+    stage_.log.problem(location + " has a result of the kind " +
+                       std::to_string(static_cast<int>(outcome.kind)));
+  if (outcome.kind == result_kind::rows && outcome.first_dims.at(static_cast<std::size_t>(rank_)) != 0)
+    stage_.log.problem(location + " has rows of this rank, which is absent");
 }
 
 void player::join() {

@@ -8,7 +8,7 @@ namespace farandole::testing {
 namespace {
 
 // Random streams, one for each kind of decision.
-enum stream : std::uint64_t { rules = 1, change, odd, back, sits_out };
+enum stream : std::uint64_t { rules = 1, change, odd, back, sits_out, lack };
 
 std::uint64_t number(std::int32_t value) {
   return static_cast<std::uint64_t>(value);
@@ -37,6 +37,7 @@ job_options job_options::drawn(std::uint64_t seed, std::int32_t members) {
   options.latency_us = one_of(0u, 50u, 500u);
   options.jitter_us = one_of(1u, 100u, 3000u);
   options.delayed = one_of(0u, 50u, 5u);
+  options.absences = one_of(0u, 100u, 5u);
   return options;
 }
 
@@ -97,6 +98,12 @@ signature script::signature_of(std::int32_t step, std::int32_t tensor, std::int3
     result.shape[0] = (rank + version) % 5;
   if (result.operation == operation::alltoall)
     result.shape[0] *= options_.members;
+  if (sparse(step, tensor) && !absent(step, tensor, rank)) {
+    result.operation = operation::allgather;
+    result.reduce_op = reduce_op::sum;
+    result.dtype = dtype::int64;
+    result.shape = {1 + (rank + version) % 5, 2};
+  }
   if (odd_rank(step, tensor) == rank) {
     if (tensor % 2 == 0)
       result.shape[1] = 3;
@@ -118,13 +125,43 @@ std::int32_t script::group_of(std::int32_t tensor) const {
   return tensor < options_.grouped ? tensor / 4 * 4 : -1;
 }
 
+// Tensors that are averaged. In a third of the cases, all ranks lack it.
+bool script::lacks(std::int32_t step, std::int32_t tensor) const {
+  return faulty(step) && kind(tensor) == operation::allreduce && tensor % 30 != 11 &&
+         dice(options_.seed, lack, number(step), number(tensor)).one_in(options_.absences);
+}
+
+bool script::absent(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+  if (!lacks(step, tensor))
+    return false;
+  return dice(options_.seed, lack, number(step), number(tensor) + 1'000'000).one_in(3) ||
+         dice(options_.seed, lack, number(step), number(tensor) + number(rank + 2) * 1'000'000).one_in(2);
+}
+
+bool script::lacks_all(std::int32_t step, std::int32_t tensor) const {
+  for (std::int32_t rank = 0; rank < options_.members; ++rank)
+    if (takes_part(step, rank) && !absent(step, tensor, rank))
+      return false;
+  return true;
+}
+
+bool script::sparse(std::int32_t step, std::int32_t tensor) const {
+  return lacks(step, tensor) && group_of(tensor) < 0 && !options_.unnamed && (step + tensor) % 2 == 0;
+}
+
+result_kind script::result_of(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+  if (lacks(step, tensor) && lacks_all(step, tensor))
+    return result_kind::none;
+  return sparse(step, tensor) && absent(step, tensor, rank) ? result_kind::rows : result_kind::requested;
+}
+
 bool script::faulty(std::int32_t step) const {
   return step >= options_.quiet_steps && step + 1 < steps();
 }
 
 std::int32_t script::odd_rank(std::int32_t step, std::int32_t tensor) const {
   dice draw(options_.seed, odd, number(step), number(tensor));
-  if (!faulty(step) || !draw.one_in(options_.mismatches))
+  if (!faulty(step) || lacks(step, tensor) || !draw.one_in(options_.mismatches))
     return -1;
   return static_cast<std::int32_t>(draw.below(number(options_.members)));
 }
@@ -156,8 +193,10 @@ bool script::allows(std::int32_t step, std::int32_t tensor, error_kind end) cons
     return rank >= 0 && takes_part(step, rank);
   }
   // A joined member can contribute zeros only to some operations; the others fail if a member has joined.
-  const bool fails = disagree(step, tensor) ||
-                     (step == joined_step() && options_.members > 1 && !row_of(kind(tensor)).takes_zeros);
+  const bool takes_zeros =
+      row_of(kind(tensor)).takes_zeros && (!sparse(step, tensor) || lacks_all(step, tensor));
+  const bool fails =
+      disagree(step, tensor) || (step == joined_step() && options_.members > 1 && !takes_zeros);
   return fails ? end == error_kind::mismatch || end == error_kind::precondition : end == error_kind::none;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "messages/values/error.hpp"
+#include "messages/values/result.hpp"
 #include "messages/values/signature.hpp"
 
 namespace farandole::testing {
@@ -40,6 +41,7 @@ struct job_options {
   std::uint64_t mismatches = 100;  ///< … is submitted by one member in another shape or dtype
   std::uint64_t withdrawals = 100; ///< … is withdrawn by one member
   std::uint64_t changes = 50;      ///< … has another shape from here on, for all members
+  std::uint64_t absences = 0;      ///< … lacks the contribution of some members or all, if it is averaged
   std::int32_t grouped = 40;       ///< number of tensors in groups of four
 
   // The leader's rules.
@@ -79,12 +81,20 @@ public:
   std::vector<std::int64_t> splits(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
   /// The first of the four tensors that are submitted together; -1 if it is submitted alone.
   std::int32_t group_of(std::int32_t tensor) const;
+  /// Whether the rank contributes nothing.
+  bool absent(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
+  /// The kind of result that the rank gets if the operation ends well.
+  result_kind result_of(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
   bool taken_back(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
 
   /// Whether the operation may end with this result.
   bool allows(std::int32_t step, std::int32_t tensor, error_kind end) const;
 
 private:
+  bool lacks(std::int32_t step, std::int32_t tensor) const;
+  bool lacks_all(std::int32_t step, std::int32_t tensor) const;
+  /// Whether the ranks that contribute to it gather rows.
+  bool sparse(std::int32_t step, std::int32_t tensor) const;
   bool disagree(std::int32_t step, std::int32_t tensor) const;
   std::int32_t odd_rank(std::int32_t step, std::int32_t tensor) const;
   std::int32_t taking_back(std::int32_t step, std::int32_t tensor) const;

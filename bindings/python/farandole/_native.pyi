@@ -44,6 +44,11 @@ class Handle:
         Like wait(), for at most this many seconds; then raises that it has timed out, and the operation goes on.
         """
 
+    def cancel(self) -> None:
+        """
+        Withdraws it on all ranks, unless it has been scheduled; it then ends `aborted`.
+        """
+
     def finish(self) -> object:
         """Waits, then gives the array that was given as output."""
 
@@ -63,6 +68,16 @@ class Handle:
     def first_dims(self) -> tuple:
         """
         Rows that each rank brought to an allgather, or that came from each by an alltoall; of a reducescatter, those of this rank's segment.
+        """
+
+    @property
+    def has_result(self) -> bool:
+        """False if no rank has contributed."""
+
+    @property
+    def has_rows(self) -> bool:
+        """
+        Whether this rank was absent from an allreduce, and the others gathered rows instead: see dlpack().
         """
 
     @property
@@ -242,9 +257,10 @@ class Runtime:
         output: object | None,
         set: object | None,
         splits: object | None = None,
+        absent: bool = False,
     ) -> Handle:
         """
-        Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of an alltoall for each rank, None for equal parts.
+        Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of an alltoall for each rank, None for equal parts; absent: this rank contributes nothing.
         """
 
     def submit_pending(
@@ -259,10 +275,16 @@ class Runtime:
         """Like submit, but keeps the handle under its number, which it returns."""
 
     def submit_group(
-        self, request: Request, name: object | None, inputs: list, outputs: object | None, set: object | None
+        self,
+        request: Request,
+        name: object | None,
+        inputs: list,
+        outputs: object | None,
+        set: object | None,
+        absent: object | None = None,
     ) -> list:
         """
-        Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> [Handle].
+        Hands several arrays in, all or none: (request, name, list of names or None, inputs, outputs or None, set) -> [Handle]. absent: for each, whether this rank contributes nothing.
         """
 
 class PendingHandles:

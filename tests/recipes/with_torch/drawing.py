@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Tuple
 from with_torch.exclusions import repaired
 from with_torch.hooks import HOOKS
 from with_torch.loop import CLEARING, CLIPS, LOSSES
-from with_torch.models import EXTRAS
+from with_torch.models import EXTRAS, OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
 from with_torch.recipe import Recipe
 from with_torch.resuming import RESUMES
@@ -28,6 +28,10 @@ def some(values: Iterable[str], share: float) -> Draw:
     """Each of these names in this share of recipes."""
     choices = list(values)
     return lambda source: tuple(each for each in choices if source.random() < share)
+
+
+def extras(source: random.Random) -> Tuple[str, ...]:
+    return tuple(each for each in EXTRAS if source.random() < (0.12 if each in OFTEN_UNUSED else 0.06))
 
 
 def options(optimizer: str, source: random.Random) -> Tuple[str, ...]:
@@ -56,7 +60,7 @@ FIELDS: Dict[str, Draw] = {
     "body": often(("deep", "conv", "gru", "attention"), "linear", 0.5),
     "embedding": often(("dense", "sparse"), "", 0.3),
     "norm": often(("layer", "group", "sync", "sync", "batch"), "", 0.3),
-    "extras": some(EXTRAS, 0.06),
+    "extras": extras,
     "is_shared": often((True,), False, 0.15),
     "dropout": often((True,), False, 0.03),
     "checkpoint": often(("reentrant", "plain"), "", 0.15),

@@ -49,6 +49,17 @@ PYTORCH = (
         {"hooks": without("hooks", "several", "everywhere")},
     ),
     Exclusion(
+        "a rank calls no hooks of parameters and modules that it does not use",
+        lambda r: {"routed", "rare_words"} & {*r.extras},
+        {"hooks": without("hooks", "tensor", "everywhere")},
+    ),
+    Exclusion(
+        "with frozen layers, the input of a later one needs a gradient only on a rank that uses the parameters between "
+        "them: on others SyncBatchNorm sends none, and a hook of the module warns",
+        lambda r: r.frozen and {"routed", "rare_words"} & {*r.extras},
+        {"norm": lambda r: "" if r.norm == "sync" else r.norm, "hooks": without("hooks", "module")},
+    ),
+    Exclusion(
         "the sum of gradients in half precision has an error of its own",
         lambda r: r.op == "Sum" and r.dtype in ("bfloat16", "float16"),
         {"dtype": "float32"},
@@ -196,6 +207,11 @@ FARANDOLE = (
         default("resume"),
     ),
     Exclusion(
+        "topk and the like need sparse_as_dense if a rank lacks a sparse gradient",
+        lambda r: r.embedding == "sparse" and "rare_words" in r.extras and "as_dense" not in r.wrapping,
+        {"wrapping": without("wrapping", *WITH_ERRORS)},
+    ),
+    Exclusion(
         "a parameter is not used inside and outside of a reentrant checkpoint",
         lambda r: r.checkpoint == "reentrant",
         {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
@@ -231,6 +247,11 @@ FARANDOLE = (
         },
     ),
     Exclusion("Adasum steps with each parameter alone", lambda r: is_lbfgs(r) and r.op == "Adasum", {"op": "Average"}),
+    Exclusion(
+        "a parameter that only some ranks use is frozen during the passes for another optimizer",
+        lambda r: r.second == "turns" and {"routed", "rare_words"} & {*r.extras},
+        {"second": "parts"},
+    ),
     Exclusion(
         "a pass for another optimizer changes what Adasum and compressors keep",
         lambda r: r.second == "turns" and (r.op == "Adasum" or WITH_ERRORS & {*r.wrapping}),

@@ -72,9 +72,10 @@ def _with_inputs(training: Training, loss: torch.Tensor) -> None:
 
 def _with_grad(training: Training, loss: torch.Tensor) -> None:
     parameters = trained(training)
-    gradients = torch.autograd.grad(loss, parameters, create_graph=training.recipe.create_graph)
+    gradients = torch.autograd.grad(loss, parameters, create_graph=training.recipe.create_graph, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients):
-        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        if gradient is not None:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 def trained(training: Training) -> List[torch.nn.Parameter]:

@@ -10,6 +10,8 @@ from torch.utils.checkpoint import checkpoint
 from with_torch.recipe import Recipe
 
 INPUTS, WIDTH, OUTPUTS, WORDS = 4, 5, 2, 8
+RARE_WORDS = 2
+"""A batch has few of them, so a rank often has none, and sometimes no rank has one."""
 
 
 class Body(torch.nn.Module):
@@ -71,6 +73,10 @@ class Network(torch.nn.Module):
         recipe = self.recipe
         if recipe.embedding:
             x = x + self.table(words)
+        if "rare_words" in recipe.extras:
+            rows = (words < RARE_WORDS).nonzero().flatten()
+            if rows.numel():
+                x = x.index_add(0, rows, self.rare_table(words[rows]).to(x.dtype))
         x = self.body(x)
         for _ in range(1 + recipe.is_shared if hasattr(self, "middle") else 0):
             x = torch.tanh(self._middle(x))
@@ -78,7 +84,20 @@ class Network(torch.nn.Module):
             x = self.norm(x)
         if recipe.dropout:
             x = torch.nn.functional.dropout(x, 0.3, self.training)
+        if "resting" in recipe.extras:
+            x = self._with_resting(x)
+        if "routed" in recipe.extras:
+            for word, expert in enumerate(self.experts):
+                rows = (words == word).nonzero().flatten()
+                if rows.numel():
+                    x = x.index_add(0, rows, torch.tanh(expert(x[rows])).to(x.dtype))
         return self._with_extras(x)
+
+    def _with_resting(self, x: torch.Tensor) -> torch.Tensor:
+        """It is used in two passes, and then not used in two."""
+        is_used = self.passes % 4 >= 2
+        self.passes += self.training
+        return x + torch.tanh(self.resting(x)) if is_used else x
 
     def _middle(self, x: torch.Tensor) -> torch.Tensor:
         if not self.recipe.checkpoint:
@@ -141,6 +160,22 @@ def _add_tied(model: Network) -> None:
     model.other_body = model.body
 
 
+def _add_resting(model: Network) -> None:
+    """A layer that no rank uses in some passes."""
+    model.passes = 0
+    model.resting = torch.nn.Linear(WIDTH, WIDTH)
+
+
+def _add_routed(model: Network) -> None:
+    """Layers for the rows of one word each, of which a rank may have none."""
+    model.experts = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(RARE_WORDS))
+
+
+def _add_rare_words(model: Network) -> None:
+    """A table of words of which a rank may have none. Its gradients are sparse if the recipe's embedding is."""
+    model.rare_table = torch.nn.Embedding(RARE_WORDS, INPUTS, sparse=model.recipe.embedding == "sparse")
+
+
 EXTRAS: Dict[str, Callable[[Network], None]] = {
     "complex": _add_complex,
     "mixed": _add_mixed,
@@ -150,7 +185,12 @@ EXTRAS: Dict[str, Callable[[Network], None]] = {
     "expanded": _add_expanded,
     "tied": _add_tied,
     "weight_norm": lambda model: None,  # when there is a head
+    "resting": _add_resting,
+    "routed": _add_routed,
+    "rare_words": _add_rare_words,
 }
+OFTEN_UNUSED = ("resting", "routed", "rare_words")
+"""Parameters that some ranks or all do not use in some steps."""
 
 
 def make_model(recipe: Recipe, sync_batch_norm: Callable[[int], torch.nn.Module]) -> Network:

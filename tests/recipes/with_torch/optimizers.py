@@ -66,7 +66,8 @@ def named_parts(recipe: Recipe, model: Network) -> List[Named]:
     named = list(model.named_parameters())
     if not recipe.second:
         return [named]
-    first = "table." if recipe.optimizer == "SparseAdam" else ("body.", "table.")
+    tables = ("table.", "rare_table.")
+    first = tables if recipe.optimizer == "SparseAdam" else ("body.", *tables)
     return [
         [(name, each) for name, each in named if name.startswith(first)],
         [(name, each) for name, each in named if not name.startswith(first)],

@@ -52,8 +52,10 @@ def _public(operation: str) -> str:
     return operation[len("horovod_") :] if operation.startswith("horovod_") else operation
 
 
-def member_name(name: Optional[str], index: int, count: int) -> Optional[str]:
+def member_name(name: Any, index: int, count: int) -> Optional[str]:
     """The name of one tensor of a group, as the runtime makes it."""
+    if isinstance(name, list):
+        return str(name[index])
     return None if name is None else f"{name}_{index + 1}of{count}"
 
 

@@ -44,6 +44,12 @@ class Call:
         return self._make()
 
 
+def handles_of(call: Any) -> List[Any]:
+    """The native handles of a call, which may be a handle itself."""
+    handles: List[Any] = getattr(call, "handles", [call])
+    return handles
+
+
 _PLAIN = (
     HorovodBasics.Average,
     HorovodBasics.Sum,
@@ -146,6 +152,9 @@ broadcasts = Broadcasts()
 allgathers = _gathers(operations.ALLGATHER, "allgather")
 """By whether the caller waits."""
 alltoalls = _gathers(operations.ALLTOALL, "alltoall")
+SPARSE_REDUCTION = _native.Request(operations.ALLGATHER, "allreduce")
+"""Gathers the indices of a sparse gradient, under the name of its dense reduction: ranks without a gradient do not know
+which of the two the others request."""
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
 
 

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence
 import torch
 
 from farandole.common.arguments import FAILURES
-from farandole.common.calls import Call
+from farandole.common.calls import Call, handles_of
 from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.arguments import explain, explain_group, require_tensors
@@ -30,15 +30,17 @@ def start(
     output: Any,
     process_set: ProcessSet,
     apart: bool = False,
+    absent: bool = False,
     is_in_range: bool = False,
 ) -> Any:
-    """Submits a tensor with memory for the result; ``apart`` if the two must not share memory."""
+    """Submits a tensor with memory for the result; ``apart`` if the two must not share memory, ``absent`` if this rank
+    contributes nothing, so the tensor is zeros."""
     if flags._is_profiler_enabled and not is_in_range:
-        return start_in_range(request, name, start, tensor, output, process_set, apart)
+        return start_in_range(request, name, start, tensor, output, process_set, apart, absent)
     try:
         if tensor.is_neg():
             return _start_values(request, name, tensor, output, process_set, apart)
-        return submit(request, name, tensor, output, process_set.process_set_id)
+        return submit(request, name, tensor, output, process_set.process_set_id, None, absent)
     except FAILURES:
         if _moves_as_bytes(request, tensor):
             return _start_values(request, name, tensor, output, process_set, apart)
@@ -49,7 +51,7 @@ def start(
             raise
     host = in_host_memory(tensor)
     target = torch.empty_like(output, device="cpu") if apart else host
-    handle = submit(request, name, host, target, process_set.process_set_id)
+    handle = submit(request, name, host, target, process_set.process_set_id, None, absent)
     return Call([handle], lambda: copied([output], [target])[0])
 
 
@@ -69,7 +71,7 @@ def _start_values(
         call.finish()
         return output if target is output else copied([output], [target])[0]
 
-    return Call(getattr(call, "handles", [call]), finish)
+    return Call(handles_of(call), finish)
 
 
 def _moves_as_bytes(request: Any, tensor: Any) -> bool:
@@ -103,45 +105,51 @@ def start_unsized(
     tensor: Any,
     process_set: ProcessSet,
     splits: Optional[List[int]] = None,
+    absent: bool = False,
     is_in_range: bool = False,
 ) -> Any:
     """Submits a tensor. The core allocates the memory for the result, whose size depends on the other ranks."""
     if flags._is_profiler_enabled and not is_in_range:
-        return start_in_range(request, name, start_unsized, tensor, process_set, splits)
+        return start_in_range(request, name, start_unsized, tensor, process_set, splits, absent)
     try:
         tensor = tensor.resolve_neg()
-        handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
+        handle = submit(request, name, tensor, None, process_set.process_set_id, splits, absent)
     except FAILURES:
         if _moves_as_bytes(request, tensor):
-            call = start_unsized(request, name, rows_of_bytes(tensor), process_set, splits, is_in_range=True)
+            call = start_unsized(request, name, rows_of_bytes(tensor), process_set, splits, absent, is_in_range=True)
             return Call(call.handles, lambda: elements_of(call.finish(), tensor.dtype))
         explain(request.prefix, name, tensor, process_set)
         raise
     except NotImplementedError:
         if not must_copy(tensor):
             raise
-        handle = submit(request, name, in_host_memory(tensor), None, process_set.process_set_id, splits)
+        handle = submit(request, name, in_host_memory(tensor), None, process_set.process_set_id, splits, absent)
     # The core allocates in host memory.
     return Call([handle], lambda: gathered(handle).to(tensor.device))
 
 
 def start_group(
     request: Any,
-    name: Optional[str],
+    name: Any,
     tensors: Sequence[Any],
     outputs: Optional[List[Any]],
     process_set: ProcessSet,
     apart: bool = False,
+    absent: Optional[List[bool]] = None,
     is_in_range: bool = False,
 ) -> Any:
-    """Submits several tensors, all or none. Without ``outputs``, the core allocates the memory for the results."""
+    """Submits several tensors, all or none. Without ``outputs``, the core allocates the memory for the results.
+
+    :param name: of the group, or a list of the names of all tensors
+    :param absent: for each tensor, whether this rank contributes nothing
+    """
     if flags._is_profiler_enabled and not is_in_range:
-        return start_in_range(request, name, start_group, tensors, outputs, process_set, apart)
+        return start_in_range(request, name, start_group, tensors, outputs, process_set, apart, absent)
     tensors = list(require_tensors(request.prefix, name, tensors))
     if not tensors:
         raise ValueError(f"{request.prefix} takes at least one tensor, not an empty list; leave out the call")
     try:
-        return _start_group(request, name, tensors, outputs, process_set, apart)
+        return _start_group(request, name, tensors, outputs, process_set, apart, absent)
     except FAILURES:
         if outputs is None and any(_moves_as_bytes(request, each) for each in tensors):
             return _start_group_of_bytes(request, name, tensors, process_set)
@@ -199,11 +207,12 @@ def start_group_unsized(request: Any, name: Optional[str], tensors: Sequence[Any
 
 def _start_group(
     request: Any,
-    name: Optional[str],
+    name: Any,
     tensors: List[Any],
     outputs: Optional[List[Any]],
     process_set: ProcessSet,
     apart: bool,
+    absent: Optional[List[bool]],
 ) -> Call:
     if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
@@ -213,10 +222,10 @@ def _start_group(
         targets = outputs and [
             value if output is each else output for value, output, each in zip(values, outputs, tensors)
         ]
-        call = _start_group(request, name, values, targets, process_set, apart)
+        call = _start_group(request, name, values, targets, process_set, apart, absent)
         return call if outputs is None else Call(call.handles, lambda: copied(outputs, call.finish()))
     try:
-        handles = submit_group(request, name, tensors, outputs, process_set.process_set_id)
+        handles = submit_group(request, name, tensors, outputs, process_set.process_set_id, absent)
     except NotImplementedError:
         if not must_copy(tensors[0]):
             raise
@@ -226,10 +235,10 @@ def _start_group(
         return Call(handles, lambda: tuple(outputs))
     hosts = [in_host_memory(each) for each in tensors]
     if outputs is None:
-        handles = submit_group(request, name, hosts, None, process_set.process_set_id)
+        handles = submit_group(request, name, hosts, None, process_set.process_set_id, absent)
         return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
     targets = [torch.empty_like(each, device="cpu") for each in outputs] if apart else hosts
-    handles = submit_group(request, name, hosts, targets, process_set.process_set_id)
+    handles = submit_group(request, name, hosts, targets, process_set.process_set_id, absent)
     return Call(handles, lambda: copied(outputs, targets))
 
 

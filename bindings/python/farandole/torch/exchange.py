@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import calls
+from farandole.common.calls import handles_of
 from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry
 from farandole.torch.arguments import require_memory, require_tensor
@@ -15,11 +16,26 @@ from farandole.torch.compression.wire import bytes_of
 from farandole.torch.memory import like
 
 
-class Exchange:
+class Rounds:
+    """An operation in progress in rounds, each of which starts when this rank has waited for the one before."""
+
+    def advance(self) -> bool:
+        """Waits for this round and starts the next; returns False if there is none."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Waits for all rounds."""
+        while self.advance():
+            pass
+
+
+class Exchange(Rounds):
     """The exchange in progress of one compressed gradient or a group of them. The messages that a group sends in one
     round, and that are reduced alike, become ready together.
 
-    Has the methods of ``calls.Call``, and ``advance`` for callers that wait for several exchanges.
+    If no rank contributes to a gradient, its result is None, and its compressor keeps its state.
+
+    :param absent: for each gradient, whether this rank contributes nothing; the gradient is zeros then
     """
 
     def __init__(
@@ -30,7 +46,9 @@ class Exchange:
         how: Reduction,
         process_set: ProcessSet,
         in_place: bool = False,
+        absent: Optional[Sequence[bool]] = None,
     ) -> None:
+        self._absent = absent
         self._compressor = compressor
         self._names = names
         self._gradients = gradients
@@ -45,7 +63,6 @@ class Exchange:
         self._next(dict.fromkeys(range(len(self._steps))))
 
     def advance(self) -> bool:
-        """Waits for this round and starts the next; returns False if there is none."""
         if self._problem is not None:
             raise self._problem
         if not self._round:
@@ -68,11 +85,6 @@ class Exchange:
         """Whether this round is complete, so that ``advance`` would not wait."""
         return all(bucket.call.settled() for bucket in self._round)
 
-    def wait(self) -> None:
-        """Waits for all rounds."""
-        while self.advance():
-            pass
-
     def finish(self) -> List[Any]:
         """Waits for all rounds, and returns the reduced gradients."""
         self.wait()
@@ -83,7 +95,16 @@ class Exchange:
         came: Dict[int, Dict[int, Any]] = {}
         for bucket in self._round:
             result = bucket.call.finish()
-            for (index, position, _), each in zip(bucket.asked, [result] if len(bucket.asked) == 1 else result):
+            results = [result] if len(bucket.asked) == 1 else result
+            for (index, position, _), each, handle in zip(bucket.asked, results, handles_of(bucket.call)):
+                if handle.has_rows:
+                    raise ValueError(
+                        f"{self._names[index]!r} has no gradient on this rank and a sparse one on others; with this "
+                        "compressor, pass sparse_as_dense=True to DistributedOptimizer"
+                    )
+                if not handle.has_result:
+                    self._steps[index].close()
+                    continue
                 self._compressor.count(received=bytes_of(each))
                 came.setdefault(index, {})[position] = each
         return {
@@ -112,6 +133,7 @@ class Exchange:
         for bucket in buckets.values():
             bucket.call = self._start(bucket.asked)
             self._round.append(bucket)
+        self._absent = None  # of the first round, which decides whether there are others
 
     def _start(self, asked: List[Tuple[int, int, Message]]) -> Any:
         tensors = [each.tensor.contiguous() for _, _, each in asked]
@@ -119,10 +141,12 @@ class Exchange:
         index, _, message = asked[0]
         name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
         alone = len(asked) == 1
+        absent = [self._absent is not None and self._absent[each] for each, _, _ in asked]
         if isinstance(message, Allgather):
             if alone:
-                return entry.start_unsized(calls.allgathers[False], name, tensors[0], self._process_set)
-            return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set)
+                request = calls.allgathers[False]
+                return entry.start_unsized(request, name, tensors[0], self._process_set, absent=absent[0])
+            return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set, absent=absent)
         # A compressor's tensors are not overwritten, except the gradient itself if the caller allows it.
         targets = [
             tensor if self._in_place and tensor is self._gradients[index] else like(tensor)
@@ -131,9 +155,9 @@ class Exchange:
         how = self._how if message.op is None else Reduction(message.op, 1.0, 1.0, self._how.size)
         if alone:
             request = calls.reduction(None, how.op, how.prescale, how.postscale)
-            return entry.start(request, name, tensors[0], targets[0], self._process_set)
+            return entry.start(request, name, tensors[0], targets[0], self._process_set, absent=absent[0])
         request = calls.grouped_reduction(None, how.op, how.prescale, how.postscale)
-        return entry.start_group(request, name, tensors, targets, self._process_set)
+        return entry.start_group(request, name, tensors, targets, self._process_set, absent=absent)
 
 
 class _Bucket:
@@ -151,16 +175,16 @@ _ALONE = -1
 
 
 def advance_together(calls: Sequence[Any]) -> None:
-    """Runs the rounds of all exchanges among the calls concurrently. Each exchange runs to its end even if another
-    one fails, because other ranks wait for its messages. The error of a failed exchange is raised by its ``wait``."""
-    going_on = [call for call in calls if isinstance(call, Exchange)]
+    """Runs the rounds of all calls that have such concurrently. Each runs to its end even if another one fails, because
+    other ranks wait for its messages. The error of one that has failed is raised by its ``wait``."""
+    going_on = [call for call in calls if isinstance(call, Rounds)]
     while going_on:
-        going_on = [exchange for exchange in going_on if _advances(exchange)]
+        going_on = [rounds for rounds in going_on if _advances(rounds)]
 
 
-def _advances(exchange: Exchange) -> bool:
+def _advances(rounds: Rounds) -> bool:
     try:
-        return exchange.advance()
+        return rounds.advance()
     except (RuntimeError, ValueError):
         return False
 

@@ -151,17 +151,14 @@ class GradientReductions:
         if self.may_change and not self.process_set.included():
             return
         tensors = self._parameters.tensors
-        # A frozen parameter without a new gradient is not reduced: with a gradient of zeros, weight decay and
-        # momentum would change it in the step.
+        # A frozen parameter without a new gradient is not reduced: one that is left from an earlier step is the mean
+        # already.
         indices = [
             each for each in indices if tensors[each].requires_grad or not self._gradient_accumulator.waits(each)
         ]
         if not indices:
             return
         several_optimizers.wait_for_abandoned()
-        for index in indices:
-            if tensors[index].grad is None:
-                tensors[index].grad = torch.zeros_like(tensors[index])
         for index in indices:
             name = self._parameters.names[index]
             several_optimizers.require_free_name(name, self)

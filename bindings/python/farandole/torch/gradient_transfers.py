@@ -1,18 +1,22 @@
-"""Sends an optimizer's gradients to the other ranks: singly or in groups, compressed, sparse or dense."""
+"""Sends an optimizer's gradients to the other ranks: singly or in groups, compressed, sparse, dense or absent."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from farandole.common import calls
 from farandole.common.arguments import pack
+from farandole.common.calls import handles_of
 from farandole.common.process_sets import ProcessSet
-from farandole.torch import entry, mpi_ops
+from farandole.torch import entry
+from farandole.torch.absent_gradients import AbsentReduction
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
 from farandole.torch.memory import complex_like, reals_of
+from farandole.torch.ops.sparse import start_rows
 from farandole.torch.reduced_parameters import ReducedParameters
 
 
@@ -55,70 +59,130 @@ class GradientTransfers:
         self._process_set = process_set
         self._sparse_as_dense = sparse_as_dense
         self._request = calls.reduction(None, *reduction)
-        self._grouped_request = calls.grouped_reduction(None, *reduction)
+        self._sparse_dims: Dict[int, int] = {}
+        """Of parameters with sparse gradients."""
 
     def start(self, indices: Sequence[int]) -> List[Transfer]:
-        """Sends the gradients of these parameters; those that are dense become ready together."""
+        """Sends the gradients of these parameters; those that are not sparse become ready together.
+
+        A parameter without a gradient takes part all the same. It gets one if another rank has used it.
+        """
         if len(indices) == 1:
             return [self._start_one(indices[0])]
         sparse = [each for each in indices if self._travels_sparse(each)]
         dense = [each for each in indices if not self._travels_sparse(each)]
         started = [self._start_one(index) for index in sparse]
         if dense:
-            started.append(self._start_group(dense))
+            started += self._start_group(dense)
         return started
 
     def start_instead(self, index: int, tensor: torch.Tensor, take: Callable[[torch.Tensor], None]) -> Transfer:
-        """Sends a dense tensor instead of this parameter's gradient; ``take`` is called with the result."""
+        """Sends a dense tensor instead of this parameter's gradient; ``take`` is called with the result. If the
+        parameter has no gradient, the tensor is zeros; and if it has none on any rank, ``take`` is not called."""
         packed, context = pack("allreduce", self._names[index], self._compression, reals_of(tensor))
-        call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
+        is_absent = self._is_absent(index)
+        call = entry.start(self._request, self._names[index], packed, packed, self._process_set, absent=is_absent)
         unpack = self._compression.decompress
-        return Transfer(call, lambda reduced: take(complex_like(tensor, unpack(reduced, context))))
+        handle = handles_of(call)[0]
+
+        def put_back(reduced: torch.Tensor) -> None:
+            if handle.has_result:
+                take(complex_like(tensor, unpack(reduced, context)))
+
+        return Transfer(call, put_back)
+
+    def _is_absent(self, index: int) -> bool:
+        return self._parameters[index].grad is None
 
     def _gradient(self, index: int) -> torch.Tensor:
-        gradient = self._parameters[index].grad
-        assert gradient is not None
+        """The gradient of a parameter; zeros if it has none, in the layout of the gradients that it had before."""
+        parameter = self._parameters[index]
+        gradient = parameter.grad
+        if gradient is None:
+            zeros = torch.zeros_like(parameter)
+            return zeros.to_sparse(self._sparse_dims[index]) if index in self._sparse_dims else zeros
+        if gradient.is_sparse:
+            self._sparse_dims[index] = gradient.sparse_dim()
         return gradient
 
+    def _now_or(self, index: int, gradient: torch.Tensor) -> torch.Tensor:
+        now = self._parameters[index].grad
+        return gradient if now is None else now
+
     def _travels_sparse(self, index: int) -> bool:
-        return self._gradient(index).is_sparse and not self._sparse_as_dense
+        gradient = self._parameters[index].grad
+        return gradient is not None and gradient.is_sparse and not self._sparse_as_dense
 
     def _start_one(self, index: int) -> Transfer:
         parameter = self._parameters[index]
         name = self._names[index]
         if self._travels_sparse(index):
-            call = mpi_ops.sparse_allreduce_async(self._gradient(index), name, self._reduction.op, self._process_set)
+            gradient = self._gradient(index)
+            call = start_rows(gradient, name, self._reduction.op, self._process_set, calls.SPARSE_REDUCTION, name)
             return Transfer(call, lambda reduced: setattr(parameter, "grad", reduced))
         if isinstance(self._compression, GradientCompressor):
             return self._exchange([index])
-        packed, put_back = self._pack(index)
-        return Transfer(entry.start(self._request, name, packed, packed, self._process_set), put_back)
+        is_absent = self._is_absent(index)
+        gradient = self._gradient(index)
+        packed, put_back = self._pack(index, gradient)
+        call = entry.start(self._request, name, packed, packed, self._process_set, absent=is_absent)
+        if not is_absent:
+            return Transfer(call, put_back)
 
-    def _start_group(self, indices: Sequence[int]) -> Transfer:
+        def dense() -> torch.Tensor:
+            put_back(call.finish())
+            return self._now_or(index, gradient)
+
+        return self._absent(index, handles_of(call)[0], dense)
+
+    def _start_group(self, indices: Sequence[int]) -> List[Transfer]:
         if isinstance(self._compression, GradientCompressor):
-            return self._exchange(indices)
-        pairs = [self._pack(index) for index in indices]
+            return [self._exchange(indices)]
+        absent = [self._is_absent(index) for index in indices]
+        gradients = [self._gradient(index) for index in indices]
+        pairs = [self._pack(index, gradient) for index, gradient in zip(indices, gradients)]
         packed = [tensor for tensor, _ in pairs]
-        call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
+        # The names of the parameters, not of the group: a gradient that is sparse on a rank is not in the group there.
+        names = [self._names[index] for index in indices]
+        call = entry.start_group(self._request, names, packed, packed, self._process_set, absent=absent)
 
         def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
-            for (_, put_back), each in zip(pairs, reduced):
-                put_back(each)
+            for (_, put_back), each, is_absent in zip(pairs, reduced, absent):
+                if not is_absent:
+                    put_back(each)
 
-        return Transfer(call, put_all_back)
+        def dense(position: int) -> torch.Tensor:
+            pairs[position][1](call.finish()[position])
+            return self._now_or(indices[position], gradients[position])
+
+        handles = call.handles
+        return [Transfer(call, put_all_back)] + [
+            self._absent(index, handles[position], partial(dense, position))
+            for position, index in enumerate(indices)
+            if absent[position]
+        ]
+
+    def _absent(self, index: int, handle: Any, dense: Callable[[], torch.Tensor]) -> Transfer:
+        """The transfer of a gradient that this rank does not have."""
+        parameter = self._parameters[index]
+        call = AbsentReduction(parameter, self._names[index], self._reduction.op, self._process_set, handle, dense)
+        return Transfer(call, lambda reduced: setattr(parameter, "grad", reduced))
 
     def _exchange(self, indices: Sequence[int]) -> Transfer:
         """Sends gradients by a compressor that decides itself which messages are sent."""
         parameters = [self._parameters[index] for index in indices]
+        absent = [self._is_absent(index) for index in indices]
         gradients = [self._gradient(index) for index in indices]
         dense = [each.to_dense() if each.is_sparse else each for each in gradients]
         plain = [reals_of(each.detach().clone() if each.requires_grad else each) for each in dense]
         names = [self._names[index] for index in indices]
         how = wanted(*self._reduction, self._process_set)
-        call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
+        call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True, absent=absent)
 
         def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
             for parameter, gradient, each in zip(parameters, gradients, reduced):
+                if each is None:
+                    continue
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
@@ -126,13 +190,14 @@ class GradientTransfers:
                     parameter.grad = each
                 elif each is not gradient:
                     gradient.copy_(each)
+                if parameter.grad is None:
+                    parameter.grad = gradient
 
         return Transfer(call, put_all_back)
 
-    def _pack(self, index: int) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
+    def _pack(self, index: int, gradient: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """The tensor to send for a gradient, and the function that writes the result back to the gradient."""
         parameter = self._parameters[index]
-        gradient = self._gradient(index)
         was_sparse = gradient.is_sparse
         plain = gradient.to_dense() if was_sparse else gradient.resolve_neg()
         is_in_graph = gradient.requires_grad

@@ -12,6 +12,8 @@ from typing import Any, Callable, List, Optional
 
 from torch.autograd import profiler
 
+from farandole.common.calls import handles_of
+
 flags: Any = profiler if hasattr(profiler, "_is_profiler_enabled") else SimpleNamespace(_is_profiler_enabled=False)
 """Its ``_is_profiler_enabled`` says whether a profiler runs, in any thread. Versions of PyTorch without this flag show
 no ranges: asking each time would take longer."""
@@ -29,8 +31,7 @@ class CallInRange:
 
     @property
     def handles(self) -> List[Any]:
-        handles: List[Any] = self._call.handles
-        return handles
+        return handles_of(self._call)
 
     @property
     def number(self) -> int:
@@ -60,10 +61,10 @@ class CallInRange:
             return function()
 
 
-def start_in_range(request: Any, name: Optional[str], start: Callable[..., Any], *arguments: Any) -> CallInRange:
+def start_in_range(request: Any, name: Any, start: Callable[..., Any], *arguments: Any) -> CallInRange:
     """Submits an operation, in a range. Where the caller waits at once, the range lasts until it has waited."""
     title = f"horovod:{request.prefix}"
-    submission = profiler.record_function(title, name)
+    submission = profiler.record_function(title, name[0] if isinstance(name, list) else name)
     submission.__enter__()
     waits = False
     try:

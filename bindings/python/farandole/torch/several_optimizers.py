@@ -53,7 +53,8 @@ def require_free_name(name: str, own: GradientReductions) -> None:
     for other in active:
         if other is own or name not in other.sent or other.process_set.process_set_id != own.process_set.process_set_id:
             continue
-        if other.sent[name] is own.gradient_of(name):
+        gradient = own.gradient_of(name)
+        if gradient is not None and other.sent[name] is gradient:
             raise ValueError(
                 f"two distributed optimizers, {own.title} and {other.title}, reduce the gradient of {name}; make "
                 "one of them, with two parameter groups, or call let_go() of the one that is not used any more"

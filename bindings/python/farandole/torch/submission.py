@@ -34,23 +34,39 @@ OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 if OFFERS_EXCHANGE_TABLE:
 
     def submit(
-        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+        request: Any,
+        name: Optional[str],
+        tensor: Any,
+        output: Any,
+        set_id: Any,
+        splits: Optional[List[int]] = None,
+        absent: bool = False,
     ) -> Any:
-        return _job.runtime.submit(request, name, tensor, output, set_id, splits)
+        return _job.runtime.submit(request, name, tensor, output, set_id, splits, absent)
 
-    def submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
-        return _job.runtime.submit_group(request, name, tensors, outputs, set_id)
+    def submit_group(
+        request: Any, name: Any, tensors: Any, outputs: Any, set_id: Optional[int], absent: Optional[List[bool]] = None
+    ) -> Any:
+        return _job.runtime.submit_group(request, name, tensors, outputs, set_id, absent)
 
 else:
 
     def submit(
-        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+        request: Any,
+        name: Optional[str],
+        tensor: Any,
+        output: Any,
+        set_id: Any,
+        splits: Optional[List[int]] = None,
+        absent: bool = False,
     ) -> Any:
         described = _describe(request.prefix, tensor)
         target = described if output is tensor else None if output is None else _describe(request.prefix, output)
-        return _job.runtime.submit(request, name, described, target, set_id, splits)
+        return _job.runtime.submit(request, name, described, target, set_id, splits, absent)
 
-    def submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
+    def submit_group(
+        request: Any, name: Any, tensors: Any, outputs: Any, set_id: Optional[int], absent: Optional[List[bool]] = None
+    ) -> Any:
         described = [_describe(request.prefix, tensor) for tensor in tensors]
         targets = None if outputs is None else [_describe(request.prefix, output) for output in outputs]
-        return _job.runtime.submit_group(request, name, described, targets, set_id)
+        return _job.runtime.submit_group(request, name, described, targets, set_id, absent)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable  # noqa: F401  (the table of signatures names them)
+import contextlib
+from typing import Any, Callable  # noqa: F401  (the table of signatures names Callable)
 
 import torch
 
@@ -19,7 +20,24 @@ from farandole.torch.memory import complex_like, reals_of
 class SparseReduction(Call):
     """The result of ``sparse_allreduce_async``. Calling it waits and returns the sparse tensor."""
 
-    __slots__ = ()
+    __slots__ = ("_indices", "_values")
+
+    def __init__(self, indices: Call, values: Call, make: Callable[[], torch.Tensor]) -> None:
+        super().__init__([*indices.handles, *values.handles], make)
+        self._indices = indices
+        self._values = values
+
+    def wait(self) -> None:
+        """Waits for both. If the ranks disagree on the indices, some do not send values."""
+        try:
+            self._indices.wait()
+        except (RuntimeError, ValueError):
+            for handle in self._values.handles:
+                handle.cancel()
+            with contextlib.suppress(RuntimeError, ValueError):
+                self._values.wait()
+            raise
+        self._values.wait()
 
     def __call__(self) -> torch.Tensor:
         result: torch.Tensor = self.finish()
@@ -49,21 +67,31 @@ def sparse_allreduce_async(tensor, name, op, process_set):
             f"{head('sparse_allreduce', name)} takes tensors in the layout torch.sparse_coo, not {tensor.layout}; call "
             "allreduce for a dense tensor, or tensor.to_sparse_coo() first"
         )
+    return start_rows(tensor, name, op, process_set, allgathers[False], f"{name}.indices")
+
+
+def start_rows(
+    tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet, request: Any, indices_name: str
+) -> SparseReduction:
+    """Gathers the entries of a sparse tensor: their indices by this request under this name, then their values."""
     entries = tensor.coalesce()
-    places = entries.indices().t().contiguous()
-    indices = start_unsized(allgathers[False], f"{name}.indices", places, process_set)
-    sent = reals_of(entries.values()).contiguous()
-    values = start_unsized(allgathers[False], f"{name}.values", sent, process_set)
+    indices = start_unsized(request, indices_name, entries.indices().t().contiguous(), process_set)
+    values = start_values(entries.values(), name, process_set)
+    return SparseReduction(indices, values, lambda: summed(tensor, indices.finish(), values.finish(), op, process_set))
 
-    is_mean, is_integer = op == HorovodBasics.Average, not sent.is_floating_point()
 
-    def combined() -> torch.Tensor:
-        all_values = values.finish()
-        size = process_set.size() or 1
-        if is_mean and not is_integer:
-            all_values = all_values / size
-        all_values = complex_like(tensor, all_values)
-        reduced = torch.sparse_coo_tensor(indices.finish().t(), all_values, tensor.size(), check_invariants=False)
-        return _mean_of_integers(reduced, size) if is_mean and is_integer else reduced
+def start_values(values: torch.Tensor, name: str, process_set: ProcessSet) -> Any:
+    """Gathers the values of the entries of a sparse tensor."""
+    return start_unsized(allgathers[False], f"{name}.values", reals_of(values).contiguous(), process_set)
 
-    return SparseReduction([*indices.handles, *values.handles], combined)
+
+def summed(
+    tensor: torch.Tensor, places: torch.Tensor, values: torch.Tensor, op: int, process_set: ProcessSet
+) -> torch.Tensor:
+    """The reduced sparse tensor, like ``tensor``, of the entries that all ranks have sent."""
+    size = process_set.size() or 1
+    is_mean, is_integer = op == HorovodBasics.Average, not values.is_floating_point()
+    if is_mean and not is_integer:
+        values = values / size
+    entries = torch.sparse_coo_tensor(places.t(), complex_like(tensor, values), tensor.size(), check_invariants=False)
+    return _mean_of_integers(entries, size) if is_mean and is_integer else entries

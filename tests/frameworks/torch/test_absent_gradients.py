@@ -1,0 +1,247 @@
+"""Parameters that some ranks or all do not use in a step: the ranks train like one process on the whole batch, in which
+a parameter that no sample uses has no gradient."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+STEPS = 6
+
+
+class Experts(torch.nn.Module):
+    """A body, and experts of which each batch uses some: the first is used by one rank in each step, the second by all
+    ranks or by none, the third late, and the fourth never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.body = torch.nn.Linear(4, 6)
+        self.experts = torch.nn.ModuleList(torch.nn.Linear(6, 40) for _ in range(4))
+
+    def forward(self, step: int, rank: int, size: int) -> torch.Tensor:
+        x = torch.randn(3, 4, generator=torch.Generator().manual_seed(100 * step + rank))
+        hidden = torch.tanh(self.body(x))
+        used = (rank == step % size, step % 2 == 0, step >= 4, False)
+        total: torch.Tensor = hidden.square().mean()
+        for expert, is_used in zip(self.experts, used):
+            if is_used:
+                total = total + expert(hidden).square().mean()
+        return total
+
+
+def train(rank: int, size: int, make: Callable[[Any], Any], passes: int = 1, **options: Any) -> Any:
+    """The optimizer, and the model that it has trained, of one of several ranks; alone if ``rank`` is negative."""
+    model = Experts()
+    optimizer = make(model.parameters())
+    if rank >= 0:
+        optimizer = hvd.DistributedOptimizer(
+            optimizer, model.named_parameters(), backward_passes_per_step=passes, **options
+        )
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for number in range(passes):
+            for part in range(size) if rank < 0 else [rank]:
+                (model(step + number, part, size) / (size if rank < 0 else 1)).backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def assert_same(trained: Any, expected: Any) -> None:
+    """The same weights, and the same state, for the same parameters."""
+    (model, optimizer), (other_model, other) = trained, expected
+    for (name, value), (_, wanted) in zip(model.named_parameters(), other_model.named_parameters()):
+        assert (value.grad is None) == (wanted.grad is None), name
+        torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+        state: Dict[str, Any] = optimizer.state[value]
+        assert state.keys() == other.state[wanted].keys(), name
+        for key, entry in state.items():
+            torch.testing.assert_close(entry, other.state[wanted][key], rtol=1e-4, atol=1e-5)
+
+
+OPTIMIZERS: Dict[str, Callable[[Any], Any]] = {
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=0.1),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.05, weight_decay=0.1),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.05),
+}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "passes", "options"),
+    [
+        ("momentum", 1, {}),
+        ("momentum", 1, {"groups": 2}),
+        ("momentum", 1, {"gradient_predivide_factor": 2.0}),
+        ("momentum", 2, {"groups": 2}),
+        ("adam", 1, {"groups": 2}),
+        ("adam", 2, {}),
+        ("adamw", 1, {}),
+    ],
+    ids=str,
+)
+def test_an_unused_parameter_and_its_state_stay_as_in_one_process(
+    optimizer: str, passes: int, options: Any, rank: int, size: int
+) -> None:
+    expected = train(-1, size, OPTIMIZERS[optimizer], passes)
+    assert_same(train(rank, size, OPTIMIZERS[optimizer], passes, **options), expected)
+
+
+def test_an_unused_parameter_stays_as_it_is_with_sums(rank: int, size: int) -> None:
+    expected = train(-1, size, OPTIMIZERS["adam"])
+    summed = train(rank, size, lambda parameters: _scaled(OPTIMIZERS["adam"](parameters), size), op=hvd.Sum)
+    assert_same(summed, expected)
+
+
+def _scaled(optimizer: Any, size: int) -> Any:
+    """Divides the gradients by the number of ranks before the step."""
+
+    def divide(stepping: Any, *_: Any) -> None:
+        for group in stepping.param_groups:
+            for each in group["params"]:
+                if each.grad is not None:
+                    each.grad.div_(size)
+
+    optimizer.register_step_pre_hook(divide)
+    return optimizer
+
+
+@pytest.mark.parametrize("name", ["fp16", "topk", "powersgd"])
+def test_an_unused_parameter_stays_as_it_is_with_compression(name: str, rank: int, size: int) -> None:
+    compressions = {
+        "fp16": lambda: hvd.Compression.fp16,
+        "topk": lambda: hvd.Compression.topk(0.5, min_elements=8),
+        "powersgd": lambda: hvd.Compression.powersgd(1, min_elements=8),
+    }
+    model, optimizer = train(rank, size, OPTIMIZERS["adam"], compression=compressions[name](), groups=2)
+    untouched = Experts()
+    for each, other in zip(model.experts[3].parameters(), untouched.experts[3].parameters()):
+        assert torch.equal(each, other)
+        assert each.grad is None and not optimizer.state[each]
+    assert not torch.equal(model.experts[0].weight, untouched.experts[0].weight)
+    steps = {optimizer.state[each]["step"].item() for each in model.experts[1].parameters()}
+    assert steps == {STEPS / 2}
+    flat = torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+    assert all(torch.equal(each, flat) for each in hvd.allgather(flat.unsqueeze(0), name="parameters"))
+
+
+def test_adasum_leaves_a_parameter_that_no_rank_used_as_it_is(rank: int, size: int) -> None:
+    if size & (size - 1):
+        pytest.skip("Adasum needs a power of two")
+    model, optimizer = train(rank, size, OPTIMIZERS["momentum"], op=hvd.Adasum)
+    untouched = Experts()
+    for each, other in zip(model.experts[3].parameters(), untouched.experts[3].parameters()):
+        assert torch.equal(each, other)
+        assert not optimizer.state[each]
+    assert not torch.equal(model.experts[0].weight, untouched.experts[0].weight)
+    flat = torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+    assert all(torch.equal(each, flat) for each in hvd.allgather(flat.unsqueeze(0), name="parameters"))
+
+
+@several_ranks
+def test_in_a_process_set_an_unused_parameter_stays_as_it_is(rank: int, size: int) -> None:
+    all_but_the_last = hvd.add_process_set(list(range(size - 1)))
+    if rank < size - 1:
+        expected = train(-1, size - 1, OPTIMIZERS["momentum"])
+        assert_same(train(rank, size - 1, OPTIMIZERS["momentum"], process_set=all_but_the_last), expected)
+    hvd.remove_process_set(all_but_the_last)
+
+
+@several_ranks
+def test_a_rank_that_has_joined_contributes_nothing_either(rank: int, size: int) -> None:
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = hvd.DistributedOptimizer(OPTIMIZERS["momentum"]([parameter]), [("weight", parameter)])
+    if rank == 0:
+        hvd.join()
+    else:
+        optimizer.step()
+        assert parameter.grad is None and not optimizer.state[parameter]
+        hvd.join()
+    assert torch.equal(parameter, torch.ones(3))
+
+
+class Tables(torch.nn.Module):
+    """Embeddings of words, which every batch uses, and of users and places, which some batches use."""
+
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.words = torch.nn.Embedding(6, 3, sparse=sparse)
+        self.users = torch.nn.Embedding(5, 3, sparse=sparse)
+        self.places = torch.nn.Embedding(4, 3, sparse=sparse)
+        self.scale = torch.nn.Linear(3, 3)
+
+    def forward(self, step: int, rank: int, size: int) -> torch.Tensor:
+        value = self.words(torch.tensor([step % 6, 1])).sum(0)
+        if step == 2 or (step != 4 and rank == step % size):
+            value = value + self.users(torch.tensor([2, (step + rank) % 5])).sum(0)
+        if step != 3 and rank != step % size:
+            value = value + self.places(torch.tensor([rank % 4] if step else [], dtype=torch.int64)).sum(0)
+        if step == 1:
+            value = self.scale(value)
+        total: torch.Tensor = value.square().sum()
+        return total
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"groups": 2},
+        {"backward_passes_per_step": 2},
+        {"sparse_as_dense": True},
+        {"compression": hvd.Compression.fp16},
+    ],
+    ids=lambda each: ", ".join(each) or "plain",
+)
+@several_ranks
+def test_a_sparse_gradient_that_some_ranks_or_all_lack_is_reduced_as_in_one_process(
+    options: Any, rank: int, size: int
+) -> None:
+    passes = options.get("backward_passes_per_step", 1)
+    model, expected = Tables(True), Tables(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+    reference = torch.optim.SGD(expected.parameters(), lr=0.05, momentum=0.5)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), **options)
+    for step in range(STEPS):
+        for each in (optimizer, reference):
+            each.zero_grad()
+        for number in range(passes):
+            model(step + number, rank, size).backward()
+            for part in range(size):
+                (expected(step + number, part, size) / size).backward()
+        for each in (optimizer, reference):
+            each.step()
+        for (name, value), other in zip(model.named_parameters(), expected.parameters()):
+            assert (value.grad is None) == (other.grad is None), f"step {step}: {name}"
+            is_rounded = "compression" in options
+            tolerance = {"rtol": 1e-2, "atol": 1e-2} if is_rounded else {"rtol": 1e-4, "atol": 1e-5}
+            torch.testing.assert_close(value, other, **tolerance)
+
+
+@several_ranks
+def test_two_ranks_that_lack_the_sparse_gradients_of_each_other_do_not_wait_for_each_other(
+    rank: int, size: int
+) -> None:
+    tables: List[torch.nn.Embedding] = [torch.nn.Embedding(4, 2, sparse=True) for _ in range(size)]
+    named = [(f"table.{number}", each.weight) for number, each in enumerate(tables)]
+    hvd.broadcast_parameters(dict(named), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([each for _, each in named], lr=1.0), named)
+    before = [each.detach().clone() for _, each in named]
+    tables[rank](torch.tensor([rank % 4])).sum().backward()
+    optimizer.step()
+    for number, (each, (_, after)) in enumerate(zip(before, named)):
+        each[number % 4] -= 1 / size
+        torch.testing.assert_close(after.detach(), each)
+
+
+@several_ranks
+def test_a_gradient_that_is_sparse_on_one_rank_and_dense_on_another_is_an_error_on_all(rank: int, size: int) -> None:
+    table = torch.nn.Embedding(4, 2, sparse=rank == 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), [("table", table.weight)])
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(hvd.MismatchError, match="table"):
+        optimizer.step()
