@@ -133,14 +133,16 @@ void response_builder::complete_written(request_table::row_id row, request_table
          rows, ids, step);
     return;
   }
-  // If the ranks disagree on the group, the tensor is in none.
+  // If the ranks disagree on the group, the tensor is in none. It gets no id: each rank would ask by it for the tensor
+  // in its own group, whose other tensors wait for this one.
   const auto claims = claims_of(row, rows, ids);
+  const bool is_same_for_all = claims.size() == 1 && !rows.written(row)->any_absent();
   if (claims.size() == 1) {
     tensor.group = tensor.as_ready.group = claims[0].group;
     tensor.group_size = claims[0].size;
   }
   auto ready = tensor.as_ready;
-  ready.id = rows.written(row)->any_absent() ? 0 : ids.assign(tensor, rows, step.current_time, step.result);
+  ready.id = is_same_for_all ? ids.assign(tensor, rows, step.current_time, step.result) : 0;
   if (ready.id == 0)
     ready = by_name(std::move(ready), tensor.name);
   note_first_request(ready, rows.since(row), rows.first_rank(row));
