@@ -21,6 +21,11 @@ SEVERAL = 500
 FAILED_BEFORE = {
     "overflow_between_turns": "steps=2 second=turns scaler=overflow",
     "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
+    "expanded_gradient_and_compressor": "steps=1 extras=expanded wrapping=custom backward=grad",
+    "groups_that_differ_between_ranks": (
+        "seed=6023 steps=4 body=conv embedding=sparse extras=resting,routed,rare_words optimizer=Adagrad "
+        "wrapping=group_2,measured clear=model resume=root"
+    ),
 }
 # A deliberate fault, and what is said of it.
 FAULTS = {

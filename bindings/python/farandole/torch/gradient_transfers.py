@@ -186,7 +186,7 @@ class GradientTransfers:
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
-                elif gradient.requires_grad:
+                elif gradient.requires_grad or _overlaps_itself(gradient):
                     parameter.grad = each
                 elif each is not gradient:
                     gradient.copy_(each)
