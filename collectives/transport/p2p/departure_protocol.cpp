@@ -94,10 +94,10 @@ std::string departure_protocol::text(const std::string& lost, bool several) cons
 // ---- decisions -----------------------------------------------------------------------------------
 
 error departure_protocol::reason_to_stop(const deadline_and_abort& deadline,
-                                         std::chrono::steady_clock::time_point until,
+                                         std::chrono::steady_clock::time_point limit,
                                          std::int32_t awaited) const {
   return failure_ ? failure_
-                  : stop_reason(path_, deadline, until, awaited < 0 ? std::string{} : name_of(awaited));
+                  : stop_reason(path_, deadline, limit, awaited < 0 ? std::string{} : name_of(awaited));
 }
 
 goodbye_round departure_protocol::leave(const awaited_message& awaited) {

@@ -81,9 +81,9 @@ public:
   /// Kind none: the messenger may continue. Otherwise it must call leave(), and sends and receives no more
   /// messages.
   const error& failure() const { return failure_; }
-  /// The reason why a wait must end now; kind none: it may continue. `until`: see stop_reason(). `awaited`: the
+  /// The reason why a wait must end now; kind none: it may continue. `limit`: see stop_reason(). `awaited`: the
   /// awaited peer, if known.
-  error reason_to_stop(const deadline_and_abort& deadline, std::chrono::steady_clock::time_point until,
+  error reason_to_stop(const deadline_and_abort& deadline, std::chrono::steady_clock::time_point limit,
                        std::int32_t awaited = -1) const;
   /// The member to blame; this member itself if there is no other.
   std::int32_t culprit() const { return culprit_ >= 0 ? culprit_ : rank_; }

@@ -9,9 +9,9 @@
 
 namespace farandole {
 
-/// Kind none: the wait may continue. `until`: when it ends, which is later than the deadline if there was progress.
+/// Kind none: the wait may continue. `limit`: when it ends, which is later than the deadline if there was progress.
 /// `awaited` names the awaited member, if the path knows it.
 error stop_reason(std::string_view path, const deadline_and_abort& deadline,
-                  std::chrono::steady_clock::time_point until, const std::string& awaited = {});
+                  std::chrono::steady_clock::time_point limit, const std::string& awaited = {});
 
 } // namespace farandole

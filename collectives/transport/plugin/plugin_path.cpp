@@ -52,10 +52,10 @@ private:
 };
 
 farandole_path_limits passed(const deadline_and_abort& deadline,
-                             std::chrono::steady_clock::time_point until) {
+                             std::chrono::steady_clock::time_point limit) {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
   return {reinterpret_cast<const std::uint32_t*>(&deadline.abort.word()),
-          std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count()};
+          std::chrono::duration_cast<std::chrono::nanoseconds>(limit.time_since_epoch()).count()};
 }
 
 std::chrono::steady_clock::time_point deadline_of_call(const deadline_and_abort& deadline,
