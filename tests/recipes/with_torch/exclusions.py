@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Dict, NamedTuple, Tuple
 
+from with_torch.models import OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
 from with_torch.recipe import FIELDS, Recipe
 from with_torch.seats import LOSSY
@@ -146,6 +147,16 @@ PYTORCH = (
         "an exponential moving average is not pickled",
         lambda r: r.resume == "pickle" and r.average == "ema",
         {"average": "swa"},
+    ),
+    Exclusion(
+        "a fused step of SGD expects a momentum for a parameter that the first step did not use",
+        lambda r: r.optimizer == "SGD" and {*r.extras} & {*OFTEN_UNUSED},
+        {"options": without("options", "fused")},
+    ),
+    Exclusion(
+        "a slope that is maximized has no bound",
+        lambda r: "maximize" in r.options and r.penalty == "slope",
+        default("penalty"),
     ),
     Exclusion(
         "a fused step expects a momentum for a parameter whose first step was skipped",
