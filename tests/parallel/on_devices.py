@@ -131,26 +131,30 @@ class RuntimeOnDevices:
         self._submitted += 1
         return self._streams[self._submitted % len(self._streams)]
 
-    def submit(self, request: Any, name: Any, tensor: Any, output: Any, set_id: Any, splits: Any = None) -> Any:
+    def submit(
+        self, request: Any, name: Any, tensor: Any, output: Any, set_id: Any, splits: Any = None, absent: bool = False
+    ) -> Any:
         if not _can_move(tensor) or not (output is None or _can_move(output)):
-            return self._runtime.submit(request, name, tensor, output, set_id, splits)
+            return self._runtime.submit(request, name, tensor, output, set_id, splits, absent)
         use(OWN)
         stream = self._stream()
         with stream:
             source = Mirror(tensor)
             target = None if output is None else source if output is tensor else Mirror(output)
             on_device = None if target is None else target.on_device
-            handle = self._runtime.submit(request, name, source.on_device, on_device, set_id, splits)
+            handle = self._runtime.submit(request, name, source.on_device, on_device, set_id, splits, absent)
         return MirroredHandle(handle, source, target, stream)
 
     def submit_pending(self, pending: Any, request: Any, name: Any, tensor: Any, output: Any, set_id: Any) -> Any:
         return pending.add(self.submit(request, name, tensor, output, set_id))
 
-    def submit_group(self, request: Any, name: Any, tensors: Sequence[Any], outputs: Any, set_id: Any) -> List[Any]:
+    def submit_group(
+        self, request: Any, name: Any, tensors: Sequence[Any], outputs: Any, set_id: Any, absent: Any = None
+    ) -> List[Any]:
         tensors = list(tensors)
         targets_given = tensors if outputs is None else list(outputs)
         if not all(_can_move(each) for each in [*tensors, *targets_given]):
-            return list(self._runtime.submit_group(request, name, tensors, outputs, set_id))
+            return list(self._runtime.submit_group(request, name, tensors, outputs, set_id, absent))
         use(OWN)
         stream = self._stream()
         with stream:
@@ -161,7 +165,8 @@ class RuntimeOnDevices:
                     source if output is source.array else Mirror(output) for source, output in zip(sources, outputs)
                 ]
             on_device = None if outputs is None else [each.on_device for each in targets if each is not None]
-            handles = self._runtime.submit_group(request, name, [each.on_device for each in sources], on_device, set_id)
+            inputs = [each.on_device for each in sources]
+            handles = self._runtime.submit_group(request, name, inputs, on_device, set_id, absent)
         return [MirroredHandle(*each, stream) for each in zip(handles, sources, targets)]
 
 
