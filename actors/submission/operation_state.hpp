@@ -46,8 +46,8 @@ struct operation_request {
   device_point_ptr ready;         ///< when a tensor in device memory is ready; null: it is
   bool absent = false;            ///< this member contributes nothing
   bool no_fast_path = false;      ///< keep it off the fast path, where no caller would wait for it
-  /// Whether the output is memory of the runtime. It is freed with the caller's last handle, while the operation
-  /// itself may be kept longer.
+  /// Whether the output is memory of the runtime, or may become it (become_gather()). It is freed with the caller's
+  /// last handle, while the operation itself may be kept longer.
   bool owns_output = false;
 
   std::shared_ptr<event_recorder> recorder; ///< null: nothing is recorded

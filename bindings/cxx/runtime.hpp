@@ -98,8 +98,8 @@ public:
   /// Whether the operation has ended and nothing touches its buffers any more. Never blocks.
   bool released() const;
 
-  /// No caller may come to wait: the runtime completes the operation by itself, as when the last handle is dropped. A
-  /// caller may still wait.
+  /// No caller may come to wait: the runtime completes the operation by itself, as when a handle is dropped. A caller
+  /// may still wait, also by another handle.
   void leave() const;
 
   /// Whether wait_on_stream() has nothing to do. Never blocks.

@@ -245,3 +245,28 @@ def test_a_gradient_that_is_sparse_on_one_rank_and_dense_on_another_is_an_error_
     table(torch.tensor([1])).sum().backward()
     with pytest.raises(hvd.MismatchError, match="table"):
         optimizer.step()
+
+
+@several_ranks
+def test_zeros_take_part_in_an_operation_that_does_not_add(rank: int) -> None:
+    layer = torch.nn.Linear(2, 1)
+    hvd.broadcast_parameters(layer.state_dict(), 0)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(layer.parameters(), lr=0.1), layer.named_parameters(), op=hvd.Max
+    )
+    if rank == 0:
+        layer(torch.tensor([[3.0, -3.0]])).sum().backward()
+    optimizer.synchronize()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.tolist() == [[3.0, 0.0]]
+
+
+@several_ranks
+def test_sparse_gradients_are_not_added_if_another_operation_is_requested(rank: int) -> None:
+    table = torch.nn.Embedding(3, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters(), op=hvd.Max
+    )
+    with pytest.raises(NotImplementedError, match="op=Average or op=Sum only"):
+        table(torch.tensor([rank])).sum().backward()
+    optimizer.let_go()

@@ -152,19 +152,19 @@ def start_group(
         return _start_group(request, name, tensors, outputs, process_set, apart, absent)
     except FAILURES:
         if outputs is None and any(_moves_as_bytes(request, each) for each in tensors):
-            return _start_group_of_bytes(request, name, tensors, process_set)
+            return _start_group_of_bytes(request, name, tensors, process_set, absent)
         in_place = outputs is not None and outputs[0] is tensors[0]
         explain_group(request.prefix, name, tensors, process_set, in_place)
         raise
 
 
 def _start_group_of_bytes(
-    request: Any, name: Optional[str], tensors: List[torch.Tensor], process_set: ProcessSet
+    request: Any, name: Any, tensors: List[torch.Tensor], process_set: ProcessSet, absent: Optional[List[bool]]
 ) -> Call:
     """Submits a group in which the runtime does not know all types."""
     unknown = [_moves_as_bytes(request, each) for each in tensors]
     sent = [rows_of_bytes(each) if moves else each for each, moves in zip(tensors, unknown)]
-    call = start_group(request, name, sent, None, process_set, is_in_range=True)
+    call = start_group(request, name, sent, None, process_set, absent=absent, is_in_range=True)
 
     def finish() -> Any:
         results = zip(call.finish(), tensors, unknown)

@@ -192,8 +192,7 @@ class GradientReductions:
         try:
             wait_for(self.in_flight)
         finally:
-            self.in_flight = []
-            self.give_up()
+            self.give_up()  # Ctrl-C ends the wait, not the operations
         self._parameters.rename(self._parameters.other_suffix())
 
     @_untraced

@@ -11,7 +11,7 @@ from farandole.common import calls
 from farandole.common.arguments import pack
 from farandole.common.calls import handles_of
 from farandole.common.process_sets import ProcessSet
-from farandole.torch import entry
+from farandole.torch import entry, mpi_ops
 from farandole.torch.absent_gradients import AbsentReduction
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
@@ -59,14 +59,20 @@ class GradientTransfers:
         self._process_set = process_set
         self._sparse_as_dense = sparse_as_dense
         self._request = calls.reduction(None, *reduction)
+        self._adds = reduction.op in (mpi_ops.Average, mpi_ops.Sum, mpi_ops.Adasum)
         self._sparse_dims: Dict[int, int] = {}
         """Of parameters with sparse gradients."""
 
     def start(self, indices: Sequence[int]) -> List[Transfer]:
         """Sends the gradients of these parameters; those that are not sparse become ready together.
 
-        A parameter without a gradient takes part all the same. It gets one if another rank has used it.
+        A parameter without a gradient takes part all the same. It gets one if another rank has used it; of zeros if the
+        operation does not add, because no rank can be absent from such an operation.
         """
+        if not self._adds:
+            for parameter in (self._parameters[index] for index in indices):
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
         if len(indices) == 1:
             return [self._start_one(indices[0])]
         sparse = [each for each in indices if self._travels_sparse(each)]

@@ -22,9 +22,11 @@ abandoned: List[Transfer] = []
 
 def wait_for_abandoned() -> None:
     """Waits for these reductions. Until they end they write to gradients, and their names are in use."""
-    while abandoned:
+    if abandoned:
+        waited = list(abandoned)  # all together: ranks may have begun them in different orders
         with contextlib.suppress(RuntimeError, ValueError):
-            wait_for([abandoned.pop()])
+            wait_for(waited)
+        del abandoned[: len(waited)]
 
 
 class Steps:

@@ -55,11 +55,6 @@ def _mean_of_integers(entries: torch.Tensor, size: int) -> torch.Tensor:
 
 @public_in("torch")
 def sparse_allreduce_async(tensor, name, op, process_set):
-    if op not in (HorovodBasics.Average, HorovodBasics.Sum):
-        raise NotImplementedError(
-            f"{head('sparse_allreduce', name)} takes op=Average or op=Sum only; call tensor.to_dense() first, and "
-            "allreduce"
-        )
     require_process_set("sparse_allreduce", name, process_set)
     require_tensor("sparse_allreduce", name, tensor)
     if tensor.layout != torch.sparse_coo:
@@ -74,6 +69,11 @@ def start_rows(
     tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet, request: Any, indices_name: str
 ) -> SparseReduction:
     """Gathers the entries of a sparse tensor: their indices by this request under this name, then their values."""
+    if op not in (HorovodBasics.Average, HorovodBasics.Sum):
+        raise NotImplementedError(
+            f"{head('sparse_allreduce', name)} takes op=Average or op=Sum only; call tensor.to_dense() first, and "
+            "allreduce"
+        )
     entries = tensor.coalesce()
     indices = start_unsized(request, indices_name, entries.indices().t().contiguous(), process_set)
     values = start_values(entries.values(), name, process_set)
