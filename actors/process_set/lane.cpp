@@ -200,10 +200,10 @@ void lane_thread::execute(lane_task& task) {
   }
   task.turn.end();
   launched_bundle bundle{sequence, bytes};
-  bundle.larger_side = larger_side(task.bundle);
   bundle.progress = on_device.progress;
   bundle.waits_for_members = waits_for_members;
   if (!bundle.progress.ended()) {
+    bundle.larger_side = larger_side(task.bundle);
     for (auto& operation : task.operations)
       if (operation) {
         operation->on_device = on_device;
