@@ -13,7 +13,7 @@ constexpr std::uint32_t number = 7;
 /// A set client that knows "a" as 7.
 class bench : public set_client_bench {
 public:
-  bench() : set_client_bench(setup()) {
+  bench() : set_client_bench(testing::second_of_two()) {
     submit("a", scalar());
     schedule plan;
     plan.assignments = {{number, "a", -1, 0, scalar()}};
@@ -33,14 +33,6 @@ public:
   }
 
 private:
-  static set_client_setup setup() {
-    set_client_setup setup;
-    setup.self = {1, 0, 1};
-    setup.rank = 1;
-    setup.members = 2;
-    return setup;
-  }
-
   float zero_ = 0;
 };
 

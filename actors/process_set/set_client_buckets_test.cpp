@@ -12,7 +12,7 @@ namespace {
 /// A set client that knows "a" and "b" as ids 1 and 2, in bucket 5 with a wait of 20 ms.
 class bench : public set_client_bench {
 public:
-  bench() : set_client_bench(setup()) {
+  bench() : set_client_bench(testing::second_of_two()) {
     submit("a");
     submit("b");
     schedule plan;
@@ -31,15 +31,6 @@ public:
     world().run_until_quiet();
   }
   void leave() { tell(leave_request{}); }
-
-private:
-  static set_client_setup setup() {
-    set_client_setup setup;
-    setup.self = {1, 0, 1};
-    setup.rank = 1;
-    setup.members = 2;
-    return setup;
-  }
 };
 
 using ids = std::vector<std::uint32_t>;

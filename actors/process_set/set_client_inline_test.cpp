@@ -33,10 +33,7 @@ public:
 
 private:
   static set_client_setup setup() {
-    set_client_setup setup;
-    setup.self = {1, 0, 1};
-    setup.rank = 1;
-    setup.members = 2;
+    auto setup = testing::second_of_two();
     setup.inline_tensors = {4, 8};
     return setup;
   }

@@ -17,6 +17,15 @@
 
 namespace farandole::testing {
 
+/// The setup of rank 1 in a set of two members.
+inline set_client_setup second_of_two() {
+  set_client_setup setup;
+  setup.self = {1, 0, 1};
+  setup.rank = 1;
+  setup.members = 2;
+  return setup;
+}
+
 /// A member of a set of two. Its lane settles every task at once.
 class set_client_bench {
 public:
