@@ -32,8 +32,8 @@ struct submission {
   std::span<const std::int64_t> splits;
   /// A hint: with any value the caller may wait and may register a callback.
   completion_mode completion = completion_mode::any;
-  /// This member contributes nothing to an allreduce or allgather. The input of an allreduce has to be zeros, and the
-  /// result is one of any `result_kind`.
+  /// This member contributes nothing to an allreduce or allgather; the result is one of any `result_kind`. The input of
+  /// an allreduce is added if another member contributes: zeros, or what this member has left of earlier contributions.
   bool absent = false;
   /// Of input and output; the signature has its kind. Memory of a device must stay allocated until the operation is
   /// released, which may be after it has settled.

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.torch.compression import Allreduce, GradientCompressor
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 STEPS = 6
@@ -109,12 +110,23 @@ def _scaled(optimizer: Any, size: int) -> Any:
     return optimizer
 
 
-@pytest.mark.parametrize("name", ["fp16", "topk", "powersgd"])
+class Levels(GradientCompressor):
+    """Rounds to multiples of a step on which ranks agree first, by an operation from which no rank can be absent."""
+
+    def exchange(self, name: str, gradient: torch.Tensor, how: Any) -> Any:
+        largest = yield Allreduce(gradient.abs().max().reshape(1), "largest", op=hvd.Max)
+        step = (largest / 1000).clamp(min=1e-30)
+        levels = yield Allreduce((gradient / step).round())
+        return levels * step
+
+
+@pytest.mark.parametrize("name", ["fp16", "topk", "powersgd", "levels"])
 def test_an_unused_parameter_stays_as_it_is_with_compression(name: str, rank: int, size: int) -> None:
     compressions = {
         "fp16": lambda: hvd.Compression.fp16,
         "topk": lambda: hvd.Compression.topk(0.5, min_elements=8),
         "powersgd": lambda: hvd.Compression.powersgd(1, min_elements=8),
+        "levels": Levels,
     }
     model, optimizer = train(rank, size, OPTIMIZERS["adam"], compression=compressions[name](), groups=2)
     untouched = Experts()

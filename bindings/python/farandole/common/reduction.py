@@ -44,6 +44,11 @@ def word(op: int) -> str:
     return _NAMES.get(op, repr(op))
 
 
+def adds(op: int) -> bool:
+    """Whether a reduction adds, so that a rank which contributes nothing may be absent from it."""
+    return op in (HorovodBasics.Average, HorovodBasics.Sum, HorovodBasics.Adasum)
+
+
 def require_op(op: int, offered: Sequence[int]) -> None:
     """``ValueError`` unless the reduction is one of these."""
     if op not in offered:

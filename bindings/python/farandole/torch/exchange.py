@@ -9,6 +9,7 @@ import torch
 from farandole.common import calls
 from farandole.common.calls import handles_of
 from farandole.common.process_sets import ProcessSet
+from farandole.common.reduction import adds
 from farandole.torch import entry
 from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
@@ -48,7 +49,8 @@ class Exchange(Rounds):
         in_place: bool = False,
         absent: Optional[Sequence[bool]] = None,
     ) -> None:
-        self._absent = absent
+        self._absent = {index for index, is_absent in enumerate(absent or []) if is_absent}
+        """The absent gradients that have not been announced as such: by the first of their messages that may be absent."""
         self._compressor = compressor
         self._names = names
         self._gradients = gradients
@@ -131,17 +133,20 @@ class Exchange(Rounds):
                 kind = (type(message), getattr(message, "op", None))
                 buckets.setdefault(kind, _Bucket()).asked.append((index, position, message))
         for bucket in buckets.values():
-            bucket.call = self._start(bucket.asked)
+            bucket.call = self._start(bucket)
             self._round.append(bucket)
-        self._absent = None  # of the first round, which decides whether there are others
+        for bucket in buckets.values():
+            if bucket.may_be_absent:
+                self._absent.difference_update(index for index, _, _ in bucket.asked)
 
-    def _start(self, asked: List[Tuple[int, int, Message]]) -> Any:
+    def _start(self, bucket: _Bucket) -> Any:
+        asked = bucket.asked
         tensors = [each.tensor.contiguous() for _, _, each in asked]
         self._compressor.count(sent=sum(bytes_of(each) for each in tensors))
         index, _, message = asked[0]
         name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
         alone = len(asked) == 1
-        absent = [self._absent is not None and self._absent[each] for each, _, _ in asked]
+        absent = [bucket.may_be_absent and each in self._absent for each, _, _ in asked]
         if isinstance(message, Allgather):
             if alone:
                 request = calls.allgathers[False]
@@ -169,6 +174,12 @@ class _Bucket:
     def __init__(self) -> None:
         self.asked: List[Tuple[int, int, Message]] = []
         self.call: Any = None
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a rank may contribute nothing to these messages. A reduction that does not add needs them all."""
+        op = getattr(self.asked[0][2], "op", None)
+        return op is None or adds(op)
 
 
 _ALONE = -1

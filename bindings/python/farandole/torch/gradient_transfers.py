@@ -11,7 +11,8 @@ from farandole.common import calls
 from farandole.common.arguments import pack
 from farandole.common.calls import handles_of
 from farandole.common.process_sets import ProcessSet
-from farandole.torch import entry, mpi_ops
+from farandole.common.reduction import adds
+from farandole.torch import entry
 from farandole.torch.absent_gradients import AbsentReduction
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
@@ -59,7 +60,7 @@ class GradientTransfers:
         self._process_set = process_set
         self._sparse_as_dense = sparse_as_dense
         self._request = calls.reduction(None, *reduction)
-        self._adds = reduction.op in (mpi_ops.Average, mpi_ops.Sum, mpi_ops.Adasum)
+        self._adds = adds(reduction.op)
         self._sparse_dims: Dict[int, int] = {}
         """Of parameters with sparse gradients."""
 
