@@ -295,6 +295,52 @@ def test_the_next_gradients_wait_for_reductions_that_were_abandoned(
     next_one.let_go()
 
 
+@several_ranks
+@pytest.mark.parametrize("ends", [lets_go, is_given_a_state])
+def test_a_reduction_that_only_one_rank_has_begun_is_not_taken_for_the_next_one(
+    ends: Callable[..., Any], rank: int, size: int
+) -> None:
+    experts = torch.nn.ModuleList(torch.nn.Linear(1, 1, bias=False) for _ in range(2))
+    hvd.broadcast_parameters(experts.state_dict(), 0)
+
+    def wrapped() -> Any:
+        return hvd.DistributedOptimizer(torch.optim.SGD(experts.parameters(), lr=1.0), experts.named_parameters())
+
+    def compute(x: float, used: int) -> None:
+        sum(expert(torch.full((1, 1), x)).sum() for expert in experts[:used]).backward()  # type: ignore[union-attr]
+
+    optimizers = [wrapped()]
+    compute(100.0, used=2 if rank == 0 else 1)
+    next_one = ends(optimizers.pop(), wrapped)
+    for step in range(2):
+        next_one.zero_grad()
+        compute(float(rank + step), used=2)
+        next_one.step()
+        for expert in experts:
+            assert expert.weight.grad.item() == pytest.approx((size - 1) / 2 + step)
+    next_one.let_go()
+
+
+@several_ranks
+def test_a_pass_for_another_optimizer_may_reach_different_parameters_on_each_rank(rank: int, size: int) -> None:
+    parts = [torch.nn.ModuleList(torch.nn.Linear(1, 1, bias=False) for _ in range(2)) for _ in range(2)]
+    optimizers = []
+    for number, part in enumerate(parts):
+        hvd.broadcast_parameters(part.state_dict(), 0)
+        named = [(f"{number}.{name}", each) for name, each in part.named_parameters()]
+        optimizers.append(hvd.DistributedOptimizer(torch.optim.SGD(part.parameters(), lr=0.0), named))
+    x = torch.full((1, 1), float(rank))
+    sum(each(x).sum() for each in [*parts[0], parts[1][0 if rank == 0 else 1]]).backward()  # type: ignore[union-attr]
+    optimizers[0].step()
+    optimizers[1].zero_grad()
+    sum(each(x).sum() for each in parts[1]).backward()  # type: ignore[union-attr]
+    optimizers[1].step()
+    for each in parts[1]:
+        assert each.weight.grad.item() == pytest.approx((size - 1) / 2)
+    for optimizer in optimizers:
+        optimizer.let_go()
+
+
 def test_the_names_of_the_parameters_are_at_hand(rank: int) -> None:
     model = torch.nn.Linear(2, 1)
     optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
@@ -65,10 +66,10 @@ class GradientReductions:
 
     def end(self) -> None:
         """Removes the hooks: from now on no gradient is reduced."""
+        self.abandon()
         for hook in self.hooks:
             hook.remove()
         self.hooks, self.is_active = [], False
-        self.give_up()
         several_optimizers.active.discard(self)
 
     def __del__(self) -> None:
@@ -190,6 +191,7 @@ class GradientReductions:
         follow here.
         """
         try:
+            self.start_overdue()  # other ranks may have begun these
             wait_for(self.in_flight)
         finally:
             self.give_up()  # Ctrl-C ends the wait, not the operations
@@ -222,6 +224,15 @@ class GradientReductions:
         self.in_flight = []
         self.sent.clear()
         self._settle()
+
+    @_untraced
+    def abandon(self) -> None:
+        """Like ``give_up``, after the reductions that other ranks may have begun have started here too. Theirs would
+        otherwise be taken for the next ones of this rank."""
+        if self.in_flight and self._may_discard:
+            with contextlib.suppress(RuntimeError, ValueError):
+                self.start_overdue()
+        self.give_up()
 
     def _settle(self) -> None:
         self._nested.clear()

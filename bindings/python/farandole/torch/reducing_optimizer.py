@@ -257,7 +257,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Loads a state, and abandons the reductions in flight."""
-        self._reductions.give_up()
+        self._reductions.abandon()
         self._synchronized = False
         self._should_synchronize = True
         super().load_state_dict(state_dict)
