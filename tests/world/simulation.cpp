@@ -30,6 +30,12 @@ std::uint64_t next_random(std::uint64_t& state) {
   return z ^ (z >> 31);
 }
 
+/// The actor that a job belongs to; null if it is no actor's. A dynamic_cast would take a tenth of a simulated job's time.
+caf::scheduled_actor* actor_of(caf::resumable* job) {
+  return job->subtype() == caf::resumable::scheduled_actor ? static_cast<caf::scheduled_actor*>(job)
+                                                           : nullptr;
+}
+
 } // namespace
 
 std::chrono::nanoseconds thread_time() {
@@ -45,7 +51,7 @@ public:
 
   void enqueue(caf::resumable* job) override {
     if (processes_.told_apart())
-      if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+      if (auto* scheduled_actor = actor_of(job))
         processes_.spawned(scheduled_actor->id());
     jobs_.push_back(job);
   }
@@ -74,7 +80,7 @@ public:
     if (!job)
       return false;
     ++steps_;
-    if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+    if (auto* scheduled_actor = actor_of(job))
       trace_ = mixed(trace_, scheduled_actor->id());
     trace_ = mixed(trace_, static_cast<std::uint64_t>(world_time().time_since_epoch().count()));
     const running_process scope(processes_, process);
@@ -107,7 +113,7 @@ private:
       jobs_.pop_back();
       if (!processes_.told_apart())
         return job;
-      if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+      if (auto* scheduled_actor = actor_of(job))
         process = processes_.of(scheduled_actor->id());
       if (!processes_.stopped(process))
         return job;
@@ -117,7 +123,7 @@ private:
   }
 
   caf::resumable::resume_result run(caf::resumable* job) {
-    auto* scheduled_actor = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
+    auto* scheduled_actor = watched_.empty() ? nullptr : actor_of(job);
     if (!scheduled_actor || !watched_.contains(scheduled_actor->id()))
       return job->resume(this, 1);
     auto result = caf::resumable::resume_later;

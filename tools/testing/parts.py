@@ -71,7 +71,7 @@ RANKED = sorted(
 def unit(part: Part) -> None:
     """the `*_test.cpp` files beside the code, pages compared with the sources, and the commands of `tools`"""
     part.ctest("^unit$")
-    part.pytest("tests/docs", "tests/tools")
+    part.pytest("tests/docs", "tests/tools", options=TWO_AT_A_TIME)
 
 
 def world(part: Part) -> None:
@@ -268,10 +268,11 @@ def attacks(part: Part) -> None:
 
 
 def seeds(part: Part) -> None:
-    """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, whose base is printed; a thousand workers"""
+    """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, launches with as many; a thousand workers"""
     part.command(WORLD, "a thousand workers run*", "--seeds", "10")
-    elastic_jobs(part, FIXED_SEEDS, MORE_SEEDS)
-    elastic_jobs(part, secrets.randbits(32), MORE_SEEDS)
+    for base in (FIXED_SEEDS, secrets.randbits(32)):
+        elastic_jobs(part, base, MORE_SEEDS)
+        part.command(WORLD, "launches leave*", "--base", str(base), "--seeds", str(MORE_SEEDS))
 
 
 def recipes(part: Part) -> None:
