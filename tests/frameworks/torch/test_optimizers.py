@@ -177,6 +177,15 @@ def test_lbfgs_needs_a_loss(rank: int) -> None:
         optimizer.step(lambda: model(batch(rank, 0)).square().mean().backward())
 
 
+def test_lbfgs_does_not_go_together_with_adasum(rank: int, size: int) -> None:
+    if size == 1 or size & (size - 1):
+        pytest.skip("Adasum needs a power of two")
+    optimizer = torch.optim.LBFGS(Network(False).parameters())
+    with pytest.raises(ValueError, match="one step for all of them; pass op=Average"):
+        hvd.DistributedOptimizer(optimizer, op=hvd.Adasum)
+    assert type(optimizer) is torch.optim.LBFGS
+
+
 def test_other_optimizers_return_what_the_closure_returns(rank: int) -> None:
     """Ranks may return different types: nothing is sent for the loss."""
     model = Network(False)

@@ -50,7 +50,7 @@ class Exchange(Rounds):
         absent: Optional[Sequence[bool]] = None,
     ) -> None:
         self._absent = {index for index, is_absent in enumerate(absent or []) if is_absent}
-        """The absent gradients that have not been announced as such: by the first of their messages that may be absent."""
+        """The absent gradients of which no message has said so yet: the first that may be absent does."""
         self._compressor = compressor
         self._names = names
         self._gradients = gradients

@@ -47,6 +47,11 @@ def DistributedOptimizer(
     require_process_set("DistributedOptimizer", None, process_set)
     if op == Adasum and (mpi_ops.size() > 1 or membership.is_elastic()):
         require_adasum(process_set, mpi_ops.size())
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError(
+                "op=Adasum combines the steps of single parameters, and LBFGS computes one step for all of them; pass "
+                "op=Average"
+            )
         front = _DistributedAdasumOptimizer
         groups = None
     options = Options(compression, backward_passes_per_step, reduction, groups, sparse_as_dense, process_set)
