@@ -78,6 +78,7 @@ class SshHosts(Hosts):
         self._holders: List[Process] = []
         self._servers: Dict[int, Process] = {}
         self._namespaces: List[int] = []
+        self._added_names: Dict[str, int] = {}
 
     # ---- making and removing ----------------------------------------------------------------------------------------
 
@@ -89,6 +90,7 @@ class SshHosts(Hosts):
         for number in range(len(self.names)):
             self._write_files(number)
         self.write_known_hosts()
+        self._write_ssh_config()
         for number in range(len(self.names)):
             self._hold(number)
         for number in range(len(self.names)):
@@ -206,16 +208,23 @@ class SshHosts(Hosts):
 
     def add_name(self, name: str, number: int) -> None:
         """Gives a host one more name, on all hosts."""
+        self._added_names[name] = number
+        self.write_known_hosts()
         for other in range(len(self.names)):
             with (self._own(other) / "etc" / "hosts").open("a") as file:
                 file.write(f"{self.addresses[number]} {name}\n")
-        self.write_known_hosts({name: number})
 
     def write_known_hosts(self, more: Optional[Dict[str, int]] = None) -> None:
         """Writes the host keys of all hosts, and of these names too, into the file that ssh reads."""
-        numbers = {**{name: number for number, name in enumerate(self.names)}, **(more or {})}
+        numbers = {**{name: number for number, name in enumerate(self.names)}, **self._added_names, **(more or {})}
         keys = {name: (self._own(number) / "etc" / "host_key.pub").read_text() for name, number in numbers.items()}
-        (self.home / ".ssh" / "known_hosts").write_text("".join(f"{name} {key}" for name, key in keys.items()))
+        known_hosts = self.home / ".ssh" / "known_hosts"
+        # A launcher may be running, so ssh finds the old file or the new one.
+        unfinished = known_hosts.with_suffix(".unfinished")
+        unfinished.write_text("".join(f"{name} {key}" for name, key in keys.items()))
+        unfinished.rename(known_hosts)
+
+    def _write_ssh_config(self) -> None:
         config = [
             "Host *",
             f"  Port {PORT}",
