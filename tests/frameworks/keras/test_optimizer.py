@@ -56,6 +56,22 @@ def test_several_backward_passes_make_one_step(hvd, keras, rank: int, size: int,
     assert furthest(model, one) < 1e-5
 
 
+def test_a_layer_that_is_frozen_between_steps_of_several_passes(hvd, keras, backend, rank: int, size: int) -> None:
+    if backend == "jax":
+        pytest.skip("an optimizer of Keras on JAX takes no fewer gradients than before")
+    x, y = data(size, steps=2)
+    options = {"backward_passes_per_step": 2, "average_aggregated_gradients": True}
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05), **options))
+    one = network(keras, keras.optimizers.SGD(0.05))
+    for is_frozen in (False, True):
+        for each in (model, one):
+            each.layers[0].trainable = not is_frozen
+            each.compile(optimizer=each.optimizer, loss="mse")
+        fit(model, share(x, rank, size), share(y, rank, size), ROWS, epochs=1)
+        fit(one, x, y, 2 * ROWS * size, epochs=1)
+    assert furthest(model, one) < 1e-5
+
+
 def test_fp16_compression_stays_close_to_one_big_batch(hvd, keras, rank: int, size: int) -> None:
     x, y = data(size)
     model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), compression=hvd.Compression.fp16))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -14,6 +14,7 @@ from farandole.tensorflow.gradient_aggregation import (
     get_not_none_from_list,
 )
 from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.util import reference
 
 
 class LocalGradientAggregationHelperEager:
@@ -42,55 +43,61 @@ class LocalGradientAggregationHelperEager:
         self._reduce = allreduce_func
         self._locals = Locals(process_set, scale_local_gradients)
         self.counter: Optional[Any] = None
-        self.locally_aggregated_grads: List[Any] = []
+        self._totals: Dict[Any, Any] = {}
 
     def register_local_var(self, var: Any) -> None:
         """This variable's gradient is accumulated, and not reduced."""
         self._locals.register(var)
 
-    def _make_variables(self, gradients: Sequence[Any]) -> None:
-        if self.counter is not None:
-            return
+    @property
+    def locally_aggregated_grads(self) -> List[Any]:
+        """The variables in which gradients are added up."""
+        return list(self._totals.values())
+
+    def _make_variables(self, gradients: Sequence[Any], keys: Sequence[Any]) -> None:
         # The variables outlive a function that may be traced now, so they are created outside of its graph.
         with tf.init_scope():
-            self.counter = tf.Variable(0, trainable=False, dtype=tf.int32)
-            self.locally_aggregated_grads = apply_op_to_not_none_tensors(
-                lambda each: tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False), gradients
-            )
+            if self.counter is None:
+                self.counter = tf.Variable(0, trainable=False, dtype=tf.int32)
+            for key, gradient in zip(keys, gradients):
+                if gradient is not None and key not in self._totals:
+                    self._totals[key] = tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
 
     def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
         """Adds the gradients of this pass to the sums. The pass that completes the sums reduces them and resets the
-        accumulators to zero.
+        accumulators to zero. Passes may have different variables, because a script may freeze some.
 
         :returns: the sums: reduced in the pass that completes them, unreduced in all others
         """
         gradients = dense(grads, self.sparse_as_dense)
         if self.backward_passes_per_step == 1:
             return self._locals.reduce(self._reduce, gradients, list(vars))
-        self._make_variables(gradients)
+        keys = [reference(each) for each in vars]
+        self._make_variables(gradients, keys)
         assert self.counter is not None
-        for total, gradient in zip(self.locally_aggregated_grads, gradients):
-            if total is not None:
-                total.assign_add(gradient)
+        totals = [self._totals.get(key) for key in keys]
+        for total, gradient in zip(totals, gradients):
+            if gradient is not None:
+                total.assign_add(gradient)  # type: ignore[union-attr]
         self.counter.assign_add(1)
-        there = [place for place, each in enumerate(self.locally_aggregated_grads) if each is not None]
+        there = [place for place, each in enumerate(totals) if each is not None]
         chosen = tf.cond(
             tf.equal(self.counter, self.backward_passes_per_step),
-            lambda: get_not_none_from_list(self._completed(list(vars))),
-            lambda: [tf.identity(self.locally_aggregated_grads[place]) for place in there],
+            lambda: get_not_none_from_list(self._completed(totals, list(vars))),
+            lambda: [tf.identity(totals[place]) for place in there],
         )
         result: List[Any] = [None] * len(gradients)
         for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
             result[place] = each
         return result
 
-    def _completed(self, variables: List[Any]) -> List[Any]:
+    def _completed(self, totals: List[Any], variables: List[Any]) -> List[Any]:
         passes = self.backward_passes_per_step if self.average_aggregated_gradients else 1
         sums = apply_op_to_not_none_tensors(
             lambda total: tf.identity(total) / tf.cast(passes, total.dtype) if passes > 1 else tf.identity(total),
-            self.locally_aggregated_grads,
+            totals,
         )
-        for total in get_not_none_from_list(self.locally_aggregated_grads):
+        for total in self.locally_aggregated_grads:
             total.assign(tf.zeros_like(total))
         assert self.counter is not None
         self.counter.assign(0)
