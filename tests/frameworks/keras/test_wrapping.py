@@ -81,6 +81,30 @@ def test_a_schedule_is_shared_with_the_wrapped_optimizer(hvd, keras) -> None:
     assert furthest(model, network(keras, "sgd")) == 0
 
 
+def test_the_optimizers_inside_of_a_multi_optimizer_are_those_that_step(
+    hvd, keras, backend, rank: int, size: int
+) -> None:
+    if not hasattr(keras.optimizers, "MultiOptimizer") or backend == "jax":
+        pytest.skip("there is none, or the rates of a running fit() are elsewhere")
+
+    def optimizer():
+        inner = keras.optimizers.SGD(0.1), keras.optimizers.Adam(0.02)
+        return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(inner[0], {".*/bias": inner[1]}))
+
+    x, y = data(size)
+    plain = optimizer()
+    model = network(keras, hvd.DistributedOptimizer(plain), jit_compile=False)
+    one = network(keras, optimizer(), jit_compile=False)
+    for each in (model, one):
+        for inner in each.optimizer.optimizers:
+            inner.learning_rate.assign(0.05)
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
+    fit(one, x, y, ROWS * size)
+    assert furthest(model, one) < 1e-5
+    assert len(model.optimizer.variables) == len(one.optimizer.variables)
+    assert [len(each.variables) for each in plain.optimizers] == [2, 2], "the original has no state"
+
+
 def test_an_optimizer_that_is_wrapped_twice_has_two_states(hvd, keras) -> None:
     plain = keras.optimizers.Adam(0.01)
     first, second = hvd.DistributedOptimizer(plain), hvd.DistributedOptimizer(plain)

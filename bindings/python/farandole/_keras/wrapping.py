@@ -25,6 +25,10 @@ def wrapped_in(made: type, optimizer: Any) -> Any:
     return wrapped
 
 
+_OF_OPTIMIZERS = ("apply_gradients", "default_optimizer")
+"""Attributes of optimizers and of an ``OptimizerMap``, which are callable, too."""
+
+
 def _is_built(optimizer: Any) -> bool:
     """Whether it has variables for those of a model."""
     return any(bool(getattr(optimizer, each, None)) for each in ("built", "_built", "_slots"))
@@ -42,8 +46,10 @@ def _is_described(optimizer: Any) -> bool:
 
 
 def _nested(optimizer: Any) -> Iterator[Any]:
-    """The optimizer, and those inside of it, as in a ``LossScaleOptimizer``."""
+    """The optimizer, and those inside of it, as in a ``LossScaleOptimizer`` or ``MultiOptimizer``."""
     yield optimizer
+    for each in vars(optimizer).get("_inner_optimizers") or []:
+        yield from _nested(each)
     for name in ("inner_optimizer", "_optimizer"):
         if vars(optimizer).get(name) is not None:
             yield from _nested(vars(optimizer)[name])
@@ -52,7 +58,7 @@ def _nested(optimizer: Any) -> Iterator[Any]:
 def _callables(optimizer: Any) -> List[Any]:
     """The schedules and functions among the attributes and hyperparameters."""
     values = [value for each in _nested(optimizer) for value in [*vars(each).values(), *_hyperparameters(each)]]
-    return [each for each in values if callable(each) and not hasattr(each, "apply_gradients")]
+    return [each for each in values if callable(each) and not any(hasattr(each, name) for name in _OF_OPTIMIZERS)]
 
 
 def _hyperparameters(optimizer: Any) -> List[Any]:
