@@ -354,6 +354,23 @@ def test_each_notification_interrupts_once(monkeypatch: pytest.MonkeyPatch) -> N
     state.check_host_updates()
 
 
+def test_a_change_between_two_commits_costs_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "topology", None)
+    state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, step=0)
+    played: List[int] = []
+
+    def train(state: Any) -> None:
+        while state.step < 3:
+            played.append(state.step)
+            state.step += 1
+            if played == [0, 1]:
+                notification_manager.handle_hosts_updated(0.0, HostUpdateResult.added)
+            state.check_host_updates()
+
+    run_fn(train, lambda: None)(state)
+    assert played == [0, 1, 2]
+
+
 def test_the_manager_notifies_states_while_their_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "topology", None)
     state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, round=0)

@@ -69,10 +69,15 @@ class State:
     def check_host_updates(self) -> None:
         """Raises ``HostsUpdatedInterrupt`` on all ranks if any of them has heard that members are to join or leave.
 
-        Collective in an elastic job. Each change interrupts once, however close together they come.
+        Collective in an elastic job. Each change interrupts once, however close together they come. A change is a
+        commit, too: members that join get the saved state, so it must not be older than the training.
         """
         agreed = self._agreed()
-        self._completed_steps += 1
+        if agreed.changes > self._interrupted_for:
+            self._keep()
+            set_faults.committed()
+        else:
+            self._completed_steps += 1
         self._interrupt_for(agreed)
 
     def _agreed(self) -> Change:
