@@ -123,7 +123,8 @@ class Numbers(torch.utils.data.Dataset):
     def __getitem__(self, index):
         return index
 
-loader = iter(torch.utils.data.DataLoader(Numbers(), num_workers=2, persistent_workers=True,
+# Of numbers, not tensors: a child that is killed while it makes a tensor leaves a file in /dev/shm.
+loader = iter(torch.utils.data.DataLoader(Numbers(), batch_size=None, num_workers=2, persistent_workers=True,
                                           multiprocessing_context="fork"))
 next(loader)
 hvd.barrier()

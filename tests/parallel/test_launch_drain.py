@@ -45,7 +45,8 @@ class State(hvd.elastic.NumPyState):
 if "loader" in manner:
     from torch.utils.data import DataLoader
 
-    loader = DataLoader(range(10**6), num_workers=1, multiprocessing_context="fork")
+    # Of numbers, not tensors: a child that is killed while it makes a tensor leaves a file in /dev/shm.
+    loader = DataLoader(range(10**6), batch_size=None, num_workers=1, multiprocessing_context="fork")
 if manner == "own" and slot == 1:
     signal.signal(signal.SIGTERM, lambda *_: own.fill(1.0))
 before = caught()
