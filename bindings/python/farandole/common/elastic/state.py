@@ -73,7 +73,7 @@ class State:
         commit, too: members that join get the saved state, so it must not be older than the training.
         """
         agreed = self._agreed()
-        if agreed.changes > self._interrupted_for:
+        if self._is_news(agreed):
             self._keep()
             set_faults.committed()
         else:
@@ -86,8 +86,12 @@ class State:
             told = told.and_then(Change(1, each == HostUpdateResult.removed))
         return set_faults.agreed(told)
 
+    def _is_news(self, agreed: Change) -> bool:
+        """Whether there are changes for which no exception has been raised yet."""
+        return agreed.changes > self._interrupted_for
+
     def _interrupt_for(self, agreed: Change) -> None:
-        if agreed.changes > self._interrupted_for:
+        if self._is_news(agreed):
             self._interrupted_for = agreed.changes
             raise HostsUpdatedInterrupt(agreed.removals_only)
 
