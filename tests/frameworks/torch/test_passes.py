@@ -264,6 +264,25 @@ def test_gradients_with_a_graph_train_like_one_process(kind: str, rank: int, siz
     optimizer.zero_grad()
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")
+@pytest.mark.parametrize("kind", list(GRAPHS))
+def test_gradients_with_a_graph_have_the_memory_layout_of_their_parameters(kind: str, rank: int, size: int) -> None:
+    start = torch.arange(12.0).view(4, 3).t()  # fused optimizers walk through both memories in parallel
+    weight, expected = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam([weight], fused=True), [("weight", weight)], **GRAPHS[kind]())
+    plain = torch.optim.Adam([expected], fused=True)
+    factors = torch.linspace(-1, 1, 12).view(3, 4)
+    for _ in range(2 if kind == "two passes" else 1):
+        (factors * weight).pow(3).mean().backward(create_graph=True)
+        (factors * expected).pow(3).mean().backward(create_graph=True)
+    optimizer.step()
+    plain.step()
+    if kind != "fp16":
+        torch.testing.assert_close(weight, expected)
+    assert weight.grad is not None and weight.grad.stride() == weight.stride()
+    optimizer.zero_grad()
+
+
 def through_pickle(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 

@@ -194,7 +194,7 @@ class GradientTransfers:
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
                 elif gradient.requires_grad or _overlaps_itself(gradient):
-                    parameter.grad = each
+                    parameter.grad = _laid_out_like(parameter, each)
                 elif each is not gradient:
                     gradient.copy_(each)
                 if parameter.grad is None:
@@ -223,7 +223,7 @@ class GradientTransfers:
             elif restored is gradient:
                 return
             elif is_in_graph or _overlaps_itself(gradient):
-                parameter.grad = restored
+                parameter.grad = _laid_out_like(parameter, restored)
             elif gradient.is_contiguous() and plain is gradient and not gradient.is_conj():
                 gradient.set_(restored)  # keeps the conjugate bit, so a conjugated view is written to instead
             else:
@@ -239,6 +239,14 @@ def _is_sent_as_it_is(tensor: torch.Tensor) -> bool:
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
     """Whether a tensor is expanded, so that nothing can be written to it."""
     return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape))
+
+
+def _laid_out_like(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient in the memory layout of its parameter, which PyTorch gives gradients. Fused optimizers take it for
+    granted, and would pair other entries."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter, requires_grad=False).copy_(gradient)
 
 
 def wait_for(transfers: Sequence[Transfer]) -> None:
