@@ -21,6 +21,9 @@ DEADLINE_S = 480.0
 """The time after which a recipe hangs. Most take a fraction of a second, but the machine may be shared."""
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
     # The error of a stalled operation names its tensor, which a hang does not.
     "HOROVOD_STALL_CHECK_TIME_SECONDS": "60",
     "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "120",
@@ -31,10 +34,12 @@ class RecipeJob:
     """The job, as a context manager that ends it.
 
     :param size: the number of ranks
+    :param framework: the name of that whose recipes it plays
     """
 
-    def __init__(self, size: int, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(self, size: int, framework: str = "torch", deadline_s: float = DEADLINE_S) -> None:
         self.size = size
+        self.framework = framework
         self.deadline_s = deadline_s
         self._folder = tempfile.TemporaryDirectory(prefix="recipes-")
         self._log = Path(self._folder.name) / "log"
@@ -79,7 +84,7 @@ class RecipeJob:
             listener.bind(str(path))
             listener.listen(self.size)
             self._process = subprocess.Popen(
-                [LAUNCHER, "-np", str(self.size), sys.executable, str(WORKER)],
+                [LAUNCHER, "-np", str(self.size), sys.executable, str(WORKER), self.framework],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -19,11 +19,10 @@ from typing import Iterable, Iterator, List, Tuple
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "parallel")]  # of `launched`
 
+from frameworks import NAMES, Framework, framework  # noqa: E402
 from jobs import RecipeJob  # noqa: E402
+from recipe import Recipe, from_words, to_words  # noqa: E402
 from reducing import BUDGET_S, reduced  # noqa: E402
-from with_torch.drawing import draw  # noqa: E402
-from with_torch.exclusions import repaired, suited  # noqa: E402
-from with_torch.recipe import Recipe, from_words, to_words  # noqa: E402
 
 SIZES = (2, 3)
 PROGRESS = 100
@@ -31,6 +30,7 @@ PROGRESS = 100
 
 def played(job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
     """Plays recipes. Yields each with its problem."""
+    suited = framework(job.framework).suited
     for count, recipe in enumerate((suited(each, job.size) for each in recipes), 1):
         yield recipe, job.play(to_words(recipe))
         if count % PROGRESS == 0:
@@ -57,14 +57,16 @@ def all_failures(job: RecipeJob, recipes: Iterable[Recipe]) -> int:
 
 def report(job: RecipeJob, recipe: Recipe, problem: str, budget_s: float) -> str:
     print(f"this recipe fails on {job.size} ranks: {to_words(recipe)}\n{problem}", flush=True)
-    smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), budget_s)
-    command = f"tests/recipes/play.py --np {job.size} {to_words(smallest)}"
+    repaired = framework(job.framework).repaired
+    smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), repaired, budget_s)
+    command = f"tests/recipes/play.py --framework {job.framework} --np {job.size} {to_words(smallest)}"
     return f"a recipe fails; the smallest one that does:\n    {command}\n{problem}"
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("words", nargs="*", help="features of one recipe, such as optimizer=Adam")
+    made.add_argument("--framework", choices=NAMES, default="torch", help="PyTorch without it")
     made.add_argument("--np", type=int, action="append", help="the number of ranks; 2 and 3 without it")
     made.add_argument("--seed", type=int, help="the seed of one recipe")
     made.add_argument("--base", type=int, help="the first seed; without it, a fresh one")
@@ -73,26 +75,26 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def chosen(arguments: argparse.Namespace) -> Tuple[str, List[Recipe]]:
+def chosen(arguments: argparse.Namespace, used: Framework) -> Tuple[str, List[Recipe]]:
     if arguments.words:
-        recipe = from_words(arguments.words)
-        if repaired(recipe) != recipe:
-            sys.exit(f"these features exclude each other; without them it is: {to_words(repaired(recipe))}")
+        recipe = from_words(used.kind, arguments.words)
+        if used.repaired(recipe) != recipe:
+            sys.exit(f"these features exclude each other; without them it is: {to_words(used.repaired(recipe))}")
         return "this recipe", [recipe]
     if arguments.seed is not None:
-        return f"the recipe of seed {arguments.seed}", [draw(arguments.seed)]
+        return f"the recipe of seed {arguments.seed}", [used.draw(arguments.seed)]
     base = secrets.randbits(32) if arguments.base is None else arguments.base
-    return f"{arguments.seeds} recipes from base {base}", [draw(base + each) for each in range(arguments.seeds)]
+    return f"{arguments.seeds} recipes from base {base}", [used.draw(base + each) for each in range(arguments.seeds)]
 
 
 def main() -> int:
     arguments = parser().parse_args()
-    title, recipes = chosen(arguments)
+    title, recipes = chosen(arguments, framework(arguments.framework))
     failed = 0
     for size in arguments.np or SIZES:
         print(f"{title} on {size} ranks", flush=True)
         begin = time.monotonic()
-        with RecipeJob(size) as job:
+        with RecipeJob(size, arguments.framework) as job:
             if arguments.keep_going:
                 failed += all_failures(job, recipes)
             elif problem := first_failure(job, recipes):

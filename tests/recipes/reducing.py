@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from typing import Callable, Set, Tuple
 
-from with_torch.exclusions import repaired
-from with_torch.recipe import Recipe, features, simpler
+from recipe import Recipe, simpler, weight
 
 BUDGET_S = 900.0
 
 
-def weight(recipe: Recipe) -> int:
-    """The number of features, each name in a list as one, and of steps."""
-    values = [getattr(recipe, name) for name in features(recipe) if name not in ("seed", "steps")]
-    return recipe.steps + sum(len(value) if isinstance(value, tuple) else 10 for value in values)
-
-
 def reduced(
-    recipe: Recipe, problem: str, play: Callable[[Recipe], str], budget_s: float = BUDGET_S
+    recipe: Recipe,
+    problem: str,
+    play: Callable[[Recipe], str],
+    repaired: Callable[[Recipe], Recipe],
+    budget_s: float = BUDGET_S,
 ) -> Tuple[Recipe, str]:
     """Drops features one by one while the recipe still fails. Returns the smallest one found in this time, and its
     problem."""

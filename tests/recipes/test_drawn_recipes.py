@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Dict, Iterator
 
 import pytest
+from frameworks import framework
 from jobs import RecipeJob
 from launched import needs_launcher
 from play import SIZES, first_failure
-from reducing import reduced, weight
-from with_torch.drawing import draw
-from with_torch.exclusions import repaired
-from with_torch.recipe import Recipe, features, from_words, simpler, to_words
+from recipe import Recipe, features, from_words, simpler, to_words, weight
+from reducing import reduced
 
-# The seeds that decide about a change, by the number of ranks that play them.
-FIXED = {2: range(200), 3: range(200, 300)}
+NAME = os.environ.get("FARANDOLE_TEST_FRAMEWORK", "torch")
+USED = framework(NAME)
+
+# The seeds that decide about a change, by the framework and the number of ranks that play them.
+FIXED = {"torch": {2: range(200), 3: range(200, 300)}}[NAME]
 SEVERAL = 500
 # The smallest recipes of faults that were found.
 FAILED_BEFORE = {
-    "overflow_between_turns": "steps=2 second=turns scaler=overflow",
-    "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
-    "expanded_gradient_and_compressor": "steps=1 extras=expanded wrapping=custom backward=grad",
-    "groups_that_differ_between_ranks": (
-        "seed=6023 steps=4 body=conv embedding=sparse extras=resting,routed,rare_words optimizer=Adagrad "
-        "wrapping=group_2,measured clear=model resume=root"
-    ),
-}
+    "torch": {
+        "overflow_between_turns": "steps=2 second=turns scaler=overflow",
+        "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
+        "expanded_gradient_and_compressor": "steps=1 extras=expanded wrapping=custom backward=grad",
+        "groups_that_differ_between_ranks": (
+            "seed=6023 steps=4 body=conv embedding=sparse extras=resting,routed,rare_words optimizer=Adagrad "
+            "wrapping=group_2,measured clear=model resume=root"
+        ),
+    }
+}[NAME]
 # A deliberate fault, and what is said of it.
 FAULTS = {
     "last_bit": "after step 1: ranks 0 and 1 differ in model.head.bias",
@@ -44,7 +49,7 @@ STARTS_ANEW = ("raises", "is_wrong")
 @pytest.fixture(scope="module")
 def jobs_by_size() -> Iterator[Dict[int, RecipeJob]]:
     """Jobs that play the recipes of all tests."""
-    jobs = {size: RecipeJob(size) for size in SIZES}
+    jobs = {size: RecipeJob(size, NAME) for size in SIZES}
     yield jobs
     for job in jobs.values():
         job.__exit__()
@@ -54,15 +59,15 @@ def jobs_by_size() -> Iterator[Dict[int, RecipeJob]]:
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("size", SIZES)
 def test_drawn_recipes_train_like_one_process(size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
-    assert first_failure(jobs_by_size[size], map(draw, FIXED[size]), budget_s=120) == ""
+    assert first_failure(jobs_by_size[size], map(USED.draw, FIXED[size]), budget_s=120) == ""
 
 
 @needs_launcher
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("words", FAILED_BEFORE.values(), ids=FAILED_BEFORE)
 def test_a_recipe_that_failed_before_passes(words: str, size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
-    recipe = from_words(words.split())
-    assert repaired(recipe) == recipe
+    recipe = from_words(USED.kind, words.split())
+    assert USED.repaired(recipe) == recipe
     assert jobs_by_size[size].play(words) == ""
 
 
@@ -78,7 +83,7 @@ def test_a_fault_is_found(fault: str, jobs_by_size: Dict[int, RecipeJob]) -> Non
 
 @needs_launcher
 def test_a_recipe_that_hangs_is_ended_at_its_deadline() -> None:
-    with RecipeJob(2) as job:
+    with RecipeJob(2, NAME) as job:
         assert job.play("steps=1") == ""
         job.deadline_s = 1.0
         assert "no answer within 1 s" in job.play("fault=hangs")
@@ -92,27 +97,27 @@ def test_a_recipe_is_reduced_to_the_features_with_which_it_fails() -> None:
     def play(recipe: Recipe) -> str:
         return "it fails" if recipe.clip == "norm" and "amsgrad" in recipe.options and recipe.steps > 2 else ""
 
-    words = "steps=5 body=conv optimizer=Adam options=amsgrad,decay,foreach clip=norm extras=scalar passes=2"
-    recipe = from_words(words.split())
+    words = "steps=5 body=deep optimizer=Adam options=amsgrad,decay clip=norm is_shared=1 passes=2"
+    recipe = from_words(USED.kind, words.split())
     assert play(recipe)
-    smallest, problem = reduced(recipe, "it fails", play)
+    smallest, problem = reduced(recipe, "it fails", play, USED.repaired)
     assert to_words(smallest) == "optimizer=Adam options=amsgrad clip=norm" and problem == "it fails"
 
 
 def test_a_recipe_is_read_as_it_was_written() -> None:
     for seed in range(SEVERAL):
-        recipe = draw(seed)
-        assert from_words(to_words(recipe).split()) == recipe == repaired(recipe) == draw(seed)
+        recipe = USED.draw(seed)
+        assert from_words(USED.kind, to_words(recipe).split()) == recipe == USED.repaired(recipe) == USED.draw(seed)
 
 
 def test_recipes_without_a_feature_are_legal_or_heavier() -> None:
     for seed in range(SEVERAL // 10):
-        recipe = draw(seed)
-        lighter = [each for each in map(repaired, simpler(recipe)) if weight(each) < weight(recipe)]
+        recipe = USED.draw(seed)
+        lighter = [each for each in map(USED.repaired, simpler(recipe)) if weight(each) < weight(recipe)]
         assert lighter or not features(recipe)
 
 
 def test_drawn_recipes_have_each_feature() -> None:
-    drawn = [draw(seed) for seed in range(3000)]
+    drawn = [USED.draw(seed) for seed in range(3000)]
     for name in ("optimizer", "scheduler", "resume", "body", "clip", "op", "clear"):
         assert len({getattr(each, name) for each in drawn}) > 2, name

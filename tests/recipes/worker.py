@@ -1,4 +1,4 @@
-"""A rank that plays recipes, one after the other, until the player closes the connection.
+"""A rank that plays recipes of the framework in its argument, one after the other, until the player hangs up.
 
 Rank 0 plays each recipe in one process first. Every rank answers the player itself, so that a rank that fails is heard
 while the others wait for it.
@@ -9,55 +9,64 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import traceback
-from typing import Any, Dict, List
+import warnings
+from typing import Any, Dict, List, Sequence, Tuple
 
-import horovod.torch as hvd
-import torch
-from with_torch.recipe import Recipe, from_words
-from with_torch.seats import OneProcess, Rank
-from with_torch.snapshots import differences, digests
-from with_torch.training import play
+import farandole.numpy as job
+from comparing import Snapshot, differences, digests
+from frameworks import Framework, framework
+from recipe import Recipe, from_words
 
 SOCKET = "RECIPES_SOCKET"
 MOST_DIFFERENCES = 5
 
 
-def answer(recipe: Recipe) -> Dict[str, Any]:
+def answer(used: Framework, recipe: Recipe) -> Dict[str, Any]:
     """What the player learns from this rank."""
-    expected: List[Any] = []
+    expected: Sequence[Snapshot] = []
     allowed: List[str] = []
-    if hvd.rank() == 0:
+    if job.rank() == 0:
         try:
-            expected, allowed = play(recipe, OneProcess(hvd.size()))
+            expected, allowed = played(used, recipe, used.one_process(job.size()))
         except Exception:
             return {"error": f"in one process: {traceback.format_exc()}"}
     try:
-        snapshots, warnings = play(recipe, Rank())
+        snapshots, given = played(used, recipe, used.rank())
     except Exception:
-        return {"error": f"on rank {hvd.rank()}: {traceback.format_exc()}"}
-    found = {"digests": [digests(recipe, each) for each in snapshots], "warnings": sorted({*warnings})}
-    if hvd.rank() == 0:
+        return {"error": f"on rank {job.rank()}: {traceback.format_exc()}"}
+    found = {"digests": [digests(used.rules, recipe, each) for each in snapshots], "warnings": sorted({*given})}
+    if job.rank() == 0:
         found["allowed"] = allowed
         found["differences"] = []
         for step, pair in enumerate(zip(snapshots, expected)):
-            found["differences"] += [f"after step {step}: {line}" for line in differences(recipe, *pair)]
+            lines = differences(used.rules, recipe, *pair)
+            found["differences"] += [f"after step {step}: {line}" for line in lines]
         if len(snapshots) != len(expected):
             found["differences"].append(f"{len(snapshots)} steps instead of {len(expected)}")
         found["differences"] = found["differences"][:MOST_DIFFERENCES]
     return found
 
 
+def played(used: Framework, recipe: Recipe, seat: Any) -> Tuple[Sequence[Snapshot], List[str]]:
+    """The snapshots after each step, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        snapshots = used.play(recipe, seat)
+    return snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
+
+
 def main() -> None:
-    torch.set_num_threads(1)
-    torch.set_warn_always(True)
-    hvd.init()
+    used = framework(sys.argv[1])
+    used.prepare()
+    job.init()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.environ[SOCKET])
         with connection.makefile("rw") as lines:
-            print(json.dumps({"rank": hvd.rank()}), file=lines, flush=True)
+            print(json.dumps({"rank": job.rank()}), file=lines, flush=True)
             for line in lines:
-                print(json.dumps(answer(from_words(line.split()))), file=lines, flush=True)
+                print(json.dumps(answer(used, from_words(used.kind, line.split()))), file=lines, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Draws a recipe from a seed. Most features are rare, so that a recipe has a few of them."""
+"""Draws a recipe of PyTorch from a seed."""
 
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Dict, Iterable, Tuple
+from typing import Dict, Tuple
 
-from with_torch.exclusions import repaired
+from draws import Draw, often, some
+from excluding import repaired
+
+from with_torch.exclusions import EXCLUSIONS
 from with_torch.hooks import HOOKS
 from with_torch.loop import CLEARING, CLIPS, LOSSES
 from with_torch.models import EXTRAS, OFTEN_UNUSED
@@ -14,20 +17,6 @@ from with_torch.recipe import Recipe
 from with_torch.resuming import RESUMES
 from with_torch.schedulers import SCHEDULERS
 from with_torch.seats import LOSSY
-
-Draw = Callable[[random.Random], Any]
-
-
-def often(values: Iterable[Any], default: Any, share: float) -> Draw:
-    """One of these values in this share of recipes, the default in the others."""
-    choices = list(values)
-    return lambda source: source.choice(choices) if source.random() < share else default
-
-
-def some(values: Iterable[str], share: float) -> Draw:
-    """Each of these names in this share of recipes."""
-    choices = list(values)
-    return lambda source: tuple(each for each in choices if source.random() < share)
 
 
 def extras(source: random.Random) -> Tuple[str, ...]:
@@ -103,4 +92,4 @@ def draw(seed: int) -> Recipe:
     values = {name: drawn(source) for name, drawn in FIELDS.items()}
     values["options"] = options(values["optimizer"], source)
     values["wrapping"] = wrapping(source)
-    return repaired(Recipe(seed=seed, **values))
+    return repaired(Recipe(seed=seed, **values), EXCLUSIONS)

@@ -1,36 +1,21 @@
-"""Features that exclude each other, each with the reason, and what becomes of a recipe that has both."""
+"""The features of PyTorch's recipes that exclude each other."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Tuple
+
+from excluding import Exclusion, default, repaired, without
 
 from with_torch.models import OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
-from with_torch.recipe import FIELDS, Recipe
+from with_torch.recipe import Recipe
 from with_torch.seats import LOSSY
 
 COMPRESSORS = {*LOSSY, "custom", "measured"}
 WITH_ERRORS = {"topk", "powersgd", "custom"}
 
 COPIES = ("deepcopy", "pickle")
-
-
-class Exclusion(NamedTuple):
-    """If `applies`, the recipe is changed: `changes` has new values, or functions of the recipe."""
-
-    reason: str
-    applies: Callable[[Recipe], Any]
-    changes: Dict[str, Any]
-
-
-def without(name: str, *dropped: str) -> Callable[[Recipe], Any]:
-    """The field without these names."""
-    return lambda recipe: tuple(each for each in getattr(recipe, name) if each not in dropped)
-
-
-def default(*names: str) -> Dict[str, Any]:
-    return {name: FIELDS[name].default for name in names}
 
 
 def is_lbfgs(recipe: Recipe) -> bool:
@@ -275,18 +260,5 @@ EXCLUSIONS = (*PYTORCH, *FARANDOLE)
 def suited(recipe: Recipe, size: int) -> Recipe:
     """The recipe for this number of ranks, which must be a power of two for Adasum."""
     if recipe.op == "Adasum" and size & (size - 1):
-        return repaired(dataclasses.replace(recipe, op="Average"))
+        return repaired(dataclasses.replace(recipe, op="Average"), EXCLUSIONS)
     return recipe
-
-
-def repaired(recipe: Recipe) -> Recipe:
-    """The recipe without features that exclude each other. Legal recipes are returned as they are."""
-    for _ in range(10):
-        before = recipe
-        for each in EXCLUSIONS:
-            if each.applies(recipe):
-                changes = {name: new(recipe) if callable(new) else new for name, new in each.changes.items()}
-                recipe = dataclasses.replace(recipe, **changes)
-        if recipe == before:
-            return recipe
-    raise AssertionError(f"exclusions do not come to an end: {recipe}")

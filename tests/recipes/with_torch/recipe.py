@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Tuple
 
 Names = Tuple[str, ...]
 ROWS = 12
@@ -13,10 +12,7 @@ ROWS = 12
 
 @dataclass(frozen=True)
 class Recipe:
-    """Each field has the simplest value by default, and a recipe is reduced by giving fields their defaults.
-
-    Numbers of steps count from 0. A feature that happens "from" a step changes nothing before it.
-    """
+    """Numbers of steps count from 0. A feature that happens "from" a step changes nothing before it."""
 
     seed: int = 0
     """Of weights and batches. It does not say which features the recipe has; `drawing.draw` draws those."""
@@ -99,53 +95,3 @@ class Recipe:
 
     fault: str = ""
     """A deliberate fault, for tests of the player: a name in `faults.FAULTS`. It is never drawn."""
-
-
-FIELDS = {each.name: each for each in dataclasses.fields(Recipe)}
-
-
-def features(recipe: Recipe) -> List[str]:
-    """The fields that differ from their defaults."""
-    return [name for name, field in FIELDS.items() if getattr(recipe, name) != field.default]
-
-
-def to_words(recipe: Recipe) -> str:
-    """The recipe as words for a command line, such as ``optimizer=Adam options=amsgrad,foreach``."""
-    return " ".join(f"{name}={_to_word(getattr(recipe, name))}" for name in features(recipe))
-
-
-def from_words(words: Sequence[str]) -> Recipe:
-    """The recipe of words that `to_words` has written. `ValueError` names a word that it does not know."""
-    values: Dict[str, Any] = {}
-    for word in words:
-        name, _, text = word.partition("=")
-        if name not in FIELDS:
-            raise ValueError(f"{word}: a recipe has no field {name}")
-        values[name] = _from_word(text, FIELDS[name].default)
-    return Recipe(**values)
-
-
-def _to_word(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def _from_word(text: str, default: Any) -> Any:
-    if isinstance(default, tuple):
-        return tuple(filter(None, text.split(",")))
-    return text if isinstance(default, str) else type(default)(int(text))
-
-
-def simpler(recipe: Recipe) -> Iterator[Recipe]:
-    """Recipes that have one feature less. Fewer steps come last, because most features need some."""
-    for name in features(recipe):
-        if name not in ("seed", "steps", "fault"):
-            yield dataclasses.replace(recipe, **{name: FIELDS[name].default})
-    for name in features(recipe):
-        value = getattr(recipe, name)
-        if isinstance(value, tuple) and name != "order":
-            for left_out in value if len(value) > 1 else ():
-                yield dataclasses.replace(recipe, **{name: tuple(each for each in value if each != left_out)})
-    if recipe.steps > 1:
-        yield dataclasses.replace(recipe, steps=recipe.steps - 1)

@@ -18,6 +18,8 @@ from with_torch.recipe import ROWS, Recipe
 class OneProcess:
     """Plays what a job of this many ranks does together."""
 
+    is_in_job = False
+
     def __init__(self, size: int) -> None:
         self.size = size
         self.rank = 0
@@ -75,6 +77,8 @@ class OneProcess:
 
 class Rank(OneProcess):
     """This rank of the job."""
+
+    is_in_job = True
 
     def __init__(self) -> None:
         super().__init__(hvd.size())

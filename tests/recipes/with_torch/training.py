@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Callable, Dict, List, Tuple
 
 import torch
+from comparing import Snapshot
 
-from with_torch import loop, resuming
-from with_torch.faults import FAULTS
+from with_torch import faults, loop, resuming
 from with_torch.hooks import HOOKS
 from with_torch.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_torch.optimizers import added_group, make_optimizers, named_parts
 from with_torch.recipe import ROWS, Recipe
 from with_torch.schedulers import SCHEDULERS
 from with_torch.seats import OneProcess
-from with_torch.snapshots import Snapshot, take
+from with_torch.snapshots import take
 
 Batch = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -104,7 +103,7 @@ class Training:
                 break
             loop.take_step(self, is_short)
             if self.step == 1 and recipe.fault:
-                FAULTS[recipe.fault](self)
+                faults.commit(self)
             self.snapshots.append(take(self))
             if self.step == 0 and recipe.added:
                 self.optimizers[0].add_param_group(added_group(recipe, self.model))
@@ -123,15 +122,12 @@ class Training:
             self.seat.unwrap(optimizer)
 
 
-def play(recipe: Recipe, seat: OneProcess) -> Tuple[List[Snapshot], List[str]]:
-    """The snapshots after each step, and the warnings."""
+def play(recipe: Recipe, seat: OneProcess) -> List[Snapshot]:
+    """The snapshots after each step."""
     if recipe.compiled:
         torch._dynamo.reset()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        training = Training(recipe, seat)
-        try:
-            training.play()
-        finally:
-            training.end()
-    return training.snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
+    training = Training(recipe, seat)
+    try:
+        return training.play()
+    finally:
+        training.end()

@@ -1,0 +1,89 @@
+"""Compares what a training has after a step: between ranks by the same bits, and with one process by a tolerance."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+from recipe import Recipe
+
+
+class Tensor(NamedTuple):
+    """A copy of a tensor. Types that NumPy lacks have become wider ones."""
+
+    dtype: str
+    array: Any
+
+
+Snapshot = Dict[str, Any]
+"""Values by name: those of class `Tensor`, and plain ones."""
+
+
+class Rules(NamedTuple):
+    """What a framework compares."""
+
+    differs_from_one_process: Callable[[Recipe], str]
+    """Why only rates and the like are compared with one process; empty if everything is."""
+    is_compared_always: Callable[[Recipe, str], bool]
+    """Whether the value of this name is compared nevertheless."""
+    is_of_each_rank: Callable[[Recipe, str], bool]
+    """Whether ranks have different values of this name."""
+    is_rate: Callable[[str], bool]
+    """Whether the value is a learning rate or the like, which has no rounding error."""
+    tolerance: Callable[[Recipe], Tuple[float, float]]
+    """The greatest difference from one process, relative to the greatest entry of a tensor; and the least such entry,
+    because a gradient may be the small difference of large terms."""
+
+
+def digests(rules: Rules, recipe: Recipe, snapshot: Snapshot) -> Dict[str, str]:
+    """A short hash of each value that all ranks must have with the same bits."""
+    return {
+        key: hashlib.blake2b(_bytes(value), digest_size=4).hexdigest()
+        for key, value in snapshot.items()
+        if not rules.is_of_each_rank(recipe, key)
+    }
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, Tensor):
+        return repr(value).encode()
+    return f"{value.dtype} {value.array.shape}".encode() + value.array.tobytes()
+
+
+def differences(rules: Rules, recipe: Recipe, found: Snapshot, expected: Snapshot) -> List[str]:
+    """Describes the values that differ from those of one process."""
+    lines = []
+    differs = bool(rules.differs_from_one_process(recipe))
+    tolerance = rules.tolerance(recipe)
+    for key in {**expected, **found}:
+        if differs and not rules.is_compared_always(recipe, key):
+            continue
+        if key not in found or key not in expected:
+            lines.append(f"{key}: only {'in one process' if key in expected else 'on the ranks'}")
+        elif isinstance(expected[key], Tensor) and isinstance(found[key], Tensor):
+            lines += _difference(key, found[key], expected[key], tolerance)
+        elif isinstance(expected[key], float) and isinstance(found[key], float):
+            limit = 1e-9 if rules.is_rate(key) else tolerance[0]
+            if not abs(found[key] - expected[key]) <= limit * max(1, abs(expected[key])):
+                lines.append(f"{key}: {found[key]} instead of {expected[key]}")
+        elif type(found[key]) is not type(expected[key]) or found[key] != expected[key]:
+            lines.append(f"{key}: {found[key]} instead of {expected[key]}")
+    return lines
+
+
+def _difference(key: str, found: Tensor, expected: Tensor, tolerance: Tuple[float, float]) -> List[str]:
+    kinds = [(each.dtype, each.array.shape) for each in (found, expected)]
+    if kinds[0] != kinds[1]:
+        return [f"{key}: {' instead of '.join(f'{dtype} {shape}' for dtype, shape in kinds)}"]
+    wide = np.complex128 if np.iscomplexobj(found.array) else np.float64
+    first, second = (each.array.astype(wide) for each in (found, expected))
+    finite = np.isfinite(second)
+    if not np.array_equal(np.isfinite(first), finite):
+        return [f"{key}: other entries are finite"]
+    first, second = first[finite], second[finite]
+    if not first.size:
+        return []
+    error = float(np.abs(first - second).max())
+    bound = tolerance[0] * max(float(np.abs(second).max()), tolerance[1])
+    return [f"{key}: differs by {error:.2g}, more than {bound:.2g}"] if error > bound else []

@@ -1,0 +1,43 @@
+"""The frameworks of recipes. `with_NAME/framework.py` of each has a value of this class."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable, NamedTuple, Sequence
+
+import excluding
+from comparing import Rules, Snapshot
+from excluding import Exclusion
+from recipe import Recipe
+
+NAMES = ("torch",)
+
+
+class Framework(NamedTuple):
+    """What the player and its workers need of a framework."""
+
+    kind: type
+    """The class of its recipes."""
+    draw: Callable[[int], Recipe]
+    """The recipe of a seed."""
+    exclusions: Sequence[Exclusion]
+    suited: Callable[[Recipe, int], Recipe]
+    """The recipe for this number of ranks."""
+    prepare: Callable[[], None]
+    """Called once by each worker."""
+    play: Callable[[Recipe, Any], Sequence[Snapshot]]
+    """Plays a recipe on a seat. Returns what it had after every step."""
+    one_process: Callable[[int], Any]
+    """The seat that plays what so many ranks do together."""
+    rank: Callable[[], Any]
+    """The seat of this rank of the job."""
+    rules: Rules
+
+    def repaired(self, recipe: Recipe) -> Recipe:
+        """The recipe without features that exclude each other."""
+        return excluding.repaired(recipe, self.exclusions)
+
+
+def framework(name: str) -> Framework:
+    """The framework of this name. It is imported only now: an environment has some of them."""
+    return importlib.import_module(f"with_{name}.framework").FRAMEWORK  # type: ignore[no-any-return]
