@@ -10,7 +10,7 @@ from comparing import Rules, Snapshot
 from excluding import Exclusion
 from recipe import Recipe
 
-NAMES = ("torch",)
+NAMES = ("torch", "keras")
 
 
 class Framework(NamedTuple):

@@ -4,6 +4,7 @@
     tests/recipes/play.py optimizer=Adam passes=2       plays this recipe
     tests/recipes/play.py --seed 17                     plays the recipe of a seed
     tests/recipes/play.py --base 1000 --seeds 500       plays those of 500 seeds
+    tests/recipes/play.py --framework keras --seeds 50  plays those of Keras, in an environment that has it
 
 It stops at the first recipe that fails, reduces it, and prints the command that plays the reduced one.
 """

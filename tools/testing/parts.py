@@ -19,7 +19,7 @@ MORE_SEEDS = 10_000
 # Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
 TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
 # As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
-FRESH_RECIPES = 3000
+FRESH_RECIPES = {"torch": 3000, "keras": 300}
 # These tests run once more with ranks that are placed as if on two hosts.
 BETWEEN_HOSTS = (
     *("operations", "steps", "alltoall", "reducescatter"),
@@ -115,7 +115,7 @@ def has_stand_in_gpus(part: Part) -> bool:
 def frameworks(part: Part) -> None:
     """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
     part.pytest("tests/frameworks/arithmetic")
-    part.pytest("tests/recipes")
+    fixed_recipes(part)
     for name, where in FRAMEWORKS.items():
         ranks_of_framework(part, name, where)
         launched_of_framework(part, name, where)
@@ -182,7 +182,7 @@ def slow(part: Part) -> None:
     part.pytest(*LAUNCHED, *OBSERVED, options=TWO_AT_A_TIME)
     part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
-    part.pytest("tests/recipes")
+    fixed_recipes(part)
     for name in ("torch", "keras"):
         ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():
@@ -276,14 +276,15 @@ def seeds(part: Part) -> None:
 
 
 def recipes(part: Part) -> None:
-    """3,000 recipes of training with fresh seeds, in one process and on ranks, or `--seeds N`, or one of `--seed S`"""
-    if "seed" in part.options:
-        chosen = ["--seed", str(part.options["seed"])]
-    else:
-        number = part.options.get("seeds", FRESH_RECIPES)
-        chosen = ["--base", str(secrets.randbits(32)), "--seeds", str(number)]
-    for np in (2, 3):
-        part.command(PYTHON, "tests/recipes/play.py", "--np", str(np), *chosen)
+    """fresh recipes of training, in one process and on ranks; `--seeds N` of each framework, or one of `--seed S`"""
+    for name, number in FRESH_RECIPES.items():
+        if "seed" in part.options:
+            chosen = ["--seed", str(part.options["seed"])]
+        else:
+            chosen = ["--base", str(secrets.randbits(32)), "--seeds", str(part.options.get("seeds", number))]
+        for np in (2, 3):
+            play = ("tests/recipes/play.py", "--framework", name, "--np", str(np))
+            part.command(python_of_framework(name), *play, *chosen)
 
 
 def fuzz(part: Part) -> None:
@@ -406,6 +407,7 @@ NEEDS = {
     "spark": ("--clusters",),
     "clusters": ("--all-clusters",),
     "slow": ("--clusters", "--launch", "--tests"),
+    "recipes": ("--tests",),
     "editors": ("--editors",),
     "versions": ("--frameworks",),
     "bench-smoke": ("--launch",),
@@ -432,6 +434,16 @@ def ranks_of_framework(part: Part, name: str, where: str, **environment: str) ->
     settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
     python = str(ROOT / where / "bin" / "python")
     part.ranks(2, *folders_of_framework(name), launcher=(f"{where}/bin/horovodrun",), python=python, **settings)
+
+
+def fixed_recipes(part: Part) -> None:
+    """The recipes of training with fixed seeds, and the tests of their player."""
+    for name in FRESH_RECIPES:
+        part.pytest("tests/recipes", python=python_of_framework(name), FARANDOLE_TEST_FRAMEWORK=name)
+
+
+def python_of_framework(name: str) -> str:
+    return str(ROOT / FRAMEWORKS[name] / "bin" / "python")
 
 
 def launched_of_framework(part: Part, name: str, where: str) -> None:

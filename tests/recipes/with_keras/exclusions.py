@@ -1,0 +1,100 @@
+"""The features of Keras' recipes that exclude each other."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+import keras
+from excluding import Exclusion, default, without
+
+from with_keras.callbacks import SMOOTH
+from with_keras.optimizers import CHOICES
+from with_keras.recipe import Recipe
+
+BACKEND = keras.backend.backend()
+BY_HAND = ("batches", "tape")
+
+
+def known_options(recipe: Recipe) -> Tuple[str, ...]:
+    """The options that the optimizer has, of each tuple in `CHOICES` only one."""
+    choices = ([name for name in names if name in recipe.options] for names in CHOICES[recipe.optimizer])
+    return tuple(found[0] for found in choices if found)
+
+
+KERAS = (
+    Exclusion(
+        "each optimizer has options of its own",
+        lambda r: r.options != known_options(r),
+        {"options": known_options},
+    ),
+    Exclusion("a callback does not set a rate that has a schedule", lambda r: r.schedule, default("callback")),
+    Exclusion(
+        "only fit() has callbacks, validation and executions of several steps",
+        lambda r: r.loop in BY_HAND,
+        default("callback", "validates", "executions"),
+    ),
+    Exclusion(
+        "Muon computes in float32",
+        lambda r: r.optimizer == "Muon" and r.dtype == "float64",
+        {"dtype": "float32"},
+    ),
+    Exclusion(
+        "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
+        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor"),
+        {"body": "deep"},
+    ),
+    Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
+    Exclusion(
+        "a norm over all gradients needs one type",
+        lambda r: r.clip == "global_norm",
+        {"extras": without("extras", "wide")},
+    ),
+    Exclusion("an optimizer has one scaler", lambda r: r.dtype == "mixed_float16", default("scaler")),
+    Exclusion("only a scaler skips a step", lambda r: not r.scaler, default("overflow")),
+)
+FARANDOLE = (
+    Exclusion(
+        "IndexedSlices cannot be accumulated",
+        lambda r: r.embedding and r.passes > 1,
+        {"wrapping": lambda r: tuple({**dict.fromkeys(r.wrapping), "as_dense": None})},
+    ),
+    Exclusion("an elastic state begins from rank 0", lambda r: r.start == "state", default("is_from_last")),
+    Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
+    Exclusion(
+        "a scaler around the distributed optimizer counts batches",
+        lambda r: r.passes > 1 and (r.scaler == "outside" or r.dtype == "mixed_float16"),
+        default("passes"),
+    ),
+    Exclusion(
+        "several batches make a step: their rates, statistics and executions are not those of a large batch",
+        lambda r: r.passes > 1,
+        {
+            **default("executions"),
+            "callback": lambda r: "" if r.callback in SMOOTH else r.callback,
+            "norm": lambda r: "" if r.norm in ("sync", "batch") else r.norm,
+            "extras": without("extras", "resting"),
+        },
+    ),
+    Exclusion("only several passes are averaged", lambda r: r.passes == 1, default("averages_passes")),
+    Exclusion(
+        "load_model() gives the optimizer no options",
+        lambda r: r.resume == "loaded" and (r.passes > 1 or r.op == "Sum"),
+        default("resume"),
+    ),
+)
+TENSORFLOW = (
+    Exclusion(
+        "these loops and layers are of TensorFlow",
+        lambda r: True,
+        {
+            "loop": lambda r: "fit" if r.loop in ("train_step", "tape") else r.loop,
+            "norm": lambda r: "" if r.norm == "sync" else r.norm,
+        },
+    ),
+)
+EXCLUSIONS = (*KERAS, *FARANDOLE, *(TENSORFLOW if BACKEND != "tensorflow" else ()))
+
+
+def suited(recipe: Recipe, size: int) -> Recipe:
+    """The recipe for this number of ranks."""
+    return recipe

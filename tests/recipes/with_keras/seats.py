@@ -1,0 +1,149 @@
+"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part.
+
+Both seats have the same methods, so that both play the same loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+import horovod.keras as hvd
+import keras
+import numpy as np
+
+from with_keras.recipe import Recipe
+
+
+class OneProcess:
+    """Plays what a job of this many ranks does together. It takes the batches of all passes of a step as one."""
+
+    is_in_job = False
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rank = 0
+        self.is_last = True
+
+    def passes(self, recipe: Recipe) -> int:
+        """The number of batches between two steps."""
+        return 1
+
+    def part(self, recipe: Recipe, rows: Any) -> Any:
+        """The rows of an epoch, which have the shape (steps, passes, ranks, rows of a rank, …)."""
+        return rows.reshape(-1, *rows.shape[4:])
+
+    def factor(self, recipe: Recipe) -> float:
+        """The factor of the loss: the sum over ranks and passes, of which each has the mean of its part."""
+        passes = 1 if recipe.averages_passes else recipe.passes
+        return float(passes * (self.size if recipe.op == "Sum" else 1))
+
+    def sync_batch_norm(self, name: str) -> Any:
+        return keras.layers.BatchNormalization(name=name)
+
+    def wrap(self, recipe: Recipe, optimizer: Any) -> Any:
+        if "as_dense" in recipe.wrapping:
+            apply = optimizer.apply
+            optimizer.apply = lambda gradients, *others, **named: apply(
+                [dense(each) for each in gradients], *others, **named
+            )
+        return optimizer
+
+    def root(self, recipe: Recipe) -> int:
+        """The rank that broadcasts its weights."""
+        return 0
+
+    def make_equal(self, recipe: Recipe, model: Any) -> None:
+        """Gives all ranks the weights of the root, before the first step."""
+
+    def callbacks(self, recipe: Recipe) -> List[Any]:
+        return []
+
+    def average(self, value: float) -> float:
+        return value
+
+    def load_model(self, path: str) -> Any:
+        return keras.models.load_model(path)
+
+    def elastic_state(self, model: Any) -> Optional[Any]:
+        """What saves and restores the model; None where a script does so itself."""
+        return None
+
+
+class Rank(OneProcess):
+    """This rank of the job."""
+
+    is_in_job = True
+
+    def __init__(self) -> None:
+        super().__init__(hvd.size())
+        self.rank = hvd.rank()
+        self.is_last = self.rank + 1 == self.size
+
+    def passes(self, recipe: Recipe) -> int:
+        return recipe.passes
+
+    def part(self, recipe: Recipe, rows: Any) -> Any:
+        return super().part(recipe, rows[:, :, self.rank : self.rank + 1])
+
+    def factor(self, recipe: Recipe) -> float:
+        return 1.0
+
+    def sync_batch_norm(self, name: str) -> Any:
+        import horovod.tensorflow
+
+        return horovod.tensorflow.SyncBatchNormalization(name=name)
+
+    def wrap(self, recipe: Recipe, optimizer: Any) -> Any:
+        options: Dict[str, Any] = {"op": getattr(hvd, recipe.op)}
+        if recipe.passes > 1:
+            options["backward_passes_per_step"] = recipe.passes
+            options["average_aggregated_gradients"] = recipe.averages_passes
+        for name in recipe.wrapping:
+            options.update(WRAPPING[name]())
+        partial = "partial" in recipe.wrapping
+        return (hvd.PartialDistributedOptimizer if partial else hvd.DistributedOptimizer)(optimizer, **options)
+
+    def root(self, recipe: Recipe) -> int:
+        return self.size - 1 if recipe.is_from_last else 0
+
+    def make_equal(self, recipe: Recipe, model: Any) -> None:
+        if recipe.start == "state":
+            hvd.elastic.KerasState(model).sync()
+        elif recipe.start == "variables":
+            for place, each in enumerate(model.variables):
+                value = keras.ops.convert_to_numpy(each)
+                each.assign(hvd.broadcast(value, self.root(recipe), name=f"start.{place}"))
+
+    def callbacks(self, recipe: Recipe) -> List[Any]:
+        made = hvd.callbacks
+        return [made.BroadcastGlobalVariablesCallback(self.root(recipe)), made.MetricAverageCallback()]
+
+    def average(self, value: float) -> float:
+        return float(hvd.allreduce(np.array(value), name="metric"))
+
+    def load_model(self, path: str) -> Any:
+        return hvd.load_model(path)
+
+    def elastic_state(self, model: Any) -> Any:
+        return hvd.elastic.KerasState(model)
+
+
+def dense(gradient: Any) -> Any:
+    """A tensor in the place of `IndexedSlices`."""
+    if not hasattr(gradient, "dense_shape"):
+        return gradient
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(gradient)
+
+
+LOSSY = ("fp16",)
+WRAPPING: Dict[str, Callable[[], Dict[str, Any]]] = {
+    "named": lambda: {"name": "its.own/name"},
+    "partial": lambda: {},
+    "group_1": lambda: {"groups": 1},
+    "group_2": lambda: {"groups": 2},
+    "predivide": lambda: {"gradient_predivide_factor": 2.0},
+    "as_dense": lambda: {"sparse_as_dense": True},
+    "fp16": lambda: {"compression": hvd.Compression.fp16},
+}
