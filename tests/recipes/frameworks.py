@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, NamedTuple, Sequence
+import warnings
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 import excluding
 from comparing import Rules, Snapshot
@@ -32,6 +33,13 @@ class Framework(NamedTuple):
     rank: Callable[[], Any]
     """The seat of this rank of the job."""
     rules: Rules
+
+    def played(self, recipe: Recipe, seat: Any) -> Tuple[Sequence[Snapshot], List[str]]:
+        """The snapshots after each step, and the warnings."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            snapshots = self.play(recipe, seat)
+        return snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
 
     def repaired(self, recipe: Recipe) -> Recipe:
         """The recipe without features that exclude each other."""

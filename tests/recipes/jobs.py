@@ -80,22 +80,28 @@ class RecipeJob:
     def _start(self) -> None:
         path = Path(self._folder.name) / "socket"
         path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX) as listener, self._log.open("wb") as log:
+        with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
             listener.listen(self.size)
-            self._process = subprocess.Popen(
-                [LAUNCHER, "-np", str(self.size), sys.executable, str(WORKER), self.framework],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**clean_environment(), **SETTINGS, "RECIPES_SOCKET": str(path)},
-                start_new_session=True,
+            self._launch(
+                ["-np", str(self.size), sys.executable, str(WORKER), self.framework], {"RECIPES_SOCKET": str(path)}
             )
             deadline = time.monotonic() + self.deadline_s
             while len(self._ranks) < self.size:
                 self._wait_for([listener], deadline)
                 connection, _ = listener.accept()
                 self._ranks[int(_read_line(connection)["rank"])] = connection
+
+    def _launch(self, words: List[str], settings: Dict[str, str]) -> None:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [LAUNCHER, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**clean_environment(), **SETTINGS, **settings},
+                start_new_session=True,
+            )
 
     def _answers(self) -> List[Dict[str, Any]]:
         """The answers of all ranks. `JobEnded` if a rank has failed, so that the others may wait for it."""

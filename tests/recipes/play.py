@@ -5,6 +5,7 @@
     tests/recipes/play.py --seed 17                     plays the recipe of a seed
     tests/recipes/play.py --base 1000 --seeds 500       plays those of 500 seeds
     tests/recipes/play.py --framework keras --seeds 50  plays those of Keras, in an environment that has it
+    tests/recipes/play.py --elastic events=kill.1.0.pass    plays a recipe in an elastic job
 
 It stops at the first recipe that fails, reduces it, and prints the command that plays the reduced one.
 """
@@ -15,12 +16,13 @@ import argparse
 import secrets
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Iterable, Iterator, List, Tuple
+from typing import Callable, Iterable, Iterator, List, NamedTuple, Tuple
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "parallel")]  # of `launched`
 
-from frameworks import NAMES, Framework, framework  # noqa: E402
+from frameworks import NAMES, framework  # noqa: E402
 from jobs import RecipeJob  # noqa: E402
 from recipe import Recipe, from_words, to_words  # noqa: E402
 from reducing import BUDGET_S, reduced  # noqa: E402
@@ -29,38 +31,69 @@ SIZES = (2, 3)
 PROGRESS = 100
 
 
-def played(job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
+class Mode(NamedTuple):
+    """Which recipes are played, and by which jobs."""
+
+    option: str
+    """The option of the command line."""
+    job: Callable[[int], RecipeJob]
+    kind: type
+    """The class of the recipes."""
+    draw: Callable[[int], Recipe]
+    repaired: Callable[[Recipe], Recipe]
+    suited: Callable[[Recipe, int], Recipe]
+
+
+def of_fixed_members(name: str) -> Mode:
+    """Recipes of a framework, in a job that plays one after the other."""
+    used = framework(name)
+    job = partial(RecipeJob, framework=name)
+    return Mode(f"--framework {name}", job, used.kind, used.draw, used.repaired, used.suited)
+
+
+def elastic() -> Mode:
+    """Recipes of PyTorch, each in an elastic job of its own."""
+    from elastic.job import ElasticJob
+    from with_torch import elastic_recipes as recipes
+
+    kind = framework("torch").kind
+    return Mode("--elastic", ElasticJob, kind, recipes.draw, recipes.repaired, recipes.suited)
+
+
+def played(mode: Mode, job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
     """Plays recipes. Yields each with its problem."""
-    suited = framework(job.framework).suited
-    for count, recipe in enumerate((suited(each, job.size) for each in recipes), 1):
+    for count, recipe in enumerate((mode.suited(each, job.size) for each in recipes), 1):
         yield recipe, job.play(to_words(recipe))
         if count % PROGRESS == 0:
             print(f"{count} recipes on {job.size} ranks", flush=True)
 
 
-def first_failure(job: RecipeJob, recipes: Iterable[Recipe], budget_s: float = BUDGET_S) -> str:
+def first_failure(mode: Mode, job: RecipeJob, recipes: Iterable[Recipe], budget_s: float = BUDGET_S) -> str:
     """Plays recipes until one fails. Describes the reduced one; empty if all pass."""
-    for recipe, problem in played(job, recipes):
+    for recipe, problem in played(mode, job, recipes):
         if problem:
-            return report(job, recipe, problem, budget_s)
+            return report(mode, job, recipe, problem, budget_s)
     return ""
 
 
-def all_failures(job: RecipeJob, recipes: Iterable[Recipe]) -> int:
+def all_failures(mode: Mode, job: RecipeJob, recipes: Iterable[Recipe]) -> int:
     """Plays all recipes, prints the problems, and returns their number."""
     failed = 0
-    for recipe, problem in played(job, recipes):
+    for recipe, problem in played(mode, job, recipes):
         if problem:
             print(f"FAILED: {to_words(recipe)}\n{problem}", flush=True)
             failed += 1
     return failed
 
 
-def report(job: RecipeJob, recipe: Recipe, problem: str, budget_s: float) -> str:
+def report(mode: Mode, job: RecipeJob, recipe: Recipe, problem: str, budget_s: float) -> str:
     print(f"this recipe fails on {job.size} ranks: {to_words(recipe)}\n{problem}", flush=True)
-    repaired = framework(job.framework).repaired
+
+    def repaired(each: Recipe) -> Recipe:
+        return mode.suited(mode.repaired(each), job.size)
+
     smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), repaired, budget_s)
-    command = f"tests/recipes/play.py --framework {job.framework} --np {job.size} {to_words(smallest)}"
+    command = f"tests/recipes/play.py {mode.option} --np {job.size} {to_words(smallest)}"
     return f"a recipe fails; the smallest one that does:\n    {command}\n{problem}"
 
 
@@ -68,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("words", nargs="*", help="features of one recipe, such as optimizer=Adam")
     made.add_argument("--framework", choices=NAMES, default="torch", help="PyTorch without it")
+    made.add_argument("--elastic", action="store_true", help="elastic jobs of PyTorch, whose workers change")
     made.add_argument("--np", type=int, action="append", help="the number of ranks; 2 and 3 without it")
     made.add_argument("--seed", type=int, help="the seed of one recipe")
     made.add_argument("--base", type=int, help="the first seed; without it, a fresh one")
@@ -76,29 +110,30 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def chosen(arguments: argparse.Namespace, used: Framework) -> Tuple[str, List[Recipe]]:
+def chosen(mode: Mode, arguments: argparse.Namespace) -> Tuple[str, List[Recipe]]:
     if arguments.words:
-        recipe = from_words(used.kind, arguments.words)
-        if used.repaired(recipe) != recipe:
-            sys.exit(f"these features exclude each other; without them it is: {to_words(used.repaired(recipe))}")
+        recipe = from_words(mode.kind, arguments.words)
+        if mode.repaired(recipe) != recipe:
+            sys.exit(f"these features exclude each other; without them it is: {to_words(mode.repaired(recipe))}")
         return "this recipe", [recipe]
     if arguments.seed is not None:
-        return f"the recipe of seed {arguments.seed}", [used.draw(arguments.seed)]
+        return f"the recipe of seed {arguments.seed}", [mode.draw(arguments.seed)]
     base = secrets.randbits(32) if arguments.base is None else arguments.base
-    return f"{arguments.seeds} recipes from base {base}", [used.draw(base + each) for each in range(arguments.seeds)]
+    return f"{arguments.seeds} recipes from base {base}", [mode.draw(base + each) for each in range(arguments.seeds)]
 
 
 def main() -> int:
     arguments = parser().parse_args()
-    title, recipes = chosen(arguments, framework(arguments.framework))
+    mode = elastic() if arguments.elastic else of_fixed_members(arguments.framework)
+    title, recipes = chosen(mode, arguments)
     failed = 0
     for size in arguments.np or SIZES:
         print(f"{title} on {size} ranks", flush=True)
         begin = time.monotonic()
-        with RecipeJob(size, arguments.framework) as job:
+        with mode.job(size) as job:
             if arguments.keep_going:
-                failed += all_failures(job, recipes)
-            elif problem := first_failure(job, recipes):
+                failed += all_failures(mode, job, recipes)
+            elif problem := first_failure(mode, job, recipes):
                 print(f"error: {problem}")
                 return 1
         print(f"{title} on {size} ranks: {failed} failed, {time.monotonic() - begin:.0f} s", flush=True)

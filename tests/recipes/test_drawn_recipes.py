@@ -10,7 +10,7 @@ import pytest
 from frameworks import framework
 from jobs import RecipeJob
 from launched import needs_launcher
-from play import SIZES, first_failure
+from play import SIZES, first_failure, of_fixed_members
 from recipe import Recipe, features, from_words, simpler, to_words, weight
 from reducing import reduced
 
@@ -72,7 +72,8 @@ def jobs_by_size() -> Iterator[Dict[int, RecipeJob]]:
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("size", FIXED)
 def test_drawn_recipes_train_like_one_process(size: int, jobs_by_size: Dict[int, RecipeJob]) -> None:
-    assert first_failure(jobs_by_size[size], map(USED.draw, FIXED[size]), budget_s=120) == ""
+    mode = of_fixed_members(NAME)
+    assert first_failure(mode, jobs_by_size[size], map(mode.draw, FIXED[size]), budget_s=120) == ""
 
 
 @needs_launcher

@@ -11,8 +11,7 @@ import os
 import socket
 import sys
 import traceback
-import warnings
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence
 
 import farandole.numpy as job
 from comparing import Snapshot, differences, digests
@@ -29,11 +28,11 @@ def answer(used: Framework, recipe: Recipe) -> Dict[str, Any]:
     allowed: List[str] = []
     if job.rank() == 0:
         try:
-            expected, allowed = played(used, recipe, used.one_process(job.size()))
+            expected, allowed = used.played(recipe, used.one_process(job.size()))
         except Exception:
             return {"error": f"in one process: {traceback.format_exc()}"}
     try:
-        snapshots, given = played(used, recipe, used.rank())
+        snapshots, given = used.played(recipe, used.rank())
     except Exception:
         return {"error": f"on rank {job.rank()}: {traceback.format_exc()}"}
     found = {"digests": [digests(used.rules, recipe, each) for each in snapshots], "warnings": sorted({*given})}
@@ -47,14 +46,6 @@ def answer(used: Framework, recipe: Recipe) -> Dict[str, Any]:
             found["differences"].append(f"{len(snapshots)} steps instead of {len(expected)}")
         found["differences"] = found["differences"][:MOST_DIFFERENCES]
     return found
-
-
-def played(used: Framework, recipe: Recipe, seat: Any) -> Tuple[Sequence[Snapshot], List[str]]:
-    """The snapshots after each step, and the warnings."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        snapshots = used.play(recipe, seat)
-    return snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
 
 
 def main() -> None:

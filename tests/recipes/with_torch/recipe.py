@@ -7,7 +7,9 @@ from typing import Tuple
 
 Names = Tuple[str, ...]
 ROWS = 12
-"""Rows of a batch of all ranks together: each of 2 or of 3 ranks has an equal part of them."""
+"""Rows of a batch of all ranks together: each of 1 to 4 ranks has an equal part of them."""
+EPOCH = 2 * ROWS
+"""Rows of an epoch of the sampler."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,14 @@ class Recipe:
     """After the second step: a name in `resuming.RESUMES`."""
     uneven: bool = False
     """The last rank has no batch for the last step, and joins."""
+
+    # Of elastic jobs.
+    events: Names = ()
+    """What happens to workers: see `elastic/plan.py`."""
+    uncommitted: Names = ()
+    """The steps after which workers do not commit."""
+    is_sampled: bool = False
+    """An `ElasticSampler` says which rows each rank has."""
 
     fault: str = ""
     """A deliberate fault, for tests of the player: a name in `faults.FAULTS`. It is never drawn."""

@@ -86,14 +86,19 @@ def rolled_back(training: Training) -> None:
     training.batches = batches
 
 
+def values_by_name(training: Training) -> Dict[str, Any]:
+    """What has a state."""
+    values = {f"optimizer{index}": each for index, each in enumerate(training.optimizers)}
+    values.update({f"scheduler{index}": each for index, each in enumerate(training.schedulers)})
+    values.update(model=training.model, scaler=training.scaler, average=training.average, sampler=training.sampler)
+    return {name: each for name, each in values.items() if each is not None}
+
+
 def elastic(training: Training) -> None:
     """A step is taken and undone by an elastic state, which then makes the ranks equal."""
     from with_torch import loop
 
-    values = {f"optimizer{index}": each for index, each in enumerate(training.optimizers)}
-    values.update({f"scheduler{index}": each for index, each in enumerate(training.schedulers)})
-    values.update(model=training.model, scaler=training.scaler, average=training.average)
-    state = training.seat.elastic_state(**{name: each for name, each in values.items() if each is not None})
+    state = training.seat.elastic_state(**values_by_name(training))
     if state is None:
         rolled_back(training)
         return

@@ -6,13 +6,14 @@ Both seats have the same methods, so that the loop is the same script.
 from __future__ import annotations
 
 import contextlib
+import random
 from typing import Any, Dict, Iterator, Sequence
 
 import horovod.torch as hvd
 import torch
 
 from with_torch.optimizers import Named
-from with_torch.recipe import ROWS, Recipe
+from with_torch.recipe import EPOCH, ROWS, Recipe
 
 
 class OneProcess:
@@ -24,6 +25,10 @@ class OneProcess:
         self.size = size
         self.rank = 0
         self.is_last = True
+
+    def sampler(self, recipe: Recipe) -> Any:
+        """What chooses the rows of an epoch, if the recipe has such."""
+        return AllSamples(recipe.seed)
 
     def rows(self, is_short: bool) -> slice:
         """The rows of the batch. A short batch lacks those of the last rank."""
@@ -75,6 +80,28 @@ class OneProcess:
         pass
 
 
+class AllSamples:
+    """The samples of a job's `ElasticSampler` for all ranks together."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch, self.processed_num = epoch, 0
+
+    def record_batch(self, index: int, count: int) -> None:
+        self.processed_num += count
+
+    def state_dict(self) -> Dict[str, int]:
+        return {"epoch": self.epoch, "processed_num": self.processed_num}
+
+    def __iter__(self) -> Iterator[int]:
+        samples = list(range(EPOCH))
+        random.Random(self.seed + self.epoch).shuffle(samples)
+        return iter(samples[self.processed_num :])
+
+
 class Rank(OneProcess):
     """This rank of the job."""
 
@@ -82,8 +109,15 @@ class Rank(OneProcess):
 
     def __init__(self) -> None:
         super().__init__(hvd.size())
-        self.rank = hvd.rank()
+        self.find()
+
+    def find(self) -> None:
+        """Members may have changed."""
+        self.size, self.rank = hvd.size(), hvd.rank()
         self.is_last = self.rank + 1 == self.size
+
+    def sampler(self, recipe: Recipe) -> Any:
+        return hvd.elastic.ElasticSampler(range(EPOCH), seed=recipe.seed)
 
     def rows(self, is_short: bool) -> slice:
         part = ROWS // self.size
@@ -136,6 +170,17 @@ class Rank(OneProcess):
     def join(self, model: torch.nn.Module) -> None:
         last = hvd.join()
         hvd.broadcast_parameters(model.state_dict(), root_rank=last)
+
+
+class Member(Rank):
+    """This rank of an elastic job, whose state makes the ranks equal."""
+
+    def factor(self, recipe: Recipe) -> float:
+        """Of a sum, each rank computes its part of the mean, so that the number of ranks does not matter."""
+        return 1 / self.size if recipe.op == "Sum" else 1.0
+
+    def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        pass
 
 
 def wrapping_options(recipe: Recipe, named: Named) -> Dict[str, Any]:

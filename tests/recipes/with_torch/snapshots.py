@@ -26,6 +26,8 @@ def take(training: Training) -> Snapshot:
         values[f"rates{index}"] = scheduler.get_last_lr()
     if training.scaler is not None:
         values["scaler"] = training.scaler.state_dict()
+    if training.sampler is not None:
+        values["sampler"] = training.sampler.state_dict()
     if training.average is not None:
         values["average"] = dict(training.average.state_dict())
     return dict(_flattened("", values))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+import itertools
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import torch
 from comparing import Snapshot
@@ -11,7 +12,7 @@ from with_torch import faults, loop, resuming
 from with_torch.hooks import HOOKS
 from with_torch.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_torch.optimizers import added_group, make_optimizers, named_parts
-from with_torch.recipe import ROWS, Recipe
+from with_torch.recipe import EPOCH, ROWS, Recipe
 from with_torch.schedulers import SCHEDULERS
 from with_torch.seats import OneProcess
 from with_torch.snapshots import take
@@ -29,6 +30,8 @@ class Training:
         self.snapshots: List[Snapshot] = []
         self.hooks: List[Any] = []
         self.batches = 0
+        self.sampler = seat.sampler(recipe) if recipe.is_sampled else None
+        self.indices: Iterator[int] = iter(())
         self.step = 0
         self.loss = torch.zeros(())
         self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=2) if recipe.scaler else None
@@ -86,12 +89,28 @@ class Training:
         self.model.body.first.requires_grad_(not frozen)
 
     def next_batch(self, is_short: bool = False) -> Batch:
-        source = torch.Generator().manual_seed(1000 * self.recipe.seed + self.batches)
+        if self.sampler is not None:
+            return self._sampled(len(range(ROWS)[self.seat.rows(is_short)]))
         self.batches += 1
-        rows = self.seat.rows(is_short)
-        x = torch.randn(ROWS, INPUTS, generator=source, dtype=torch.float64).to(getattr(torch, self.recipe.dtype))
-        words = torch.randint(0, WORDS, (ROWS,), generator=source)
-        target = torch.randn(ROWS, OUTPUTS, generator=source, dtype=torch.float64)
+        return self._batch(self.batches - 1, ROWS, self.seat.rows(is_short))
+
+    def _sampled(self, count: int) -> Batch:
+        """So many rows of the rest of this epoch."""
+        rows = list(itertools.islice(self.indices, count))
+        if not rows:  # members have changed, or another epoch begins
+            self.indices = iter(self.sampler)
+            rows = list(itertools.islice(self.indices, count))
+        batch = self._batch(self.sampler.epoch, EPOCH, rows)
+        self.sampler.record_batch(0, count)
+        if self.sampler.processed_num == EPOCH:
+            self.sampler.set_epoch(self.sampler.epoch + 1)
+        return batch
+
+    def _batch(self, number: int, length: int, rows: Any) -> Batch:
+        source = torch.Generator().manual_seed(1000 * self.recipe.seed + number)
+        x = torch.randn(length, INPUTS, generator=source, dtype=torch.float64).to(getattr(torch, self.recipe.dtype))
+        words = torch.randint(0, WORDS, (length,), generator=source)
+        target = torch.randn(length, OUTPUTS, generator=source, dtype=torch.float64)
         return x[rows], words[rows], target[rows]
 
     def play(self) -> List[Snapshot]:
@@ -101,19 +120,24 @@ class Training:
             is_short = recipe.uneven and self.step + 1 == recipe.steps
             if self.seat.has_joined(is_short):
                 break
-            loop.take_step(self, is_short)
-            if self.step == 1 and recipe.fault:
-                faults.commit(self)
-            self.snapshots.append(take(self))
-            if self.step == 0 and recipe.added:
-                self.optimizers[0].add_param_group(added_group(recipe, self.model))
-            if self.step == 1 and recipe.frozen in ("until", "from"):
-                self.freeze(recipe.frozen == "from")
-            if self.step == 1 and recipe.resume:
-                resuming.RESUMES[recipe.resume](self)
+            self.play_step(is_short)
         if recipe.uneven:
             self.seat.join(self.model)
         return self.snapshots
+
+    def play_step(self, is_short: bool = False) -> None:
+        """The next step, and what follows before the one after it."""
+        recipe = self.recipe
+        loop.take_step(self, is_short)
+        if self.step == 1 and recipe.fault:
+            faults.commit(self)
+        self.snapshots.append(take(self))
+        if self.step == 0 and recipe.added:
+            self.optimizers[0].add_param_group(added_group(recipe, self.model))
+        if self.step == 1 and recipe.frozen in ("until", "from"):
+            self.freeze(recipe.frozen == "from")
+        if self.step == 1 and recipe.resume:
+            resuming.RESUMES[recipe.resume](self)
 
     def end(self) -> None:
         for hook in self.hooks:

@@ -1,0 +1,1 @@
+"""Recipes that are played by elastic jobs, whose workers are lost, leave and join."""

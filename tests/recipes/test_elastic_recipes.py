@@ -1,0 +1,132 @@
+"""Recipes that are drawn from seeds give the same in elastic jobs as in one process that nothing disturbs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Callable, Dict, List
+
+import pytest
+from elastic.job import ElasticJob
+from elastic.plan import DEPARTURES, FAILURES, POINTS, Plan, parse
+from elastic.verdict import verdict
+from launched import needs_launcher
+from play import elastic, first_failure
+from recipe import from_words, to_words
+from with_torch.elastic_recipes import draw, repaired, suited
+from with_torch.recipe import Recipe
+
+slow = pytest.mark.slow
+SEVERAL = 300
+# Recipes that together have each kind of event, by the number of workers at the start.
+CHOSEN = {
+    2: "steps=5 optimizer=Adam scheduler=StepLR average=ema is_sampled=1 uncommitted=1 "
+    "events=fail.0.1.commit,kill.2.1.backward,restore.3,join.3,sigterm.4.0",
+    3: "steps=4 optimizer=SGD options=momentum scheduler=OneCycleLR scaler=plain passes=2 uncommitted=3 "
+    "events=kill.0.1.sync,raise.1.2.pass,join.2,removed.3.0",
+}
+SEEDS = {2: range(10), 3: range(10, 20)}
+
+
+@needs_launcher
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=slow)])
+def test_a_job_whose_workers_come_and_go_trains_like_one_process(size: int) -> None:
+    recipe = from_words(Recipe, CHOSEN[size].split())
+    assert recipe == suited(repaired(recipe), size)
+    with ElasticJob(size) as job:
+        assert job.play(CHOSEN[size]) == ""
+
+
+@slow
+@needs_launcher
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("size", SEEDS)
+def test_drawn_elastic_recipes_train_like_one_process(size: int) -> None:
+    with ElasticJob(size) as job:
+        assert first_failure(elastic(), job, map(draw, SEEDS[size]), budget_s=120) == ""
+
+
+@slow
+@needs_launcher
+def test_a_fault_in_an_elastic_job_is_found() -> None:
+    with ElasticJob(2) as job:
+        assert "after step 1: model.head.bias: differs by" in job.play("fault=all_differ events=kill.2.0.pass")
+        assert "a deliberate error" in job.play("fault=raises events=kill.2.0.pass")
+
+
+def told(generation: int, kind: str, step: int, **more: Any) -> Dict[str, Any]:
+    return {"kind": kind, "generation": generation, "step": step, "digests": {"model": str(step)}, **more}
+
+
+PLAN = Plan(2, 3, ["kill.0.1.step", "join.1"], [])
+"""Worker 1 is lost after step 0, which worker 0 repeats. After the commit of step 1, worker 2 joins."""
+JOB: Dict[int, List[Dict[str, Any]]] = {
+    0: [
+        {"kind": "starts"},
+        told(1, "begins", 0, members=[0, 1]),
+        told(1, "step", 0),
+        told(2, "begins", 0, members=[0]),
+        told(2, "step", 0),
+        told(2, "committed", 0),
+        told(2, "step", 1),
+        told(2, "committed", 1),
+        told(2, "interrupted", 1),
+        told(3, "begins", 2, members=[0, 2]),
+        told(3, "step", 2),
+        {"kind": "ends"},
+    ],
+    1: [
+        {"kind": "starts"},
+        told(1, "begins", 0, members=[0, 1]),
+        told(1, "step", 0),
+        {"kind": "fails", "event": "kill.0.1.step"},
+    ],
+    2: [{"kind": "starts"}, told(3, "begins", 2, members=[0, 2]), told(3, "step", 2), {"kind": "ends"}],
+}
+
+
+def changed(worker: int, index: int, **values: Any) -> Callable[[Any], None]:
+    return lambda job: job[worker][index].update(values)
+
+
+WRONG: Dict[str, Any] = {
+    "workers 0 and 2 in generation 3 after step 2 differ in model": changed(2, 2, digests={"model": "?"}),
+    "workers 0 and 2 differ: ('step', 2) and ('step', 1)": changed(2, 2, step=1),
+    "worker 0 in generation 2 after step 1: model: differs": changed(0, 6, differences=["model: differs"]),
+    "a warning that one process does not give: UserWarning": changed(0, -1, warnings=["UserWarning"]),
+    "generation 3 goes on with step 1, not with one from 2 to 2": lambda job: [
+        changed(each, -3, step=1)(job) for each in (0, 2)
+    ],
+    "generation 2 plays step 2 instead of 1": changed(0, 6, step=2),
+    "generation 2 has the members [1], which are not planned": changed(0, 3, members=[1]),
+    "generation 2 is interrupted after step 2, where no change is planned": changed(0, 8, step=2),
+    "kill.0.1.step has not happened": lambda job: job[1].pop(),
+    "workers [0] say 'ends', not [0, 2]": lambda job: job[2].pop(),
+    "workers [0, 1] say 'starts', not [0, 1, 2]": lambda job: job.pop(2),
+    "2 steps instead of 3": lambda job: [job[each].pop(-2) for each in (0, 2)],
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_what_is_wrong_with_a_job_is_said(problem: str) -> None:
+    assert verdict(PLAN, JOB) == ""
+    job = copy.deepcopy(JOB)
+    WRONG[problem](job)
+    assert problem in verdict(PLAN, job)
+
+
+def test_events_that_cannot_happen_are_left_out() -> None:
+    words = ["kill.0.0.pass", "kill.1.1.pass", "join.2", "sigterm.2.1", "raise.3.2.step", "fail.3.1.sync", "join.9"]
+    plan = Plan(2, 5, words, uncommitted=["4"])
+    assert plan.words == ("kill.0.0.pass", "join.2", "raise.3.2.step")
+    assert plan.members == [{0, 1}, {1}, {1, 2}, {1}] and plan.workers == 3
+    assert Plan(2, 5, ["kill.4.0.commit"], uncommitted=["4"]).words == ()
+    assert Plan(2, 5, ["fail.1.0.sync", "kill.3.1.pass"], []).words == ("fail.1.0.sync", "kill.3.1.pass")
+
+
+def test_drawn_elastic_recipes_are_read_as_they_were_written_and_have_each_event() -> None:
+    drawn = [suited(draw(seed), 2 + seed % 2) for seed in range(SEVERAL)]
+    for seed, recipe in enumerate(drawn):
+        assert from_words(Recipe, to_words(recipe).split()) == recipe == suited(repaired(recipe), 2 + seed % 2)
+    events = [parse(word) for recipe in drawn for word in recipe.events]
+    assert {each.kind for each in events} == {"join", "restore", *FAILURES, *DEPARTURES}
+    assert {each.point for each in events} == {"", *POINTS}

@@ -1,0 +1,80 @@
+"""Recipes for elastic jobs: which features they have, and how they are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import excluding
+from elastic.plan import DEPARTURES, FAILURES, POINTS, Plan
+from excluding import Exclusion, default, without
+
+from with_torch import drawing
+from with_torch.exclusions import EXCLUSIONS
+from with_torch.models import OFTEN_UNUSED
+from with_torch.recipe import Recipe
+from with_torch.snapshots import computes_in_halves
+
+MAKES_OBJECTS = ("new", "root", "deepcopy", "pickle")
+
+ELASTIC = (
+    Exclusion("a state keeps its objects", lambda r: r.resume in MAKES_OBJECTS, default("resume")),
+    Exclusion("a sampler's state is loaded with the others", lambda r: r.is_sampled and r.resume, default("resume")),
+    Exclusion("an optimizer loads only a state that has its groups", lambda r: r.added, default("added")),
+    Exclusion("the state of L-BFGS is not broadcast", lambda r: r.optimizer == "LBFGS", {"optimizer": "Adam"}),
+    Exclusion("rank 0 has the state that counts", lambda r: r.is_from_last, default("is_from_last")),
+    Exclusion("a rank that has joined cannot commit", lambda r: r.uneven, default("uneven")),
+    Exclusion("the number of ranks is no power of two at times", lambda r: r.op == "Adasum", default("op")),
+    Exclusion(
+        "numbers in the state of ASGD and NAdam are of float32, and PyTorch gives them the type of the parameter when "
+        "it loads them",
+        lambda r: r.optimizer in ("ASGD", "NAdam"),
+        {"dtype": "float32", "extras": without("extras", "complex", "mixed")},
+    ),
+    Exclusion(
+        "with more steps, weights that have no bound amplify the errors of half precision",
+        computes_in_halves,
+        {"options": without("options", "maximize")},
+    ),
+    Exclusion(
+        "groups=N communicates before the training function, which a worker that joins late must not",
+        lambda r: {"group_1", "group_2"} & {*r.wrapping},
+        {"wrapping": without("wrapping", "group_1", "group_2")},
+    ),
+    Exclusion(
+        "gradients are not part of a state: one that is zero, and not None, would be missing on a worker that joins",
+        lambda r: r.clear.endswith("_zeros") and (r.frozen or {*OFTEN_UNUSED} & {*r.extras}),
+        default("clear"),
+    ),
+)
+
+
+def repaired(recipe: Recipe) -> Recipe:
+    return excluding.repaired(recipe, (*EXCLUSIONS, *ELASTIC))
+
+
+def suited(recipe: Recipe, size: int) -> Recipe:
+    """The recipe with the events that can happen in a job that begins with this many workers."""
+    plan = Plan(size, recipe.steps, recipe.events, recipe.uncommitted)
+    return dataclasses.replace(recipe, events=plan.words)
+
+
+def draw(seed: int) -> Recipe:
+    """The recipe of a seed: that for other jobs, with more steps and with events."""
+    recipe, source = drawing.draw(seed), random.Random(f"elastic {seed}")
+    steps = recipe.steps + 2
+    uncommitted = tuple(str(step) for step in range(steps) if source.random() < 0.35)
+    events = tuple(_event(source, steps) for _ in range(source.choice((1, 2, 2, 3, 4))))
+    is_sampled = source.random() < 0.3
+    return repaired(
+        dataclasses.replace(recipe, steps=steps, events=events, uncommitted=uncommitted, is_sampled=is_sampled)
+    )
+
+
+def _event(source: random.Random, steps: int) -> str:
+    step = source.randrange(steps)
+    kind = source.choice(("join", "join", "restore", *FAILURES, *DEPARTURES, "kill"))
+    if kind in ("join", "restore"):
+        return f"{kind}.{step}"
+    worker = source.randrange(4)
+    return f"{kind}.{step}.{worker}" + (f".{source.choice(POINTS)}" if kind in FAILURES else "")
