@@ -29,6 +29,7 @@ FAILED_BEFORE: Dict[str, str] = {
         "overflow_between_turns": "steps=2 second=turns scaler=overflow",
         "layout_of_broadcast_state": "steps=1 layout=transposed optimizer=Adagrad options=fused",
         "expanded_gradient_and_compressor": "steps=1 extras=expanded wrapping=custom backward=grad",
+        "layout_of_gradients_with_a_graph": "steps=1 layout=transposed options=fused create_graph=1",
         "groups_that_differ_between_ranks": (
             "seed=6023 steps=4 body=conv embedding=sparse extras=resting,routed,rare_words optimizer=Adagrad "
             "wrapping=group_2,measured clear=model resume=root"
