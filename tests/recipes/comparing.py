@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
@@ -65,7 +66,8 @@ def differences(rules: Rules, recipe: Recipe, found: Snapshot, expected: Snapsho
             lines += _difference(key, found[key], expected[key], tolerance)
         elif isinstance(expected[key], float) and isinstance(found[key], float):
             limit = 1e-9 if rules.is_rate(key) else tolerance[0]
-            if not abs(found[key] - expected[key]) <= limit * max(1, abs(expected[key])):
+            both_nan = math.isnan(found[key]) and math.isnan(expected[key])
+            if not both_nan and not abs(found[key] - expected[key]) <= limit * max(1, abs(expected[key])):
                 lines.append(f"{key}: {found[key]} instead of {expected[key]}")
         elif type(found[key]) is not type(expected[key]) or found[key] != expected[key]:
             lines.append(f"{key}: {found[key]} instead of {expected[key]}")
