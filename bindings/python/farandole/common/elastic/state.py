@@ -48,11 +48,11 @@ class State:
             # The members of a set that has failed go back to the previous commit, so it must not be overwritten yet.
             agreed = self._agreed()
             self._keep()
-            self._interrupt_for(agreed)
         else:
             self._keep()
-            self._interrupt_for(self._agreed())
+            agreed = self._agreed()
         set_faults.committed()
+        self._interrupt_for(agreed)
 
     def _depends_on_other_devices(self) -> bool:
         """Whether NCCL has moved tensors. If another rank has then given up and aborted NCCL's work, that of this rank
