@@ -51,6 +51,16 @@ KERAS = (
     ),
     Exclusion("an optimizer has one scaler", lambda r: r.dtype == "mixed_float16", default("scaler")),
     Exclusion("only a scaler skips a step", lambda r: not r.scaler, default("overflow")),
+    Exclusion(
+        "Keras cannot add a loss of activities in half precision",
+        lambda r: r.dtype.startswith("mixed"),
+        {"regularizer": lambda r: "" if r.regularizer == "activity" else r.regularizer},
+    ),
+    Exclusion(
+        "Keras writes averages to other variables after a layer was frozen",
+        lambda r: r.frozen == "from",
+        {"average": lambda r: "" if r.average == "overwritten" else r.average},
+    ),
 )
 FARANDOLE = (
     Exclusion(
@@ -76,6 +86,11 @@ FARANDOLE = (
         },
     ),
     Exclusion("only several passes are averaged", lambda r: r.passes == 1, default("averages_passes")),
+    Exclusion(
+        "a plateau is judged by the loss, which has a factor in one process",
+        lambda r: r.op == "Sum" or (r.passes > 1 and not r.averages_passes),
+        {"callback": lambda r: "" if r.callback == "plateau" else r.callback},
+    ),
     Exclusion(
         "load_model() gives the optimizer no options",
         lambda r: r.resume == "loaded" and (r.passes > 1 or r.op == "Sum"),

@@ -39,7 +39,7 @@ def root(training: Training) -> None:
     training.model.save_weights(path)
     training.build()
     state = training.seat.elastic_state(training.model)
-    if state is None:
+    if not training.model.optimizer.built:
         training.model.optimizer.build(training.model.trainable_variables)
     if training.seat.rank == 0:
         training.model.load_weights(path)
