@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +50,36 @@ def test_load_model_accepts_a_custom_optimizer_class(hvd, keras, tmp_path) -> No
     model.save(path)
     loaded = hvd.load_model(path, custom_optimizers=[Ours])
     assert isinstance(loaded.optimizer, Ours) and float(loaded.optimizer.learning_rate) == 0.125
+
+
+def saved_with_sync_batch_norm(hvd, keras, backend: str, path: str) -> Any:
+    """Saves a model that has the layer, and returns the layer's class."""
+    if backend != "tensorflow":
+        pytest.skip("a layer of TensorFlow")
+    kind = importlib.import_module("horovod.tensorflow").SyncBatchNormalization
+    model = keras.Sequential([keras.Input((6,)), kind(momentum=0.75, name="norm"), keras.layers.Dense(1)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "mse")
+    model.save(path)
+    return kind
+
+
+def test_a_saved_model_with_synchronized_batch_normalization_is_loaded(hvd, keras, backend: str, tmp_path) -> None:
+    path = str(tmp_path / "model.keras")
+    kind = saved_with_sync_batch_norm(hvd, keras, backend, path)
+    layer = hvd.load_model(path).get_layer("norm")
+    assert type(layer) is kind and layer.momentum == 0.75
+
+
+@pytest.mark.slow
+def test_a_process_that_has_not_used_synchronized_batch_normalization_loads_it(
+    hvd, keras, backend: str, tmp_path
+) -> None:
+    path = str(tmp_path / "model.keras")
+    saved_with_sync_batch_norm(hvd, keras, backend, path)
+    script = f"import {hvd.__name__} as hvd; hvd.init(); print(type(hvd.load_model({path!r}).get_layer('norm')))"
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD_", "FARANDOLE_"))}
+    told = subprocess.check_output([sys.executable, "-c", script], env=settings, text=True, timeout=240)
+    assert "farandole.tensorflow.sync_batch_norm.SyncBatchNormalization" in told
 
 
 @pytest.mark.slow

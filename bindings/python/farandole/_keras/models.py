@@ -18,6 +18,7 @@ def load_model(
     legacy_opts: bool,
 ) -> Any:
     """Loads a model and replaces its optimizer by a distributed one with the saved state."""
+    getattr(used.adapter, "SyncBatchNormalization", None)  # Keras knows this layer once its module is imported
     known: Dict[str, Any] = {}
     for each in custom_optimizers or []:
         known[each.__name__] = known[each.__name__.lower()] = each

@@ -9,9 +9,13 @@ from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Sum
 
 
+@tf.keras.utils.register_keras_serializable(package="farandole")
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     """Like ``tf.keras.layers.BatchNormalization``, with mean and variance over the batches of all ranks. Ranks may
     have batches of different sizes. All ranks must take part in training.
+
+    A saved model that has this layer is loaded by ``load_model`` of ``horovod.keras``, or by Keras after this class was
+    imported.
 
     :param fused: must stay False; ``ValueError`` otherwise
     """
