@@ -7,7 +7,7 @@ import secrets
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence
+from typing import Callable, Dict, List, Sequence, Tuple
 
 import namespaces
 
@@ -287,10 +287,9 @@ def recipes(part: Part) -> None:
 
 
 def play_recipes(part: Part, name: str, count: int, *options: str) -> None:
+    chosen: Tuple[str, ...] = ("--base", str(secrets.randbits(32)), "--seeds", str(count))
     if "seed" in part.options:
         chosen = ("--seed", str(part.options["seed"]))
-    else:
-        chosen = ("--base", str(secrets.randbits(32)), "--seeds", str(count))
     for np in (2, 3):
         play = ("tests/recipes/play.py", "--framework", name, *options, "--np", str(np))
         part.command(python_of_framework(name), *play, *chosen)
