@@ -57,9 +57,9 @@ KERAS = (
         {"regularizer": lambda r: "" if r.regularizer == "activity" else r.regularizer},
     ),
     Exclusion(
-        "Keras writes averages to other variables after a layer was frozen",
+        "after a layer was frozen, Keras writes averages to other variables, and an OptimizerMap lacks some",
         lambda r: r.frozen == "from",
-        {"average": lambda r: "" if r.average == "overwritten" else r.average},
+        {"average": lambda r: "" if r.average == "overwritten" else r.average, **default("second")},
     ),
 )
 FARANDOLE = (
