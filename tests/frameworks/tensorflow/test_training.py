@@ -108,6 +108,56 @@ def test_gradients_that_are_indexed_slices_are_averaged(run, rank, size, as_dens
     np.testing.assert_allclose(tf.convert_to_tensor(found).numpy(), expected)
 
 
+@several_ranks
+@pytest.mark.parametrize("options", [{}, {"sparse_as_dense": True}, {"groups": 2}, {"op": hvd.Sum}], ids=str)
+def test_a_gradient_that_only_some_ranks_have_is_added_to_nothing(options, rank, size):
+    everywhere, nowhere = tf.Variable([1.0]), tf.Variable([1.0])
+    dense = [tf.Variable([1.0, 2.0]) for _ in range(size)]  # each is used by one rank, as an expert is
+    tables = [tf.Variable(tf.ones([4, 2]) * each) for each in range(size)]
+    kinds = [tf.int32, tf.int64]
+    for step in range(2):
+        with hvd.DistributedGradientTape(tf.GradientTape(), **options) as tape:
+            rows = tf.gather(tables[rank], tf.constant([rank, step], kinds[rank % 2]))
+            loss = tf.reduce_sum(everywhere * (rank + 1.0)) + 3.0 * tf.reduce_sum(dense[rank]) + tf.reduce_sum(rows)
+        sources = {"every": everywhere, "no": nowhere, "dense": dense, "tables": tables}
+        found = tape.gradient(loss, sources)
+        share = 1.0 if options.get("op") == hvd.Sum else 1.0 / size
+        assert found["no"] is None
+        assert found["every"].numpy().item() == pytest.approx(sum(range(1, size + 1)) * share)
+        for each in found["dense"]:
+            np.testing.assert_allclose(each.numpy(), [3.0 * share] * 2, rtol=1e-6)
+        for place, each in enumerate(found["tables"]):
+            assert isinstance(each, tf.IndexedSlices) != ("sparse_as_dense" in options)
+            expected = np.zeros([4, 2])
+            expected[place] += share
+            expected[step] += share
+            np.testing.assert_allclose(tf.convert_to_tensor(each).numpy(), expected, rtol=1e-6)
+
+
+@several_ranks
+def test_sums_of_several_passes_that_only_some_ranks_have_are_added_to_nothing(rank, size):
+    parts = [tf.Variable([1.0 + each]) for each in range(size)]
+    reduction = hvd.DistributedGradientTape(tf.GradientTape())._reduction
+    helper = LocalGradientAggregationHelperEager(2, reduction, False, False)
+    for _ in range(2):
+        for number in range(2):
+            gradients = [tf.constant([2.0]) if each == rank else None for each in range(size)]
+            found = helper.compute_gradients(gradients, parts)
+            if number == 0:
+                assert [each is None for each in found] == [each != rank for each in range(size)]
+        np.testing.assert_allclose([each.numpy().item() for each in found], [4.0 / size] * size, rtol=1e-6)
+
+
+@several_ranks
+def test_a_gradient_that_is_dense_on_some_ranks_and_of_slices_on_others_is_refused(rank, size):
+    table = tf.Variable(tf.ones([4, 2]), name="table")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(table if rank == 0 else tf.gather(table, tf.constant([1])))
+    text = rf"gradient of table.* is dense on 1 ranks and slices .*int32 on {size - 1} ranks: pass sparse_as_dense=True"
+    with pytest.raises(ValueError, match=text):
+        hvd.DistributedGradientTape(tape).gradient(loss, table)
+
+
 def test_allreduce_of_indexed_slices_refuses_options_for_dense_tensors(size):
     slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), dense_shape=tf.constant([4, 2]))
     for options in ({"op": hvd.Max}, {"op": hvd.Adasum}, {"prescale_factor": 0.5}, {"postscale_factor": 2.0}):

@@ -80,16 +80,23 @@ class LocalGradientAggregationHelperEager:
             if gradient is not None:
                 total.assign_add(gradient)  # type: ignore[union-attr]
         self.counter.assign_add(1)
+        if tf.executing_eagerly():  # then the reduction may give gradients that this rank lacks
+            is_complete = int(self.counter) == self.backward_passes_per_step
+            return self._completed(totals, list(vars)) if is_complete else self._copies(totals)
         there = [place for place, each in enumerate(totals) if each is not None]
         chosen = tf.cond(
             tf.equal(self.counter, self.backward_passes_per_step),
             lambda: get_not_none_from_list(self._completed(totals, list(vars))),
-            lambda: [tf.identity(totals[place]) for place in there],
+            lambda: get_not_none_from_list(self._copies(totals)),
         )
         result: List[Any] = [None] * len(gradients)
         for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
             result[place] = each
         return result
+
+    @staticmethod
+    def _copies(totals: List[Any]) -> List[Any]:
+        return apply_op_to_not_none_tensors(tf.identity, totals)
 
     def _completed(self, totals: List[Any], variables: List[Any]) -> List[Any]:
         passes = self.backward_passes_per_step if self.average_aggregated_gradients else 1
@@ -101,7 +108,7 @@ class LocalGradientAggregationHelperEager:
             total.assign(tf.zeros_like(total))
         assert self.counter is not None
         self.counter.assign(0)
-        return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
+        return self._copies(self._locals.reduce(self._reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Applies the sums after the pass that completed them. After other passes it only counts the batch.

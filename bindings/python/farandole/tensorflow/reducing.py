@@ -11,8 +11,9 @@ from typing import Any, List, Sequence
 from farandole._keras.library import variable_kinds
 from farandole.common import membership
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.reduction import GradientReducer, chosen_groups, require_adasum, takes_part
+from farandole.common.reduction import GradientReducer, adds, chosen_groups, require_adasum, takes_part
 from farandole.tensorflow import mpi_ops
+from farandole.tensorflow.absent_gradients import completed
 from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
@@ -72,9 +73,10 @@ class GradientReduction:
         return self._in_graphs.is_local(reference(variable))
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool = False) -> List[Any]:
-        """Returns the reduced gradients; None stays None."""
+        """Returns the reduced gradients. None stays None; outside of graphs, only where no rank has a gradient."""
         keys = [reference(each) for each in variables]
         if tf.executing_eagerly():
+            gradients = self._completed(gradients, variables)
             return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
         names = [f"grad_{place}" if generic_names else "" for place in range(len(keys))]
         self._verbs.ignore_name_scope = generic_names
@@ -82,6 +84,18 @@ class GradientReduction:
             if not self._may_change():
                 return self._in_graphs.reduce(gradients, keys, names)
             return self._where_included(list(gradients), keys, names)
+
+    def _completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """The gradients of this rank, completed by those that only other ranks have."""
+        shared = [place for place, each in enumerate(variables) if not self.is_local(each)]
+        made = list(gradients)
+        if not (shared and self.takes_part() and adds(self._at_once.how.op)):
+            return made
+        found, of = [gradients[place] for place in shared], [variables[place] for place in shared]
+        name = f"{self._name}_Allreduce/kinds"
+        for place, each in zip(shared, completed(found, of, self._sparse_as_dense, name, self._process_set)):
+            made[place] = each
+        return made
 
     def _may_change(self) -> bool:
         """Whether this process may enter or leave the set while the graph is in use."""
