@@ -56,6 +56,27 @@ def test_several_backward_passes_make_one_step(hvd, keras, rank: int, size: int,
     assert furthest(model, one) < 1e-5
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_gradient_that_only_some_ranks_have_is_added_to_zeros(
+    hvd, keras, backend, rank: int, size: int, passes: int
+) -> None:
+    if backend == "jax":
+        pytest.skip("JAX has no gradients that are None")
+    parts = [keras.Variable(np.ones(2, "float32"), name=f"part{each}") for each in range(size)]
+    shared, unused = (keras.Variable(np.ones(2, "float32"), name=name) for name in ("shared", "unused"))
+    variables = [shared, *parts, unused]
+    wrapped = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=passes)
+    wrapped.build(variables)
+    for step in range(2 * passes):
+        own = keras.ops.convert_to_tensor(np.full(2, 0.5 * (rank + 1) / passes, "float32"))
+        wrapped.apply([own, *(own if each == rank else None for each in range(size + 1))], variables)
+    for place, each in enumerate(parts):
+        expected = 1.0 - 2 * 0.5 * (place + 1) / size
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(each), [expected] * 2, rtol=1e-5)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(shared), [1.0 - (size + 1) / 2] * 2, rtol=1e-5)
+    assert keras.ops.convert_to_numpy(unused).tolist() == [1.0, 1.0]
+
+
 def test_a_layer_that_is_frozen_between_steps_of_several_passes(hvd, keras, backend, rank: int, size: int) -> None:
     if backend == "jax":
         pytest.skip("an optimizer of Keras on JAX takes no fewer gradients than before")
