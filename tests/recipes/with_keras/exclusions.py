@@ -40,7 +40,7 @@ KERAS = (
     ),
     Exclusion(
         "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
-        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor"),
+        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor", "Adamax"),
         {"body": "deep"},
     ),
     Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
@@ -107,7 +107,19 @@ TENSORFLOW = (
         },
     ),
 )
-EXCLUSIONS = (*KERAS, *FARANDOLE, *(TENSORFLOW if BACKEND != "tensorflow" else ()))
+OF_BACKENDS = {
+    "tensorflow": (),
+    "torch": (*TENSORFLOW, Exclusion("PyTorch executes single steps", lambda r: True, default("executions"))),
+    "jax": (
+        *TENSORFLOW,
+        Exclusion(
+            "on JAX an optimizer keeps the list of its variables",
+            lambda r: True,
+            {"frozen": lambda r: "" if r.frozen == "from" else r.frozen},
+        ),
+    ),
+}
+EXCLUSIONS = (*KERAS, *FARANDOLE, *OF_BACKENDS[BACKEND])
 
 
 def suited(recipe: Recipe, size: int) -> Recipe:
