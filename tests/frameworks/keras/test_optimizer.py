@@ -67,7 +67,7 @@ def test_a_gradient_that_only_some_ranks_have_is_added_to_zeros(
     variables = [shared, *parts, unused]
     wrapped = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=passes)
     wrapped.build(variables)
-    for step in range(2 * passes):
+    for _ in range(2 * passes):
         own = keras.ops.convert_to_tensor(np.full(2, 0.5 * (rank + 1) / passes, "float32"))
         wrapped.apply([own, *(own if each == rank else None for each in range(size + 1))], variables)
     for place, each in enumerate(parts):

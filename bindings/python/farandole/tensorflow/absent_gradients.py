@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, List, Sequence
 
 import numpy
+
 from farandole.common.process_sets import ProcessSet
 from farandole.numpy import ops as numpy_ops
 from farandole.tensorflow import mpi_ops

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Sequence
 
 import torch
+
 from farandole._keras.options import Options
 from farandole._keras.reduction_by_name import ReductionByName
 from farandole.common.reduction import Accumulator, adds, takes_part
