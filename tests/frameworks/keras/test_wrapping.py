@@ -138,3 +138,11 @@ def optimizers(keras):
     if not hasattr(keras, "ops"):
         made.append(keras.optimizers.legacy.SGD(0.01))
     return made
+
+
+def test_the_copy_holds_its_own_variables_and_not_the_numbers_of_the_originals(hvd, keras) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("Keras 2 has no tracker")
+    wrapped = hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adafactor(0.1)))
+    for each in (wrapped, wrapped.inner_optimizer):
+        assert each._tracker.stored_ids["variables"] == {id(variable) for variable in each._variables}

@@ -22,7 +22,19 @@ def wrapped_in(made: type, optimizer: Any) -> Any:
     memo = {id(each): each for each in _shared(optimizer)}
     memo[id(optimizer)] = wrapped
     vars(wrapped).update(copy.deepcopy(vars(optimizer), memo))
+    for each in _nested(wrapped):
+        _know_copies(getattr(each, "_tracker", None))
     return wrapped
+
+
+def _know_copies(tracker: Any) -> None:
+    """Gives the tracker of an optimizer of Keras 3, which was copied, the numbers of the objects that it holds.
+
+    With those of the original's, which may be given again, it would take a new variable for one that it holds already,
+    and leave it out of the optimizer's variables.
+    """
+    for name in getattr(tracker, "stored_ids", ()):
+        tracker.stored_ids[name] = {id(each) for each in tracker.config[name][1]}
 
 
 _OF_OPTIMIZERS = ("apply_gradients", "default_optimizer")
