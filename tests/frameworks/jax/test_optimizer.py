@@ -115,6 +115,20 @@ def test_broadcast_parameters_gives_all_ranks_the_roots_values(rank: int, size: 
     assert jax.random.key_data(received["key"]).tolist() == jax.random.key_data(jax.random.key(root)).tolist()
 
 
+@pytest.mark.parametrize("variant", ["inside", "outside"])
+def test_broadcast_parameters_keeps_weak_types_and_random_keys(variant: str, rank: int) -> None:
+    params = {"weak": jnp.full(2, float(rank)), "strong": jnp.full(2, rank, "float32"), "key": jax.random.key(rank)}
+    half = jnp.ones(2, "bfloat16")
+
+    def products(params):
+        received = hvd.broadcast_parameters(params)
+        return half * received["weak"], half * received["strong"], jax.random.key_data(received["key"])
+
+    weak, strong, key = (jax.jit(products) if variant == "inside" else products)(params)
+    assert (weak.dtype, strong.dtype) == ("bfloat16", "float32")
+    assert weak.tolist() == strong.tolist() == [0.0, 0.0] and key.tolist() == [0, 0]
+
+
 def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(rank: int, size: int) -> None:
     received = jax.jit(lambda params: hvd.broadcast_parameters(params, size - 1))(parameters(rank))
     assert_alike(received, parameters(size - 1), rtol=0)

@@ -27,12 +27,12 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
     names = [f"parameters{jax.tree_util.keystr(path)}" for path, _ in leaves]
     values = [value for _, value in leaves]
     if is_traced(values):
-        received = [ops.broadcast(value, root_rank, name, process_set) for name, value in zip(names, values)]
-        return jax.tree_util.tree_unflatten(tree, received)
+        received = [ops.broadcast(_plain(value), root_rank, name, process_set) for name, value in zip(names, values)]
+        return jax.tree_util.tree_unflatten(tree, map(_in_type_of, values, received))
     arrays = [_travelling(numpy.asarray(_plain(value))) for value in values]
     handles = [numpy_ops.broadcast_async(array, root_rank, name, process_set) for name, array in zip(names, arrays)]
     received = [synchronize(handle) for handle in handles]
-    return jax.tree_util.tree_unflatten(tree, [_like(value, came) for value, came in zip(values, received)])
+    return jax.tree_util.tree_unflatten(tree, map(_like, values, received))
 
 
 def _is_key(value: Any) -> bool:
@@ -54,8 +54,13 @@ def _like(value: Any, received: Any) -> Any:
     plain = numpy.asarray(_plain(value))
     if received.dtype != plain.dtype:
         received = received.view(plain.dtype).reshape(plain.shape)
-    if _is_key(value):
-        return jax.random.wrap_key_data(jnp.asarray(received), impl=jax.random.key_impl(value))
     if isinstance(value, (bool, int, float)):
         return type(value)(received.item())
-    return received if isinstance(value, numpy.ndarray) else jnp.asarray(received)
+    return received if isinstance(value, numpy.ndarray) else _in_type_of(value, jnp.asarray(received))
+
+
+def _in_type_of(value: Any, received: Any) -> Any:
+    if _is_key(value):
+        return jax.random.wrap_key_data(received, impl=jax.random.key_impl(value))
+    # A weak type does not widen the result of an expression.
+    return value.at[...].set(received) if getattr(value, "weak_type", False) else received
