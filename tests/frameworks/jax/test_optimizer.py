@@ -87,6 +87,29 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(rank: int,
     assert_alike(params, trained(plain, parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)))
 
 
+@pytest.mark.parametrize("op", ["Average", "Sum"])
+def test_complex_gradients_are_reduced_as_pairs(op: str, rank: int, size: int) -> None:
+    optimizer = hvd.DistributedOptimizer(optax.sgd(1.0), name=f"complex.{op}", op=getattr(hvd, op))
+    gradients = {"wave": jnp.full((2, 3), rank + 1j, "complex64"), "scale": jnp.full(2, float(rank))}
+
+    def update(gradients):
+        return optimizer.update(gradients, optimizer.init(gradients))[0]
+
+    factor = size if op == "Sum" else 1
+    for run in (update, jax.jit(update)):
+        updates = run(gradients)
+        assert updates["wave"].dtype == "complex64"
+        np.testing.assert_allclose(updates["wave"], np.full((2, 3), -factor * ((size - 1) / 2 + 1j)))
+        np.testing.assert_allclose(updates["scale"], np.full(2, -factor * (size - 1) / 2))
+
+
+def test_complex_gradients_have_no_minimum() -> None:
+    optimizer = hvd.DistributedOptimizer(optax.sgd(1.0), op=hvd.Min)
+    gradients = {"wave": jnp.ones(3, "complex64")}
+    with pytest.raises(ValueError, match="not complex64"):
+        optimizer.update(gradients, optimizer.init(gradients))
+
+
 def test_adasum_of_equal_updates_is_the_update(rank: int, size: int) -> None:
     if size & (size - 1):
         return

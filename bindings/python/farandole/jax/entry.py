@@ -27,9 +27,19 @@ def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     request = _request(asked)  # raises for an unknown reduction
     if is_traced(tensors):
         known = [_known(asked, each) for each in tensors]
-        return tuple(_restored(moved, each.dtype) for moved, each in zip(put(asked, known), tensors))
+        return tuple(_restored(moved, each) for moved, each in zip(put(asked, known), tensors))
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]
     return tuple(jnp.asarray(each) for each in _outside(asked, request, arrays))
+
+
+def as_reals(tensor: Any) -> Any:
+    """A complex tensor as pairs of real numbers, in one more dimension; any other tensor as it is."""
+    return jnp.stack([tensor.real, tensor.imag], -1) if jnp.iscomplexobj(tensor) else tensor
+
+
+def complex_like(tensor: Any, reals: Any) -> Any:
+    """The inverse of ``as_reals``."""
+    return jax.lax.complex(reals[..., 0], reals[..., 1]) if jnp.iscomplexobj(tensor) else reals
 
 
 def _known(asked: Asked, tensor: Any) -> Any:
@@ -39,18 +49,18 @@ def _known(asked: Asked, tensor: Any) -> Any:
     is_moved = asked.operation == BROADCAST or (asked.operation in (ALLGATHER, ALLTOALL) and tensor.ndim > 0)
     if not is_moved or not dtype.name.startswith(_MOVED_AS_BYTES):
         return tensor
-    if dtype.name.startswith("complex"):
-        return jnp.stack([tensor.real, tensor.imag], -1)
+    if jnp.iscomplexobj(tensor):
+        return as_reals(tensor)
     return jax.lax.bitcast_convert_type(tensor, jnp.uint8)
 
 
-def _restored(moved: Any, dtype: Any) -> Any:
-    """The inverse of ``_known``, for the type that the value had."""
-    if moved.dtype == dtype:
+def _restored(moved: Any, tensor: Any) -> Any:
+    """The inverse of ``_known``."""
+    if moved.dtype == tensor.dtype:
         return moved
-    if dtype.name.startswith("complex"):
-        return jax.lax.complex(moved[..., 0], moved[..., 1])
-    return jax.lax.bitcast_convert_type(moved, dtype)
+    if jnp.iscomplexobj(tensor):
+        return complex_like(tensor, moved)
+    return jax.lax.bitcast_convert_type(moved, tensor.dtype)
 
 
 def _outside(asked: Asked, request: Any, arrays: List[Any]) -> Sequence[Any]:

@@ -11,10 +11,11 @@ from farandole.common.arguments import kind, require_reduction
 from farandole.common.basics import HorovodBasics
 from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.reduction import require_adasum, scales, takes_part
+from farandole.common.reduction import adds, require_adasum, scales, takes_part
 from farandole.common.util import split_list
 from farandole.jax import ops
 from farandole.jax.compression import Compression
+from farandole.jax.entry import as_reals, complex_like
 
 Average, Adasum = HorovodBasics.Average, HorovodBasics.Adasum
 
@@ -41,13 +42,13 @@ class _Reduction(NamedTuple):
 
     def __call__(self, gradients: Any) -> Any:
         """The same tree on all ranks. All of it is one operation unless ``groups`` asks for more."""
-        leaves, tree = jax.tree_util.tree_flatten_with_path(gradients)
-        if not leaves or not takes_part(self.process_set):
+        values, tree = jax.tree_util.tree_flatten(gradients)
+        if not values or not takes_part(self.process_set):
             return gradients
         reduced: List[Any] = []
-        for i, members in enumerate(split_list(leaves, self.groups or 1)):
+        for i, members in enumerate(split_list(values, self.groups or 1)):
             reduced += ops.grouped_allreduce(
-                [each for _, each in members],
+                [as_reals(each) if adds(self.op) else each for each in members],
                 name=f"{self.name}.{i}",
                 compression=self.compression,
                 op=self.op,
@@ -55,7 +56,7 @@ class _Reduction(NamedTuple):
                 postscale_factor=self.scales[1],
                 process_set=self.process_set,
             )
-        return jax.tree_util.tree_unflatten(tree, reduced)
+        return jax.tree_util.tree_unflatten(tree, map(complex_like, values, reduced))
 
 
 def DistributedOptimizer(
