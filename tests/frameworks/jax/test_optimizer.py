@@ -87,6 +87,22 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(rank: int,
     assert_alike(params, trained(plain, parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)))
 
 
+@pytest.mark.parametrize("kind", ["injected", "adafactor"])
+def test_several_passes_with_an_optimizer_that_widens_its_gradients_or_its_state(kind: str) -> None:
+    plain = optax.inject_hyperparams(optax.adam)(0.1) if kind == "injected" else optax.adafactor(0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(plain, name=f"widens.{kind}", backward_passes_per_step=2)
+    params = {"bias": jnp.ones(3, "float32"), "kernel": jnp.ones((2, 3), "bfloat16")}
+    state, expected = optimizer.init(params), plain.init(params)
+    for step in range(4):
+        updates, state = jax.jit(optimizer.update)(jax.tree.map(jnp.ones_like, params), state, params)
+        due, after = plain.update(jax.tree.map(lambda each: jnp.full_like(each, 2), params), expected, params)
+        expected = after if step % 2 else expected
+        assert_alike(updates, due if step % 2 else jax.tree.map(jnp.zeros_like, due), rtol=0.02)
+        assert jax.tree.map(lambda each: each.dtype, (updates, state.inner)) == jax.tree.map(
+            lambda each: each.dtype, (due, after)
+        )
+
+
 @pytest.mark.parametrize("op", ["Average", "Sum"])
 def test_complex_gradients_are_reduced_as_pairs(op: str, rank: int, size: int) -> None:
     optimizer = hvd.DistributedOptimizer(optax.sgd(1.0), name=f"complex.{op}", op=getattr(hvd, op))

@@ -130,9 +130,17 @@ def _accumulating(optax: Any, inner: Any, step: Any, passes: int, is_mean: bool)
             return updates, DistributedState(after, jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, sums))
 
         def wait(sums: Any) -> Any:
-            return jax.tree.map(jnp.zeros_like, sums), DistributedState(state.inner, state.passes + 1, sums)
+            # Both branches of a condition give the same types, and an optimizer may widen those of gradients and state.
+            updates, after = jax.eval_shape(take, sums)
+            zeros = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), updates)
+            inner = jax.tree.map(_widened, state.inner, after.inner)
+            return zeros, DistributedState(inner, state.passes + 1, sums)
 
         # Every rank counts alike, so all of them come to the collective at the same update.
         return jax.lax.cond(state.passes + 1 >= passes, take, wait, sums)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _widened(value: Any, other: Any) -> Any:
+    return value if getattr(value, "dtype", other.dtype) == other.dtype else value.astype(other.dtype)
