@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 import jax
 
@@ -67,7 +67,8 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
 class JaxState(ObjectState):
     """State that each keyword names: trees of arrays (parameters, an optimizer's state), and any other value.
 
-    Arrays never change, so a commit copies nothing. Trees must have the same structure on all ranks.
+    Arrays are copied, because a program to which a script donates one ends it. Trees must have the same structure on
+    all ranks.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -82,13 +83,6 @@ class JaxState(ObjectState):
         self._saved_state = {**self._bcast_object(rest), **received}
         self._set_attrs()
 
-    def _constants_in(self, value: Any) -> List[Any]:
-        return _arrays_in(value)
-
 
 def _holds_arrays(value: Any) -> bool:
-    return bool(_arrays_in(value))
-
-
-def _arrays_in(value: Any) -> List[Any]:
-    return [each for each in jax.tree_util.tree_leaves(value) if isinstance(each, jax.Array)]
+    return any(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(value))

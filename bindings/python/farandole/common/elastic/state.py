@@ -179,7 +179,7 @@ class ObjectState(State):
 
         def copied(value: Any) -> Any:
             try:
-                return copy.deepcopy(value, {**not_copied, **{id(each): each for each in self._constants_in(value)}})
+                return copy.deepcopy(value, dict(not_copied))
             except Exception:
                 return value
 
@@ -187,8 +187,4 @@ class ObjectState(State):
 
     def _not_copied(self) -> List[Any]:
         """Values that are saved in another way."""
-        return []
-
-    def _constants_in(self, value: Any) -> List[Any]:
-        """Parts of a value that never change, and are large; copies share them."""
         return []
