@@ -191,6 +191,13 @@ def test_gradients_of_one_group_are_reduced_in_one_operation() -> None:
     assert framework.calls == [("group", ["grad.u"] * 2), ("one", ["grad.w"])]
 
 
+@pytest.mark.parametrize("groups", [None, 1])
+def test_all_gradients_of_a_parameter_that_occurs_twice_are_reduced(groups: Optional[int]) -> None:
+    one, _ = reducer(op=Sum, groups=groups)
+    found = one.reduce([numpy.ones(2), numpy.ones(1), numpy.full(2, 3.0)], ["w", "b", "w"], ["0", "1", "2"])
+    assert [each.tolist() for each in found] == [[4.0, 4.0], [4.0], [12.0, 12.0]]
+
+
 def test_a_parameter_without_a_gradient_is_left_out_of_its_group() -> None:
     one, framework = reducer(groups=1)
     assert reduce_all(one, {**GRADIENTS, "b": None})["b"] is None

@@ -90,6 +90,21 @@ def test_gradients_have_the_structure_of_the_sources_and_none_stays_none(run, ra
     assert alone.numpy().tolist() == [mean] and nested["a"].numpy().tolist() == [mean] and nested["b"] == [None]
 
 
+def test_all_gradients_of_a_source_that_occurs_twice_are_reduced(run, rank, size):
+    tied = tf.Variable([1.0])
+
+    @run
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tied * (rank + 1.0))
+        return hvd.DistributedGradientTape(tape).gradient(loss, {"input": tied, "output": tied})
+
+    assert {name: each.numpy().tolist() for name, each in step().items()} == {
+        "input": [(size + 1) / 2],
+        "output": [(size + 1) / 2],
+    }
+
+
 @pytest.mark.parametrize("as_dense", [True, False])
 def test_gradients_that_are_indexed_slices_are_averaged(run, rank, size, as_dense):
     table = tf.Variable(tf.zeros([5, 2]))

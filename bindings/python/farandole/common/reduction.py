@@ -218,7 +218,7 @@ class GradientReducer(Generic[Key]):
     def reduced(self, gradients: Sequence[Any], keys: Sequence[Key], names: Sequence[str]) -> List[Any]:
         """Like ``reduce``, but without the check whether this process takes part, which graphs make when they run."""
         result = list(gradients)
-        place: Dict[Key, int] = {}
+        places: Dict[Key, List[int]] = {}  # a variable may occur several times, each with a gradient
         for index, key in enumerate(keys):
             if result[index] is None:
                 continue
@@ -228,9 +228,9 @@ class GradientReducer(Generic[Key]):
                 continue
             if self.sparse_as_dense and self._framework.is_sparse(result[index]):
                 result[index] = self._framework.densified(result[index])
-            place[key] = index
-        for group in partition(list(place), self._groups, self._key_of):
-            self._reduce_group(result, [place[key] for key in group], names)
+            places.setdefault(key, []).append(index)
+        for group in partition(list(places), self._groups, self._key_of):
+            self._reduce_group(result, [index for key in group for index in places[key]], names)
         return result
 
     def _reduce_group(self, gradients: List[Any], indices: Sequence[int], names: Sequence[str]) -> None:
