@@ -228,6 +228,23 @@ def test_ranks_whose_models_have_different_names_match_by_generic_names(run, ran
     assert gradient.numpy().tolist() == [(size + 1) / 2]
 
 
+@several_ranks
+def test_gradients_of_two_calls_in_one_function_have_different_generic_names(rank, size):
+    variable = tf.Variable([1.0])
+
+    @tf.function
+    def step():
+        with tf.GradientTape(persistent=True) as tape:
+            losses = [tf.reduce_sum(variable * (rank + factor)) for factor in (1.0, 2.0)]
+        tape = hvd.DistributedGradientTape(tape)
+        return [tape.gradient(loss, variable, use_generic_names=True) for loss in losses]
+
+    assert [each.numpy().item() for each in step()] == [(size + 1) / 2, (size + 3) / 2]
+    nodes = step.get_concrete_function().graph.get_operations()
+    names = [each.name.rpartition("/")[2] for each in nodes if each.type == "HorovodAllreduce"]
+    assert names == ["grad_0", "grad2_0"]
+
+
 def test_invalid_options_are_refused_and_deprecated_options_warn():
     for options in (
         {"groups": -1},

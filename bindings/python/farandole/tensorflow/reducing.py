@@ -78,7 +78,8 @@ class GradientReduction:
         if tf.executing_eagerly():
             gradients = self._completed(gradients, variables)
             return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
-        names = [f"grad_{place}" if generic_names else "" for place in range(len(keys))]
+        prefix = _generic_prefix() if generic_names else ""
+        names = [f"{prefix}_{place}" if generic_names else "" for place in range(len(keys))]
         self._verbs.ignore_name_scope = generic_names
         with tf.name_scope(f"{self._name}_Allreduce"):
             if not self._may_change():
@@ -139,6 +140,13 @@ class GradientReduction:
     def takes_part(self) -> bool:
         """Whether this process reduces gradients at all."""
         return takes_part(self._process_set)
+
+
+def _generic_prefix() -> str:
+    """Differs between the calls in one graph: their operations may run at the same time."""
+    calls = tf.compat.v1.get_collection_ref("farandole_generic_names")
+    calls.append(None)
+    return f"grad{len(calls)}" if len(calls) > 1 else "grad"
 
 
 def _copied(gradient: Any) -> Any:
