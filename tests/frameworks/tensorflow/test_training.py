@@ -276,6 +276,38 @@ def test_an_eager_tensorflow_1_optimizer_steps_like_one_big_batch(rank, size):
         hvd.DistributedOptimizer("sgd")
 
 
+@pytest.mark.parametrize("op", [hvd.Average, hvd.Adasum])
+@pytest.mark.parametrize("is_restored_first", [True, False])
+def test_a_checkpoint_has_the_state_of_a_tensorflow_1_optimizer(size, tmp_path, op, is_restored_first):
+    if op == hvd.Adasum and not hvd.check_num_rank_power_of_2(size):
+        pytest.skip("needs a number of ranks that is a power of two")
+
+    def made():
+        variable = tf.Variable([1.0])
+        optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.AdamOptimizer(0.5), op=op)
+        return variable, optimizer, tf.train.Checkpoint(variable=variable, optimizer=optimizer)
+
+    def step(variable, optimizer):
+        optimizer.minimize(lambda: tf.reduce_sum(variable**2), var_list=[variable])
+
+    variable, optimizer, checkpoint = made()
+    step(variable, optimizer)
+    path = checkpoint.write(str(tmp_path / "saved"))
+    expected = [each.numpy().tolist() for each in optimizer.variables()]
+    variable, optimizer, checkpoint = made()
+    if not is_restored_first:
+        step(variable, optimizer)
+    status = checkpoint.read(path)
+    if is_restored_first:
+        step(variable, optimizer)
+        other, unwrapped = tf.Variable([1.0]), tf.compat.v1.train.AdamOptimizer(0.5)
+        tf.train.Checkpoint(variable=other, optimizer=unwrapped).read(path)
+        step(other, unwrapped)
+        expected = [each.numpy().tolist() for each in unwrapped.variables()]
+    status.assert_consumed()
+    assert [each.numpy().tolist() for each in optimizer.variables()] == expected
+
+
 @pytest.mark.parametrize("average", [True, False])
 def test_several_backward_passes_make_one_step(run, rank, size, average):
     calls = []

@@ -7,19 +7,17 @@ from typing import Any, List, Optional, Tuple
 
 from farandole.tensorflow import reductions
 from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.legacy_optimizer import WrappedOptimizer
 from farandole.tensorflow.mpi_ops import Adasum
 
-_LegacyOptimizer = tf.compat.v1.train.Optimizer
 
-
-class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
+class _DistributedAdasumOptimizer(WrappedOptimizer):
     """Lets the wrapped optimizer step locally, and combines the changes of all ranks after every ``passes`` steps."""
 
     def __init__(
         self, optimizer: Any, name: str, use_locking: bool, device_dense: str, compression: Any, passes: int
     ) -> None:
-        super().__init__(name=name, use_locking=use_locking)
-        self._optimizer = optimizer
+        super().__init__(optimizer, name, use_locking)
         self._device_dense = device_dense
         self._compression = compression
         self._passes = passes
@@ -88,15 +86,3 @@ class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid
             op=Adasum,
             name=f"{self.get_name()}_delta_{place}",
         )
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.get_slot_names(*args, **kwargs)
-
-    def variables(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.variables(*args, **kwargs)

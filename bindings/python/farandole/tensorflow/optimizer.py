@@ -18,13 +18,14 @@ from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.delta_optimizer import _DistributedAdasumOptimizer
 from farandole.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.legacy_optimizer import LegacyOptimizer, WrappedOptimizer
 from farandole.tensorflow.mpi_ops import Adasum, Average
 from farandole.tensorflow.reducing import GradientReduction
 
-_LegacyOptimizer = tf.compat.v1.train.Optimizer
+_LegacyOptimizer = LegacyOptimizer
 
 
-class _DistributedOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
+class _DistributedOptimizer(WrappedOptimizer):
     """Computes gradients as the wrapped optimizer does, reduces them, and lets it apply them."""
 
     def __init__(
@@ -35,8 +36,7 @@ class _DistributedOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
         reduction: GradientReduction,
         helper: Optional[LocalGradientAggregationHelper],
     ) -> None:
-        super().__init__(name=name, use_locking=use_locking)
-        self._optimizer = optimizer
+        super().__init__(optimizer, name, use_locking)
         self._reduction = reduction
         self._helper = helper
 
@@ -60,18 +60,6 @@ class _DistributedOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
                 lambda: self._optimizer.apply_gradients(*args, **kwargs), self._optimizer, *args, **kwargs
             )
         return self._optimizer.apply_gradients(*args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.get_slot_names(*args, **kwargs)
-
-    def variables(self, *args: Any, **kwargs: Any) -> Any:
-        """As the wrapped optimizer's."""
-        return self._optimizer.variables(*args, **kwargs)
 
 
 def _is_keras(optimizer: Any) -> bool:
