@@ -47,6 +47,14 @@ def test_sync_batch_normalization_matches_that_of_one_big_batch(run, rank, size,
     np.testing.assert_allclose(layer.moving_variance.numpy(), reference.moving_variance.numpy(), rtol=1e-3)
 
 
+def test_inputs_that_are_far_from_zero_have_an_exact_variance(run, rank, size):
+    whole = batch(size) + np.float32(1e4)
+    layer, reference = hvd.SyncBatchNormalization(momentum=0.0), tf.keras.layers.BatchNormalization(momentum=0.0)
+    run(lambda x: layer(x, training=True))(tf.constant(whole[5 * rank : 5 * rank + 5]))
+    reference(tf.constant(whole), training=True)
+    np.testing.assert_allclose(layer.moving_variance.numpy(), reference.moving_variance.numpy(), rtol=1e-3)
+
+
 @several_ranks
 def test_a_rank_without_samples_does_not_affect_the_statistics(rank, size):
     whole = batch(size)

@@ -45,15 +45,12 @@ def _takes_fused() -> bool:
 
 
 def _of_all_ranks(mean: Any, variance: Any, count: Any) -> Tuple[Any, Any]:
-    """Mean and variance over all ranks, from one allreduce of each rank's sum, sum of squares and sample count."""
+    """Mean and variance over all ranks. The second of two allreduces adds up the squares of the distances from the
+    mean: of the mean of squares less the square of the mean, nothing is left where the mean is large."""
     count = tf.cast(count, mean.dtype)
     # A rank without samples contributes zero, even if its mean is not a number.
-    sums = tf.where(count > 0, mean * count, tf.zeros_like(mean))
-    squares = tf.where(count > 0, (variance + tf.square(mean)) * count, tf.zeros_like(mean))
-    mine = tf.concat([tf.reshape(sums, [-1]), tf.reshape(squares, [-1]), tf.reshape(count, [1])], 0)
-    total = mpi_ops._allreduce(mine, op=Sum)
-    every_mean, every_square = tf.split(total[:-1] / total[-1], 2)
-    every_mean = tf.reshape(every_mean, tf.shape(mean))
-    every_variance = tf.reshape(every_square, tf.shape(mean)) - tf.square(every_mean)
-    # Rounding must not make the variance negative.
-    return every_mean, tf.maximum(every_variance, tf.zeros_like(every_variance))
+    mean, variance = (tf.where(count > 0, each, tf.zeros_like(each)) for each in (mean, variance))
+    sums = mpi_ops._allreduce(tf.concat([tf.reshape(mean * count, [-1]), tf.reshape(count, [1])], 0), op=Sum)
+    every_mean = tf.reshape(sums[:-1] / sums[-1], tf.shape(mean))
+    squares = mpi_ops._allreduce((variance + tf.square(mean - every_mean)) * count, op=Sum)
+    return every_mean, squares / sums[-1]
