@@ -90,6 +90,26 @@ def test_gradients_have_the_structure_of_the_sources_and_none_stays_none(run, ra
     assert alone.numpy().tolist() == [mean] and nested["a"].numpy().tolist() == [mean] and nested["b"] == [None]
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_tape_that_still_records_gives_gradients(run, rank, size, persistent):
+    variable = tf.Variable([1.0])
+
+    @run
+    def step():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape(persistent=persistent) as tape:
+                loss = tf.reduce_sum(variable**3 * (rank + 1.0))
+                distributed = hvd.DistributedGradientTape(tape)
+                found = distributed.gradient(loss, variable)
+                assert tape._recording == distributed._recording == persistent
+            total = tf.reduce_sum(found)
+        assert not tape._recording and not distributed._recording
+        return found, outer.gradient(total, variable)
+
+    for _ in range(20):  # a tape that is freed twice ends the process some time later
+        assert [each.numpy().tolist() for each in step()] == [[1.5 * (size + 1)], [6.0 * (rank + 1)]]
+
+
 def test_all_gradients_of_a_source_that_occurs_twice_are_reduced(run, rank, size):
     tied = tf.Variable([1.0])
 

@@ -60,10 +60,11 @@ def _require_plain(gradtape: Any, compression: Any, process_set: Any) -> None:
 
 def _wrap(gradtape: Any, reduction: GradientReduction) -> Any:
     of = type(gradtape)
-    made: Any = type(of.__name__, (_DistributedGradientTape, of), {"__module__": of.__module__})
+    members = {"__module__": of.__module__, "_reduction": reduction}
+    made: Any = type(of.__name__, (_DistributedGradientTape, of), members)
     wrapped = made.__new__(made)
-    wrapped.__dict__.update(vars(gradtape))
-    wrapped._reduction = reduction
+    # Both know whether the tape records: if each ended the recording, TensorFlow would free the tape twice.
+    wrapped.__dict__ = gradtape.__dict__
     return wrapped
 
 
