@@ -172,6 +172,53 @@ def test_gradients_can_be_clipped_between_reduction_and_update(rank: int, size: 
     assert_close(weights(net), weights(other), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_split", [False, True])
+def test_a_parameter_that_only_some_ranks_use_is_updated_on_all(is_split: bool, rank: int, size: int) -> None:
+    """One rank after the other uses the first parameter, and none the last. Old gradients are not added again."""
+    params = [gluon.Parameter(name, shape=(1,), init="ones") for name in ("changing", "used", "unused")]
+    for each in params:
+        each.initialize()
+    trainer = hvd.DistributedTrainer(params, "sgd", {"learning_rate": 0.5})
+    for step in range(2):
+        with mx.autograd.record():
+            loss = params[1].data() + (2 * params[0].data() if rank == step % size else 0)
+        loss.backward()
+        if is_split:
+            trainer.allreduce_grads()
+            trainer.update(1, ignore_stale_grad=True)
+        else:
+            trainer.step(1, ignore_stale_grad=True)
+    assert [each.data().asscalar() for each in params] == [1 - 2 / size, 0, 1]
+
+
+def test_a_parameter_that_other_ranks_use_is_stale_after_a_skipped_update(rank: int, size: int) -> None:
+    class Overflows:
+        def has_overflow(self, params: Any) -> bool:
+            return True
+
+    param = gluon.Parameter("weight", shape=(1,), init="ones")
+    param.initialize()
+    trainer = hvd.DistributedTrainer([param], "sgd")
+    trainer._amp_loss_scaler = Overflows()
+    if rank == 0:
+        with mx.autograd.record():
+            loss = param.data() * 2
+        loss.backward()
+    trainer.step(1, ignore_stale_grad=True)
+    assert param.data()._fresh_grad == (rank == 0)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
+@pytest.mark.parametrize("module", [mx.nd, mx.np])
+def test_compressed_arrays_stay_of_their_kind(module: Any, compression: Any) -> None:
+    array = module.array([1.5, -2], dtype="float32")
+    sent, context = compression.compress(array)
+    restored = compression.decompress(sent, context)
+    assert numpy.dtype(sent.dtype).itemsize == 2
+    assert type(sent) is type(restored) is type(array)
+    assert restored.asnumpy().tolist() == [1.5, -2]
+
+
 class Halves(gluon.nn.HybridBlock):
     """A float16 layer of operators that MXNet has on CPUs, where matrix products need float32."""
 
