@@ -53,6 +53,15 @@ def test_parameters_without_a_shape_are_broadcast_when_they_get_one(hybrid: bool
     assert before.keys() == weights(net).keys()
 
 
+def test_parameters_that_only_the_root_has_loaded_are_broadcast_at_once(tmp_path: Path, rank: int) -> None:
+    net = network(seed=rank, deferred=True)
+    if rank == 0:
+        network(seed=7).save_parameters(str(tmp_path / "model"))
+        net.load_parameters(str(tmp_path / "model"))
+    hvd.broadcast_parameters(net.collect_params())
+    assert_close(weights(net), weights(network(seed=7)), rtol=0)
+
+
 def test_training_starts_with_parameters_that_have_no_shape_yet(rank: int, size: int) -> None:
     net = network(seed=rank, deferred=True)
     hvd.broadcast_parameters(net.collect_params())

@@ -34,10 +34,16 @@ def broadcast_parameters(
         raise ValueError(f"params must be a dict or a ParameterDict, not {type(params).__name__}")
     if mpi_ops.size() == 1:
         return
+    # The root may have loaded parameters that have no shape yet elsewhere: all ranks must broadcast them now.
+    known = {key: each.shape for key, each in params.items() if isinstance(each, Parameter) and each._data is not None}
+    shapes = broadcast_object(known, root_rank, f"parameter.{prefix or ''}shapes")
     arrays: List[Tuple[str, Sequence[mx.nd.NDArray]]] = []
     for key, parameter in sorted(params.items()):
         name = f"parameter.{prefix or ''}{key}"
         if isinstance(parameter, Parameter):
+            if key in shapes and parameter._deferred_init:
+                parameter.shape = shapes[key]
+                parameter._finish_deferred_init()
             try:
                 arrays.append((name, parameter.list_data()))
             except DeferredInitializationError:
