@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
+from mxnet.ndarray import NDArray
 
 from farandole.common.compression import Compressor, HalfPrecision, NoneCompressor
 
@@ -15,6 +16,11 @@ class _HalfPrecision(HalfPrecision):
     @classmethod
     def converts(cls, dtype: Any) -> bool:
         return dtype in (numpy.float32, numpy.float64)
+
+    @staticmethod
+    def convert(tensor: Any, dtype: Any) -> Any:
+        converted = tensor.as_nd_ndarray().astype(dtype)  # that of mx.np does not know bfloat16
+        return converted if type(tensor) is NDArray else converted.as_np_ndarray()
 
 
 class FP16Compressor(_HalfPrecision):
