@@ -66,8 +66,8 @@ def differences(rules: Rules, recipe: Recipe, found: Snapshot, expected: Snapsho
             lines += _difference(key, found[key], expected[key], tolerance)
         elif isinstance(expected[key], float) and isinstance(found[key], float):
             limit = 1e-9 if rules.is_rate(key) else tolerance[0]
-            both_nan = math.isnan(found[key]) and math.isnan(expected[key])
-            if not both_nan and not abs(found[key] - expected[key]) <= limit * max(1, abs(expected[key])):
+            is_same = found[key] == expected[key] or (math.isnan(found[key]) and math.isnan(expected[key]))
+            if not is_same and not abs(found[key] - expected[key]) <= limit * max(1, abs(expected[key])):
                 lines.append(f"{key}: {found[key]} instead of {expected[key]}")
         elif type(found[key]) is not type(expected[key]) or found[key] != expected[key]:
             lines.append(f"{key}: {found[key]} instead of {expected[key]}")

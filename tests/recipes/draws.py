@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Callable, Iterable
+from dataclasses import field
+from typing import Any, Callable, Iterable, Sequence, Tuple
+
+from recipe import Recipe, fields
 
 Draw = Callable[[random.Random], Any]
 
@@ -18,3 +21,25 @@ def some(values: Iterable[str], share: float) -> Draw:
     """Each of these names in this share of recipes."""
     choices = list(values)
     return lambda source: tuple(each for each in choices if source.random() < share)
+
+
+def drawn(simplest: Any, share: float, values: Iterable[Any] = (True,)) -> Any:
+    """A field of a recipe that has one of these values in this share of recipes."""
+    return field(default=simplest, metadata={"draw": often(values, simplest, share)})
+
+
+def names(share: float, values: Iterable[str]) -> Any:
+    """A field with each of these names in this share of recipes."""
+    return field(default=(), metadata={"draw": some(values, share)})
+
+
+def drawn_recipe(kind: Any, seed: int) -> Recipe:
+    """The recipe of a seed, of a class with such fields."""
+    source = random.Random(seed)
+    draws = {name: each.metadata["draw"] for name, each in fields(kind).items() if each.metadata}
+    return kind(seed=seed, **{name: draw(source) for name, draw in draws.items()})
+
+
+def chosen(kinds: Iterable[Tuple[Sequence[str], float]], source: random.Random) -> Tuple[str, ...]:
+    """One of the names of each kind, in its share of recipes."""
+    return tuple(source.choice(names) for names, share in kinds if source.random() < share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, NamedTuple, Sequence
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 from recipe import Recipe, fields
 
@@ -28,6 +28,12 @@ def default(*names: str) -> Dict[str, Any]:
         return lambda recipe: fields(recipe)[name].default
 
     return {name: of(name) for name in names}
+
+
+def known_options(recipe: Recipe, choices: Dict[str, Sequence[Sequence[str]]]) -> Tuple[str, ...]:
+    """The options that the optimizer has, of each tuple of choices only one."""
+    known = ([name for name in names if name in recipe.options] for names in choices[recipe.optimizer])
+    return tuple(found[0] for found in known if found)
 
 
 def repaired(recipe: Recipe, exclusions: Sequence[Exclusion]) -> Recipe:

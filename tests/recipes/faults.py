@@ -1,7 +1,4 @@
-"""Deliberate faults, by which the tests see that the player finds them. Each is a function of the seat of the player.
-
-Those that change a model or a rate are in the `faults.py` of the frameworks.
-"""
+"""Deliberate faults, by which the tests see that the player finds them."""
 
 from __future__ import annotations
 
@@ -36,6 +33,7 @@ def _hangs(seat: Any) -> None:
         threading.Event().wait()
 
 
+# Each is a function of the seat of the player.
 FAULTS: Dict[str, Callable[[Any], None]] = {
     "warns": _warns,
     "raises": _raises,
@@ -43,3 +41,19 @@ FAULTS: Dict[str, Callable[[Any], None]] = {
     "ends": _ends,
     "hangs": _hangs,
 }
+
+
+def commit(training: Any, scale_bias: Callable[[float], Any], scale_rate: Callable[[float], Any]) -> None:
+    """The fault of the recipe.
+
+    :param scale_bias: multiplies the bias of the model's head
+    """
+    name, seat = training.recipe.fault, training.seat
+    if name == "last_bit" and seat.is_in_job and seat.is_last:
+        scale_bias(1 + 1e-15)  # other bits, within the tolerance
+    elif name == "all_differ" and seat.is_in_job:
+        scale_bias(1.001)  # all ranks are equal, but not to one process
+    elif name == "rate" and seat.is_in_job:
+        scale_rate(1.001)
+    elif name in FAULTS:
+        FAULTS[name](seat)

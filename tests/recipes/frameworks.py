@@ -11,7 +11,7 @@ from comparing import Rules, Snapshot
 from excluding import Exclusion
 from recipe import Recipe
 
-NAMES = ("torch", "keras")
+NAMES = ("torch", "keras", "tensorflow", "jax", "mxnet")
 
 
 class Framework(NamedTuple):

@@ -19,7 +19,7 @@ MORE_SEEDS = 10_000
 # Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
 TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
 # As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
-FRESH_RECIPES = {"torch": 3000, "keras": 300}
+FRESH_RECIPES = {"torch": 3000, "keras": 300, "tensorflow": 300, "jax": 300, "mxnet": 600}
 # One recipe of so many is played by an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = 30
 # These tests run once more with ranks that are placed as if on two hosts.
@@ -447,8 +447,10 @@ def ranks_of_framework(part: Part, name: str, where: str, **environment: str) ->
 def fixed_recipes(part: Part) -> None:
     """The recipes of training with fixed seeds, and the tests of their player."""
     part.pytest("tests/recipes", FARANDOLE_TEST_FRAMEWORK="torch")
-    drawn, keras = "tests/recipes/test_drawn_recipes.py", python_of_framework("keras")
-    part.pytest(drawn, python=keras, FARANDOLE_TEST_FRAMEWORK="keras")
+    drawn = "tests/recipes/test_drawn_recipes.py"
+    for name in FRESH_RECIPES:
+        if name != "torch":
+            part.pytest(drawn, python=python_of_framework(name), FARANDOLE_TEST_FRAMEWORK=name)
 
 
 def python_of_framework(name: str) -> str:

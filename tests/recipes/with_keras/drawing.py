@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Dict, Tuple
+from typing import Dict
 
-from draws import Draw, often, some
+from draws import Draw, chosen, often, some
 from excluding import repaired
 
 from with_keras.callbacks import RATES
@@ -15,22 +15,13 @@ from with_keras.optimizers import AVERAGES, CHOICES, CLIPS, SCHEDULES
 from with_keras.recipe import Recipe
 from with_keras.resuming import RESUMES
 
-
-def options(optimizer: str, source: random.Random) -> Tuple[str, ...]:
-    return tuple(source.choice(names) for names in CHOICES[optimizer] if source.random() < 0.4)
-
-
-def wrapping(source: random.Random) -> Tuple[str, ...]:
-    kinds = (
-        (("named",), 0.1),
-        (("partial", "group_1", "group_2"), 0.3),
-        (("predivide",), 0.1),
-        (("as_dense",), 0.2),
-        (("fp16",), 0.05),
-    )
-    return tuple(source.choice(names) for names, share in kinds if source.random() < share)
-
-
+WRAPPING = (
+    (("named",), 0.1),
+    (("partial", "group_1", "group_2"), 0.3),
+    (("predivide",), 0.1),
+    (("as_dense",), 0.2),
+    (("fp16",), 0.05),
+)
 FIELDS: Dict[str, Draw] = {
     "steps": lambda source: source.randint(2, 3),
     "body": often(BODIES, "linear", 0.5),
@@ -70,6 +61,6 @@ def draw(seed: int) -> Recipe:
     """The recipe of a seed."""
     source = random.Random(seed)
     values = {name: drawn(source) for name, drawn in FIELDS.items()}
-    values["options"] = options(values["optimizer"], source)
-    values["wrapping"] = wrapping(source)
+    values["options"] = chosen(((names, 0.4) for names in CHOICES[values["optimizer"]]), source)
+    values["wrapping"] = chosen(WRAPPING, source)
     return repaired(Recipe(seed=seed, **values), EXCLUSIONS)

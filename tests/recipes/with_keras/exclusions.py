@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Tuple
-
 import keras
-from excluding import Exclusion, default, without
+from excluding import Exclusion, default, known_options, without
 
 from with_keras.callbacks import SMOOTH
 from with_keras.optimizers import CHOICES
@@ -15,17 +13,11 @@ BACKEND = keras.backend.backend()
 BY_HAND = ("batches", "tape")
 
 
-def known_options(recipe: Recipe) -> Tuple[str, ...]:
-    """The options that the optimizer has, of each tuple in `CHOICES` only one."""
-    choices = ([name for name in names if name in recipe.options] for names in CHOICES[recipe.optimizer])
-    return tuple(found[0] for found in choices if found)
-
-
 KERAS = (
     Exclusion(
         "each optimizer has options of its own",
-        lambda r: r.options != known_options(r),
-        {"options": known_options},
+        lambda r: r.options != known_options(r, CHOICES),
+        {"options": lambda r: known_options(r, CHOICES)},
     ),
     Exclusion("a callback does not set a rate that has a schedule", lambda r: r.schedule, default("callback")),
     Exclusion(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from typing import Any, Callable, Dict, List
 
+import faults
 import keras
 import numpy as np
 from comparing import Snapshot
 
-from with_keras import faults, resuming
+from with_keras import resuming
 from with_keras.callbacks import Records, rate_callbacks
 from with_keras.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_keras.optimizers import make_optimizer, rate_of, with_scaler
@@ -102,7 +103,9 @@ class Training:
         if not self.is_recorded:
             return
         if self.step == 1 and self.recipe.fault:
-            faults.commit(self)
+            bias, rate = self.model.get_layer("head").bias, self.model.optimizer.learning_rate
+            scaled = [lambda factor, each=each: each.assign(each * factor) for each in (bias, rate)]
+            faults.commit(self, *scaled)
         self.snapshots.append(take(self))
         self.step += 1
 

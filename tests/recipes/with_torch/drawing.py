@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Dict, Tuple
 
-from draws import Draw, often, some
+from draws import Draw, chosen, often, some
 from excluding import repaired
 
 from with_torch.exclusions import EXCLUSIONS
@@ -23,27 +23,19 @@ def extras(source: random.Random) -> Tuple[str, ...]:
     return tuple(each for each in EXTRAS if source.random() < (0.12 if each in OFTEN_UNUSED else 0.06))
 
 
-def options(optimizer: str, source: random.Random) -> Tuple[str, ...]:
-    return tuple(source.choice(names) for names in CHOICES[optimizer] if source.random() < 0.4)
-
-
-def wrapping(source: random.Random) -> Tuple[str, ...]:
-    kinds = (
-        (("unnamed", "pairs"), 0.2),
-        (("group_1", "group_2", "group_lists"), 0.3),
-        (("predivide",), 0.1),
-        (("as_dense",), 0.2),
-        (("custom", "measured", *LOSSY), 0.2),
-    )
-    return tuple(source.choice(names) for names, share in kinds if source.random() < share)
-
-
 def order(source: random.Random) -> Tuple[str, ...]:
     events = ["wrap", "broadcast", "schedule"]
     source.shuffle(events)
     return tuple(events)
 
 
+WRAPPING = (
+    (("unnamed", "pairs"), 0.2),
+    (("group_1", "group_2", "group_lists"), 0.3),
+    (("predivide",), 0.1),
+    (("as_dense",), 0.2),
+    (("custom", "measured", *LOSSY), 0.2),
+)
 FIELDS: Dict[str, Draw] = {
     "steps": lambda source: source.randint(3, 5),
     "body": often(("deep", "conv", "gru", "attention"), "linear", 0.5),
@@ -90,6 +82,6 @@ def draw(seed: int) -> Recipe:
     """The recipe of a seed."""
     source = random.Random(seed)
     values = {name: drawn(source) for name, drawn in FIELDS.items()}
-    values["options"] = options(values["optimizer"], source)
-    values["wrapping"] = wrapping(source)
+    values["options"] = chosen(((names, 0.4) for names in CHOICES[values["optimizer"]]), source)
+    values["wrapping"] = chosen(WRAPPING, source)
     return repaired(Recipe(seed=seed, **values), EXCLUSIONS)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
 
-from excluding import Exclusion, default, repaired, without
+from excluding import Exclusion, default, known_options, repaired, without
 
 from with_torch.models import OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
@@ -20,12 +19,6 @@ COPIES = ("deepcopy", "pickle")
 
 def is_lbfgs(recipe: Recipe) -> bool:
     return recipe.optimizer == "LBFGS"
-
-
-def known_options(recipe: Recipe) -> Tuple[str, ...]:
-    """The options that the optimizer has, of each tuple in `CHOICES` only one."""
-    choices = ([name for name in names if name in recipe.options] for names in CHOICES[recipe.optimizer])
-    return tuple(found[0] for found in choices if found)
 
 
 PYTORCH = (
@@ -52,8 +45,8 @@ PYTORCH = (
     ),
     Exclusion(
         "each optimizer has options of its own",
-        lambda r: r.options != known_options(r),
-        {"options": known_options},
+        lambda r: r.options != known_options(r, CHOICES),
+        {"options": lambda r: known_options(r, CHOICES)},
     ),
     Exclusion(
         "Muon takes only matrices",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
+import faults
 import torch
 from comparing import Snapshot
 
-from with_torch import faults, loop, resuming
+from with_torch import loop, resuming
 from with_torch.hooks import HOOKS
 from with_torch.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_torch.optimizers import added_group, make_optimizers, named_parts
@@ -125,12 +126,19 @@ class Training:
             self.seat.join(self.model)
         return self.snapshots
 
+    def _scale_bias(self, factor: float) -> None:
+        with torch.no_grad():
+            self.model.head.bias.mul_(factor)
+
+    def _scale_rate(self, factor: float) -> None:
+        self.optimizers[0].param_groups[0]["lr"] *= factor
+
     def play_step(self, is_short: bool = False) -> None:
         """The next step, and what follows before the one after it."""
         recipe = self.recipe
         loop.take_step(self, is_short)
         if self.step == 1 and recipe.fault:
-            faults.commit(self)
+            faults.commit(self, self._scale_bias, self._scale_rate)
         self.snapshots.append(take(self))
         if self.step == 0 and recipe.added:
             self.optimizers[0].add_param_group(added_group(recipe, self.model))

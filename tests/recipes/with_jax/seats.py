@@ -1,0 +1,78 @@
+"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+import horovod.jax as hvd
+import jax
+import optax
+from recipe import Recipe
+
+
+class Seat:
+    """A rank of a job, or one process that does what the job does: it takes the batches of all passes of a step as one,
+    and the factor of its loss is the sum over ranks and passes."""
+
+    def __init__(self, size: int, rank: Optional[int] = None) -> None:
+        self.size = size
+        self.rank = rank or 0
+        self.is_in_job = rank is not None
+        self.is_last = self.rank == size - 1
+
+    def batches(self, rows: Any) -> List[Any]:
+        """The batches of a step, whose rows have the shape (passes, ranks, rows of a rank, …)."""
+        return list(rows[:, self.rank]) if self.is_in_job else [rows.reshape(-1, *rows.shape[3:])]
+
+    def factor(self, recipe: Recipe) -> float:
+        passes = 1 if recipe.averages_passes else recipe.passes
+        return 1.0 if self.is_in_job else float(passes * (self.size if recipe.op == "Sum" else 1))
+
+    def wrap(self, recipe: Recipe, optimizer: Any, place: str, name: str = "") -> Any:
+        if not self.is_in_job or recipe.reduction != place:
+            return optax.with_extra_args_support(optimizer)
+        options: Dict[str, Any] = {"average_aggregated_gradients": recipe.averages_passes}
+        for each in recipe.wrapping:
+            options.update(WRAPPING[each])
+        op, passes = getattr(hvd, recipe.op), recipe.passes
+        return hvd.DistributedOptimizer(optimizer, name, op=op, backward_passes_per_step=passes, **options)
+
+    def reduced(self, recipe: Recipe, gradients: Any) -> Any:
+        """The gradients, reduced if the script does so by hand."""
+        op = getattr(hvd, recipe.op)
+        if self.is_in_job and recipe.reduction == "each":
+            return jax.tree.map(lambda each: hvd.allreduce(each, op=op), gradients)
+        if not self.is_in_job or recipe.reduction != "grouped":
+            return gradients
+        leaves, tree = jax.tree.flatten(gradients)
+        return jax.tree.unflatten(tree, hvd.grouped_allreduce(leaves, op=op))
+
+    def mean(self, value: Any, name: str) -> Any:
+        return hvd.allreduce(value, name=name) if self.is_in_job else value
+
+    def root(self, recipe: Recipe) -> int:
+        return self.size - 1 if self.is_in_job and recipe.is_from_last else 0
+
+    def equal(self, recipe: Recipe, values: Any) -> Any:
+        """The values of the root."""
+        return STARTS[recipe.start](values, self.root(recipe)) if self.is_in_job and recipe.start else values
+
+
+def _synchronized(values: Any, root: int) -> Any:
+    state = hvd.elastic.JaxState(values=values)
+    state.sync()
+    return state.values
+
+
+STARTS: Dict[str, Callable[[Any, int], Any]] = {
+    "parameters": hvd.broadcast_parameters,
+    "traced": jax.jit(hvd.broadcast_parameters, static_argnums=1),
+    "object": hvd.broadcast_object,
+    "state": _synchronized,
+}
+WRAPPING: Dict[str, Dict[str, Any]] = {
+    "group_2": {"groups": 2},
+    "group_9": {"groups": 9},
+    "predivide": {"gradient_predivide_factor": 2.0},
+    "fp16": {"compression": hvd.Compression.fp16},
+}

@@ -1,0 +1,1 @@
+"""Recipes of TensorFlow's training loops."""

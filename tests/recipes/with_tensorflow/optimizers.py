@@ -1,0 +1,57 @@
+"""The optimizers of recipes: updates by hand, those of Keras, and those of TensorFlow 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
+
+import keras
+import tensorflow as tf
+from with_keras.optimizers import CHOICES as OF_KERAS
+from with_keras.optimizers import OPTIONS
+
+from with_tensorflow.recipe import Recipe
+
+if TYPE_CHECKING:
+    from with_tensorflow.training import Training
+
+CHOICES: Dict[str, Any] = {
+    **{name: OF_KERAS[name] for name in ("SGD", "Adam", "RMSprop", "Adagrad", "Nadam", "Ftrl")},
+    **{f"v1.{name}": () for name in ("GradientDescent", "Momentum", "Adam", "Adagrad", "RMSProp")},
+    "hand": (),
+}
+CLIPS: Dict[str, Callable[[List[Any]], List[Any]]] = {
+    "norm": lambda gradients: [tf.clip_by_norm(each, 0.1) for each in gradients],
+    "global_norm": lambda gradients: tf.clip_by_global_norm(gradients, 0.2)[0],
+    "value": lambda gradients: [tf.clip_by_value(each, -0.02, 0.02) for each in gradients],
+}
+
+
+def make_optimizer(recipe: Recipe, rate: Any) -> Any:
+    """The optimizer of the recipe, which is not wrapped; None for updates by hand."""
+    library, _, name = recipe.optimizer.rpartition(".")
+    if library:
+        options = {"momentum": 0.9} if name == "Momentum" else {}
+        return getattr(tf.compat.v1.train, f"{name}Optimizer")(rate.read_value, **options)
+    options = {key: value for each in recipe.options for key, value in OPTIONS[each].items()}
+    return None if name == "hand" else getattr(keras.optimizers, name)(0.05, **options)
+
+
+def apply(training: Training, gradients: List[Any], variables: List[Any]) -> Any:
+    """Clips the gradients, and updates the variables and their averages."""
+    if training.recipe.clip:
+        gradients = CLIPS[training.recipe.clip](gradients)
+    if training.optimizer is not None:
+        done = training.optimizer.apply_gradients(zip(gradients, variables))
+    else:
+        done = tf.group(*[_moved(training.rate, *pair) for pair in zip(gradients, variables)])
+    if training.moving is None:
+        return done
+    with tf.control_dependencies([] if done is None else [done]):
+        return training.moving.apply([*training.trained.values()])
+
+
+def _moved(rate: Any, gradient: Any, variable: Any) -> Any:
+    rate = tf.cast(rate, variable.dtype)
+    if not isinstance(gradient, tf.IndexedSlices):
+        return variable.assign_sub(rate * gradient)
+    return variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))

@@ -1,0 +1,155 @@
+"""Plays a recipe, in one process or on a rank, and records what it has after every step."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from typing import Any, List
+
+import faults
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+from comparing import Snapshot, Tensor
+
+from with_tensorflow import resuming
+from with_tensorflow.gradients import differentiated
+from with_tensorflow.models import OUTPUTS, WIDTH, WORDS, make_variables
+from with_tensorflow.optimizers import apply, make_optimizer
+from with_tensorflow.recipe import ROWS, Recipe
+from with_tensorflow.seats import OneProcess
+
+RATE = 0.05
+
+
+class Training:
+    """The state of a recipe while it is played.
+
+    :param folder: for files of this process
+    """
+
+    def __init__(self, recipe: Recipe, seat: OneProcess, folder: str) -> None:
+        self.recipe, self.seat, self.folder, self.step = recipe, seat, folder, 0
+        self._contexts = contextlib.ExitStack()
+        self.build()
+
+    def build(self) -> None:
+        """Makes everything that a script makes before its loop."""
+        recipe, seat = self.recipe, self.seat
+        self._contexts.close()
+        self.session: Any = None
+        if recipe.mode == "graph":
+            self._contexts.enter_context(tf.Graph().as_default())
+            self.session = self._contexts.enter_context(tf.compat.v1.Session())
+        self.weights = make_variables(recipe, abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
+        self.trained = {name: each for name, each in self.weights.items() if each.trainable}
+        self.norm = seat.sync_batch_norm(dtype=recipe.dtype, name="norm") if recipe.norm else None
+        if self.norm:
+            self.norm.build((None, WIDTH))
+            self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
+        self.rate = tf.Variable(RATE, trainable=False, dtype="float64")
+        self.optimizer = seat.wrap(self, make_optimizer(recipe, self.rate))
+        if isinstance(self.optimizer, keras.optimizers.Optimizer):
+            self.optimizer.build([*self.trained.values()])
+            self.rate = self.optimizer.learning_rate
+        self.moving = tf.train.ExponentialMovingAverage(0.8) if recipe.average else None
+        self._aggregation = seat.aggregation(self)
+        self._run = self._compiled()
+        if recipe.start and seat.is_in_job:
+            resuming.STARTS[recipe.start](self, seat.root(recipe))
+
+    def _compiled(self) -> Any:
+        if not self.session:
+            return tf.function(self._train) if self.recipe.mode == "function" else self._train
+        inputs = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in self._batches()[0]]
+        fetched = self._train(*inputs)
+        self.session.run(tf.compat.v1.global_variables_initializer())
+        return lambda *batch: self.session.run(fetched, dict(zip(inputs, batch)))
+
+    def _batches(self) -> List[Any]:
+        """The step's number, and the inputs, words and targets of each call in this step."""
+        recipe, source = self.recipe, np.random.default_rng([self.recipe.seed, self.step])
+        shape = (recipe.passes, self.seat.size, ROWS // self.seat.size)
+        made = source.normal(size=(*shape, WIDTH)), source.integers(0, WORDS, shape), source.random((*shape, OUTPUTS))
+        kinds = (recipe.dtype, "int32", recipe.dtype)
+        parts = [self.seat.part(recipe, self.step, rows.astype(kind)) for rows, kind in zip(made, kinds)]
+        return [(np.int32(self.step), *call) for call in zip(*parts)]
+
+    def _train(self, number: Any, *stacks: Any) -> Any:
+        """Steps after some passes. Returns the mean loss over ranks."""
+        batches = [[tf.convert_to_tensor(each[place]) for each in stacks] for place in range(stacks[0].shape[0])]
+        losses, gradients, variables = zip(*[differentiated(self, number, *batch) for batch in batches])
+        if len(batches) > 1:
+            divisor = len(batches) if self.recipe.averages_passes else 1
+            gradients = ([tf.add_n([*map(tf.convert_to_tensor, each)]) / divisor for each in zip(*gradients)],)
+        done = self._update(gradients[0], variables[0])
+        with tf.control_dependencies([] if done is None else [done]):
+            return self.seat.average(self.recipe, self.step, tf.add_n([*losses]) / len(losses))
+
+    def _update(self, gradients: List[Any], variables: List[Any]) -> Any:
+        if not self._aggregation:
+            return apply(self, self.seat.reduce(self, gradients), variables)
+        sums = self._aggregation.compute_gradients(gradients, variables)
+        return self._aggregation.apply_gradients(lambda: apply(self, sums, variables), self.optimizer)
+
+    def play(self) -> List[Snapshot]:
+        recipe, snapshots = self.recipe, []
+        with self._contexts:
+            for self.step in range(recipe.steps):
+                if recipe.decays:
+                    self.assign(self.rate, RATE / (1 + self.step))
+                loss = self.take_step()
+                if self.step == 1 and recipe.fault:
+                    faults.commit(self, *(self._scaled(each) for each in (self.weights["head.bias"], self.rate)))
+                snapshots.append(self._snapshot(loss))
+                if self.step == 0 and recipe.resume:
+                    resuming.RESUMES[recipe.resume](self)
+        return snapshots
+
+    def _scaled(self, variable: Any) -> Any:
+        return lambda factor: self.assign(variable, factor * self.read([variable])[0])
+
+    def take_step(self) -> float:
+        losses = [float(self._run(*batch)) for batch in self._batches()]
+        loss = float(np.mean(losses)) if losses else 0.0
+        if self.seat.is_in_job and self.seat.present(self.recipe, self.step) < self.seat.size:
+            last = int(hvd.join())
+            hvd.broadcast_variables(self.state(), last)
+            loss = hvd.broadcast_object(loss, last)
+        return loss
+
+    def assign(self, variable: Any, value: Any) -> None:
+        variable.load(value, self.session) if self.session else variable.assign(value)
+
+    def read(self, variables: List[Any]) -> List[Any]:
+        if self.session:
+            return self.session.run(variables)  # type: ignore[no-any-return]
+        return [np.array(tf.convert_to_tensor(each)) for each in variables]
+
+    def state(self) -> List[Any]:
+        """All variables that exist."""
+        of_optimizer, slot = getattr(self.optimizer, "variables", []), getattr(self.optimizer, "get_slot", None)
+        found = [*self.weights.values(), *(self.norm.variables if self.norm else []), self.rate]
+        if slot:  # in the order of the model's variables, as a restored optimizer has made them in another one
+            names = sorted(self.optimizer.get_slot_names())
+            found += [slot(each, name) for name in names for each in self.trained.values()]
+        known = {id(each) for each in found}
+        found += [each for each in (of_optimizer() if slot else of_optimizer) if id(each) not in known]
+        found += [self.moving.average(each) for each in self.trained.values()] if self.moving else []
+        return [each for each in found if each is not None]
+
+    def _snapshot(self, loss: float) -> Snapshot:
+        values: Snapshot = {"loss": loss, "rate0": float(self.read([self.rate])[0])}
+        names = [f"model.{name}" for name in self.weights]
+        for place, array in enumerate(self.read(self.state())):
+            name = names[place] if place < len(names) else f"state.{place}"
+            values[name] = Tensor(str(array.dtype), array.astype("float64") if array.dtype.kind == "V" else array)
+        return values
+
+
+def play(recipe: Recipe, seat: OneProcess) -> List[Snapshot]:
+    """The snapshots after each step."""
+    keras.utils.clear_session(free_memory=False)
+    with tempfile.TemporaryDirectory(prefix="recipe-") as folder:
+        return Training(recipe, seat, folder).play()
