@@ -59,6 +59,7 @@ FAILED_BEFORE: Dict[str, str] = {
     },
     "mxnet": {
         "stale_gradients_on_some_ranks": "steps=2 extras=routed",
+        "stale_gradients_of_mx_np": "steps=1 extras=routed dtype=float32 is_numpy=1",
         "shapes_that_only_the_root_knows": "steps=2 deferred=1 resume=root",
         "update_that_a_scaler_skips": "extras=routed scaler=overflow",
         "bfloat16_of_mx_np": "steps=1 dtype=float32 is_numpy=1 wrapping=bf16",

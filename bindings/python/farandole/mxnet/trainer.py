@@ -82,7 +82,7 @@ class DistributedTrainer(mx.gluon.Trainer):
         for parameter, is_fresh, is_fresh_anywhere in zip(trained, fresh, anywhere.asnumpy()):
             if is_fresh_anywhere and not is_fresh:
                 if parameter.grad_req == "write":
-                    parameter.zero_grad()
+                    _clear(parameter.list_grad())
                 self._used_elsewhere.append(parameter.list_data()[0])
                 self._used_elsewhere[-1]._fresh_grad = True
 
@@ -107,3 +107,9 @@ class DistributedTrainer(mx.gluon.Trainer):
             gradients.append(copies[0])
             names.append(f"{self._prefix}{index}")
         self._averager.average(gradients, names)
+
+
+def _clear(gradients: List[Any]) -> None:
+    """Sets them to zero. ``Parameter.zero_grad`` refuses arrays of ``mx.np``."""
+    for each in gradients:
+        each.as_nd_ndarray()[:] = 0
