@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import field
-from typing import Any, Callable, Iterable, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, Sequence, Tuple
 
 from recipe import Recipe, fields
 
@@ -43,3 +43,18 @@ def drawn_recipe(kind: Any, seed: int) -> Recipe:
 def chosen(kinds: Iterable[Tuple[Sequence[str], float]], source: random.Random) -> Tuple[str, ...]:
     """One of the names of each kind, in its share of recipes."""
     return tuple(source.choice(names) for names, share in kinds if source.random() < share)
+
+
+Kinds = Iterable[Tuple[Sequence[str], float]]
+
+
+def drawn_values(
+    seed: int, draws: Mapping[str, Draw], options: Mapping[str, Iterable[Sequence[str]]], wrapping: Kinds = ()
+) -> Dict[str, Any]:
+    """The values of a recipe's fields. Of the drawn optimizer's options, one of each kind is had by two in five."""
+    source = random.Random(seed)
+    values = {name: draw(source) for name, draw in draws.items()}
+    values["options"] = chosen(((names, 0.4) for names in options[values["optimizer"]]), source)
+    if wrapping:
+        values["wrapping"] = chosen(wrapping, source)
+    return {"seed": seed, **values}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Dict
 
-from draws import Draw, chosen, often, some
+from draws import Draw, drawn_values, often, some
 from excluding import repaired
 
 from with_keras.callbacks import RATES
@@ -59,8 +58,4 @@ FIELDS: Dict[str, Draw] = {
 
 def draw(seed: int) -> Recipe:
     """The recipe of a seed."""
-    source = random.Random(seed)
-    values = {name: drawn(source) for name, drawn in FIELDS.items()}
-    values["options"] = chosen(((names, 0.4) for names in CHOICES[values["optimizer"]]), source)
-    values["wrapping"] = chosen(WRAPPING, source)
-    return repaired(Recipe(seed=seed, **values), EXCLUSIONS)
+    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES, WRAPPING)), EXCLUSIONS)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Dict
 
-from draws import Draw, chosen, often, some
+from draws import Draw, chosen, drawn_values, often, some
 from excluding import Exclusion, default, known_options, repaired, without
 
 from with_mxnet.models import BODIES, EXTRAS, USES
@@ -79,7 +78,4 @@ EXCLUSIONS = (
 
 def draw(seed: int) -> Recipe:
     """The recipe of a seed."""
-    source = random.Random(seed)
-    values = {name: drawn(source) for name, drawn in FIELDS.items()}
-    options = chosen(((names, 0.4) for names in CHOICES[values["optimizer"]]), source)
-    return repaired(Recipe(seed=seed, options=options, **values), EXCLUSIONS)
+    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES)), EXCLUSIONS)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any, Callable, Dict
 
-from draws import Draw, often, some
+from draws import Draw, drawn_values, often, some
 from excluding import Exclusion, default, known_options, repaired, without
 
 from with_tensorflow.gradients import ASKED, STRUCTURES
@@ -108,7 +107,4 @@ FIELDS: Dict[str, Draw] = {
 
 def draw(seed: int) -> Recipe:
     """The recipe of a seed."""
-    source = random.Random(seed)
-    values = {name: drawn(source) for name, drawn in FIELDS.items()}
-    values["options"] = tuple(source.choice(names) for names in CHOICES[values["optimizer"]] if source.random() < 0.4)
-    return repaired(Recipe(seed=seed, **values), EXCLUSIONS)
+    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES)), EXCLUSIONS)
