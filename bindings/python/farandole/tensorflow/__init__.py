@@ -22,6 +22,7 @@ from farandole.tensorflow.functions import (
     broadcast_variables,
 )
 from farandole.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
+from farandole.tensorflow.legacy_optimizer import LegacyOptimizer as _LegacyOptimizer
 from farandole.tensorflow.mpi_ops import (
     Adasum,
     Average,
@@ -69,7 +70,7 @@ from farandole.tensorflow.mpi_ops import (
     start_timeline,
     stop_timeline,
 )
-from farandole.tensorflow.optimizer import DistributedOptimizer, _LegacyOptimizer
+from farandole.tensorflow.optimizer import DistributedOptimizer
 from farandole.tensorflow.reductions import allreduce, grouped_allreduce, grouped_reducescatter, reducescatter
 from farandole.tensorflow.sessions import BroadcastGlobalVariablesHook, broadcast_global_variables
 from farandole.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape

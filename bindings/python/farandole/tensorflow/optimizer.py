@@ -22,8 +22,6 @@ from farandole.tensorflow.legacy_optimizer import LegacyOptimizer, WrappedOptimi
 from farandole.tensorflow.mpi_ops import Adasum, Average
 from farandole.tensorflow.reducing import GradientReduction
 
-_LegacyOptimizer = LegacyOptimizer
-
 
 class _DistributedOptimizer(WrappedOptimizer):
     """Computes gradients as the wrapped optimizer does, reduces them, and lets it apply them."""
@@ -93,7 +91,7 @@ def DistributedOptimizer(
     check_passes(backward_passes_per_step)
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not go together with average_aggregated_gradients: no gradients are aggregated")
-    if isinstance(optimizer, _LegacyOptimizer):
+    if isinstance(optimizer, LegacyOptimizer):
         if op == Adasum:
             require_adasum(process_set, mpi_ops.size())
             return _DistributedAdasumOptimizer(
