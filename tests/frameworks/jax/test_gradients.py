@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import farandole.jax as hvd
 import jax
 import jax.numpy as jnp
@@ -134,6 +136,25 @@ def test_second_derivatives_sum_over_the_ranks_at_each_allreduce(gradient, name:
     slope = gradient(lambda x: jax.grad(loss)(x).sum())(jnp.ones(2))
     # Each allreduce on the way sums over the ranks once more.
     np.testing.assert_allclose(slope, np.full(2, 6.0 * size**3))
+
+
+@pytest.mark.parametrize("checkpointed", [jax.checkpoint, lambda f: jax.checkpoint(lambda x: jax.checkpoint(f)(2 * x))])
+def test_each_instruction_of_a_program_has_a_name_of_its_own(checkpointed, name: str) -> None:
+    def loss(x):
+        return jnp.sin(hvd.allreduce(x, name=name, op=hvd.Average)).sum()
+
+    second = jax.value_and_grad(lambda x: (jax.grad(checkpointed(loss))(x) ** 2).sum())
+    names = re.findall(rf'"allreduce\.({re.escape(name)}[^"]*)"', jax.jit(second).lower(jnp.ones(3)).as_text())
+    assert len(names) > 4 and len(set(names)) == len(names)
+
+
+def test_two_branches_may_share_a_name(name: str, rank: int, size: int) -> None:
+    def program(x):
+        reduced = [lambda x, factor=factor: hvd.allreduce(factor * x, name=name, op=hvd.Sum) for factor in (1.0, 2.0)]
+        return jax.lax.cond(rank % 2 == 0, *reduced, x)
+
+    expected = sum(1.0 + other % 2 for other in range(size))
+    assert jax.jit(program)(jnp.ones(3)).tolist() == [expected] * 3
 
 
 def test_an_operation_may_be_recomputed_in_the_backward_pass(name: str, size: int) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import itertools
-from typing import Any, DefaultDict, Iterator, NamedTuple, Optional, Sequence, Tuple
+import re
+from typing import Any, DefaultDict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -171,13 +173,33 @@ def _run_alone(*tensors: Any, **settings: Any) -> Any:
 _handler = jax.ffi.ffi_lowering(TARGET, has_side_effect=True)
 
 
+def _are_exclusive(place: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the places lie in two branches of one ``cond``, so that only one of them is run."""
+    differing = next((pair for pair in zip(place, other) if pair[0] != pair[1]), ("", ""))
+    return all(re.fullmatch(r"branch_\d+_fun", each) for each in differing)
+
+
+def _name_in_program(ctx: Any, name: str) -> str:
+    """The name of the instruction that is being lowered. ``jax.checkpoint`` and second derivatives repeat an operation
+    in one program, whose instructions may run at the same time: each further one gets a number. The numbers are equal
+    on all ranks, since JAX lowers the same program in the same order.
+    """
+    place = str(ctx.name_stack).split("/")
+    earlier: List[Tuple[Sequence[str], int]]
+    earlier = ctx.module_context.cached_primitive_lowerings.setdefault((TARGET, name), [])
+    taken = {number for other, number in earlier if not _are_exclusive(place, other)}
+    number = next(each for each in itertools.count(1) if each not in taken)
+    earlier.append((place, number))
+    return name if number == 1 else f"{name}.{number}"
+
+
 def _lower(ctx: Any, *tensors: Any, set_rank: SetRank, rows: Optional[int], **settings: Any) -> Any:
     numbers = {key: numpy.int32(settings[key]) for key in ("operation", "reduce_op", "root")}
     factors = {key: numpy.float64(settings[key]) for key in ("prescale", "postscale")}
     return _handler(
         ctx,
         *tensors,
-        name=settings["name"],
+        name=_name_in_program(ctx, settings["name"]),
         set=numpy.int32(set_rank.number),
         is_even=numpy.int32(rows is None),
         **numbers,
@@ -202,5 +224,7 @@ _instruction.multiple_results = True
 _instruction.def_impl(_run_alone)
 _instruction.def_abstract_eval(_shapes)
 batching.primitive_batchers[_instruction] = _vectorize
-mlir.register_lowering(_instruction, _lower, platform="cpu")
+# Where JAX can reuse the lowering of one instruction for the next, it must not: their names differ.
+_once = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
+mlir.register_lowering(_instruction, _lower, platform="cpu", **_once)
 jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(kernels.connect("jax").farandole_jax_collective), platform="cpu")
