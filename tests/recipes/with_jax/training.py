@@ -106,6 +106,7 @@ def taken(loss: Any, params: Any, state: Any) -> Snapshot:
     state = jax.tree.map(inner, state, is_leaf=lambda each: type(each) in wrappers)
     values: Snapshot = {}
     for path, each in jax.tree_util.tree_leaves_with_path({"loss": loss, "model": params, "optimizer": state}):
+        each = each if hasattr(each, "dtype") else np.asarray(each)  # outside of programs, also values of Python
         each = jax.random.key_data(each) if jnp.issubdtype(each.dtype, jax.dtypes.prng_key) else each
         wide = np.array(each, "float32" if each.dtype == "bfloat16" else None)
         values[jax.tree_util.keystr(path, simple=True, separator=".")] = Tensor(str(each.dtype), wide)
