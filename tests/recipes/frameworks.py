@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
@@ -35,11 +36,12 @@ class Framework(NamedTuple):
     rules: Rules
 
     def played(self, recipe: Recipe, seat: Any) -> Tuple[Sequence[Snapshot], List[str]]:
-        """The snapshots after each step, and the warnings."""
+        """The snapshots after each step, and the warnings, without addresses of objects."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             snapshots = self.play(recipe, seat)
-        return snapshots, [f"{each.category.__name__}: {each.message}" for each in caught]
+        texts = [f"{each.category.__name__}: {each.message}" for each in caught]
+        return snapshots, [re.sub("0x[0-9a-f]+", "0x…", each) for each in texts]
 
     def repaired(self, recipe: Recipe) -> Recipe:
         """The recipe without features that exclude each other."""
