@@ -67,7 +67,7 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
 class JaxState(ObjectState):
     """State that each keyword names: trees of arrays (parameters, an optimizer's state), and any other value.
 
-    Arrays are copied, because a program to which a script donates one ends it. Trees must have the same structure on
+    Arrays are copied, because a program to which a script donates one deletes it. Trees must have the same structure on
     all ranks.
     """
 
