@@ -13,8 +13,8 @@ from typing import Callable, List, Tuple
 
 import pytest
 from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part
-from testing.part import Part, Run, can_mount, shared_memory
-from testing.parts import PARTS, TWO_AT_A_TIME
+from testing.part import TWO_AT_A_TIME, Part, Run, can_mount, shared_memory
+from testing.parts import PARTS
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
 TOOLS = Path(__file__).parents[2] / "tools"

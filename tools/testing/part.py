@@ -43,6 +43,8 @@ RANK_OPTIONS = (
     *("--timeout-method=thread", "-o", "faulthandler_timeout=700"),
     *("-o", "faulthandler_exit_on_timeout=true"),
 )
+# Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
+TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
 # Each rank writes a file of its own; pytest expands the variables.
 RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
 SHARED_MEMORY = Path("/dev/shm")

@@ -7,21 +7,24 @@ import secrets
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence
 
 import namespaces
 
-from testing.part import PYTHON, ROOT, Part
+from testing.frameworks import (
+    FRAMEWORKS,
+    fixed_recipes,
+    frameworks,
+    launched_of_framework,
+    ranks_of_framework,
+    recipes,
+    versions,
+)
+from testing.part import PYTHON, ROOT, TWO_AT_A_TIME, Part
 
 # Each simulated elastic job of the standard suite has one of these seeds; `seeds` adds more, fresh ones too.
 FIXED_SEEDS = 2000
 MORE_SEEDS = 10_000
-# Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
-TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
-# As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
-FRESH_RECIPES = {"torch": 3000, "keras": 300, "tensorflow": 300, "jax": 300, "mxnet": 600}
-# One recipe of so many is played by an elastic job of its own, which takes as long as many others.
-ELASTIC_SHARE = 30
 # These tests run once more with ranks that are placed as if on two hosts.
 BETWEEN_HOSTS = (
     *("operations", "steps", "alltoall", "reducescatter"),
@@ -45,16 +48,6 @@ OBSERVED_ON_HOSTS = "tests/launch/test_records.py"
 LAUNCHED = sorted(
     {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "parallel").glob("test_launch*.py")} - {*OBSERVED}
 )
-# Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
-FRAMEWORKS = {
-    "numpy": ".venv",
-    "torch": ".venv",
-    "lightning": ".venv",
-    "tensorflow": ".setup/venvs/tensorflow",
-    "jax": ".setup/venvs/tensorflow",
-    "mxnet": ".setup/venvs/mxnet",
-    "keras": ".setup/venvs/tensorflow",
-}
 # What these test does not depend on the number of ranks: the standard suite runs them on 2.
 ON_TWO_RANKS = {
     *("arguments", "compression", "compression_arithmetic", "core", "elastic_loop", "elastic_state", "exit_status"),
@@ -112,15 +105,6 @@ def has_stand_in_gpus(part: Part) -> bool:
         return True
     part.leave_out("tests with stand-in GPUs", "the build found no cuda.h")
     return False
-
-
-def frameworks(part: Part) -> None:
-    """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
-    part.pytest("tests/frameworks/arithmetic")
-    fixed_recipes(part)
-    for name, where in FRAMEWORKS.items():
-        ranks_of_framework(part, name, where)
-        launched_of_framework(part, name, where)
 
 
 def hosts(part: Part) -> None:
@@ -236,16 +220,6 @@ def wheels(part: Part) -> None:
     part.command("tools/wheel", PIP_NO_INDEX="0")
 
 
-def versions(part: Part) -> None:
-    """the frameworks' tests on other versions and backends"""
-    ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
-    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", KERAS_BACKEND="jax")
-    legacy = {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}
-    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
-    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
-    ranks_of_framework(part, "keras", ".venv", KERAS_BACKEND="torch")
-
-
 def clusters(part: Part) -> None:
     """the tests of Ray and Spark on other versions, on a standalone master, and with Keras"""
     part.selection = ""  # the slow ones too
@@ -275,24 +249,6 @@ def seeds(part: Part) -> None:
     for base in (FIXED_SEEDS, secrets.randbits(32)):
         elastic_jobs(part, base, MORE_SEEDS)
         part.command(WORLD, "launches leave*", "--base", str(base), "--seeds", str(MORE_SEEDS))
-
-
-def recipes(part: Part) -> None:
-    """fresh recipes of training, in one process and on ranks; `--seeds N` of each framework, or one of `--seed S`"""
-    for name, number in FRESH_RECIPES.items():
-        count = part.options.get("seeds", number)
-        play_recipes(part, name, count)
-        if name == "torch":
-            play_recipes(part, name, -(-count // ELASTIC_SHARE), "--elastic")
-
-
-def play_recipes(part: Part, name: str, count: int, *options: str) -> None:
-    chosen: Tuple[str, ...] = ("--base", str(secrets.randbits(32)), "--seeds", str(count))
-    if "seed" in part.options:
-        chosen = ("--seed", str(part.options["seed"]))
-    for np in (2, 3):
-        play = ("tests/recipes/play.py", "--framework", name, *options, "--np", str(np))
-        part.command(python_of_framework(name), *play, *chosen)
 
 
 def fuzz(part: Part) -> None:
@@ -435,41 +391,6 @@ def over_mpi(part: Part, np: int, *names: str, **environment: str) -> None:
     """Ranks that mpirun starts, with all tensors over MPI."""
     settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", **environment}
     part.ranks(np, *tests_of(*names), launcher=MPIRUN, options=("--color=no",), **settings)
-
-
-def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:
-    """The suite for all frameworks and the tests of this one on 2 ranks."""
-    settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
-    python = str(ROOT / where / "bin" / "python")
-    part.ranks(2, *folders_of_framework(name), launcher=(f"{where}/bin/horovodrun",), python=python, **settings)
-
-
-def fixed_recipes(part: Part) -> None:
-    """The recipes of training with fixed seeds, and the tests of their player."""
-    part.pytest("tests/recipes", FARANDOLE_TEST_FRAMEWORK="torch")
-    drawn = "tests/recipes/test_drawn_recipes.py"
-    for name in FRESH_RECIPES:
-        if name != "torch":
-            part.pytest(drawn, python=python_of_framework(name), FARANDOLE_TEST_FRAMEWORK=name)
-
-
-def python_of_framework(name: str) -> str:
-    return str(ROOT / FRAMEWORKS[name] / "bin" / "python")
-
-
-def launched_of_framework(part: Part, name: str, where: str) -> None:
-    """The tests of a framework that launch jobs."""
-    folders = folders_of_framework(name)
-    files = sorted(str(path.relative_to(ROOT)) for each in folders for path in (ROOT / each).glob("test_launch*.py"))
-    if files:
-        python = str(ROOT / where / "bin" / "python")
-        part.pytest(*files, python=python, options=TWO_AT_A_TIME, FARANDOLE_TEST_FRAMEWORK=name)
-
-
-def folders_of_framework(name: str) -> List[str]:
-    tests = ROOT / "tests" / "frameworks"
-    folders = [f"tests/frameworks/{name}"] if (tests / name).exists() else []
-    return ["tests/frameworks/suite", *folders] if (tests / "drivers" / f"{name}.py").exists() else folders
 
 
 def elastic_jobs(part: Part, base: int, number: int) -> None:

@@ -1,0 +1,95 @@
+"""The parts that test frameworks: each in its own environment, on several versions, and with recipes of training."""
+
+from __future__ import annotations
+
+import secrets
+from typing import List, Tuple
+
+from testing.part import ROOT, TWO_AT_A_TIME, Part
+
+# Where each framework is installed, on the version that the standard suite tests. Keras 3 runs on TensorFlow there.
+FRAMEWORKS = {
+    "numpy": ".venv",
+    "torch": ".venv",
+    "lightning": ".venv",
+    "tensorflow": ".setup/venvs/tensorflow",
+    "jax": ".setup/venvs/tensorflow",
+    "mxnet": ".setup/venvs/mxnet",
+    "keras": ".setup/venvs/tensorflow",
+}
+# As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
+FRESH_RECIPES = {"torch": 3000, "keras": 300, "tensorflow": 300, "jax": 300, "mxnet": 600}
+# One recipe of so many is played by an elastic job of its own, which takes as long as many others.
+ELASTIC_SHARE = 30
+
+
+def frameworks(part: Part) -> None:
+    """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
+    part.pytest("tests/frameworks/arithmetic")
+    fixed_recipes(part)
+    for name, where in FRAMEWORKS.items():
+        ranks_of_framework(part, name, where)
+        launched_of_framework(part, name, where)
+
+
+def versions(part: Part) -> None:
+    """the frameworks' tests on other versions and backends"""
+    ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", KERAS_BACKEND="jax")
+    legacy = {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
+    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
+    ranks_of_framework(part, "keras", ".venv", KERAS_BACKEND="torch")
+
+
+def recipes(part: Part) -> None:
+    """fresh recipes of training, in one process and on ranks; `--seeds N` of each framework, or one of `--seed S`"""
+    for name, number in FRESH_RECIPES.items():
+        count = part.options.get("seeds", number)
+        play_recipes(part, name, count)
+        if name == "torch":
+            play_recipes(part, name, -(-count // ELASTIC_SHARE), "--elastic")
+
+
+def play_recipes(part: Part, name: str, count: int, *options: str) -> None:
+    chosen: Tuple[str, ...] = ("--base", str(secrets.randbits(32)), "--seeds", str(count))
+    if "seed" in part.options:
+        chosen = ("--seed", str(part.options["seed"]))
+    for np in (2, 3):
+        play = ("tests/recipes/play.py", "--framework", name, *options, "--np", str(np))
+        part.command(python_of_framework(name), *play, *chosen)
+
+
+def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:
+    """The suite for all frameworks and the tests of this one on 2 ranks."""
+    settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
+    python = str(ROOT / where / "bin" / "python")
+    part.ranks(2, *folders_of_framework(name), launcher=(f"{where}/bin/horovodrun",), python=python, **settings)
+
+
+def fixed_recipes(part: Part) -> None:
+    """The recipes of training with fixed seeds, and the tests of their player."""
+    part.pytest("tests/recipes", FARANDOLE_TEST_FRAMEWORK="torch")
+    drawn = "tests/recipes/test_drawn_recipes.py"
+    for name in FRESH_RECIPES:
+        if name != "torch":
+            part.pytest(drawn, python=python_of_framework(name), FARANDOLE_TEST_FRAMEWORK=name)
+
+
+def python_of_framework(name: str) -> str:
+    return str(ROOT / FRAMEWORKS[name] / "bin" / "python")
+
+
+def launched_of_framework(part: Part, name: str, where: str) -> None:
+    """The tests of a framework that launch jobs."""
+    folders = folders_of_framework(name)
+    files = sorted(str(path.relative_to(ROOT)) for each in folders for path in (ROOT / each).glob("test_launch*.py"))
+    if files:
+        python = str(ROOT / where / "bin" / "python")
+        part.pytest(*files, python=python, options=TWO_AT_A_TIME, FARANDOLE_TEST_FRAMEWORK=name)
+
+
+def folders_of_framework(name: str) -> List[str]:
+    tests = ROOT / "tests" / "frameworks"
+    folders = [f"tests/frameworks/{name}"] if (tests / name).exists() else []
+    return ["tests/frameworks/suite", *folders] if (tests / "drivers" / f"{name}.py").exists() else folders
