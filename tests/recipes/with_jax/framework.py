@@ -14,7 +14,7 @@ from frameworks import Framework
 
 from with_jax.models import BODIES, EXTRAS
 from with_jax.optimizers import CHAIN, COMPLEX, ONE_RATE, OPTIMIZERS, SCHEDULES
-from with_jax.seats import STARTS, WRAPPING, Seat
+from with_jax.seats import STARTS, WRAPPING, JaxSeat
 from with_jax.training import LOOPS, RESUMES, play
 
 
@@ -95,8 +95,8 @@ FRAMEWORK = Framework(
     suited=lambda recipe, size: recipe,
     prepare=lambda: jax.config.update("jax_disable_most_optimizations", True),
     play=play,
-    one_process=Seat,
-    rank=lambda: Seat(hvd.size(), hvd.rank()),
+    one_process=JaxSeat,
+    rank=lambda: JaxSeat(hvd.size(), hvd.rank()),
     rules=Rules(
         differs_from_one_process=lambda recipe: "lossy compression" if "fp16" in recipe.wrapping else "",
         is_compared_always=lambda recipe, key: False,

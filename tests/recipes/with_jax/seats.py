@@ -1,24 +1,19 @@
-"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part."""
+"""One process, and a rank of a job."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List
 
 import horovod.jax as hvd
 import jax
 import optax
 from recipe import Recipe
+from seats import Seat
 
 
-class Seat:
+class JaxSeat(Seat):
     """A rank of a job, or one process that does what the job does: it takes the batches of all passes of a step as one,
     and the factor of its loss is the sum over ranks and passes."""
-
-    def __init__(self, size: int, rank: Optional[int] = None) -> None:
-        self.size = size
-        self.rank = rank or 0
-        self.is_in_job = rank is not None
-        self.is_last = self.rank == size - 1
 
     def batches(self, rows: Any) -> List[Any]:
         """The batches of a step, whose rows have the shape (passes, ranks, rows of a rank, …)."""
@@ -49,9 +44,6 @@ class Seat:
 
     def mean(self, value: Any, name: str) -> Any:
         return hvd.allreduce(value, name=name) if self.is_in_job else value
-
-    def root(self, recipe: Recipe) -> int:
-        return self.size - 1 if self.is_in_job and recipe.is_from_last else 0
 
     def equal(self, recipe: Recipe, values: Any) -> Any:
         """The values of the root."""

@@ -17,7 +17,7 @@ from recipe import Recipe
 
 from with_jax.models import INPUTS, OUTPUTS, ROWS, forward, make_params
 from with_jax.optimizers import make_optimizer
-from with_jax.seats import Seat
+from with_jax.seats import JaxSeat
 
 LOOPS = ("jit", "eager", "scan", "ensemble")
 """A program for each batch, none, one for all batches of a step (each is taken twice), or one for two models."""
@@ -27,7 +27,7 @@ RESUMES = ("root", "elastic")
 class Training:
     """The state of a recipe while it is played: `values` are the parameters and the state of the optimizer."""
 
-    def __init__(self, recipe: Recipe, seat: Seat) -> None:
+    def __init__(self, recipe: Recipe, seat: JaxSeat) -> None:
         self.recipe, self.seat = recipe, seat
         source = np.random.default_rng(recipe.seed)
         shape = (recipe.steps, recipe.passes, seat.size, ROWS // seat.size)
@@ -124,7 +124,7 @@ def with_fault(training: Training) -> Any:
     return params, state
 
 
-def play(recipe: Recipe, seat: Seat) -> List[Snapshot]:
+def play(recipe: Recipe, seat: JaxSeat) -> List[Snapshot]:
     """The snapshots after each step."""
     jax.config.update("jax_enable_x64", recipe.dtype == "float64")
     training = Training(recipe, seat)

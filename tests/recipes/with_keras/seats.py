@@ -1,7 +1,4 @@
-"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part.
-
-Both seats have the same methods, so that both play the same loop.
-"""
+"""One process, and a rank of a job."""
 
 from __future__ import annotations
 
@@ -10,19 +7,13 @@ from typing import Any, Callable, Dict, List, Optional
 import horovod.keras as hvd
 import keras
 import numpy as np
+from seats import Seat
 
 from with_keras.recipe import Recipe
 
 
-class OneProcess:
+class OneProcess(Seat):
     """Plays what a job of this many ranks does together. It takes the batches of all passes of a step as one."""
-
-    is_in_job = False
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rank = 0
-        self.is_last = True
 
     def passes(self, recipe: Recipe) -> int:
         """The number of batches between two steps."""
@@ -48,10 +39,6 @@ class OneProcess:
             )
         return optimizer
 
-    def root(self, recipe: Recipe) -> int:
-        """The rank that broadcasts its weights."""
-        return 0
-
     def make_equal(self, recipe: Recipe, model: Any) -> None:
         """Gives all ranks the weights of the root, before the first step."""
 
@@ -72,12 +59,8 @@ class OneProcess:
 class Rank(OneProcess):
     """This rank of the job."""
 
-    is_in_job = True
-
     def __init__(self) -> None:
-        super().__init__(hvd.size())
-        self.rank = hvd.rank()
-        self.is_last = self.rank + 1 == self.size
+        super().__init__(hvd.size(), hvd.rank())
 
     def passes(self, recipe: Recipe) -> int:
         return recipe.passes
@@ -102,9 +85,6 @@ class Rank(OneProcess):
             options.update(WRAPPING[name]())
         partial = "partial" in recipe.wrapping
         return (hvd.PartialDistributedOptimizer if partial else hvd.DistributedOptimizer)(optimizer, **options)
-
-    def root(self, recipe: Recipe) -> int:
-        return self.size - 1 if recipe.is_from_last else 0
 
     def make_equal(self, recipe: Recipe, model: Any) -> None:
         if recipe.start == "state":

@@ -1,4 +1,4 @@
-"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part."""
+"""One process, and a rank of a job."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import Any, Dict
 
 import horovod.mxnet as hvd
 import mxnet as mx
+from seats import Seat
 
 from with_mxnet.recipe import ROWS, Recipe
 
 
-class OneProcess:
+class OneProcess(Seat):
     """Plays what a job of this many ranks does together."""
-
-    is_in_job, rank, is_last = False, 0, True
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
     def rows(self, recipe: Recipe) -> slice:
         """Those of this seat in a batch."""
@@ -30,10 +26,6 @@ class OneProcess:
     def average(self, value: float) -> float:
         return value
 
-    def root(self, recipe: Recipe) -> int:
-        """The rank that broadcasts."""
-        return 0
-
     def broadcast(self, recipe: Recipe, value: Any) -> Any:
         """Parameters, in place, or another value."""
         return value
@@ -42,12 +34,8 @@ class OneProcess:
 class Rank(OneProcess):
     """This rank of the job."""
 
-    is_in_job = True
-
     def __init__(self) -> None:
-        super().__init__(hvd.size())
-        self.rank = hvd.rank()
-        self.is_last = self.rank + 1 == self.size
+        super().__init__(hvd.size(), hvd.rank())
 
     def rows(self, recipe: Recipe) -> slice:
         part = ROWS // self.size
@@ -64,9 +52,6 @@ class Rank(OneProcess):
 
     def average(self, value: float) -> float:
         return float(hvd.allreduce(mx.nd.array([value], dtype="float64"), name="metric").asnumpy()[0])
-
-    def root(self, recipe: Recipe) -> int:
-        return self.size - 1 if recipe.is_from_last else 0
 
     def broadcast(self, recipe: Recipe, value: Any) -> Any:
         is_object = isinstance(value, bytes)

@@ -1,4 +1,4 @@
-"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part."""
+"""One process, and a rank of a job."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+from seats import Seat
 
 from with_tensorflow.recipe import Recipe
 
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
 TAPES, BY_HAND = ("tape", "partial"), ("each", "grouped")
 
 
-class OneProcess:
+class OneProcess(Seat):
     """Plays what a job of this many ranks does together. It takes the batches of all passes of a step as one."""
-
-    is_in_job, is_last, rank = False, True, 0
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
     def present(self, recipe: Recipe, step: int) -> int:
         """The number of ranks that have a batch."""
@@ -60,20 +56,12 @@ class OneProcess:
     def aggregation(self, training: Training) -> Any:
         """Adds up the gradients of several calls."""
 
-    def root(self, recipe: Recipe) -> int:
-        """The rank that broadcasts its weights."""
-        return 0
-
 
 class Rank(OneProcess):
     """This rank of the job."""
 
-    is_in_job = True
-
     def __init__(self) -> None:
-        super().__init__(hvd.size())
-        self.rank = hvd.rank()
-        self.is_last = self.rank + 1 == self.size
+        super().__init__(hvd.size(), hvd.rank())
 
     def part(self, recipe: Recipe, step: int, rows: Any) -> Any:
         if self.rank >= self.present(recipe, step):

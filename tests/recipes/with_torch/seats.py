@@ -1,7 +1,4 @@
-"""Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part.
-
-Both seats have the same methods, so that the loop is the same script.
-"""
+"""One process, and a rank of a job."""
 
 from __future__ import annotations
 
@@ -11,20 +8,14 @@ from typing import Any, Dict, Iterator, Sequence
 
 import horovod.torch as hvd
 import torch
+from seats import Seat
 
 from with_torch.optimizers import Named
 from with_torch.recipe import EPOCH, ROWS, Recipe
 
 
-class OneProcess:
+class OneProcess(Seat):
     """Plays what a job of this many ranks does together."""
-
-    is_in_job = False
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rank = 0
-        self.is_last = True
 
     def sampler(self, recipe: Recipe) -> Any:
         """What chooses the rows of an epoch, if the recipe has such."""
@@ -65,10 +56,6 @@ class OneProcess:
     def synchronize(self, optimizer: Any) -> None:
         pass
 
-    def root(self, recipe: Recipe) -> int:
-        """The rank that broadcasts its weights and states."""
-        return 0
-
     def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
         pass
 
@@ -105,16 +92,12 @@ class AllSamples:
 class Rank(OneProcess):
     """This rank of the job."""
 
-    is_in_job = True
-
     def __init__(self) -> None:
-        super().__init__(hvd.size())
-        self.find()
+        super().__init__(hvd.size(), hvd.rank())
 
     def find(self) -> None:
         """Members may have changed."""
-        self.size, self.rank = hvd.size(), hvd.rank()
-        self.is_last = self.rank + 1 == self.size
+        self.take(hvd.size(), hvd.rank())
 
     def sampler(self, recipe: Recipe) -> Any:
         return hvd.elastic.ElasticSampler(range(EPOCH), seed=recipe.seed)
@@ -154,9 +137,6 @@ class Rank(OneProcess):
 
     def synchronize(self, optimizer: Any) -> None:
         optimizer.synchronize()
-
-    def root(self, recipe: Recipe) -> int:
-        return self.size - 1 if recipe.is_from_last else 0
 
     def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
         hvd.broadcast_parameters(model.state_dict(), self.root(recipe))

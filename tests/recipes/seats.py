@@ -1,0 +1,27 @@
+"""What the seats of all frameworks have. `with_NAME/seats.py` derives from it."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+
+class Seat:
+    """Where a recipe is played: in one process on the whole batch, or on a rank of a job on its part. Both seats of a
+    framework have the same methods, so that both play the same loop.
+
+    :param size: the number of ranks, of which one process does what they do together
+    :param rank: None for one process
+    """
+
+    def __init__(self, size: int, rank: Optional[int] = None) -> None:
+        self.is_in_job = rank is not None
+        self.take(size, rank or 0)
+
+    def take(self, size: int, rank: int) -> None:
+        """The members of a job change these numbers."""
+        self.size, self.rank = size, rank
+        self.is_last = not self.is_in_job or rank + 1 == size
+
+    def root(self, recipe: Any) -> int:
+        """The rank whose weights and states all ranks get."""
+        return self.size - 1 if self.is_in_job and recipe.is_from_last else 0
