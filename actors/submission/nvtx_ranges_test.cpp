@@ -15,10 +15,12 @@
 
 using namespace farandole;
 
+extern const char nvtx_tool_library[]; // CMake defines it
+
 namespace {
 
 // NVTX reads the variable when the first runtime or test of this process opens a domain, so it is set before main().
-const int tool_is_named = ::setenv("NVTX_INJECTION64_PATH", FARANDOLE_NVTX_TOOL, 1);
+const int tool_is_named = ::setenv("NVTX_INJECTION64_PATH", nvtx_tool_library, 1);
 
 struct counted {
   std::uint64_t begun = 0, ended = 0, bytes = 0;
@@ -33,7 +35,7 @@ using counts_by_name = std::map<std::string, counted>; ///< "DOMAIN NAME"
 
 counts_by_name tool_counts() {
   // NVTX has loaded it, so this is the same one.
-  auto* library = ::dlopen(FARANDOLE_NVTX_TOOL, RTLD_NOW);
+  auto* library = ::dlopen(nvtx_tool_library, RTLD_NOW);
   REQUIRE(library);
   auto* report = reinterpret_cast<std::size_t (*)(char*, std::size_t)>(::dlsym(library, "nvtx_tool_report"));
   REQUIRE(report);

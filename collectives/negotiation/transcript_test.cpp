@@ -12,6 +12,8 @@
 
 using namespace farandole;
 
+extern const char transcripts_folder[]; // CMake defines it
+
 namespace {
 
 std::chrono::nanoseconds seconds(const std::string& text) {
@@ -203,7 +205,7 @@ std::string played(std::istream& script) {
 
 TEST_CASE("negotiation gives the results that the transcripts list") {
   std::size_t scripts = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(FARANDOLE_TRANSCRIPTS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(transcripts_folder)) {
     if (entry.path().extension() != ".txt")
       continue;
     ++scripts;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+extern const char stand_in_driver_library[]; // CMake defines it
+
 namespace farandole {
 
 namespace {
@@ -34,11 +36,11 @@ variable::~variable() {
 }
 
 std::string stand_in_driver::path() {
-  return FARANDOLE_FAKE_DRIVER_PATH;
+  return stand_in_driver_library;
 }
 
 void* stand_in_driver::find(const char* symbol) {
-  static void* library = ::dlopen(FARANDOLE_FAKE_DRIVER_PATH, RTLD_NOW | RTLD_LOCAL);
+  static void* library = ::dlopen(stand_in_driver_library, RTLD_NOW | RTLD_LOCAL);
   void* found = library != nullptr ? ::dlsym(library, symbol) : nullptr;
   if (found == nullptr)
     throw std::runtime_error(symbol);

@@ -15,6 +15,8 @@
 #include <stdexcept>
 #include <thread>
 
+extern const char stand_in_nccl_library[]; // CMake defines it
+
 namespace farandole {
 
 namespace {
@@ -30,7 +32,7 @@ void find(void* library, const char* symbol, Function& function) {
 
 stand_in_functions load() {
   stand_in_driver::function<void()>("cuInit"); // the library finds it by its name
-  void* library = ::dlopen(FARANDOLE_FAKE_NCCL_PATH, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(stand_in_nccl_library, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     throw std::runtime_error(::dlerror());
   stand_in_functions found{};

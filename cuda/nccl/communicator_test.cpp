@@ -21,6 +21,8 @@
 using namespace farandole;
 using namespace std::chrono_literals;
 
+extern const char stand_in_nccl_library[]; // CMake defines it
+
 namespace {
 
 /// Some builds have no nvcc, and no kernels.
@@ -32,7 +34,7 @@ bool has_kernels() {
 
 std::shared_ptr<nccl_library> opened_library() {
   nccl(); // loads both stand-ins
-  auto library = nccl_library::open({FARANDOLE_FAKE_NCCL_PATH}, 60s, [](const std::string&, bool) {});
+  auto library = nccl_library::open({stand_in_nccl_library}, 60s, [](const std::string&, bool) {});
   REQUIRE(library);
   return *library;
 }

@@ -7,6 +7,8 @@
 using namespace farandole;
 using Catch::Contains;
 
+extern const char stand_in_nccl_library[]; // CMake defines it
+
 TEST_CASE("codes of NCCL's versions are shown as versions") {
   CHECK(nccl_version_text(22809) == "2.28.9");
   CHECK(nccl_version_text(20905) == "2.9.5");
@@ -19,7 +21,7 @@ TEST_CASE("the first NCCL that can be loaded is used; every candidate before it 
   CHECK_THAT(nothing.error().text, Contains("there is no NCCL (/no/such/folder/libnccl.so.2: ") &&
                                        Contains("libm.so.6: it does not report a version"));
 
-  const std::string stand_in = FARANDOLE_FAKE_NCCL_PATH;
+  const std::string stand_in = stand_in_nccl_library;
   ::setenv("FARANDOLE_FAKE_NCCL", "0", 1);
   const auto broken = find_nccl({stand_in});
   ::unsetenv("FARANDOLE_FAKE_NCCL");

@@ -14,6 +14,8 @@
 using namespace farandole;
 namespace fs = std::filesystem;
 
+extern const char source_folder[]; // CMake defines it
+
 namespace {
 
 std::string warning_of(std::vector<std::string> variables) {
@@ -31,7 +33,7 @@ std::string content_of(const fs::path& path) {
 std::map<std::string, std::string> sources() {
   std::map<std::string, std::string> found;
   for (const char* folder : {"messages", "collectives", "elastic", "actors", "bindings", "tools/farandole"})
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(FARANDOLE_SOURCES) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(source_folder) / folder)) {
       const auto path = entry.path();
       const auto kind = path.extension();
       const bool is_source =

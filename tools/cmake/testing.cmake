@@ -15,10 +15,14 @@ function(farandole_stuck_after target seconds)
   set_tests_properties(${target} PROPERTIES TIMEOUT ${seconds})
 endfunction()
 
-# farandole_defines_path(FILE NAME PATH) defines NAME, a path of this checkout, in this test alone: an object that
-# contains such a path cannot come from the compiler cache of another checkout.
-function(farandole_defines_path file name path)
-  set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "${name}=\"${path}\"")
+# farandole_defines_path(TARGET NAME PATH) defines a path of this checkout, for tests that declare
+# `extern const char NAME[];`. It has a file of its own, because an object that contains such a path cannot come from the
+# compiler cache of another checkout.
+function(farandole_defines_path target name path)
+  if(TARGET ${target})
+    file(GENERATE OUTPUT ${name}.cpp CONTENT "extern const char ${name}[];\nconst char ${name}[] = \"${path}\";\n")
+    target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  endif()
 endfunction()
 
 # farandole_unit_tests(TARGET SOURCES file… LIBRARIES library…) builds the NAME_test.cpp files that sit beside their

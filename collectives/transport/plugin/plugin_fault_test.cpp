@@ -12,6 +12,8 @@
 using namespace farandole;
 using namespace farandole::testing;
 
+extern const char faulty_path_library[]; // CMake defines it
+
 namespace {
 
 constexpr std::size_t step_of_introduce = 1, step_of_connect = 2, step_of_run = 3;
@@ -19,7 +21,7 @@ constexpr std::size_t runs = 3;
 
 /// The plan of the library, reset for this process.
 faulty_path_plan& reset_plan() {
-  void* library = ::dlopen(FARANDOLE_FAULTY_PATH, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(faulty_path_library, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   auto* plan = static_cast<faulty_path_plan*>(::dlsym(library, "faulty_path_plan"));
   REQUIRE(plan != nullptr);
@@ -29,7 +31,7 @@ faulty_path_plan& reset_plan() {
 
 plugin_options options_of_two() {
   plugin_options options;
-  options.library = FARANDOLE_FAULTY_PATH;
+  options.library = faulty_path_library;
   options.global_ranks = {0, 1};
   options.hosts = {0, 0};
   return options;
@@ -61,7 +63,7 @@ constexpr operation all_operations[] = {operation::allreduce, operation::allgath
                                         operation::alltoall,  operation::reducescatter, operation::barrier};
 
 std::string described(const std::string& reason) {
-  return "the path faulty (" FARANDOLE_FAULTY_PATH ") " + reason;
+  return "the path faulty (" + std::string(faulty_path_library) + ") " + reason;
 }
 
 } // namespace
@@ -144,7 +146,7 @@ TEST_CASE("plugin: a fault in one member's library fails the operations of that 
   const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
   path_options options;
   options.wishes.forced = "plugin";
-  options.plugin_library = FARANDOLE_FAULTY_PATH;
+  options.plugin_library = faulty_path_library;
   forked_members members({"a", "a"}, options, [op](forked_member& self) -> std::string {
     auto& plan = reset_plan();
     plan.text = "hit";
