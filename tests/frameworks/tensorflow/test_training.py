@@ -183,6 +183,28 @@ def test_sums_of_several_passes_that_only_some_ranks_have_are_added_to_nothing(r
         np.testing.assert_allclose([each.numpy().item() for each in found], [4.0 / size] * size, rtol=1e-6)
 
 
+def test_a_variable_that_no_pass_of_a_step_uses_has_no_gradient():
+    used, unused = tf.Variable([1.0]), tf.Variable([1.0])
+    helper = LocalGradientAggregationHelperEager(2, lambda gradients, variables: list(gradients), False, False)
+    one = tf.constant([1.0])
+    for step in ([one, one], [None, None], [one, None]):
+        for gradient in step:
+            found = helper.compute_gradients([one, gradient], [used, unused])
+        assert found[0].numpy() == [2.0]
+        assert (found[1] is None) == (step == [None, None])
+    assert found[1].numpy() == [1.0]
+
+
+def test_sums_that_begin_anew_forget_values_that_are_not_finite():
+    variable = tf.Variable([1.0])
+    helper = LocalGradientAggregationHelperEager(2, lambda gradients, variables: list(gradients), False, False)
+    helper.compute_gradients([tf.constant([np.inf])], [variable])
+    helper.begin_anew()
+    for _ in range(2):
+        found = helper.compute_gradients([tf.constant([1.0])], [variable])
+    assert found[0].numpy() == [2.0]
+
+
 @several_ranks
 def test_a_gradient_that_is_dense_on_some_ranks_and_of_slices_on_others_is_refused(rank, size):
     table = tf.Variable(tf.ones([4, 2]), name="table")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -44,6 +44,8 @@ class LocalGradientAggregationHelperEager:
         self._locals = Locals(process_set, scale_local_gradients)
         self.counter: Optional[Any] = None
         self._totals: Dict[Any, Any] = {}
+        self._used: Set[Any] = set()
+        """The keys of totals to which passes outside of graphs have added something."""
 
     def register_local_var(self, var: Any) -> None:
         """This variable's gradient is accumulated, and not reduced."""
@@ -76,6 +78,9 @@ class LocalGradientAggregationHelperEager:
         self._make_variables(gradients, keys)
         assert self.counter is not None
         totals = [self._totals.get(key) for key in keys]
+        if tf.executing_eagerly():  # a variable that no pass has used has no gradient
+            self._used.update(key for key, gradient in zip(keys, gradients) if gradient is not None)
+            totals = [total if key in self._used else None for key, total in zip(keys, totals)]
         for total, gradient in zip(totals, gradients):
             if gradient is not None:
                 total.assign_add(gradient)  # type: ignore[union-attr]
@@ -94,6 +99,13 @@ class LocalGradientAggregationHelperEager:
             result[place] = each
         return result
 
+    def begin_anew(self) -> None:
+        """Resets the counter and the sums."""
+        self._used.clear()
+        for each in [self.counter, *self._totals.values()]:
+            if each is not None:
+                each.assign(tf.zeros_like(each))
+
     @staticmethod
     def _copies(totals: List[Any]) -> List[Any]:
         return apply_op_to_not_none_tensors(tf.identity, totals)
@@ -104,10 +116,7 @@ class LocalGradientAggregationHelperEager:
             lambda total: tf.identity(total) / tf.cast(passes, total.dtype) if passes > 1 else tf.identity(total),
             totals,
         )
-        for total in self.locally_aggregated_grads:
-            total.assign(tf.zeros_like(total))
-        assert self.counter is not None
-        self.counter.assign(0)
+        self.begin_anew()
         return self._copies(self._locals.reduce(self._reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:

@@ -58,11 +58,8 @@ class KerasReduction:
 
     def begin_anew(self) -> None:
         """Resets the counter of passes and the accumulated gradients to zero."""
-        helper = self.aggregation_helper
-        if helper is not None and helper.counter is not None:
-            for each in [helper.counter, *helper.locally_aggregated_grads]:
-                if each is not None:
-                    each.assign(each * 0)
+        if self.aggregation_helper is not None:
+            self.aggregation_helper.begin_anew()
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """Accumulates and reduces the gradients. Returns the gradients for ``apply``."""
