@@ -201,6 +201,22 @@ def test_ranks_with_different_members_are_named(rank: int) -> None:
         state.sync()
 
 
+def test_a_compressor_is_rolled_back_and_each_rank_keeps_its_own_errors(name: str, rank: int) -> None:
+    compression = hvd.Compression.topk(0.3, min_elements=1)
+
+    def step() -> List[float]:
+        hvd.allreduce(torch.arange(6.0).view(2, 3) * (rank + 1), name=name, compression=compression)
+        return compression.state_dict()["errors"][name].flatten().tolist()
+
+    state = hvd.elastic.TorchState(compression=compression)
+    errors = step()
+    assert any(errors)
+    state.sync()
+    step()
+    state.restore()
+    assert compression.state_dict()["errors"][name].flatten().tolist() == errors
+
+
 @dataclasses.dataclass
 class Progress:
     seen: List[int]

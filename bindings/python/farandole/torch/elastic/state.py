@@ -10,6 +10,7 @@ import torch
 
 from farandole.common.elastic import ObjectState
 from farandole.torch import functions, mpi_ops
+from farandole.torch.compression.gradient import GradientCompressor
 from farandole.torch.elastic.sampler import ElasticSampler
 
 OwnValues = Callable[[], Dict[Hashable, Any]]
@@ -73,6 +74,17 @@ class SamplerStateHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's progress, and saves it."""
         self.value.load_state_dict(functions.broadcast_object(self.value.state_dict(), 0, "ElasticSampler"))
+        self.save()
+
+
+class CompressorStateHandler(StateHandler):
+    """For compressors of gradients, such as those with error feedback. Their states differ between ranks."""
+
+    def __init__(self, compressor: GradientCompressor) -> None:
+        super().__init__(compressor)
+
+    def sync(self) -> None:
+        """Saves this rank's state: the errors of rank 0 on all ranks would be added to the sum several times."""
         self.save()
 
 
@@ -228,6 +240,7 @@ _handler_registry: List[Tuple[type, Type[StateHandler]]] = [
     (torch.nn.Module, ModelStateHandler),
     (torch.optim.Optimizer, OptimizerStateHandler),
     (ElasticSampler, SamplerStateHandler),
+    (GradientCompressor, CompressorStateHandler),
 ]
 
 
