@@ -42,7 +42,8 @@ struct run_request {
   std::string binding_args;   ///< of mpirun or jsrun
   bool print_command = false; ///< print the command line of mpirun or jsrun, and start nothing
   mpi_traits mpi;             ///< what a caller knows about mpirun in place of the launcher
-  std::int32_t rank_file_cpus = 0; ///< not 0: write a rank file for jsrun and hosts with so many CPUs; start nothing
+  std::int32_t rank_file_cpus =
+      0; ///< not 0: write a rank file for jsrun and hosts with so many CPUs; start nothing
   bool elastic = false;
   worker_scheduler_options scheduler; ///< for an elastic job
   std::string discovery_script;       ///< path, or a command for the shell; empty: the hosts are fixed

@@ -213,7 +213,8 @@ TEST_CASE("an IPv6 address is refused, because no mpirun can start a host by it"
     CHECK_THAT(refusal(kind, request), Catch::Contains("no IPv6 address such as 'fe80::1'"));
 }
 
-TEST_CASE("flags of a caller replace the binding and the flags of the implementation, which a command names") {
+TEST_CASE(
+    "flags of a caller replace the binding and the flags of the implementation, which a command names") {
   auto request = small_request();
   request.hosts = {{"a", 1}, {"b", 1}};
   request.tcp_only = true;
@@ -223,7 +224,8 @@ TEST_CASE("flags of a caller replace the binding and the flags of the implementa
   request.traits.flags = "--bound '--own=A B'";
   request.traits.large_cluster = 2;
   for (const auto kind : {mpi_kind::open_mpi, mpi_kind::spectrum}) {
-    CHECK_THAT(line(kind, request), Catch::Contains(" a:1,b:1 --bound '--own=A B' -mca plm_rsh_no_tree_spawn true "));
+    CHECK_THAT(line(kind, request),
+               Catch::Contains(" a:1,b:1 --bound '--own=A B' -mca plm_rsh_no_tree_spawn true "));
     CHECK_THAT(line(kind, request), !Catch::Contains("-tcp") && !Catch::Contains("-bind-to"));
   }
   request.traits.flags = " ";

@@ -38,8 +38,9 @@ expected<mpi_launch> plan_mpirun(const run_request& request, const std::vector<s
                                  const ssh_options& remote_shell, const std::vector<std::string>& later,
                                  mpi_launch launch) {
   const auto& told = request.mpi.version_text;
-  const auto version = told.empty() ? output_of({"mpirun", "--version"}, launch.environment, start_timeout(request))
-                                    : expected<std::string>(told);
+  const auto version = told.empty()
+                           ? output_of({"mpirun", "--version"}, launch.environment, start_timeout(request))
+                           : expected<std::string>(told);
   if (!version)
     return wrong(
         version.error().text +

@@ -14,7 +14,7 @@ namespace farandole {
 
 /// The program that starts the processes of a job.
 struct mpi_launch {
-  std::string name;                     ///< "Open MPI", for messages
+  std::string name; ///< "Open MPI", for messages
   std::vector<std::pair<std::string, std::vector<std::string>>>
       parts;                            ///< parts of `words` and their names, for readers of the command line
   std::vector<std::string> words;       ///< "mpirun", its options, and the command; start it without a shell

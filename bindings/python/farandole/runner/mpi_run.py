@@ -47,7 +47,7 @@ def mpi_run(
     arguments = gloo_run.arguments_on_hosts(settings, nics)
     arguments.use_mpi, arguments.mpi_large_cluster = True, _LARGE_CLUSTER_THRESHOLD
     flags, binding, implementation = _get_mpi_implementation_flags(settings.tcp_flag, environment)
-    if flags is not None:  # else the launcher says what is missing
+    if flags is not None:  # else the launcher names the missing program
         arguments.mpi_version = _version_of(implementation, environment)
         binding = [settings.binding_args] if settings.binding_args else binding
         arguments.mpi_flags = " ".join([*(binding or ()), *flags]) or " "

@@ -1,4 +1,4 @@
-"""Runs a short command, and returns what it prints."""
+"""Runs a short command, and returns its output."""
 
 from __future__ import annotations
 
