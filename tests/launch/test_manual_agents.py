@@ -163,6 +163,7 @@ def test_a_second_agent_for_a_host_is_rejected(agents: Agents) -> None:
     assert re.search(r"\bb\b", second.text), second.text
     enough.touch()
     assert exit_code(job) == 0, job.text
+    assert any("refusing an agent" in line for line in lines_about(job, "b")), job.text
     assert first.end(DEADLINE_S) == 0, first.text
 
 

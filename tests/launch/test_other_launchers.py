@@ -264,6 +264,17 @@ def test_without_the_process_manager_init_fails_with_both_sizes_and_the_remedy(
 
 
 @pytest.mark.slow
+def test_the_mpi_library_of_another_mpirun_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    """Farandole uses the library of Open MPI, to which each process of MPICH's mpirun is alone."""
+    if shutil.which(LAUNCHERS["mpich"].program) is None:
+        pytest.skip("MPICH is not installed; tools/setup --launch installs it")
+    job = run(LAUNCHERS["mpich"], 2, tmp_path, FAILS, FARANDOLE_CPU_PATH="mpi")
+    assert len(job.lines) == 2, job.printed
+    for line in job.lines:
+        assert re.match(r"REFUSED .*this process is rank [01] of 2, but .*rank 0 of 1", line), line
+
+
+@pytest.mark.slow
 def test_init_fails_when_another_rank_never_calls_it(launcher: Launcher, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     never_calls_it = """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Callable, List
 
 import pytest
-from launched import wait_until
+from launched import SURVIVORS_REPORT, wait_until
 from namespaces import Process
 from namespaces.ssh_hosts import SshHosts, make_key
 from workers import PLACE, SUMS, exit_code, lines_about, lines_of, python
@@ -165,6 +165,18 @@ def test_the_job_exits_with_the_code_of_a_remote_worker(launch: Callable[..., Pr
     job = launch("-np", "2", "-H", "a:1,b:1", "sh", "-c", f'test "$HOROVOD_RANK" = 0 || exit {code}')
     assert exit_code(job) == code, job.text
     assert f"Exit code: {code}" in job.text
+
+
+@pytest.mark.slow
+def test_a_remote_worker_that_ends_before_init_is_named_by_the_ranks_that_wait_for_it(
+    launch: Callable[..., Process], hosts: SshHosts
+) -> None:
+    script = "import os, sys\nif os.environ['HOROVOD_RANK'] == '1':\n    sys.exit(5)\n" + SUMS
+    job = launch("-np", "3", "-H", "a:1,b:1,c:1", *python(hosts.shared, script), settings=SURVIVORS_REPORT)
+    assert exit_code(job) == 5, job.text
+    for rank in (0, 2):
+        (line,) = lines_of(job, rank, "stderr")
+        assert "slot 1 exited with code 5" in line, job.text
 
 
 def test_a_remote_worker_that_a_signal_kills_gives_128_plus_the_signal(launch: Callable[..., Process]) -> None:

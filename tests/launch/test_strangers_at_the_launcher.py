@@ -10,7 +10,7 @@ import pytest
 from launched import wait_until
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import SshHosts
-from workers import PLACE, SUMS, UNTIL_FILE, exit_code, lines_of, pids_of, python
+from workers import PLACE, SUMS, UNTIL_FILE, exit_code, lines_about, lines_of, pids_of, python
 
 # A stranger opens connections to an address, sends what the test says on each, and keeps them until the launcher closes
 # them or the stranger is killed.
@@ -66,6 +66,10 @@ class WaitingJob:
         assert exit_code(self._job) == 0, self._job.text
         assert lines_of(self._job, 0)[-1] == lines_of(self._job, 1)[-1] == "done", self._job.text
 
+    def has_named(self, address: str) -> bool:
+        """Whether the launcher has said something about an address."""
+        return bool(lines_about(self._job, re.escape(address)))
+
 
 @pytest.fixture
 def waiting_job(launch: Callable[..., Process], hosts: SshHosts) -> WaitingJob:
@@ -88,6 +92,7 @@ def test_a_stranger_that_sends_a_wrong_start_is_closed_while_the_job_runs(
     for address in waiting_job.addresses:
         stranger(hosts, address, manner).read_until("closed")
     waiting_job.end_well()
+    assert waiting_job.has_named(hosts.addresses[2])
 
 
 @pytest.mark.parametrize("manner", MANNERS)
@@ -117,3 +122,4 @@ def test_the_agent_of_another_job_is_rejected(
     other = launch("-np", "2", "-H", "b:1,c:1", "sh", "-c", PLACE)
     assert exit_code(other) == 0, other.text
     waiting_job.end_well()
+    assert waiting_job.has_named(hosts.addresses[2])

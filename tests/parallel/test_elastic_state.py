@@ -9,6 +9,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from farandole.common import job, membership
+from farandole.common.elastic import HostUpdateResult
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.torch.elastic import ElasticSampler, TorchState
 from horovod.torch.elastic.state import ModelStateHandler, get_handler_registry, set_handler_registry
@@ -46,6 +47,30 @@ def test_the_newest_change_known_to_any_member_counts(monkeypatch: pytest.Monkey
         state.check_host_updates()
     assert not told.value.skip_sync
     state.check_host_updates()
+
+
+def test_a_script_sees_the_messages_of_changes_before_it_commits(
+    monkeypatch: pytest.MonkeyPatch, rank: int, size: int
+) -> None:
+    runtime = make_elastic(monkeypatch)
+    state = TorchState(step=0)
+    assert state._host_messages.empty() and state._last_updated_timestamp == 0
+    runtime.change = (2, True)  # on the links
+    state.on_hosts_updated(5.0, HostUpdateResult.added)
+    assert [state._host_messages.get_nowait() for _ in range(2)][0] == (5.0, HostUpdateResult.added)
+    assert state._host_messages.qsize() == 1
+    (message,) = state._host_messages.queue
+    assert message[1] == HostUpdateResult.removed and message[0] > 5
+    with pytest.raises(HostsUpdatedInterrupt) as told:  # though messages were taken out
+        state.check_host_updates()
+    assert not told.value.skip_sync
+    assert state._host_messages.empty() and state._last_updated_timestamp == message[0]
+    state._last_updated_timestamp = 0
+    state.check_host_updates()
+    state.on_hosts_updated(6.0, HostUpdateResult.mixed)
+    runtime.change = (0, False)
+    state.on_reset()
+    assert state._host_messages.empty() and state._last_updated_timestamp == 0
 
 
 def test_a_commit_submits_no_operation_in_a_job_with_fixed_members(size: int) -> None:

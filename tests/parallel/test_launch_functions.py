@@ -322,7 +322,7 @@ def test_arguments_become_options_of_the_launcher(capsys: pytest.CaptureFixture[
     assert seen == {
         "--num-proc": "2", "--hosts": "a:1,b:1", "--start-timeout": "50", "--ssh-port": "22",
         "--ssh-identity-file": "key", "--disable-cache": "", "--output-filename": "out", "--gloo": "",
-        "--network-interfaces": "eth0,lo", "--verbose": "",
+        "--network-interfaces": "eth0,lo", "--verbose": "", "--remote-hosts": "a,b",
     }  # fmt: skip
 
 
@@ -342,7 +342,7 @@ def test_arguments_of_elastic_jobs_become_options(capsys: pytest.CaptureFixture[
 @pytest.mark.usefixtures("fake")
 def test_old_names_of_arguments_warn(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(DeprecationWarning) as warned:
-        seen = options_seen(capsys, np=2, network_interface="lo,eth0", min_np=1, max_np=3)
+        seen = options_seen(capsys, np=2, network_interface="lo,eth0", min_np=1, max_np=3, hosts="localhost:3")
     assert [str(each.message).partition(" ")[0] for each in warned] == ["np", "min_np", "max_np", "network_interface"]
     assert {each.filename for each in warned} == {__file__}
     assert [seen[each] for each in ("--num-proc", "--min-np", "--max-np", "--network-interfaces")] == [
@@ -428,7 +428,10 @@ def test_an_elastic_job_returns_results_though_a_worker_was_replaced(tmp_path: P
             raise OSError("disk")
         return place
 
-    assert horovod.run(function, (str(tmp_path),), num_proc=3, min_num_proc=2, reset_limit=1) == [0, 1]
+    assert horovod.run(function, (str(tmp_path),), num_proc=3, min_num_proc=2, reset_limit=1, hosts="localhost:3") == [
+        0,
+        1,
+    ]
 
 
 @pytest.mark.usefixtures("fake")
@@ -441,7 +444,7 @@ def test_an_elastic_job_that_fails_names_host_and_local_rank(monkeypatch: pytest
         signal.pause()
 
     with pytest.raises(RuntimeError, match=r"Process name: b\[1\](.|\n)*Rank 1 on host b raised OSError: disk"):
-        horovod.run(function, num_proc=2, min_num_proc=2, reset_limit=1)
+        horovod.run(function, num_proc=2, min_num_proc=2, reset_limit=1, hosts="a:1,b:1")
 
 
 @pytest.mark.usefixtures("fake")

@@ -12,12 +12,20 @@ from interface_rows import differences, rows_of
 
 TABLE = Path(__file__).with_name("runner_interface.tsv")
 NAMES = {
-    "launch": ("gloo_built", "mpi_built", "_run", "_run_elastic"),
+    "launch": ("gloo_built", "mpi_built", "_run", "_run_elastic", "_check_all_hosts_ssh_successful", "run_controller"),
+    "mpi_run": (
+        *("_get_mpi_implementation", "_get_mpi_implementation_flags", "_LARGE_CLUSTER_THRESHOLD", "os"),
+        *("_OMPI_IMPL", "_SMPI_IMPL", "_MPICH_IMPL", "_IMPI_IMPL", "_UNKNOWN_IMPL", "_MISSING_IMPL"),
+        *("safe_shell_exec", "tiny_shell_exec"),
+    ),
+    "js_run": ("js_run", "generate_jsrun_rankfile", "is_jsrun_installed", "safe_shell_exec"),
     "elastic.constants": ("RESET_LIMIT_EXCEEDED_MESSAGE",),
     "elastic.driver": ("DISCOVER_HOSTS_FREQUENCY_SECS", "ELASTIC_TIMEOUT_SECS"),
     "gloo_run": ("_get_min_start_hosts",),
     "common.util.hosts": ("INVALID_SLOT_INFO",),
     "common.util.safe_shell_exec": ("execute",),
+    "common.util.tiny_shell_exec": ("execute",),
+    "common.util.host_hash": ("_hash",),
     "common.util.config_parser": ("set_env_from_args", "HOROVOD_FUSION_THRESHOLD"),
     "util.lsf": ("LSFUtils",),
     "util.threads": ("in_thread",),

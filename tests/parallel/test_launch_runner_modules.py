@@ -6,14 +6,13 @@ import io
 import os
 import signal
 import socket
-import sys
 import threading
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Iterator, List
 
 import pytest
 from farandole.runner import program
-from horovod.runner import _HorovodArgs, gloo_run, js_run, launch
+from horovod.runner import _HorovodArgs, gloo_run
 from horovod.runner.common.service.compute_service import ComputeClient, ComputeService
 from horovod.runner.common.util import codec, config_parser, env, host_hash, network, safe_shell_exec, secret
 from horovod.runner.common.util.hosts import (
@@ -24,10 +23,8 @@ from horovod.runner.common.util.hosts import (
     parse_hosts,
     parse_hosts_and_slots,
 )
-from horovod.runner.common.util.settings import Settings
 from horovod.runner.common.util.timeout import Timeout, TimeoutException
 from horovod.runner.elastic import discovery, driver
-from horovod.runner.elastic.settings import ElasticSettings
 from horovod.runner.elastic.worker import (
     HostUpdateResult,
     WorkerNotificationClient,
@@ -38,7 +35,6 @@ from horovod.runner.util import lsf
 from horovod.runner.util import network as interfaces
 from horovod.runner.util.threads import in_thread
 from launched import assert_gone
-from test_launch_functions import FAKE, write_fake
 
 
 def test_hosts_get_ranks_in_the_given_order() -> None:
@@ -136,7 +132,10 @@ def test_containers_and_salts_are_other_hosts(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CONTAINER_ID", "c1")
     found.add(host_hash.host_hash())
     assert len(found) == 3
-    assert all(each.startswith(socket.gethostname().split(".")[0] + "-") for each in found)
+    name = socket.gethostname().split(".")[0]
+    assert all(each.startswith(f"{name}-") for each in found)
+    monkeypatch.setattr(host_hash, "_hash", lambda text: f"hash of {len(text)} characters")
+    assert host_hash.host_hash(salt="1").startswith(f"{name}-hash of ")
 
 
 def test_options_become_variables() -> None:
@@ -308,6 +307,8 @@ def test_local_hosts_are_filtered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "Node1.example.com")
     own_names = ["node1", "NODE1.", "node1.EXAMPLE.com.", "LOCALHOST."]
     assert interfaces.filter_local_addresses([*own_names, "node1.invalid"]) == ["node1.invalid"]
+    if "00000000000000000000000000000001" in Path("/proc/net/if_inet6").read_text():
+        assert interfaces.filter_local_addresses(["::1", "2001:db8::1"]) == ["2001:db8::1"]
     assert "127.0.0.1" in interfaces.get_local_host_addresses()
     lo = next(iter(interfaces.get_local_intfs()))
     assert interfaces.get_local_intfs(lo) == {lo}
@@ -380,81 +381,6 @@ def test_a_failed_host_comes_back_after_its_cooldown(monkeypatch: pytest.MonkeyP
         assert manager.current_hosts.host_assignment_order == ["a"]
     with pytest.raises(ValueError, match=r"the cooldown range \(0, 5\) is out of range"):
         discovery.HostState((0, 5))
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from farandole.runner import program
-
-    assert FAKE.exists()
-    path = write_fake(tmp_path)
-    monkeypatch.setattr(program, "path_of_launcher", lambda: path)
-
-
-@pytest.mark.usefixtures("fake")
-def test_gloo_run_launches_a_command(capfd: pytest.CaptureFixture[str]) -> None:
-    settings = Settings(hosts="a:1,b:1", num_proc=2, verbose=2, start_timeout=Timeout(60, ""))
-    gloo_run.gloo_run(settings, {"lo"}, {**os.environ, "X": "text"}, None, f"exec {sys.executable} -c 'print(5)'")
-    out = capfd.readouterr().out
-    assert '"--hosts": "a:1,b:1"' in out and '"--network-interfaces": "lo"' in out
-    assert out.count("<stdout>:5") == 2
-    with pytest.raises(RuntimeError, match="the job of 'exit 3' ended with exit code 3"):
-        gloo_run.gloo_run(settings, None, os.environ, None, "exit 3")
-
-
-@pytest.mark.usefixtures("fake")
-def test_js_run_runs_a_text_by_a_shell(capfd: pytest.CaptureFixture[str]) -> None:
-    settings = Settings(hosts="a:1", num_proc=1, verbose=2, run_func_mode=True)
-    js_run.js_run(settings, None, {**os.environ, "X": "text"}, "echo \"$X\" | cat && echo '$X'")
-    out = capfd.readouterr().out
-    assert '"--jsrun"' in out and "<stdout>:text\n" in out and "<stdout>:$X\n" in out
-    with pytest.raises(RuntimeError, match="jsrun failed with exit code 3"):
-        js_run.js_run(settings, None, os.environ, "false || exit 3")
-
-
-@pytest.mark.usefixtures("fake")
-def test_hosts_that_the_filter_returns_are_reached_by_ssh(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The filter is looked up at each call."""
-    arguments = _HorovodArgs()
-    arguments.hosts, arguments.num_proc, arguments.verbose = "localhost:1,127.0.0.1:1", 2, True
-    arguments.command = ["true"]
-    launch._run(arguments)
-    assert "--remote-hosts" not in capfd.readouterr().out
-    monkeypatch.setattr(interfaces, "filter_local_addresses", lambda names: [name for name in names if name[0] == "l"])
-    launch._run(arguments)
-    assert '"--remote-hosts": "localhost"' in capfd.readouterr().out
-    settings = Settings(hosts="localhost:1", num_proc=1, verbose=2)
-    gloo_run.gloo_run(settings, None, os.environ, None, "true")
-    assert '"--remote-hosts": "localhost"' in capfd.readouterr().out
-
-
-@pytest.mark.usefixtures("fake")
-def test_an_elastic_job_is_launched_on_its_hosts(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = _HorovodArgs()
-    arguments.num_proc, arguments.min_num_proc, arguments.verbose, arguments.command = 1, 1, True, ["true"]
-    with pytest.raises(ValueError, match="an elastic job needs to know its hosts"):
-        launch._run_elastic(arguments)
-    arguments.hosts = "localhost:1"
-    launch._run_elastic(arguments)
-    assert '"--min-np": "1"' in capfd.readouterr().out.replace("--min-num-proc", "--min-np")
-    monkeypatch.setattr(launch, "_run_elastic", lambda args: ("replaced", args))
-    assert launch._run(arguments) == ("replaced", arguments)
-
-
-@pytest.mark.usefixtures("fake")
-def test_gloo_run_elastic_runs_a_function_on_discovered_hosts(capsys: pytest.CaptureFixture[str]) -> None:
-    def read_hosts() -> Any:
-        return int(os.environ["HOROVOD_RANK"]), os.environ["X"]
-
-    fixed = discovery.FixedHosts({"a": 1, "b": 1})
-    settings = ElasticSettings(fixed, 1, 2, 600, None, num_proc=2, verbose=2)
-    environment: Dict[str, str] = {**os.environ, "X": "text"}
-    assert gloo_run.gloo_run_elastic(settings, environment, read_hosts, None) == [(0, "text")]
-    assert "--host-discovery-script" in capsys.readouterr().out
 
 
 def test_the_script_of_a_discovery_object_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:

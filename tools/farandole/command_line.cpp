@@ -146,7 +146,13 @@ void add_launch_options(CLI::App& app, given& into) {
                  "Arguments for mpirun or jsrun that bind processes to cores, in place of the default ones.")
       ->type_name("TEXT");
   app.add_flag("--print-command", request.print_command,
-               "With --mpi: prints the command line of mpirun for a shell, and starts nothing.");
+               "With --mpi, or --jsrun and --binding-args: prints the command line of mpirun or jsrun for a "
+               "shell, and starts nothing.");
+  // Of callers that have looked at mpirun or at the hosts of a job of LSF themselves (mpi_run.py, js_run.py).
+  app.add_option("--mpi-version", request.mpi.version_text)->group("");
+  app.add_option("--mpi-flags", request.mpi.flags)->group("");
+  app.add_option("--mpi-large-cluster", request.mpi.large_cluster)->group("");
+  app.add_option("--print-rank-file", request.rank_file_cpus)->check(CLI::PositiveNumber)->group("");
   gloo->excludes(mpi)->excludes(jsrun);
   mpi->excludes(jsrun);
 }
@@ -272,8 +278,12 @@ error find_launch_mode(const CLI::App& app, given& options, const surroundings& 
     return refuse_beside(options.mpi ? "--mpi" : "'controller: mpi' in the config file", app,
                          options.request);
   }
+  if (options.request.rank_file_cpus > 0) {
+    mode = launch_mode::jsrun;
+    return {};
+  }
   if (options.jsrun) {
-    if (!in_lsf)
+    if (!in_lsf && !options.request.print_command)
       return wrong("--jsrun needs a job of LSF, and LSB_JOBID is not set; start this inside of one");
     mode = launch_mode::jsrun;
     return refuse_beside("--jsrun", app, options.request);
@@ -333,8 +343,10 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
   }
   if (auto problem = find_launch_mode(app, options, around))
     return problem;
-  if (request.print_command && request.mode != launch_mode::mpirun)
-    return wrong("--print-command prints the command line of mpirun: give --mpi as well");
+  if (request.print_command && request.mode != launch_mode::mpirun &&
+      (request.mode != launch_mode::jsrun || request.binding_args.empty()))
+    return wrong("--print-command prints the command line of mpirun or jsrun: give --mpi as well, or --jsrun "
+                 "and --binding-args");
   warn_of_unused_mpi_options(app, options);
   if (app.count("--ssh-port") > 0)
     request.ssh_port = options.hosts.ssh_port;

@@ -15,6 +15,7 @@
 #include "tools/farandole/cli/option_description.hpp"
 #include "tools/farandole/csm_query.hpp"
 #include "tools/farandole/hosts.hpp"
+#include "tools/farandole/mpi_command.hpp"
 
 namespace farandole {
 
@@ -39,7 +40,10 @@ struct run_request {
   launch_mode mode = launch_mode::agents;
   std::string mpi_args;       ///< of mpirun or jsrun
   std::string binding_args;   ///< of mpirun or jsrun
-  bool print_command = false; ///< print the command line of mpirun, and start nothing
+  bool print_command = false; ///< print the command line of mpirun or jsrun, and start nothing
+  mpi_traits mpi;             ///< what a caller knows about mpirun in place of the launcher
+  std::int32_t rank_file_cpus =
+      0; ///< not 0: write a rank file for jsrun and hosts with so many CPUs; start nothing
   bool elastic = false;
   worker_scheduler_options scheduler; ///< for an elastic job
   std::string discovery_script;       ///< path, or a command for the shell; empty: the hosts are fixed

@@ -193,6 +193,10 @@ TEST_CASE("arguments for mpirun are kept, and without mpirun reported as without
   CHECK_FALSE(got.print_command);
   CHECK(parsed({"--mpi", "--print-command", "-np", "1", "true"}).print_command);
   CHECK(contains(refusal({"--print-command", "-np", "1", "true"}), "--mpi"));
+  CHECK(contains(refusal({"--jsrun", "--print-command", "-np", "1", "true"}), "--binding-args"));
+  CHECK(parsed({"--jsrun", "--binding-args=-r 2", "--print-command", "-np", "1", "true"}).mode ==
+        launch_mode::jsrun); // also outside of LSF
+  CHECK(parsed({"--print-rank-file", "8", "-np", "1", "true"}).rank_file_cpus == 8);
 }
 
 TEST_CASE("a caller that starts the workers gives an address, a channel and a secret", "[command line]") {

@@ -15,15 +15,18 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// From this number of hosts on, Open MPI starts all of them directly and simultaneously.
-constexpr std::size_t many_hosts = 64;
-
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
 bool is_hydra(mpi_kind kind) {
   return kind == mpi_kind::mpich || kind == mpi_kind::intel;
+}
+
+words own_flags(mpi_kind kind, bool tcp_only) {
+  if (kind == mpi_kind::open_mpi || kind == mpi_kind::open_mpi_5)
+    return {"-mca", "pml", "ob1", "-mca", "btl", "^openib"};
+  return kind == mpi_kind::spectrum && tcp_only ? words{"-tcp"} : words{};
 }
 
 words default_binding(mpi_kind kind) {
@@ -64,7 +67,7 @@ public:
     for (auto add : {&composition::append_hosts, &composition::append_binding})
       if (auto problem = (this->*add)())
         return problem;
-    append_implementation();
+    append_large_cluster();
     for (auto add : {&composition::append_ssh, &composition::append_interfaces, &composition::append_output})
       if (auto problem = (this->*add)())
         return problem;
@@ -129,14 +132,18 @@ private:
     return {};
   }
 
+  /// The binding, and the flags of the implementation.
   error append_binding() {
-    if (!request_.binding_args.empty()) {
-      if (is_hydra(kind_))
-        return wrong("--binding-args is for Open MPI and Spectrum MPI, but this is " +
-                     std::string(to_string(kind_)) + "; pass its options with --mpi-args");
-      return append_split("--binding-args", request_.binding_args);
-    }
-    append(default_binding(kind_));
+    if (!request_.binding_args.empty() && is_hydra(kind_))
+      return wrong("--binding-args is for Open MPI and Spectrum MPI, but this is " +
+                   std::string(to_string(kind_)) + "; pass its options with --mpi-args");
+    if (request_.traits.flags)
+      return append_split("--mpi-flags", *request_.traits.flags);
+    if (request_.binding_args.empty())
+      append(command_.binding = default_binding(kind_));
+    else if (auto problem = append_split("--binding-args", request_.binding_args))
+      return problem;
+    append(command_.flags = own_flags(kind_, request_.tcp_only));
     return {};
   }
 
@@ -148,12 +155,8 @@ private:
     return {"-mca", "plm_rsh_" + name, value};
   }
 
-  void append_implementation() {
-    if (kind_ == mpi_kind::open_mpi || kind_ == mpi_kind::open_mpi_5)
-      append({"-mca", "pml", "ob1", "-mca", "btl", "^openib"});
-    if (kind_ == mpi_kind::spectrum && request_.tcp_only)
-      append({"-tcp"});
-    if (!is_hydra(kind_) && hosts_.size() >= many_hosts) {
+  void append_large_cluster() {
+    if (!is_hydra(kind_) && hosts_.size() >= request_.traits.large_cluster) {
       append(remote_shell_parameter("no_tree_spawn", "true"));
       append(remote_shell_parameter("num_concurrent", std::to_string(hosts_.size())));
     }

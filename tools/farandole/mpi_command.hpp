@@ -3,7 +3,9 @@
 // here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,14 @@ std::string_view to_string(mpi_kind kind);
 /// launch.
 expected<mpi_kind> detect_mpi(std::string_view version_text);
 
+/// Facts and choices in place of this file's own.
+struct mpi_traits {
+  std::string version_text; ///< what `mpirun --version` prints; empty: mpirun is asked
+  std::optional<std::string>
+      flags; ///< options in place of the default binding and of those of the implementation, split like a shell line
+  std::size_t large_cluster = 64; ///< from so many hosts on, Open MPI starts all of them directly and at once
+};
+
 /// What the user asked for.
 struct mpi_request {
   std::int32_t processes = 1;
@@ -43,12 +53,15 @@ struct mpi_request {
   std::string binding_args;           ///< options in place of the default binding, split likewise
   bool tcp_only = false;              ///< --tcp
   bool timestamps = false;            ///< --prefix-output-with-timestamp
+  mpi_traits traits;
   std::vector<std::string> command;
 };
 
 struct mpi_command {
   std::vector<std::string> words;       ///< begins with "mpirun"; start it without a shell
   std::vector<std::string> environment; ///< "NAME=value": additions to mpirun's own environment
+  std::vector<std::string> binding;     ///< the part of `words` that binds processes to cores
+  std::vector<std::string> flags;       ///< the part of `words` that only this implementation needs
 };
 
 /// The error names the option or host, both values where two disagree, and the remedy.

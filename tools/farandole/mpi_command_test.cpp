@@ -213,6 +213,25 @@ TEST_CASE("an IPv6 address is refused, because no mpirun can start a host by it"
     CHECK_THAT(refusal(kind, request), Catch::Contains("no IPv6 address such as 'fe80::1'"));
 }
 
+TEST_CASE(
+    "flags of a caller replace the binding and the flags of the implementation, which a command names") {
+  auto request = small_request();
+  request.hosts = {{"a", 1}, {"b", 1}};
+  request.tcp_only = true;
+  const auto own = made(mpi_kind::spectrum, request);
+  CHECK(own.binding == words{"-bind-to", "socket", "-map-by", "socket", "-rank-by", "core"});
+  CHECK(own.flags == words{"-tcp"});
+  request.traits.flags = "--bound '--own=A B'";
+  request.traits.large_cluster = 2;
+  for (const auto kind : {mpi_kind::open_mpi, mpi_kind::spectrum}) {
+    CHECK_THAT(line(kind, request),
+               Catch::Contains(" a:1,b:1 --bound '--own=A B' -mca plm_rsh_no_tree_spawn true "));
+    CHECK_THAT(line(kind, request), !Catch::Contains("-tcp") && !Catch::Contains("-bind-to"));
+  }
+  request.traits.flags = " ";
+  CHECK(line(mpi_kind::mpich, request) == "mpirun -l -np 1 -ppn 1 -hosts a,b true");
+}
+
 TEST_CASE("from 64 hosts on, Open MPI starts all of them at once") {
   auto request = small_request();
   for (int host = 0; host < 63; ++host)

@@ -37,7 +37,10 @@ std::chrono::milliseconds start_timeout(const run_request& request) {
 expected<mpi_launch> plan_mpirun(const run_request& request, const std::vector<std::string>& command,
                                  const ssh_options& remote_shell, const std::vector<std::string>& later,
                                  mpi_launch launch) {
-  const auto version = output_of({"mpirun", "--version"}, launch.environment, start_timeout(request));
+  const auto& told = request.mpi.version_text;
+  const auto version = told.empty()
+                           ? output_of({"mpirun", "--version"}, launch.environment, start_timeout(request))
+                           : expected<std::string>(told);
   if (!version)
     return wrong(
         version.error().text +
@@ -60,22 +63,24 @@ expected<mpi_launch> plan_mpirun(const run_request& request, const std::vector<s
   wanted.binding_args = request.binding_args;
   wanted.tcp_only = request.tcp_only;
   wanted.timestamps = request.prefix_timestamp;
+  wanted.traits = request.mpi;
   wanted.command = command;
   auto made = make_mpi_command(*kind, wanted);
   if (!made)
     return made.error();
   launch.name = to_string(*kind);
+  launch.parts = {{"binding", made->binding}, {"flags", made->flags}};
   launch.words = std::move(made->words);
   launch.additions = std::move(made->environment);
   launch.environment.insert(launch.environment.end(), launch.additions.begin(), launch.additions.end());
   return launch;
 }
 
-/// Starts a process that removes a file as soon as this process has ended. The process is no child of this one, which
-/// may become a program that expects no children.
-error remove_at_end(const std::string& path) {
-  descriptor self{static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))};
-  if (!self)
+/// Starts a process that removes a file as soon as `reader` has ended. The process is no child of this one, which may
+/// become a program that expects no children.
+error remove_at_end(const std::string& path, pid_t reader) {
+  descriptor end{static_cast<int>(::syscall(SYS_pidfd_open, reader, 0))};
+  if (!end)
     return {error_kind::unknown, std::string("pidfd_open: ") + std::strerror(errno)};
   const auto child = ::fork();
   if (child < 0)
@@ -91,7 +96,7 @@ error remove_at_end(const std::string& path) {
   const int null = ::open("/dev/null", O_RDWR);
   for (int number = 0; number <= 2; ++number)
     ::dup2(null, number);
-  const auto own = self.get();
+  const auto own = end.get();
   ::dup2(own, 3); // the highest descriptor that stays open
   ::close_range(4, ~0U, 0);
   pollfd watched{3, POLLIN, 0};
@@ -101,15 +106,19 @@ error remove_at_end(const std::string& path) {
   ::_exit(0);
 }
 
-/// Writes a rank file, which is removed when this process has ended, and returns its path.
-expected<std::string> write_rank_file(const std::string& content) {
+/// Writes a rank file, which is removed when `reader` has ended, and returns its path.
+expected<std::string> write_rank_file(const run_request& request, std::int32_t cpus_per_host, pid_t reader) {
+  const auto placed = jsrun_rank_file(request.hosts, request.processes, cpus_per_host);
+  if (!placed)
+    return placed.error();
+  const auto& content = *placed;
   std::error_code problem;
   auto path = std::filesystem::temp_directory_path(problem).string() + "/farandole-ranks-XXXXXX";
   descriptor file{::mkostemp(path.data(), O_CLOEXEC)};
   if (!file || ::write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()))
     return wrong("the rank file " + path + " cannot be written: " + std::strerror(errno) +
                  "; TMPDIR names another folder");
-  if (auto failure = remove_at_end(path)) {
+  if (auto failure = remove_at_end(path, reader)) {
     ::unlink(path.c_str());
     return failure;
   }
@@ -136,10 +145,7 @@ expected<std::string> place_ranks(const run_request& request, const std::vector<
       });
   if (!cpus)
     return cpus.error();
-  const auto content = jsrun_rank_file(request.hosts, request.processes, *cpus);
-  if (!content)
-    return content.error();
-  return write_rank_file(*content);
+  return write_rank_file(request, *cpus, ::getpid());
 }
 
 expected<mpi_launch> plan_jsrun(const run_request& request, const std::vector<std::string>& command,
@@ -181,8 +187,14 @@ expected<mpi_launch> plan_mpi_launch(const run_request& request, const std::vect
              : plan_jsrun(request, command, remote_shell, std::move(launch));
 }
 
+expected<std::string> write_rank_file_for_parent(const run_request& request) {
+  return write_rank_file(request, request.rank_file_cpus, ::getppid());
+}
+
 std::string printed_line(const mpi_launch& launch) {
-  std::string line;
+  auto line = "# " + launch.name + "\n";
+  for (const auto& [name, words] : launch.parts)
+    line += "# " + name + ":" + (words.empty() ? "" : " " + shell_line(words)) + "\n";
   for (const auto& entry : launch.additions) {
     const auto equals = entry.find('=');
     const std::string value[] = {entry.substr(equals + 1)};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "messages/values/error.hpp"
@@ -13,7 +14,9 @@ namespace farandole {
 
 /// The program that starts the processes of a job.
 struct mpi_launch {
-  std::string name;                     ///< "Open MPI", for messages
+  std::string name; ///< "Open MPI", for messages
+  std::vector<std::pair<std::string, std::vector<std::string>>>
+      parts;                            ///< parts of `words` and their names, for readers of the command line
   std::vector<std::string> words;       ///< "mpirun", its options, and the command; start it without a shell
   std::vector<std::string> additions;   ///< "NAME=value": needed by mpirun beyond the settings of the job
   std::vector<std::string> environment; ///< complete, as "NAME=value"
@@ -26,7 +29,11 @@ expected<mpi_launch> plan_mpi_launch(const run_request& request, const std::vect
                                      const ssh_options& remote_shell,
                                      const std::vector<std::string>& later = {});
 
-/// A line for `sh` that starts the same.
+/// Writes the rank file that `request.rank_file_cpus` asks for. It is removed when the parent of this process has ended,
+/// which may become jsrun. Returns its path.
+expected<std::string> write_rank_file_for_parent(const run_request& request);
+
+/// A line for `sh` that starts the same, after comments that name the program and the parts.
 std::string printed_line(const mpi_launch& launch);
 
 /// Replaces this process by mpirun or jsrun. Returns only if that fails: the exit code, after a message.

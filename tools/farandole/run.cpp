@@ -397,6 +397,13 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
 
 /// Becomes mpirun or jsrun, or prints its command line.
 expected<int> run_by_mpi(const run_request& request, const std::string& program) {
+  if (request.rank_file_cpus > 0) {
+    const auto path = write_rank_file_for_parent(request);
+    if (!path)
+      return path.error();
+    std::cout << *path << std::endl;
+    return 0;
+  }
   const auto remote_shell = remote_shell_of(request, program);
   if (!remote_shell)
     return remote_shell.error();
@@ -404,7 +411,7 @@ expected<int> run_by_mpi(const run_request& request, const std::string& program)
   if (!launch)
     return launch.error();
   if (request.print_command || request.verbose)
-    std::cout << "# " << launch->name << "\n" << printed_line(*launch) << std::endl;
+    std::cout << printed_line(*launch) << std::endl;
   return request.print_command ? 0 : become(*launch);
 }
 

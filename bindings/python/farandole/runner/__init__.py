@@ -3,6 +3,7 @@ native library."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(
     :param min_np: deprecated: ``min_num_proc``
     :param max_np: deprecated: ``max_num_proc``
     """
-    from farandole.runner.functions.job import run_function
+    from farandole.runner import launch
 
     if not callable(func):
         raise TypeError(f"func is a function, not {func!r}; for a command, use horovodrun")
@@ -106,7 +107,9 @@ def run(
         mpi_args=mpi_args,
         executable=executable,
     )
-    return run_function(func, args, kwargs, arguments)
+    arguments.run_func = functools.partial(func, *args, **(kwargs or {}))
+    results: List[Any] = launch._run(arguments)
+    return results
 
 
 def __getattr__(name: str) -> Any:

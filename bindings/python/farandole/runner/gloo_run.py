@@ -6,6 +6,8 @@ Tools replace functions of this module, so each is looked up when it is called.
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import math
 import os
 import shlex
@@ -16,9 +18,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 from farandole.runner import launch_options, program
 from farandole.runner.arguments import _HorovodArgs
-from farandole.runner.common.util.hosts import SlotInfo, parse_hosts
-from farandole.runner.elastic import driver as elastic_driver
-from farandole.runner.elastic.rendezvous import create_rendezvous_handler
+from farandole.runner.common.util.hosts import SlotInfo
 from farandole.runner.functions import call, job_secret, placement
 from farandole.runner.util import network
 
@@ -108,7 +108,11 @@ def launch_gloo_elastic(
     :param get_common_interfaces: is called with the ``ElasticDriver``, and returns the interfaces to use
     :param rendezvous: a ``RendezvousServer`` that has not been started
     """
-    driver = elastic_driver.ElasticDriver(
+    # These load the native library, which jobs of fixed size do without.
+    from farandole.runner.elastic.driver import ElasticDriver
+    from farandole.runner.elastic.rendezvous import create_rendezvous_handler
+
+    driver = ElasticDriver(
         rendezvous,
         settings.discovery,
         settings.min_num_proc or settings.num_proc,
@@ -185,18 +189,15 @@ def create_slot_env_vars(slot_info: SlotInfo) -> Dict[str, str]:
     }
 
 
-def gloo_run(
-    settings: Any, nics: Optional[Iterable[str]], env: Mapping[str, str], server_ip: Any, command: Any
-) -> None:
-    """Runs a command on the hosts of the settings; ``RuntimeError`` if it fails.
+def gloo_run(settings: Any, nics: Optional[Iterable[str]], env: Mapping[str, str], server_ip: Any, command: Any) -> Any:
+    """Runs a command on the hosts of the settings; ``CommandFailed`` if it fails. Returns the results of a function,
+    which ``launch._run`` passes with the settings.
 
     :param command: words, or a text for the shell
     :param server_ip: not used: the launcher chooses its address
     """
-    arguments = _arguments_of(settings, nics)
-    arguments.hosts = settings.hosts
-    arguments.remote_hosts = remote_hosts_of(settings.hosts)
-    _run_command(arguments, env, command)
+    arguments = arguments_on_hosts(settings, nics)
+    return launched(arguments, env, command)
 
 
 def gloo_run_elastic(
@@ -204,6 +205,8 @@ def gloo_run_elastic(
 ) -> Optional[Any]:
     """Runs a command or a function on the hosts that the discovery of the settings finds. Returns the results of a
     function in the order of the ranks; ``RuntimeError`` if the job fails."""
+    from farandole.runner.elastic import driver as elastic_driver
+
     arguments = _arguments_of(settings, settings.nics)
     arguments.executable = executable
     for name in ("min_num_proc", "max_num_proc", "elastic_timeout", "reset_limit", "cooldown_range"):
@@ -212,12 +215,11 @@ def gloo_run_elastic(
     environment = elastic_driver.discovery_environment(env)
     with elastic_driver.script_of(settings.discovery) as (script, slots):
         arguments.host_discovery_script, arguments.slots = script, slots
-        if not callable(command_or_func):
-            _run_command(arguments, environment, command_or_func)
-            return None
-        from farandole.runner.functions.job import run_function
-
-        return run_function(command_or_func, (), {}, arguments, environment)
+        # The hosts of the start; the launcher itself decides about those that come later.
+        present = settings.discovery.find_available_hosts_and_slots()
+        arguments.remote_hosts = ",".join(network.filter_local_addresses(present)) or None
+        arguments.run_func = command_or_func if callable(command_or_func) else None
+        return launched(arguments, environment, command_or_func)
 
 
 def words_of(command: Union[str, Sequence[str]]) -> List[str]:
@@ -225,19 +227,40 @@ def words_of(command: Union[str, Sequence[str]]) -> List[str]:
     return ["sh", "-c", command] if isinstance(command, str) else list(command)
 
 
-def remote_hosts_of(hosts: Optional[str]) -> Optional[str]:
-    """The hosts among "name:slots,name:slots" that are reached by ssh, separated by commas; None if there are none."""
-    if not hosts:
+class CommandFailed(RuntimeError):
+    """The job of a command has failed."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+def launched(arguments: Any, env: Mapping[str, str], command: Any) -> Any:
+    """Runs the function of the arguments on the workers of a job, and returns its results in the order of the ranks;
+    without one, runs a command there."""
+    function = getattr(arguments, "run_func", None)
+    if function is None:
+        _run_command(arguments, env, command)
         return None
-    try:
-        names = [each.hostname for each in parse_hosts(hosts)]
-    except ValueError:
-        return None  # the launcher refuses them
-    return ",".join(network.filter_local_addresses(names)) or None
+    from farandole.runner.functions.job import run_function
+
+    if not isinstance(function, functools.partial):
+        return run_function(function, (), {}, arguments, env)
+    return run_function(function.func, function.args, function.keywords, arguments, env)
 
 
-def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> _HorovodArgs:
-    arguments = _HorovodArgs()
+def arguments_on_hosts(settings: Any, nics: Optional[Iterable[str]]) -> Any:
+    """The launcher's arguments for a job on the hosts of the settings."""
+    arguments = _arguments_of(settings, nics)
+    if settings.hosts:
+        arguments.hosts, arguments.hostfile = settings.hosts, None
+    return arguments
+
+
+def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> Any:
+    """The launcher's arguments for a job with these settings. Those of ``launch._run`` have its arguments, which say
+    more than settings can."""
+    arguments = copy.copy(getattr(settings, "arguments", None)) or _HorovodArgs()
     for name in ("num_proc", "ssh_port", "ssh_identity_file", "output_filename", "tcp_flag", "binding_args"):
         setattr(arguments, name, getattr(settings, name))
     arguments.mpi_args = settings.extra_mpi_args
@@ -249,18 +272,20 @@ def _arguments_of(settings: Any, nics: Optional[Iterable[str]]) -> _HorovodArgs:
     return arguments
 
 
-def _placed_arguments_of(settings: Any, nics: Optional[Iterable[str]], server_ip: str) -> _HorovodArgs:
+def _placed_arguments_of(settings: Any, nics: Optional[Iterable[str]], server_ip: str) -> Any:
     """The arguments of a job whose workers the caller starts, and whose output it handles."""
     arguments = _arguments_of(settings, nics)
     arguments.output_filename, arguments.caller_address = None, server_ip
     return arguments
 
 
-def _run_command(arguments: _HorovodArgs, env: Mapping[str, str], command: Union[str, Sequence[str]]) -> None:
+def _run_command(arguments: Any, env: Mapping[str, str], command: Union[str, Sequence[str]]) -> None:
+    arguments = copy.copy(arguments)
     arguments.command = words_of(command)
-    code = program.run_launcher(launch_options.words_of(arguments), dict(env))
+    code = program.run_launcher(launch_options.words_of_launch(arguments), dict(env))
     if code != 0:
-        raise RuntimeError(
+        raise CommandFailed(
             f"the job of '{command if isinstance(command, str) else shlex.join(command)}' ended with exit code {code}; "
-            "the launcher's output above has the cause"
+            "the launcher's output above has the cause",
+            code,
         )

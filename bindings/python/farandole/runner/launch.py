@@ -6,12 +6,18 @@ Tools replace functions of this module, so each is looked up when it is called.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-import shutil
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
-from farandole.runner import launch_options, program
+from farandole.runner import gloo_run, js_run, launch_options, mpi_run, program
+from farandole.runner.arguments import _HorovodArgs
+from farandole.runner.common.util import config_parser
+from farandole.runner.common.util.settings import Settings
+from farandole.runner.common.util.timeout import Timeout
+from farandole.runner.util import network
+from farandole.runner.util.lsf import LSFUtils
 
 _JOB_IDS = ("LSB_JOBID", "SLURM_JOB_ID", "PBS_JOBID")
 """Variables of schedulers in whose jobs the launcher knows the number of processes."""
@@ -58,7 +64,7 @@ def mpi_built(verbose: bool = False) -> bool:
 
 def _launches_by_jsrun() -> bool:
     """Whether this is a job of LSF that has jsrun."""
-    return "LSB_JOBID" in os.environ and shutil.which("jsrun") is not None
+    return LSFUtils.using_lsf() and js_run.is_jsrun_installed()
 
 
 def is_gloo_used(
@@ -90,7 +96,7 @@ def run_controller(
     if use_jsrun:
         if not mpi_built(verbose=verbose):
             raise ValueError("MPI support has not been built: install an MPI library and then Farandole again")
-        if "LSB_JOBID" not in os.environ:
+        if not LSFUtils.using_lsf():
             raise ValueError("--jsrun needs a job of LSF, and LSB_JOBID is not set; start this inside of one")
         return js_run()
     return js_run() if _launches_by_jsrun() else gloo_run()
@@ -109,33 +115,114 @@ def _run(args: Any) -> Any:
 
 def _run_static(args: Any) -> Any:
     """Launches a job of a fixed size, as ``_run`` does."""
-    hosts = getattr(args, "hosts", None)
-    if hosts and getattr(args, "remote_hosts", None) is None:
-        from farandole.runner import gloo_run
-
-        args.remote_hosts = gloo_run.remote_hosts_of(hosts)
-    return _launch(args)
+    settings = _Settings(args)
+    command = settings.given("command") or []
+    env = config_parser.set_env_from_args(dict(os.environ), args)
+    if _check_all_hosts_ssh_successful is not _check_of_this_module:
+        remote = launch_options.remote_hosts_of(args)
+        if remote and not _check_all_hosts_ssh_successful(remote, settings.ssh_port, settings.ssh_identity_file):
+            raise RuntimeError(f"could not connect to some hosts via ssh: they are among {', '.join(remote)}")
+    with _exit_code_of_the_job():
+        return run_controller(
+            settings.given("use_gloo") or _needs_agents(settings),
+            lambda: gloo_run.gloo_run(settings, settings.nics, env, _address(settings.nics), command),
+            settings.given("use_mpi"),
+            lambda: mpi_run.mpi_run(settings, settings.nics, env, command),
+            settings.given("use_jsrun"),
+            lambda: js_run.js_run(settings, settings.nics, env, command),
+            settings.verbose,
+        )
 
 
 def _run_elastic(args: Any) -> Any:
-    """Launches an elastic job, as ``_run`` does; ``ValueError`` if the arguments say nothing about its hosts."""
-    if not any(getattr(args, name, None) for name in ("hosts", "hostfile", "host_discovery_script", "agents")):
+    """Launches an elastic job, as ``_run`` does; ``ValueError`` if nothing says which hosts it may use."""
+    named = any(getattr(args, name, None) for name in ("hosts", "hostfile", "host_discovery_script", "agents"))
+    if not named and not any(name in os.environ for name in _JOB_IDS):
         raise ValueError(
             "an elastic job needs to know its hosts, and none of hosts, hostfile, host_discovery_script and agents is "
             "set; set one of them"
         )
-    return _launch(args)
+    with _exit_code_of_the_job():
+        return gloo_run.launched(args, os.environ, getattr(args, "command", None) or [])
 
 
-def _launch(args: Any) -> Any:
-    if getattr(args, "run_func", None) is not None:
-        from farandole.runner.functions.job import run_function
+class _Settings(Settings):
+    """The settings of a job of fixed size, with the arguments of ``_run`` from which they are."""
 
-        return run_function(args.run_func, (), {}, args)
-    code = program.run_launcher(launch_options.words_of(args))
-    if code != 0:
-        sys.exit(code)
-    return None
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments
+        given = self.given
+        start_timeout = given("start_timeout") or launch_options.timeouts()["start_timeout"]
+        nics = given("nics")
+        super().__init__(
+            hosts=launch_options.hosts_of(arguments),
+            num_proc=given("num_proc"),
+            verbose=2 if given("verbose") else 0,
+            ssh_port=given("ssh_port"),
+            ssh_identity_file=given("ssh_identity_file"),
+            extra_mpi_args=given("mpi_args"),
+            tcp_flag=given("tcp_flag"),
+            binding_args=given("binding_args"),
+            start_timeout=Timeout(start_timeout, "{activity} took longer than {timeout} s"),
+            output_filename=given("output_filename"),
+            run_func_mode=given("run_func") is not None,
+            nics=nics.split(",") if isinstance(nics, str) else nics,
+            prefix_output_with_timestamp=bool(given("prefix_output_with_timestamp")),
+        )
+
+    def given(self, name: str) -> Any:
+        """The argument of this name; None if it was not given."""
+        return getattr(self.arguments, name, None)
+
+
+def _needs_agents(settings: _Settings) -> bool:
+    """Whether only agents can launch a job of LSF for which jsrun is the default: nothing tells jsrun the CPUs of each
+    rank, or jsrun cannot do what an option asks for."""
+    if settings.given("use_mpi") or settings.given("use_jsrun") or not _launches_by_jsrun():
+        return False
+    knows_cpus = settings.binding_args or os.environ.get("CSM_ALLOCATION_ID")
+    has_input = settings.given("stdin") is not None and not settings.run_func_mode
+    return not knows_cpus or has_input or bool(settings.given("agents") or settings.given("rendezvous"))
+
+
+def _address(nics: Optional[Iterable[str]]) -> Optional[str]:
+    """The address of this host on one of the interfaces; None where their names are networks, or those of others."""
+    try:
+        return network.get_driver_ip(nics)
+    except RuntimeError:
+        return None
+
+
+@contextlib.contextmanager
+def _exit_code_of_the_job() -> Iterator[None]:
+    """Ends the process with the exit code of a command that has failed."""
+    try:
+        yield
+    except gloo_run.CommandFailed as failure:
+        sys.exit(failure.exit_code)
+
+
+def _check_all_hosts_ssh_successful(
+    host_addresses: Iterable[str],
+    ssh_port: Optional[int] = None,
+    ssh_identity_file: Optional[str] = None,
+    fn_cache: Any = None,
+) -> bool:
+    """Whether all of these hosts can be reached by ssh; the launcher prints why not.
+
+    ``_run`` calls this function only if it was replaced. The launcher itself finds hosts that cannot be reached, and
+    needs one connection to each for that and for the job.
+
+    :param fn_cache: not used: nothing is kept that could become outdated
+    """
+    arguments, names = _HorovodArgs(), list(host_addresses)
+    arguments.num_proc, arguments.hosts = len(names), launch_options.slot_on_each(names)
+    arguments.remote_hosts, arguments.use_gloo = ",".join(names), True
+    arguments.ssh_port, arguments.ssh_identity_file, arguments.command = ssh_port, ssh_identity_file, ["true"]
+    return not names or program.run_launcher(launch_options.words_of(arguments)) == 0
+
+
+_check_of_this_module = _check_all_hosts_ssh_successful
 
 
 def run_commandline() -> None:

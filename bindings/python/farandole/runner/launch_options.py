@@ -7,10 +7,15 @@ with the same attributes; a test compares its names with the launcher's help.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import copy
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from farandole.runner.common.util.hosts import parse_host_files, parse_hosts
+from farandole.runner.util import network
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,10 @@ OPTIONS: Tuple[Option, ...] = (
     Option(("--mpi",), "use_mpi", default=False, together="controller"),
     Option(("--jsrun",), "use_jsrun", default=False, together="controller"),
     Option(("--print-command",), "print_command", default=False),
+    Option(("--mpi-version",), "mpi_version", str),
+    Option(("--mpi-flags",), "mpi_flags", str),
+    Option(("--mpi-large-cluster",), "mpi_large_cluster", int),
+    Option(("--print-rank-file",), "print_rank_file", int),
 )
 
 DEPRECATED_FLAGS = {
@@ -266,6 +275,41 @@ def check_values(namespace: Any) -> None:
         if value < option.least or (option.most is not None and value > option.most):
             limit = f"at least {option.least:g}" if option.most is None else f"from {option.least:g} to {option.most:g}"
             raise ValueError(f"{option.written} {value} is out of range: it must be {limit}")
+
+
+def hosts_of(arguments: Any) -> Optional[str]:
+    """The fixed hosts of a job as "name:slots,name:slots"; None where others name them, or the launcher will refuse
+    them."""
+    hosts, hostfile = getattr(arguments, "hosts", None), getattr(arguments, "hostfile", None)
+    if hosts or not hostfile:
+        return hosts
+    with contextlib.suppress(ValueError, OSError):
+        return parse_host_files(hostfile)
+    return None
+
+
+def slot_on_each(names: Iterable[str]) -> str:
+    """One slot on each host, as the text of ``hosts``."""
+    return ",".join(f"[{name}]:1" if ":" in name else f"{name}:1" for name in names)
+
+
+def remote_hosts_of(arguments: Any) -> List[str]:
+    """The hosts of a job that are reached by ssh: those that ``remote_hosts`` names, or those of its fixed hosts that
+    ``network.filter_local_addresses`` returns, which is looked up at each call."""
+    named = getattr(arguments, "remote_hosts", None)
+    if named:
+        return str(named).split(",")
+    with contextlib.suppress(ValueError):  # the launcher refuses these hosts
+        return network.filter_local_addresses(each.hostname for each in parse_hosts(hosts_of(arguments) or ""))
+    return []
+
+
+def words_of_launch(arguments: Any) -> List[str]:
+    """The command line of a job whose workers the launcher starts by itself on its hosts."""
+    arguments = copy.copy(arguments)
+    if not any(getattr(arguments, name, None) for name in ("use_mpi", "use_jsrun")):
+        arguments.remote_hosts = ",".join(remote_hosts_of(arguments)) or None
+    return words_of(arguments)
 
 
 def words_of(arguments: Any) -> List[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from farandole.common import job, membership
 from farandole.common.elastic import events, set_faults
-from farandole.common.elastic.notices import HostUpdateResult
+from farandole.common.elastic.host_messages import HostMessages
 from farandole.common.exceptions import HostsUpdatedInterrupt
 from farandole.common.membership import Change
 
@@ -23,7 +23,9 @@ class State:
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: List[Callable[[], None]] = []
-        self._notices: List[int] = []
+        self._host_messages = HostMessages()
+        self._last_updated_timestamp: float = 0
+        """The time of the newest change that a commit or ``check_host_updates`` has seen."""
         self._interrupted_for = 0
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
@@ -31,8 +33,8 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Members have changed: discards the notices of that change, then calls ``reset`` and the callbacks."""
-        self._notices = []
+        """Members have changed: discards the messages of that change, then calls ``reset`` and the callbacks."""
+        self._host_messages = HostMessages()
         self._interrupted_for = 0
         self.reset()
         for callback in self._reset_callbacks:
@@ -40,7 +42,7 @@ class State:
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
         """Records that hosts have joined or left, for ``check_host_updates``. May be called from any thread."""
-        self._notices.append(update_res)
+        self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
@@ -81,10 +83,8 @@ class State:
         self._interrupt_for(agreed)
 
     def _agreed(self) -> Change:
-        told = membership.change()
-        for each in list(self._notices):
-            told = told.and_then(Change(1, each == HostUpdateResult.removed))
-        return set_faults.agreed(told)
+        self._last_updated_timestamp = max([self._last_updated_timestamp, *self._host_messages.take()])
+        return set_faults.agreed(self._host_messages.change())
 
     def _is_news(self, agreed: Change) -> bool:
         """Whether there are changes for which no exception has been raised yet."""

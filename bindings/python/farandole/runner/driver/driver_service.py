@@ -62,12 +62,12 @@ def get_common_interfaces(
         return get_local_interfaces(settings)
     if settings.nics:
         return set(settings.nics)
-    from farandole.runner import gloo_run
+    from farandole.runner import gloo_run, launch_options
     from farandole.runner.functions.job import run_function
 
     arguments = gloo_run._arguments_of(settings, None)
     arguments.num_proc, arguments.output_filename = len(all_host_names), None
-    arguments.hosts = ",".join(f"{_bracketed(name)}:1" for name in all_host_names)
+    arguments.hosts = launch_options.slot_on_each(all_host_names)
     arguments.remote_hosts = ",".join(remote_host_names)
     found = run_function(_interfaces_of_worker, (), {}, arguments)
     common = set.intersection(*map(set, found))
@@ -78,10 +78,6 @@ def get_common_interfaces(
             "interfaces or networks by --network-interfaces"
         )
     return common
-
-
-def _bracketed(name: str) -> str:
-    return f"[{name}]" if ":" in name else name
 
 
 def _interfaces_of_worker() -> Sequence[str]:

@@ -84,7 +84,7 @@ def worker_command(arguments: Any, *options: str) -> List[str]:
 
 def command_of(arguments: Any, channel: int, worker: Sequence[str]) -> List[str]:
     """The launcher's command line, for workers with this one."""
-    words = launch_options.words_of(arguments)
+    words = launch_options.words_of_launch(arguments)
     return [program.path_of_launcher(), "run", "--call-descriptor", str(channel), *words, "--", *worker]
 
 

@@ -5,6 +5,7 @@ Tools replace functions of this module, so its callers look each up when they ca
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import socket
 import struct
@@ -59,8 +60,21 @@ def _is_own(name: str, addresses: Iterable[str]) -> bool:
         return True
     address = resolve_host_address(name)
     if address is None:
-        return plain == own_name.partition(".")[0]
-    return address in addresses or address.startswith("127.")
+        return plain == own_name.partition(".")[0] or _is_bound_here(name)
+    return address in addresses or address.startswith("127.") or _is_bound_here(name)
+
+
+def _is_bound_here(name: str) -> bool:
+    """Whether an address of this name belongs to this host: one of IPv6, or a further one of an interface."""
+    try:
+        found = socket.getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with contextlib.suppress(OSError), socket.socket(family, kind) as probe:
+            probe.bind(address)  # only an address of this host can be bound
+            return True
+    return False
 
 
 def find_port(server_factory: Callable[[Tuple[str, int]], Any]) -> Tuple[Any, int]:

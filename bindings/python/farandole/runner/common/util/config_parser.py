@@ -48,7 +48,7 @@ def _negated(value: Any) -> str:
 
 
 _VARIABLES: Dict[str, Tuple[str, Callable[[Any], str]]] = {
-    "fusion_threshold_mb": (HOROVOD_FUSION_THRESHOLD, lambda megabytes: str(megabytes * 1024 * 1024)),
+    "fusion_threshold_mb": (HOROVOD_FUSION_THRESHOLD, lambda megabytes: str(int(megabytes) * 1024 * 1024)),
     "cycle_time_ms": (HOROVOD_CYCLE_TIME, str),
     "cache_capacity": (HOROVOD_CACHE_CAPACITY, str),
     "hierarchical_allreduce": (HOROVOD_HIERARCHICAL_ALLREDUCE, _flag),

@@ -12,5 +12,9 @@ def host_hash(salt: Any = None) -> str:
     """The host's name with a digest of its full name, the container (``CONTAINER_ID``), and the salt."""
     name = socket.gethostname()
     parts = [name, os.environ.get("CONTAINER_ID", ""), "" if salt is None else str(salt)]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return f"{name.split('.')[0]}-{digest}"
+    return f"{name.split('.')[0]}-{_hash(chr(0).join(parts))}"
+
+
+def _hash(text: str) -> str:
+    """The digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
