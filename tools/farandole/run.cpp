@@ -388,6 +388,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
                          "; the rendezvous is at " + rendezvous);
   const auto told = tell_of(request, job, apart ? options.remote_ip : addresses.front(), *secret,
                             addresses.front(), (*started)->agent_port());
+  if (told)
+    (*started)->remove_at_end(told->path());
   if (by_users)
     ask_for_agents(**started, request, addresses);
   running_job running{request,   std::move(job),    std::move(*network), expected_workers(request),
