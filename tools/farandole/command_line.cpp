@@ -212,11 +212,18 @@ std::vector<std::string> canonical(const std::vector<given_option>& options) {
 
 error load_settings(given& options, const surroundings& around) {
   setting_sources sources{around.environment, {}, options.flags};
+  std::map<std::string, std::string> places; // of the keys in the config file
   if (!options.config_file.empty()) {
     auto file = read_config_file(options.config_file);
     if (!file)
       return file.error();
-    sources.file = std::move(*file);
+    auto unknown = check_config(*file);
+    if (!unknown)
+      return unknown.error();
+    for (const auto& line : *unknown)
+      options.warnings.push_back("WARNING: " + line);
+    sources.file = std::move(file->values);
+    places = std::move(file->places);
   }
   auto values = settings::load(sources);
   if (!values)
@@ -226,11 +233,15 @@ error load_settings(given& options, const surroundings& around) {
     options.warnings.push_back("WARNING: " + line);
   auto& loaded = options.request.values;
   const auto& cores = loaded.text(setting::thread_affinity);
+  const auto& row = row_of(setting::thread_affinity);
   const auto source = loaded.source(setting::thread_affinity);
   if (source != setting_source::environment && loaded.is_set(setting::thread_affinity) &&
-      !parse_core_list(cores))
-    return wrong("thread affinity (--thread-affinity) = '" + cores +
+      !parse_core_list(cores)) {
+    const bool is_in_file = source == setting_source::file;
+    const std::string name(is_in_file ? row.yaml_key : row.flag);
+    return wrong((is_in_file ? places[name] + ": " : "") + "thread affinity (" + name + ") = '" + cores +
                  "' is no core id and no comma list of them");
+  }
   if (options.gloo)
     return loaded.assign(setting::controller, "gloo", setting_source::flag);
   return {};

@@ -55,7 +55,7 @@ TEST_CASE("options beat the config file, which beats the environment, in any ord
     CHECK(got.values.duration(setting::cycle_time) == std::chrono::milliseconds(7));
     CHECK(got.values.integer(setting::fusion_threshold) == 9);
     REQUIRE(got.warnings.size() == 1);
-    CHECK(contains(got.warnings[0], "'odd'"));
+    CHECK(got.warnings[0] == "WARNING: config file " + config.path + ", line 4: there is no setting 'odd'");
   }
 }
 
@@ -73,6 +73,10 @@ TEST_CASE("values out of range are refused with name, value and range", "[comman
   refusal({"-np", "two", "true"});
   refusal({"-np", "1", "--blacklist-cooldown-range", "0", "5", "true"});
   refusal({"-np", "1", "--thread-affinity", "1,x", "true"});
+  const file config("library_options:\n  thread_affinity: 1,x\n");
+  CHECK(contains(refusal({"-np", "1", "--config-file", config.path, "true"}),
+                 "config file " + config.path +
+                     ", line 2: thread affinity (library_options.thread_affinity) = '1,x'"));
   CHECK(parsed({"-np", "1", "--thread-affinity", "1,3", "true"}).values.text(setting::thread_affinity) ==
         "1,3");
 }
