@@ -155,6 +155,12 @@ std::vector<host_slots> hosts_of(const agent_facts& agents) {
   return hosts;
 }
 
+/// Prints which hosts have no address for the others, and returns the exit code of the launcher.
+int tell_missing_networks(const error& problem) {
+  std::cerr << "farandole: " << printable(problem.text) << std::endl;
+  return 1;
+}
+
 expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   const auto& request = job.request;
   agent_facts agents;
@@ -167,10 +173,8 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
     agents = std::move(*found);
     if (request.fewest_agents > 0)
       hosts = hosts_of(agents);
-    if (const auto problem = job.network.take(agents)) {
-      std::cerr << "farandole: " << printable(problem.text) << std::endl;
-      return 1;
-    }
+    if (const auto problem = job.network.take(agents))
+      return tell_missing_networks(problem);
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
@@ -307,6 +311,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
   // A script may print hosts of this machine alone, which need no network.
   if (!network && remote.empty() && leaves_host && !by_users)
     network = job_network::of_this_host(request.interfaces);
+  if (!network && network.error().kind == error_kind::precondition)
+    return tell_missing_networks(network.error());
   if (!network)
     return network.error();
   const auto& addresses = network->listening();
