@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 import pytest
 from launched import wait_until
@@ -116,9 +116,13 @@ def test_the_remote_shell_is_ssh_by_default(launch: Callable[..., Process], host
     assert hosts.connections(1) == 1
 
 
-@pytest.mark.parametrize("options", [["-p", "-i"], ["--ssh-port", "--ssh-identity-file"]], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "options, rsh",
+    [(["-p", "-i"], ""), (["--ssh-port", "--ssh-identity-file"], None)],
+    ids=["by-default", "with-FARANDOLE_RSH"],
+)
 def test_port_and_key_of_the_command_line_are_used(
-    launch: Callable[..., Process], hosts: SshHosts, options: List[str]
+    launch: Callable[..., Process], hosts: SshHosts, options: List[str], rsh: Optional[str]
 ) -> None:
     key = hosts.shared / "other_key"
     make_key(key)
@@ -128,7 +132,7 @@ def test_port_and_key_of_the_command_line_are_used(
     known = hosts.home / ".ssh" / "known_hosts"
     known.write_text(known.read_text().replace("b ssh-", "[b]:2222 ssh-"))
     port, identity = options
-    job = launch("-np", "2", "-H", "a:1,b:1", port, "2222", identity, str(key), "hostname", rsh="")
+    job = launch("-np", "2", "-H", "a:1,b:1", port, "2222", identity, str(key), "hostname", rsh=rsh)
     assert exit_code(job) == 0, job.text
     assert lines_of(job, 1) == ["b"], job.text
 

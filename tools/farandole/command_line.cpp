@@ -375,7 +375,10 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     return problem;
   if (auto problem = objection_to_path(options.request.values))
     return problem;
-  return check_hosts(options.hosts, request);
+  if (auto problem = check_hosts(options.hosts, request))
+    return problem;
+  warn_of_unused_host_options(app, options.hosts, request, around, options.warnings);
+  return {};
 }
 
 } // namespace

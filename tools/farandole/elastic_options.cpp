@@ -19,8 +19,8 @@ error wrong(std::string text) {
 
 /// Warns of options that have an effect only in an elastic job, instead of ignoring them silently.
 void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
-  for (const char* name :
-       {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range", "--journal"})
+  for (const char* name : {"--max-num-proc", "--slots-per-host", "--elastic-timeout", "--reset-limit",
+                           "--blacklist-cooldown-range", "--journal"})
     if (app.count(name) > 0)
       warnings.push_back(std::string("WARNING: ") + name +
                          " has no effect: only --min-np or --host-discovery-script make a job elastic");

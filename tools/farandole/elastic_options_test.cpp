@@ -125,8 +125,11 @@ TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere",
 
 TEST_CASE("elastic options of a job that is not elastic are reported as without effect",
           "[elastic options]") {
-  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
-                           "--blacklist-cooldown-range", "1", "10", "true"});
+  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--elastic-timeout", "9",
+                           "--reset-limit", "1", "--blacklist-cooldown-range", "1", "10", "true"});
   CHECK_FALSE(got.elastic);
-  CHECK(got.warnings.size() == 4);
+  REQUIRE(got.warnings.size() == 5);
+  CHECK(got.warnings[2] ==
+        "WARNING: --elastic-timeout has no effect: only --min-np or --host-discovery-script make a "
+        "job elastic");
 }

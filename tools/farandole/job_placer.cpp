@@ -23,7 +23,8 @@ constexpr std::uint16_t any_port = 0;
 
 } // namespace
 
-expected<ssh_options> remote_shell_of(const run_request& request, const std::string& program) {
+expected<ssh_options> remote_shell_of(const run_request& request, const std::string& program,
+                                      const environment_lookup& environment) {
   ssh_options options;
   options.port = request.ssh_port;
   options.identity_file = request.ssh_identity_file;
@@ -33,7 +34,7 @@ expected<ssh_options> remote_shell_of(const run_request& request, const std::str
   options.origin = row_of(setting::remote_shell).environment;
   if (text.empty()) {
     options.origin = "OMPI_MCA_plm_rsh_agent";
-    text = process_environment()(options.origin).value_or("");
+    text = environment(options.origin).value_or("");
   }
   if (text.empty() && request.allocated_by == batch_scheduler::lsf) {
     options.origin = "of LSF";
