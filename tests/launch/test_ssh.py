@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Callable, List, Optional
 
@@ -150,18 +151,29 @@ def test_another_remote_shell_is_called_with_host_and_command(
     assert sorted((hosts.shared / "called").read_text().split()) == ["b", "c"]
 
 
-def test_verbose_lines_name_the_remote_hosts(launch: Callable[..., Process]) -> None:
+# The lines that log scrapers look for, in the order in which they become true.
+VERBOSE = [
+    r"Filtering local host names\.",
+    r"Remote host found: b",
+    r"Launched horovod server\.",
+    r"Checking ssh on all remote hosts\.",
+    r"Waiting for the hosts to acknowledge\.",
+    r"Launching horovod task function: .* b .*farandole agent --launcher .*--host b.*",
+    r"Attempted to launch horovod task servers\.",
+    r"SSH was successful into all the remote hosts\.",
+    r"Notified all the hosts that the registration is complete\.",
+    r"Interfaces on all the hosts were successfully checked\.",
+    r"Common interface found: \S+",
+]
+
+
+def test_verbose_lines_tell_each_step_of_a_start_on_several_hosts(launch: Callable[..., Process]) -> None:
     job = launch("-np", "2", "-H", "a:1,b:1", "--verbose", "true")
     assert exit_code(job) == 0, job.text
     lines = job.text.splitlines()
-    for start in (
-        "Filtering local host names.",
-        "Remote host found: b",
-        "Checking ssh on all remote hosts.",
-        "SSH was successful into all the remote hosts.",
-    ):
-        assert any(line.startswith(start) for line in lines), f"{start}\n{job.text}"
-    assert not any(line.startswith("All hosts are local") for line in lines), job.text
+    found = [pattern for line in lines for pattern in VERBOSE if re.fullmatch(pattern, line)]
+    assert found == VERBOSE, job.text
+    assert not any(line.startswith(("All hosts are local", "Local interface found")) for line in lines), job.text
 
 
 @pytest.mark.parametrize("code", [7, 1, 255])

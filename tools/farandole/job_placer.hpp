@@ -17,6 +17,9 @@ expected<ssh_options> remote_shell_of(const run_request& request, const std::str
 placer placer_of(const run_request& request, ssh_options remote_shell,
                  const std::vector<std::string>& launcher);
 
+/// A placer that prints each command for --verbose when it is started.
+placer telling_placer(placer silent);
+
 /// The names by which the launcher knows the agents that mpirun or jsrun starts, one for each process.
 std::vector<host_slots> hosts_of_ranks(std::int32_t processes);
 

@@ -142,7 +142,8 @@ std::optional<agent_facts> gather(const running_job& job, const std::set<std::st
   auto agents = job.by.gather_agents({remote.begin(), remote.end()},
                                      static_cast<std::size_t>(job.request.fewest_agents), exit_code);
   if (agents && job.request.verbose)
-    std::cout << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
+    std::cout << (job.placer_name.empty() ? "" : "Attempted to launch horovod task servers.\n")
+              << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
               << "Notified all the hosts that the registration is complete." << std::endl;
   return agents;
 }
@@ -153,6 +154,31 @@ std::vector<host_slots> hosts_of(const agent_facts& agents) {
   for (const auto& [name, facts] : agents)
     hosts.push_back({name, facts.slots > 0 ? facts.slots : facts.cores});
   return hosts;
+}
+
+/// For --verbose: the interfaces that the workers of all hosts use under the same name, if there are any.
+void tell_interfaces(const running_job& job, const std::vector<host_slots>& hosts,
+                     const agent_facts& agents) {
+  std::optional<std::vector<std::string>> common;
+  for (const auto& host : hosts) {
+    const auto agent = agents.find(host.name);
+    const auto place =
+        agent == agents.end() ? expected<worker_network>(job.network.here()) : job.network.on(agent->second);
+    if (!place)
+      return; // the start of the worker reports it
+    if (!common)
+      common = place->interfaces;
+    std::erase_if(*common, [&](const std::string& name) {
+      return std::ranges::find(place->interfaces, name) == place->interfaces.end();
+    });
+  }
+  std::cout << "Interfaces on all the hosts were successfully checked." << std::endl;
+  if (!common || common->empty())
+    return;
+  std::cout << "Common interface found:";
+  for (const auto& name : *common)
+    std::cout << " " << name;
+  std::cout << std::endl;
 }
 
 /// Prints which hosts have no address for the others, and returns the exit code of the launcher.
@@ -175,6 +201,8 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
       hosts = hosts_of(agents);
     if (const auto problem = job.network.take(agents))
       return tell_missing_networks(problem);
+    if (request.verbose)
+      tell_interfaces(job, hosts, agents);
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
@@ -327,6 +355,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
   } else if (leaves_host && !by_users) {
     chosen = placer_of(request, *remote_shell, addresses);
   }
+  if (request.verbose && chosen)
+    chosen = telling_placer(std::move(chosen));
   if (request.verbose && !leaves_host && !by_caller) {
     std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1\nLocal interface found";
     for (const auto& name : network->here().interfaces)
