@@ -65,7 +65,6 @@ void add_setting(CLI::App& app, const setting_row& row, given& into) {
   auto* off = app.add_flag_callback(
       std::string(row.flag_off), [set = keep(row.flag_off)] { set("1"); },
       "The opposite of " + std::string(row.flag) + ".");
-  on->excludes(off);
   if (!row.has_effect)
     on->group(ignored_group);
   const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "MPI";
@@ -210,7 +209,22 @@ std::vector<std::string> canonical(const std::vector<given_option>& options) {
   return words;
 }
 
+/// A switch of the settings and its opposite. The parser of the options does not know the names of hidden ones.
+error refuse_opposites(const std::map<std::string, std::string>& flags) {
+  const auto table = setting_table();
+  const auto row = std::ranges::find_if(table, [&](const setting_row& each) {
+    return !each.flag_off.empty() && flags.contains(std::string(each.flag)) &&
+           flags.contains(std::string(each.flag_off));
+  });
+  if (row == table.end())
+    return {};
+  return wrong(std::string(row->flag) + " and " + std::string(row->flag_off) +
+               " exclude each other; leave one of them out");
+}
+
 error load_settings(given& options, const surroundings& around) {
+  if (auto problem = refuse_opposites(options.flags))
+    return problem;
   setting_sources sources{around.environment, {}, options.flags};
   std::map<std::string, std::string> places; // of the keys in the config file
   if (!options.config_file.empty()) {

@@ -118,7 +118,8 @@ TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere",
   CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:4711"})), "FARANDOLE_SECRET_FILE"));
   for (const char* wrong : {"10.0.0.1", ":4711", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "10.0.0.1:1x"})
     CHECK(contains(refusal(with({"--rendezvous", wrong}), secret), "is no HOST:PORT"));
-  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret), "runs apart"));
+  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret),
+                 "--journal and --rendezvous exclude each other"));
   CHECK(
       contains(refusal({"-np", "2", "--rendezvous", "10.0.0.1:1", "true"}, secret), "needs an elastic job"));
 }
