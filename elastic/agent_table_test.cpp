@@ -29,6 +29,7 @@ agent_rules elastic_rules() {
 
 TEST_CASE("the agents of all wanted hosts are started, at most a given number at once") {
   agent_rules rules;
+  CHECK(rules.starts_at_once == 32);
   rules.starts_at_once = 2;
   agent_table table(rules);
   CHECK(table.want({"a", "b", "c", "a"}, start).starts == names{"a", "b"});

@@ -179,9 +179,9 @@ error missing_networks(const std::map<std::string, usable_networks>& chosen,
   }
   if (text.empty())
     return {};
-  return {error_kind::invalid_argument, "some hosts have no address at which the others can reach them" +
-                                            (wanted.empty() ? std::string() : " in " + texts_of(wanted)) +
-                                            ":" + text};
+  return {error_kind::precondition, "some hosts have no address at which the others can reach them" +
+                                        (wanted.empty() ? std::string() : " in " + texts_of(wanted)) + ":" +
+                                        text};
 }
 
 } // namespace farandole

@@ -71,8 +71,8 @@ ip_family common_family(const std::map<std::string, usable_networks>& chosen);
 /// Excludes the addresses of the other family.
 void use_family(std::map<std::string, usable_networks>& chosen, ip_family family);
 
-/// The error for the hosts that have no usable address, with all their addresses and the reasons; no error if every host
-/// has one.
+/// The error `precondition` for the hosts that have no usable address, with all their addresses and the reasons; no error
+/// if every host has one.
 error missing_networks(const std::map<std::string, usable_networks>& chosen,
                        std::span<const wanted_network> wanted);
 

@@ -80,6 +80,7 @@ TEST_CASE("hosts without a usable address are reported with all addresses and re
   const auto hosts = two_hosts();
   const auto networks = wanted({"eth0"});
   const auto problem = missing_networks(choose_networks(hosts, networks), networks);
+  CHECK(problem.kind == error_kind::precondition);
   CHECK(problem.text == "some hosts have no address at which the others can reach them in eth0:\n"
                         "  b:\n"
                         "    docker0 172.17.0.1: a has it, too\n"

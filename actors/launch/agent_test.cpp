@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "actors/launch/agent_testing.hpp"
+#include "messages/wire/membership.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -187,6 +188,29 @@ TEST_CASE("an agent of an unknown host is refused, and says why", "[agent]") {
   host_side host(log, launcher.port, "x");
   CHECK(
       log.wait_for("agent finished: the launcher refused this agent: host x is not one of the job's hosts."));
+}
+
+TEST_CASE("an agent of another version is told both versions, and fails its host", "[agent]") {
+  event_log log;
+  agent_rules rules;
+  rules.version = "2.0";
+  launcher_side launcher(log, rules);
+  agent_hello hello;
+  hello.wire_version = wire_version + 1;
+  hello.version = "1.0";
+  hello.program = "/opt/farandole";
+  hello.host = "b";
+  hello.machine = "machine";
+  play(launcher, encode(hello), [&log](const caf::actor& link, const envelope& message) {
+    if (const auto answer = decode_refused(message))
+      log.add("refused: " + answer->reason);
+    caf::anon_send(link, cut_atom::value);
+  });
+  const std::string reason =
+      "host b has version 1.0 of Farandole (/opt/farandole), and the launcher has version 2.0: "
+      "install the same version on all hosts";
+  CHECK(log.wait_for("refused: " + reason));
+  CHECK(log.wait_for("unusable b: " + reason));
 }
 
 TEST_CASE("an agent with another secret does not reach the launcher", "[agent]") {

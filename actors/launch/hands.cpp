@@ -11,7 +11,7 @@
 namespace farandole {
 
 std::size_t output_window_bytes(std::size_t workers) {
-  constexpr std::size_t most_bytes = 8 << 20, smallest = 32 << 10, largest = 1 << 20;
+  constexpr std::size_t most_bytes = 4 << 20, smallest = 16 << 10, largest = 1 << 20;
   return std::clamp(most_bytes / (output_streams * std::max<std::size_t>(workers, 1)), smallest, largest);
 }
 

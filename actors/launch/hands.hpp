@@ -42,8 +42,8 @@ struct real_parts {
 
 hands real_hands(caf::actor_system& system, const real_parts& parts);
 
-/// The window of each output stream of a worker on another host: the launcher holds at most 8 MiB of unwritten output
-/// for up to 256 streams, and 32 KiB for each stream of larger jobs.
+/// The window of each output stream of a worker on another host: the launcher holds at most 4 MiB of unwritten output
+/// for up to 256 streams, and 16 KiB for each stream of larger jobs, before it adds prefixes to the lines.
 std::size_t output_window_bytes(std::size_t workers);
 
 } // namespace farandole

@@ -305,6 +305,10 @@ logger& launcher::log() {
   return parts_->log;
 }
 
+void launcher::remove_at_end(const std::string& path) {
+  parts_->keeper.remove_at_end(path);
+}
+
 error launcher::copy_output(slot_spec& slot, const std::string& folder) {
   const char* names[2] = {"/stdout", "/stderr"};
   for (int number : {0, 1}) {

@@ -88,6 +88,8 @@ public:
   std::uint16_t port() const;
   /// The launcher's logger. It lives as long as the launcher.
   logger& log();
+  /// Registers a file that is removed at the latest when this process has ended, even by SIGKILL.
+  void remove_at_end(const std::string& path);
   /// Copies the output of a slot to `folder`/stdout and `folder`/stderr. Call it before the slot's process starts;
   /// while the job runs, call it only on the loop.
   error copy_output(slot_spec& slot, const std::string& folder);

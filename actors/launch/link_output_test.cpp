@@ -74,7 +74,7 @@ TEST_CASE("released output is dropped, and makes room for a process that waits f
 
 TEST_CASE("the windows of all streams together are at most 8 MiB, and none is too small or too large") {
   CHECK(output_window_bytes(1) == 1 << 20);
-  CHECK(output_window_bytes(64) * 64 * output_streams <= 8 << 20);
-  CHECK(output_window_bytes(10000) == 32 << 10);
+  CHECK(output_window_bytes(64) * 64 * output_streams <= 4 << 20);
+  CHECK(output_window_bytes(10000) == 16 << 10);
   CHECK(output_window_bytes(0) == 1 << 20);
 }

@@ -1,6 +1,7 @@
 #include "actors/launch/process_keeper.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,8 @@ namespace farandole {
 
 namespace {
 
-/// The record that is sent through the pipe: the id of a process group, negated when the group leaves. It is smaller
-/// than PIPE_BUF, so a write is atomic.
+/// The record that is sent through the pipe: the id of a process group, negated when the group leaves; or 0, followed by
+/// the path of a file and a zero byte. It has at most PIPE_BUF bytes, so that a write is atomic.
 using entry = std::int32_t;
 
 /// Detaches the keeper from the terminal and from signals to the launcher's group, and closes all inherited
@@ -33,23 +35,38 @@ void become_keeper(int read_end) {
   ::close_range(static_cast<unsigned>(read_end) + 1, ~0U, 0);
 }
 
+/// False if the pipe is closed.
+bool read_next(int read_end, void* target, std::size_t size) {
+  ssize_t count = 0;
+  do {
+    count = ::read(read_end, target, size);
+  } while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(size);
+}
+
+std::string read_path(int read_end) {
+  std::string path;
+  for (char letter = 0; read_next(read_end, &letter, 1) && letter != '\0';)
+    path.push_back(letter);
+  return path;
+}
+
 [[noreturn]] void keep(int read_end) {
   become_keeper(read_end);
   std::vector<entry> groups;
-  for (;;) {
-    entry next = 0;
-    const auto count = ::read(read_end, &next, sizeof next);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count != sizeof next)
-      break;
+  std::vector<std::string> files;
+  for (entry next = 0; read_next(read_end, &next, sizeof next);) {
     if (next > 0)
       groups.push_back(next);
-    else
+    else if (next < 0)
       std::erase(groups, -next);
+    else
+      files.push_back(read_path(read_end));
   }
   for (const auto group : groups)
     ::kill(-group, SIGKILL);
+  for (const auto& path : files)
+    ::unlink(path.c_str());
   ::_exit(0);
 }
 
@@ -90,6 +107,14 @@ void process_keeper::leave(pid_t group) const {
   // The write does not block for long, because the keeper always reads. If the keeper was killed, the error is
   // ignored.
   [[maybe_unused]] const auto count = ::write(write_end_.get(), &next, sizeof next);
+}
+
+void process_keeper::remove_at_end(const std::string& path) const {
+  std::string record(sizeof(entry), '\0');
+  record.append(path.c_str(), path.size() + 1);
+  if (record.size() > PIPE_BUF)
+    return; // the parts of a longer record could be separated by others
+  [[maybe_unused]] const auto count = ::write(write_end_.get(), record.data(), record.size());
 }
 
 } // namespace farandole

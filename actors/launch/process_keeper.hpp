@@ -1,10 +1,13 @@
 // The process keeper kills the job's processes if the launcher dies by SIGKILL, when the launcher itself cannot. It
 // is a small child process, forked before the launcher has threads. It reads from a pipe whose write end the launcher
 // holds. When the pipe closes, the launcher is gone, and the keeper kills every process group that is still
-// registered. A process that has left the process group of its worker (setsid) is not killed.
+// registered, and removes the registered files. A process that has left the process group of its worker (setsid) is not
+// killed.
 #pragma once
 
 #include <sys/types.h>
+
+#include <string>
 
 #include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
@@ -26,6 +29,8 @@ public:
   static bool enter(int write_end, pid_t group);
   /// Removes a group whose processes have been killed. Call it before the group's id can be reused.
   void leave(pid_t group) const;
+  /// Registers a file, which the keeper removes at its end if it still exists.
+  void remove_at_end(const std::string& path) const;
 
 private:
   process_keeper(descriptor write_end, pid_t keeper) : write_end_(std::move(write_end)), keeper_(keeper) {}

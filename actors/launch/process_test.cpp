@@ -7,10 +7,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
+#include "actors/launch/temporary_folder_testing.hpp"
 
 using namespace farandole;
 
@@ -122,6 +125,26 @@ TEST_CASE("a program starts with no signal blocked, and ignores those that the l
   CHECK(sigismember(&watched, SIGHUP) == 0);
   CHECK(sigismember(&watched, SIGINT) == 1);
   CHECK(sigismember(&watched, SIGTERM) == 1);
+}
+
+TEST_CASE("when its pipe closes, the process keeper removes the registered files that still exist",
+          "[process]") {
+  const temporary_folder folder;
+  const auto kept = folder.path() + "/kept", other = folder.path() + "/other";
+  for (const auto& path : {kept, other})
+    std::ofstream(path) << "content";
+  auto keeper = process_keeper::start();
+  REQUIRE(keeper);
+  keeper->remove_at_end(folder.path() + "/missing");
+  keeper->remove_at_end(kept);
+  auto spec = shell("sleep 1000");
+  spec.keeper = &*keeper;
+  auto child = started(spec);
+  CHECK(std::filesystem::exists(kept));
+  { const auto gone = std::move(*keeper); }
+  CHECK(finished(child).signal == SIGKILL);
+  CHECK_FALSE(std::filesystem::exists(kept));
+  CHECK(std::filesystem::exists(other));
 }
 
 TEST_CASE("when its pipe closes, the process keeper kills the groups still registered, and no others",

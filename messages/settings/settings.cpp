@@ -8,7 +8,6 @@
 
 #include "messages/settings/secret_variable.hpp"
 #include "messages/settings/setting_reading.hpp"
-#include "messages/values/nearest_name.hpp"
 
 namespace farandole {
 
@@ -96,14 +95,8 @@ error settings::load_file(const std::map<std::string, std::string>& file) {
     const auto row = std::find_if(table.begin(), table.end(), [&key = key](const setting_row& candidate) {
       return !candidate.yaml_key.empty() && candidate.yaml_key == key;
     });
-    if (row == table.end()) {
-      std::vector<std::string_view> keys;
-      for (const auto& candidate : table)
-        if (!candidate.yaml_key.empty())
-          keys.push_back(candidate.yaml_key);
-      warnings_.push_back("config file: there is no setting '" + key + "'" + did_you_mean(key, keys));
-      continue;
-    }
+    if (row == table.end())
+      return {error_kind::invalid_argument, "there is no setting with the key '" + key + "'"};
     if (auto problem = assign_typed(*row, setting_source::file, key, text, row->flag_factor))
       return problem;
     if (row->yaml_negated) {

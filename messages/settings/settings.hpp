@@ -179,8 +179,8 @@ struct setting_sources {
 class settings {
 public:
   /// `invalid_argument` naming setting, value and range when one is out of range. An environment variable
-  /// that does not parse at all counts as unset, and a warning says so (`warnings()`); so does a key of the
-  /// file that no row has. A flag or a value in the file that does not parse was written for this job: it is
+  /// that does not parse at all counts as unset, and a warning says so (`warnings()`). A flag or a key that
+  /// no row has, and a flag or a value in the file that does not parse, were written for this job: they are
   /// refused.
   static expected<settings> load(const setting_sources& sources);
   /// Defaults only.

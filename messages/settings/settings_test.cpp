@@ -117,11 +117,9 @@ TEST_CASE("a flag or a value in the file that does not parse is refused", "[sett
   CHECK(contains(refusal({{}, {{"params.cache_capacity", "many"}}, {}}), "params.cache_capacity"));
 }
 
-TEST_CASE("an unknown key in the file is named in a warning and changes nothing", "[settings]") {
-  const auto values = loaded({{}, {{"params.fusion_treshold_mb", "3"}}, {}});
-  REQUIRE(values.warnings().size() == 1);
-  CHECK(values.warnings()[0] == "config file: there is no setting 'params.fusion_treshold_mb'; did you mean "
-                                "'params.fusion_threshold_mb'?");
+TEST_CASE("a key and a flag that no setting has are refused", "[settings]") {
+  CHECK(refusal({{}, {{"params.no_key", "3"}}, {}}) == "there is no setting with the key 'params.no_key'");
+  CHECK(refusal({{}, {}, {{"--no-flag", "3"}}}) == "there is no setting with the flag '--no-flag'");
 }
 
 TEST_CASE("flags and file have their own units", "[settings]") {

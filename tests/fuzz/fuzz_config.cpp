@@ -1,5 +1,5 @@
 // Feeds arbitrary bytes to the parser of --config-file, which must return flat keys and texts, or an error
-// with a text. Then loads the values as settings.
+// that names the file. Values that pass the check can be loaded as settings.
 #include "messages/settings/settings.hpp"
 #include "tests/fuzz/choices.hpp"
 #include "tools/farandole/config_file.hpp"
@@ -7,12 +7,13 @@
 using namespace farandole;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto values = parse_config(std::string(text_of(std::as_bytes(std::span(data, size)))));
-  if (!values) {
-    require(values.error().kind == error_kind::invalid_argument && !values.error().text.empty());
+  auto file = parse_config("job.yaml", std::string(text_of(std::as_bytes(std::span(data, size)))));
+  const auto checked = file ? check_config(*file) : file.error();
+  if (!checked) {
+    require(checked.error().kind == error_kind::invalid_argument &&
+            checked.error().text.starts_with("config file job.yaml"));
     return 0;
   }
-  const auto loaded = settings::load({{}, *values, {}});
-  require(loaded || !loaded.error().text.empty());
+  require(static_cast<bool>(settings::load({{}, file->values, {}})));
   return 0;
 }

@@ -173,6 +173,6 @@ def test_no_process_is_left_after_the_death_of_an_elastic_launcher(
     job = train(3, 1, 3)
     begun(job, 3, 3)
     workers = [worker_on(job, name) for name in hosts.names]
-    kill_launcher(hosts, job)
+    kill_launcher(job)
     assert_gone(workers)
     wait_until_empty(hosts, 0, 1, 2)

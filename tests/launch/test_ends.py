@@ -67,7 +67,7 @@ def test_no_process_is_left_after_a_sudden_death(
     job = launch("-np", "3", "-H", "a:1,b:1,c:1", *command)
     workers = pids_of(job, 3)
     if kind == "launcher":
-        kill_launcher(hosts, job)
+        kill_launcher(job)
     else:
         os.kill(victim(hosts, kind, workers), signal.SIGKILL)
     assert_gone(list(workers.values()))

@@ -197,7 +197,7 @@ def test_agents_end_when_their_launcher_is_killed(agents: Agents) -> None:
     job = agents.run("2", "-np", "2", "sh", "-c", ENDLESS)
     started = [agents.start(host, "--slots", "1") for host in (1, 2)]
     workers = pids_of(job, 2)
-    kill_launcher(agents.hosts, job)
+    kill_launcher(job)
     for agent in started:
         assert agent.end(DEADLINE_S) != 0, agent.text
     assert_gone(list(workers.values()))

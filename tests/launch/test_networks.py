@@ -70,6 +70,18 @@ def test_agents_and_workers_reach_the_launcher_through_ssh_where_its_addresses_c
     assert [blind.connections(number) for number in (1, 2)] == [2, 2]
 
 
+@pytest.mark.parametrize("placed, missing", [("a:1,b:1", "this host"), ("b:1,c:1", "c")])
+def test_hosts_that_have_no_wanted_network_are_named_with_the_reason_for_each_address(
+    launch: Callable[..., Process], placed: str, missing: str
+) -> None:
+    job = launch("-np", "2", "-H", placed, "--network-interfaces", "10.99.0.0/16", "sh", "-c", "echo started")
+    assert exit_code(job) == 1, job.text
+    assert "some hosts have no address at which the others can reach them in 10.99.0.0/16:\n" in job.text, job.text
+    assert f"\n  {missing}:\n" in job.text, job.text
+    assert "it is not in 10.99.0.0/16 (--network-interfaces)\n" in job.text, job.text
+    assert "started" not in job.text
+
+
 @pytest.mark.slow
 def test_a_host_without_forwarding_is_reported_with_both_causes(
     blind: SshHosts, launch: Callable[..., Process]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import select
+import signal
 import subprocess
 from pathlib import Path
 from typing import Callable, List, Tuple
@@ -67,10 +68,11 @@ def memory_of(pid: int, field: str) -> int:
     return int(found.group(1)) * 1024
 
 
-def test_two_hundred_megabytes_of_a_remote_rank_arrive_and_no_line_of_another_is_lost(
-    launch: Callable[..., Process], hosts: SshHosts
+@pytest.mark.parametrize("lines", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_the_output_of_a_remote_rank_arrives_completely_and_no_line_of_another_is_lost(
+    launch: Callable[..., Process], hosts: SshHosts, lines: int
 ) -> None:
-    lines, output = 200_000, hosts.shared / "output"
+    output = hosts.shared / "output"
     command = python(hosts.shared, FLOOD, str(lines), str(hosts.shared / "written"), str(hosts.shared))
     job = launch("-np", "2", "-H", "a:1,b:1", *command, shell=f">{output}")
     assert exit_code(job) == 0, job.text
@@ -94,7 +96,7 @@ def test_a_reader_that_stops_holds_the_worker_back_and_then_gets_all_bytes(
         before = memory_of(job.pid, "VmHWM")
         go.touch()
         wait_until(written.exists, "the worker prints")
-        wait_until(lambda: held_back(written), "the worker is held back")
+        wait_until(lambda: held_back(written.read_text), "the worker is held back")
         assert int(written.read_text()) < lines - 1000, "all output was taken, though nothing reads it"
         assert memory_of(job.pid, "VmHWM") - before < 32 * MIB
         received = hosts.shared / "received"
@@ -119,13 +121,47 @@ def open_for_writer(pipe: Path) -> int:
     return reader
 
 
-def held_back(written: Path) -> bool:
-    """Whether the worker has made no progress between a few looks at its counter."""
+def held_back(progress: Callable[[], str]) -> bool:
+    """Whether the workers have made no progress between a few looks."""
     looks = []
     for _ in range(20):
-        looks.append(written.read_text())
+        looks.append(progress())
         select.select([], [], [], 0.05)
     return len(set(looks)) == 1 and looks[0] != ""
+
+
+# A worker prints a line, and once the file of its argument exists it prints without end.
+ENDLESS_OUTPUT = 'echo ready; while ! test -e "$0"; do sleep 0.05; done; exec yes'
+
+
+@pytest.mark.slow
+def test_many_ranks_that_print_without_end_do_not_fill_the_memory_of_the_launcher(
+    launch: Callable[..., Process], hosts: SshHosts
+) -> None:
+    ranks, pipe, go = 64, hosts.shared / "pipe", hosts.shared / "go"
+    os.mkfifo(pipe)
+    job = launch("-np", str(ranks), "-H", f"b:{ranks}", "sh", "-c", ENDLESS_OUTPUT, str(go), shell=f">{pipe}")
+    reader = open_for_writer(pipe)
+
+    def printed() -> str:
+        """The bytes that each worker has written; "" until all print."""
+        workers = [each.pid for each in hosts.processes(1) if each.command == "yes"]
+        written = [re.findall(r"^wchar: (\d+)$", Path(f"/proc/{pid}/io").read_text(), re.MULTILINE) for pid in workers]
+        return str(written) if len(workers) == ranks else ""
+
+    try:
+        received = b""
+        while received.count(b"ready") < ranks:
+            received += os.read(reader, MIB)
+        before = memory_of(job.pid, "VmHWM")
+        go.touch()
+        wait_until(lambda: held_back(printed), "the workers are held back")
+        assert memory_of(job.pid, "VmHWM") - before < 32 * MIB
+        os.kill(job.pid, signal.SIGTERM)
+        subprocess.run(["cat"], stdin=reader, stdout=subprocess.DEVNULL, check=True, timeout=DEADLINE_S)
+    finally:
+        os.close(reader)
+    assert exit_code(job) == 143, job.text
 
 
 @pytest.mark.slow
@@ -145,11 +181,11 @@ def test_bytes_that_are_not_utf_8_arrive_as_those_of_a_local_worker(
 
 @pytest.mark.slow
 def test_a_line_of_many_megabytes_arrives_whole(launch: Callable[..., Process], hosts: SshHosts) -> None:
-    script = f"import sys; sys.stdout.write('y' * {20 * MIB} + '\\n')"
+    script = f"import sys; sys.stdout.write('y' * {100 * MIB} + '\\n')"
     output = hosts.shared / "output"
     job = launch("-np", "2", "-H", "a:1,b:1", *python(hosts.shared, script), shell=f">{output}")
     assert exit_code(job) == 0, job.text
-    assert output.read_bytes().count(b"y") == 2 * 20 * MIB
+    assert output.read_bytes().count(b"y") == 2 * 100 * MIB
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
-from typing import Callable, List
+from typing import Callable, List, Optional
 
 import pytest
 from launched import SURVIVORS_REPORT, wait_until
@@ -116,9 +117,13 @@ def test_the_remote_shell_is_ssh_by_default(launch: Callable[..., Process], host
     assert hosts.connections(1) == 1
 
 
-@pytest.mark.parametrize("options", [["-p", "-i"], ["--ssh-port", "--ssh-identity-file"]], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "options, rsh",
+    [(["-p", "-i"], ""), (["--ssh-port", "--ssh-identity-file"], None)],
+    ids=["by-default", "with-FARANDOLE_RSH"],
+)
 def test_port_and_key_of_the_command_line_are_used(
-    launch: Callable[..., Process], hosts: SshHosts, options: List[str]
+    launch: Callable[..., Process], hosts: SshHosts, options: List[str], rsh: Optional[str]
 ) -> None:
     key = hosts.shared / "other_key"
     make_key(key)
@@ -128,7 +133,7 @@ def test_port_and_key_of_the_command_line_are_used(
     known = hosts.home / ".ssh" / "known_hosts"
     known.write_text(known.read_text().replace("b ssh-", "[b]:2222 ssh-"))
     port, identity = options
-    job = launch("-np", "2", "-H", "a:1,b:1", port, "2222", identity, str(key), "hostname", rsh="")
+    job = launch("-np", "2", "-H", "a:1,b:1", port, "2222", identity, str(key), "hostname", rsh=rsh)
     assert exit_code(job) == 0, job.text
     assert lines_of(job, 1) == ["b"], job.text
 
@@ -146,18 +151,29 @@ def test_another_remote_shell_is_called_with_host_and_command(
     assert sorted((hosts.shared / "called").read_text().split()) == ["b", "c"]
 
 
-def test_verbose_lines_name_the_remote_hosts(launch: Callable[..., Process]) -> None:
+# The lines that log scrapers look for, in the order in which they become true.
+VERBOSE = [
+    r"Filtering local host names\.",
+    r"Remote host found: b",
+    r"Launched horovod server\.",
+    r"Checking ssh on all remote hosts\.",
+    r"Waiting for the hosts to acknowledge\.",
+    r"Launching horovod task function: .* b .*farandole agent --launcher .*--host b.*",
+    r"Attempted to launch horovod task servers\.",
+    r"SSH was successful into all the remote hosts\.",
+    r"Notified all the hosts that the registration is complete\.",
+    r"Interfaces on all the hosts were successfully checked\.",
+    r"Common interface found: \S+",
+]
+
+
+def test_verbose_lines_tell_each_step_of_a_start_on_several_hosts(launch: Callable[..., Process]) -> None:
     job = launch("-np", "2", "-H", "a:1,b:1", "--verbose", "true")
     assert exit_code(job) == 0, job.text
     lines = job.text.splitlines()
-    for start in (
-        "Filtering local host names.",
-        "Remote host found: b",
-        "Checking ssh on all remote hosts.",
-        "SSH was successful into all the remote hosts.",
-    ):
-        assert any(line.startswith(start) for line in lines), f"{start}\n{job.text}"
-    assert not any(line.startswith("All hosts are local") for line in lines), job.text
+    found = [pattern for line in lines for pattern in VERBOSE if re.fullmatch(pattern, line)]
+    assert found == VERBOSE, job.text
+    assert not any(line.startswith(("All hosts are local", "Local interface found")) for line in lines), job.text
 
 
 @pytest.mark.parametrize("code", [7, 1, 255])

@@ -11,8 +11,8 @@ from typing import Callable, List
 import pytest
 from launched import DEADLINE_S
 from namespaces import FARANDOLE, Process
-from namespaces.ssh_hosts import SshHosts
-from workers import SILENT, exit_code, lines_about, wait_until_empty
+from namespaces.ssh_hosts import RUNTIME, SshHosts
+from workers import SILENT, exit_code, lines_about, lines_of, wait_until_empty
 
 STARTED = ["sh", "-c", "echo started"]
 # A name that does not resolve is tried again until the start timeout.
@@ -69,6 +69,23 @@ def test_an_unreachable_host_is_reported_with_its_cause(
     assert_not_connected(job, hosts, cause)
     assert lines_about(job, host), job.text
     assert not lines_about(job, "c"), job.text
+
+
+# Runs a command on a terminal of its own.
+ON_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+
+
+def test_a_remote_shell_has_no_terminal_on_which_it_could_ask(hosts: SshHosts) -> None:
+    shell, log = hosts.shared / "shell", hosts.shared / "log"
+    has_terminal = "if (: </dev/tty) 2>/dev/null; then echo terminal; else echo none; fi"
+    shell.write_text(f'#!/bin/sh\n{{ {has_terminal}; }} >>{log}\nexec {hosts.rsh} "$@"\n')
+    shell.chmod(0o755)
+    command = [FARANDOLE, "run", "-np", "2", "-H", "a:1,b:1", "sh", "-c", has_terminal]
+    environment = {"HOME": str(hosts.home), "XDG_RUNTIME_DIR": RUNTIME, "FARANDOLE_RSH": str(shell)}
+    job = hosts.start(0, [sys.executable, "-c", ON_A_TERMINAL, *command], environment)
+    assert exit_code(job) == 0, job.text
+    assert [line.strip() for line in lines_of(job, 0)] == ["terminal"], f"the launcher has none itself:\n{job.text}"
+    assert log.read_text() == "none\n"
 
 
 @pytest.mark.slow

@@ -156,11 +156,10 @@ def agent_of(hosts: SshHosts, number: int, worker: int) -> int:
     return agent.pid
 
 
-def kill_launcher(hosts: SshHosts, job: Process) -> None:
-    """Kills the launcher, whose record then stays until the next launcher starts on its host."""
+def kill_launcher(job: Process) -> None:
+    """Kills the launcher."""
     os.kill(job.pid, signal.SIGKILL)
     wait_until(job.has_ended, "the launcher ends")
-    hosts.remove_runtime_files(0)
 
 
 def only(processes: List[HostProcess], choose: Callable[[HostProcess], bool]) -> int:

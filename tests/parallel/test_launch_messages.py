@@ -81,7 +81,7 @@ def test_a_launched_job_reports_settings_without_effect_and_unknown_variables_on
     program = Path(LAUNCHER).name
     assert sorted(lines) == sorted(
         [
-            f"{program}: WARNING: config file: there is no setting 'library_options.num_ncl_streams'; "
+            f"{program}: WARNING: config file {config}, line 4: there is no setting 'library_options.num_ncl_streams'; "
             "did you mean 'library_options.num_nccl_streams'?",
             f"{program}: WARNING: HOROVOD_CCL_CACHE and autotune.warmup_samples "
             "(config file) have no effect in this build",

@@ -43,10 +43,9 @@ build_facts find_facts(const std::string& program) {
   else
     for (const char* label : {"TensorFlow", "PyTorch", "MXNet"})
       facts.frameworks.push_back({label, "", false, "no Python was found"});
-  // "Gloo" stands for a launch without MPI, and for data paths that need none of these libraries. The MPI
-  // controller is always absent, even where MPI is installed: MPI only moves tensors, and --mpi is refused.
-  facts.controllers = {{"MPI", false}, {"Gloo", true}};
   const bool mpi = static_cast<bool>(load_mpi());
+  // "Gloo" stands for a launch without MPI, and for data paths that need none of these libraries.
+  facts.controllers = {{"MPI", mpi}, {"Gloo", true}};
   const bool ccl = ccl_works();
   const bool nccl = !nccl_library::objection_to_build() && find_nccl(nccl_candidates(find_python(program)));
   facts.operations = {{"NCCL", nccl}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "actors/submission/nvtx_domain.hpp"
+#include "collectives/transport/mpi/mpi_library.hpp"
 
 using namespace farandole;
 
@@ -86,10 +87,18 @@ TEST_CASE("a path that is not available is shown as absent in both blocks", "[ch
   CHECK(mark("ccl") == "[ ]");
 }
 
-TEST_CASE("MPI is not listed as a controller as long as --mpi is refused", "[check]") {
+TEST_CASE("MPI is listed as a controller where its library is found, as among the operations", "[check]") {
   const stand_in python("exit 1\n");
-  for (const auto& capability : find_facts(python.folder + "/horovodrun").controllers)
-    CHECK(capability.present == (capability.label == "Gloo"));
+  const auto facts = find_facts(python.folder + "/horovodrun");
+  const auto marks = [](const std::vector<capability>& entries) {
+    std::map<std::string, bool> found;
+    for (const auto& entry : entries)
+      found[entry.label] = entry.present;
+    return found;
+  };
+  const bool has_mpi = static_cast<bool>(load_mpi());
+  CHECK(marks(facts.controllers) == std::map<std::string, bool>{{"MPI", has_mpi}, {"Gloo", true}});
+  CHECK(marks(facts.operations).at("MPI") == has_mpi);
 }
 
 TEST_CASE("every setting is shown with its value and its source", "[check]") {

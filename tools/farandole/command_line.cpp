@@ -65,7 +65,6 @@ void add_setting(CLI::App& app, const setting_row& row, given& into) {
   auto* off = app.add_flag_callback(
       std::string(row.flag_off), [set = keep(row.flag_off)] { set("1"); },
       "The opposite of " + std::string(row.flag) + ".");
-  on->excludes(off);
   if (!row.has_effect)
     on->group(ignored_group);
   const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "MPI";
@@ -216,13 +215,35 @@ std::vector<std::string> canonical(const std::vector<given_option>& options) {
   return words;
 }
 
+/// A switch of the settings and its opposite. The parser of the options does not know the names of hidden ones.
+error refuse_opposites(const std::map<std::string, std::string>& flags) {
+  const auto table = setting_table();
+  const auto row = std::ranges::find_if(table, [&](const setting_row& each) {
+    return !each.flag_off.empty() && flags.contains(std::string(each.flag)) &&
+           flags.contains(std::string(each.flag_off));
+  });
+  if (row == table.end())
+    return {};
+  return wrong(std::string(row->flag) + " and " + std::string(row->flag_off) +
+               " exclude each other; leave one of them out");
+}
+
 error load_settings(given& options, const surroundings& around) {
+  if (auto problem = refuse_opposites(options.flags))
+    return problem;
   setting_sources sources{around.environment, {}, options.flags};
+  std::map<std::string, std::string> places; // of the keys in the config file
   if (!options.config_file.empty()) {
     auto file = read_config_file(options.config_file);
     if (!file)
       return file.error();
-    sources.file = std::move(*file);
+    auto unknown = check_config(*file);
+    if (!unknown)
+      return unknown.error();
+    for (const auto& line : *unknown)
+      options.warnings.push_back("WARNING: " + line);
+    sources.file = std::move(file->values);
+    places = std::move(file->places);
   }
   auto values = settings::load(sources);
   if (!values)
@@ -232,11 +253,15 @@ error load_settings(given& options, const surroundings& around) {
     options.warnings.push_back("WARNING: " + line);
   auto& loaded = options.request.values;
   const auto& cores = loaded.text(setting::thread_affinity);
+  const auto& row = row_of(setting::thread_affinity);
   const auto source = loaded.source(setting::thread_affinity);
   if (source != setting_source::environment && loaded.is_set(setting::thread_affinity) &&
-      !parse_core_list(cores))
-    return wrong("thread affinity (--thread-affinity) = '" + cores +
+      !parse_core_list(cores)) {
+    const bool is_in_file = source == setting_source::file;
+    const std::string name(is_in_file ? row.yaml_key : row.flag);
+    return wrong((is_in_file ? places[name] + ": " : "") + "thread affinity (" + name + ") = '" + cores +
                  "' is no core id and no comma list of them");
+  }
   if (options.gloo)
     return loaded.assign(setting::controller, "gloo", setting_source::flag);
   return {};
@@ -376,7 +401,10 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     return problem;
   if (auto problem = objection_to_path(options.request.values))
     return problem;
-  return check_hosts(options.hosts, request);
+  if (auto problem = check_hosts(options.hosts, request))
+    return problem;
+  warn_of_unused_host_options(app, options.hosts, request, around, options.warnings);
+  return {};
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tools/farandole/command_line_testing.hpp"
@@ -39,7 +40,8 @@ TEST_CASE("every flag of the settings table is an option", "[command line]") {
 TEST_CASE("an option and its opposite exclude each other", "[command line]") {
   for (const auto& row : setting_table())
     if (!row.flag_off.empty())
-      refusal({"-np", "1", std::string(row.flag), std::string(row.flag_off), "true"});
+      CHECK(contains(refusal({"-np", "1", std::string(row.flag), std::string(row.flag_off), "true"}),
+                     std::string(row.flag) + " and " + std::string(row.flag_off) + " exclude each other"));
   refusal({"-np", "1", "--gloo", "--mpi", "true"});
   refusal({"-np", "1", "-H", "a:1", "--hostfile", "x", "true"});
 }
@@ -55,7 +57,7 @@ TEST_CASE("options beat the config file, which beats the environment, in any ord
     CHECK(got.values.duration(setting::cycle_time) == std::chrono::milliseconds(7));
     CHECK(got.values.integer(setting::fusion_threshold) == 9);
     REQUIRE(got.warnings.size() == 1);
-    CHECK(contains(got.warnings[0], "'odd'"));
+    CHECK(got.warnings[0] == "WARNING: config file " + config.path + ", line 4: there is no setting 'odd'");
   }
 }
 
@@ -73,6 +75,10 @@ TEST_CASE("values out of range are refused with name, value and range", "[comman
   refusal({"-np", "two", "true"});
   refusal({"-np", "1", "--blacklist-cooldown-range", "0", "5", "true"});
   refusal({"-np", "1", "--thread-affinity", "1,x", "true"});
+  const file config("library_options:\n  thread_affinity: 1,x\n");
+  CHECK(contains(refusal({"-np", "1", "--config-file", config.path, "true"}),
+                 "config file " + config.path +
+                     ", line 2: thread affinity (library_options.thread_affinity) = '1,x'"));
   CHECK(parsed({"-np", "1", "--thread-affinity", "1,3", "true"}).values.text(setting::thread_affinity) ==
         "1,3");
 }
@@ -175,6 +181,59 @@ TEST_CASE("mpirun and jsrun are refused for jobs whose processes change, with bo
     CHECK(contains(text, pair[0]));
     CHECK(contains(text, pair[1]));
   }
+}
+
+TEST_CASE("of two options that contradict each other, the error names both", "[command line]") {
+  const file hosts("b slots=2\n");
+  const words options[] = {
+      {"-H", "b:2"}, // the first word of each is its name
+      {"--hostfile", hosts.path},
+      {"--host-discovery-script", "/bin/true"},
+      {"--agents", "2"},
+      {"--remote-hosts", "b"},
+      {"--min-np", "1"},
+      {"--max-np", "4", "--min-np", "2"},
+      {"--journal", "a", "--min-np", "2"},
+      {"--rendezvous", "a:1", "--min-np", "2"},
+      {"--session", "--call-descriptor", "5"},
+      {"--caller-address", "10.0.0.1", "--call-descriptor", "5"},
+      {"--stdin", "1"},
+      {"--gloo"},
+      {"--mpi"},
+      {"--jsrun"},
+      {"--print-command", "--mpi"},
+      {"--output-filename", "logs"},
+      {"--network-interfaces", "eth0"},
+      {"-p", "22"},
+      {"--check-build"},
+      {"--log-without-timestamp"},
+      {"--log-with-timestamp"},
+  };
+  const auto in_lsf =
+      around({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", "b 4"}, {"FARANDOLE_SECRET_FILE", "secret"}}, true);
+  const auto names_one_of = [](const std::string& text, const words& option) {
+    return std::any_of(option.begin(), option.end(), [&](const std::string& word) {
+      return word.starts_with("-") &&
+             contains(text.substr(text.find("error: ")), word == "-H" ? "--hosts" : word);
+    });
+  };
+  std::size_t contradictions = 0;
+  for (const auto& first : options)
+    for (const auto& second : options) {
+      words given{"-np", "2"};
+      given.insert(given.end(), first.begin(), first.end());
+      if (&first != &second)
+        given.insert(given.end(), second.begin(), second.end());
+      given.emplace_back("true");
+      const auto result = parse_run("horovodrun", given, in_lsf);
+      INFO(first.front() << " and " << second.front() << ": " << (result ? "" : result.error().text));
+      CHECK((result || (&first != &second && names_one_of(result.error().text, first) &&
+                        names_one_of(result.error().text, second))));
+      contradictions += result ? 0 : 1;
+    }
+  CHECK(contradictions >= 50);
+  CHECK(contains(refusal({"-np", "2", "--agents", "2", "--rendezvous", "a:1", "true"}, in_lsf),
+                 "--rendezvous with --agents needs an elastic job: give --min-np"));
 }
 
 TEST_CASE("arguments for mpirun are kept, and without mpirun reported as without effect", "[command line]") {

@@ -4,17 +4,25 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "messages/values/error.hpp"
 
 namespace farandole {
 
-/// Booleans become 1 and 0. If `enabled` is missing, a section `autotune` is off and a section `stall_check` is
-/// on. Empty values are left out.
-expected<std::map<std::string, std::string>> parse_config(const std::string& content);
+struct config_file {
+  std::map<std::string, std::string> values; ///< by key
+  std::map<std::string, std::string> places; ///< by key, for messages: "config file job.yaml, line 3"
+};
 
-/// The error names the file.
-expected<std::map<std::string, std::string>> read_config_file(const std::string& path);
+/// Booleans become 1 and 0. If `enabled` is missing, a section `autotune` is off and a section `stall_check` is
+/// on. Empty values are left out. `path` is that of the file with this content; the error names it and the line.
+expected<config_file> parse_config(const std::string& path, const std::string& content);
+expected<config_file> read_config_file(const std::string& path);
+
+/// Removes the keys that no setting has, and returns a warning for each. The error names the place and the key of a value
+/// that its setting cannot have.
+expected<std::vector<std::string>> check_config(config_file& file);
 
 /// `farandole settings --config-file`: prints a line KEY=VALUE for each, for programs that do not read YAML themselves.
 /// Returns the exit code.

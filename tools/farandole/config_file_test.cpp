@@ -10,9 +10,17 @@ using values = std::map<std::string, std::string>;
 namespace {
 
 values parsed(const std::string& content) {
-  auto result = parse_config(content);
+  auto result = parse_config("job.yaml", content);
   REQUIRE(result);
-  return *result;
+  return result->values;
+}
+
+std::string problem_of(const std::string& content) {
+  auto file = parse_config("job.yaml", content);
+  if (!file)
+    return file.error().text;
+  const auto checked = check_config(*file);
+  return checked ? "" : checked.error().text;
 }
 
 } // namespace
@@ -45,13 +53,40 @@ TEST_CASE("a list becomes a comma-separated list", "[config]") {
 }
 
 TEST_CASE("a file that is not YAML, not a map, or nested too deeply is refused", "[config]") {
-  for (const std::string content : {"a: [1", "just words", "- a\n- b\n", "a: [[1]]\n"})
-    CHECK_FALSE(parse_config(content));
+  CHECK(problem_of("a: 1\nb: [1") == "config file job.yaml, line 2: end of sequence flow not found");
+  for (const std::string content : {"just words", "- a\n- b\n"})
+    CHECK(problem_of(content) == "config file job.yaml, line 1: it holds no 'key: value' lines");
+  CHECK(problem_of("a:\n  b: [[1]]\n") == "config file job.yaml, line 2: 'a.b' may hold plain values only");
   std::string deep;
   for (int level = 0; level < 20; ++level)
     deep += "{a: ";
   deep += "1" + std::string(20, '}');
-  CHECK_FALSE(parse_config(deep));
+  CHECK(problem_of(deep).ends_with("' is nested too deeply"));
+}
+
+TEST_CASE("a value that its setting cannot have is refused with file, line and key", "[config]") {
+  CHECK(
+      problem_of("# cache\nparams:\n  cycle_time_ms: 1\n  cache_capacity: many\n") ==
+      "config file job.yaml, line 4: cache capacity (params.cache_capacity) = 'many' is not a whole number");
+  CHECK(problem_of("controller: ddl\n")
+            .starts_with("config file job.yaml, line 1: controller (controller) = 'ddl'"));
+  CHECK(problem_of("params:\n  cycle_time_ms: [1, 2]\n").starts_with("config file job.yaml, line 2: "));
+  CHECK(problem_of("params:\n  fusion_threshold_mb: -1\n") ==
+        "config file job.yaml, line 2: fusion threshold (params.fusion_threshold_mb) = '-1' is out of range: "
+        "0 to 1048576");
+}
+
+TEST_CASE("a key that no setting has is left out, with file, line and the nearest key in a warning",
+          "[config]") {
+  auto file = parse_config("job.yaml", "params:\n  cycle_time_ms: 1\n  fusion_treshold_mb: 3\nodd: 1\n");
+  REQUIRE(file);
+  const auto warnings = check_config(*file);
+  REQUIRE(warnings);
+  CHECK(*warnings == std::vector<std::string>{
+                         "config file job.yaml, line 4: there is no setting 'odd'",
+                         "config file job.yaml, line 3: there is no setting 'params.fusion_treshold_mb'; "
+                         "did you mean 'params.fusion_threshold_mb'?"});
+  CHECK(file->values == values{{"params.cycle_time_ms", "1"}});
 }
 
 TEST_CASE("a missing file is named", "[config]") {

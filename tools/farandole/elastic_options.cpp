@@ -19,8 +19,8 @@ error wrong(std::string text) {
 
 /// Warns of options that have an effect only in an elastic job, instead of ignoring them silently.
 void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
-  for (const char* name :
-       {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range", "--journal"})
+  for (const char* name : {"--max-num-proc", "--slots-per-host", "--elastic-timeout", "--reset-limit",
+                           "--blacklist-cooldown-range", "--journal"})
     if (app.count(name) > 0)
       warnings.push_back(std::string("WARNING: ") + name +
                          " has no effect: only --min-np or --host-discovery-script make a job elastic");
@@ -33,8 +33,10 @@ error find_rendezvous(const elastic_options& options, run_request& request) {
   if (request.session)
     return wrong("--rendezvous cannot be combined with --session: a session has a rendezvous of its own");
   if (!options.journal.empty())
-    return wrong("--journal goes to the rendezvous that runs apart: farandole rendezvous --journal " +
-                 options.journal);
+    return wrong(
+        "--journal and --rendezvous exclude each other: the rendezvous that runs apart keeps the journal: "
+        "farandole rendezvous --journal " +
+        options.journal);
   const auto place = endpoint::parse(options.rendezvous);
   if (!place)
     return wrong("--rendezvous " + options.rendezvous + " is no HOST:PORT");
@@ -86,6 +88,8 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
     return wrong("--session needs --call-descriptor: call farandole.session() in Python");
   request.elastic = request.session || was_given("--min-num-proc") || !request.discovery_script.empty();
   if (!request.elastic) {
+    if (was_given("--rendezvous") && was_given("--agents"))
+      return wrong("--rendezvous with --agents needs an elastic job: give --min-np");
     if (was_given("--rendezvous"))
       return wrong("--rendezvous needs an elastic job: give --min-np or --host-discovery-script");
     warn_of_unused(app, warnings);

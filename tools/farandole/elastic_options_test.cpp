@@ -118,15 +118,19 @@ TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere",
   CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:4711"})), "FARANDOLE_SECRET_FILE"));
   for (const char* wrong : {"10.0.0.1", ":4711", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "10.0.0.1:1x"})
     CHECK(contains(refusal(with({"--rendezvous", wrong}), secret), "is no HOST:PORT"));
-  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret), "runs apart"));
+  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret),
+                 "--journal and --rendezvous exclude each other"));
   CHECK(
       contains(refusal({"-np", "2", "--rendezvous", "10.0.0.1:1", "true"}, secret), "needs an elastic job"));
 }
 
 TEST_CASE("elastic options of a job that is not elastic are reported as without effect",
           "[elastic options]") {
-  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
-                           "--blacklist-cooldown-range", "1", "10", "true"});
+  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--elastic-timeout", "9",
+                           "--reset-limit", "1", "--blacklist-cooldown-range", "1", "10", "true"});
   CHECK_FALSE(got.elastic);
-  CHECK(got.warnings.size() == 4);
+  REQUIRE(got.warnings.size() == 5);
+  CHECK(got.warnings[2] ==
+        "WARNING: --elastic-timeout has no effect: only --min-np or --host-discovery-script make a "
+        "job elastic");
 }

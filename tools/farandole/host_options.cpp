@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tools/farandole/elastic_options.hpp"
+#include "tools/farandole/job_placer.hpp"
 
 namespace farandole {
 
@@ -75,6 +76,17 @@ std::int32_t all_slots(const std::vector<host_slots>& hosts) {
   for (const auto& host : hosts)
     sum = std::min(sum + host.slots, most_slots + 1);
   return sum;
+}
+
+/// Why port and key of ssh have no effect; empty if they have.
+std::string reason_without_ssh(const run_request& request, const surroundings& around) {
+  const auto shell = remote_shell_of(request, {}, around.environment);
+  if (!shell)
+    return {}; // the error is reported when the job starts
+  if (!is_openssh(*shell))
+    return "the remote shell (" + shell->origin + ") is not ssh";
+  const bool by_srun = shell->remote_shell.empty() && request.allocated_by == batch_scheduler::slurm;
+  return by_srun ? "srun starts the agents" : "";
 }
 
 } // namespace
@@ -168,6 +180,27 @@ error check_hosts(const host_options& options, run_request& request) {
         ", --hostfile, --host-discovery-script, or --agents");
   request.hosts = {{"localhost", request.session ? request.scheduler.limit : request.processes}};
   return {};
+}
+
+void warn_of_unused_host_options(const CLI::App& app, const host_options& options, const run_request& request,
+                                 const surroundings& around, std::vector<std::string>& warnings) {
+  if (request.mode != launch_mode::agents)
+    return; // mpirun gets the options of ssh
+  const auto warn = [&](const std::string& name, const std::string& reason) {
+    warnings.push_back("WARNING: " + name + " has no effect: " + reason);
+  };
+  const auto reason =
+      options.agents.empty() ? reason_without_ssh(request, around) : "with --agents, you start the agents";
+  for (const char* name : {"--ssh-port", "--ssh-identity-file"})
+    if (app.count(name) > 0 && !reason.empty())
+      warn(name, reason);
+  if (!options.agents.empty() && app.count("--remote-hosts") > 0)
+    warn("--remote-hosts", reason);
+  if (!options.agents.empty() || !request.discovery_script.empty())
+    return; // the hosts are not known yet
+  for (const auto& name : request.remote_hosts)
+    if (std::ranges::find(request.hosts, name, &host_slots::name) == request.hosts.end())
+      warn("--remote-hosts " + name, "the job has no host of this name");
 }
 
 } // namespace farandole

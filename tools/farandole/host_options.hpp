@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "messages/values/error.hpp"
 #include "tools/farandole/command_line.hpp"
@@ -34,5 +35,9 @@ error find_size(const CLI::App& app, const host_options& options, std::int32_t f
 
 /// Checks the hosts, or takes this one, once the number of processes and the rules of an elastic job are known.
 error check_hosts(const host_options& options, run_request& request);
+
+/// Warns of options that have no effect because ssh does not reach the hosts, once these are known.
+void warn_of_unused_host_options(const CLI::App& app, const host_options& options, const run_request& request,
+                                 const surroundings& around, std::vector<std::string>& warnings);
 
 } // namespace farandole

@@ -82,10 +82,45 @@ TEST_CASE("--agents gives the number of agents that users start, and needs a sec
   CHECK_FALSE(refusal({"--agents", "2", "-H", "a:1", "-np", "1", "true"}, with_secret).empty());
 }
 
-TEST_CASE("hosts that are reached by ssh in any case are a list", "[host options]") {
-  CHECK(parsed({"--remote-hosts", "b,a,", "-np", "1", "true"}).remote_hosts ==
-        std::set<std::string>{"a", "b"});
+TEST_CASE("hosts that are reached by ssh in any case are a list of hosts of the job", "[host options]") {
+  auto got = parsed({"--remote-hosts", "b,a,", "-H", "a:1,b:1", "-np", "1", "true"});
+  CHECK(got.remote_hosts == std::set<std::string>{"a", "b"});
+  CHECK(got.warnings.empty());
+  got = parsed({"--remote-hosts", "b,a", "-H", "a:1", "-np", "1", "true"});
+  CHECK(got.warnings == words{"WARNING: --remote-hosts b has no effect: the job has no host of this name"});
+  CHECK(parsed({"--remote-hosts", "b", "--host-discovery-script", "/bin/true", "-np", "1", "true"})
+            .warnings.empty());
   CHECK(parsed({"-np", "1", "true"}).remote_hosts.empty());
+}
+
+TEST_CASE("options of ssh are reported as without effect where ssh starts no agents", "[host options]") {
+  using variables = std::map<std::string, std::string>;
+  const words options{"-p", "22", "-i", "key", "-np", "1", "true"};
+  const auto warnings_for = [](const std::string& reason) {
+    return words{"WARNING: --ssh-port has no effect: " + reason,
+                 "WARNING: --ssh-identity-file has no effect: " + reason};
+  };
+  const auto warnings_with = [&](variables values) {
+    return parsed(options, around(std::move(values))).warnings;
+  };
+  CHECK(warnings_with({}).empty());
+  CHECK(warnings_with({{"FARANDOLE_RSH", "/usr/bin/ssh -F config"}}).empty());
+  CHECK(warnings_with({{"FARANDOLE_RSH", "farandole rsh"}}) ==
+        warnings_for("the remote shell (FARANDOLE_RSH) is not ssh"));
+  CHECK(warnings_with({{"OMPI_MCA_plm_rsh_agent", "/etc/mpi/kubexec.sh"}}) ==
+        warnings_for("the remote shell (OMPI_MCA_plm_rsh_agent) is not ssh"));
+  variables slurm{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "1"}};
+  CHECK(warnings_with(slurm) == warnings_for("srun starts the agents"));
+  slurm["FARANDOLE_RSH"] = "ssh";
+  CHECK(warnings_with(slurm).empty());
+  auto by_mpi = options;
+  by_mpi.insert(by_mpi.begin(), "--mpi");
+  CHECK(parsed(by_mpi, around({{"FARANDOLE_RSH", "farandole rsh"}})).warnings.empty());
+  auto by_users = options;
+  by_users.insert(by_users.begin(), {"--agents", "1", "--remote-hosts", "b"});
+  auto wanted = warnings_for("with --agents, you start the agents");
+  wanted.emplace_back("WARNING: --remote-hosts has no effect: with --agents, you start the agents");
+  CHECK(parsed(by_users, around({{"FARANDOLE_SECRET_FILE", "secret"}})).warnings == wanted);
 }
 
 TEST_CASE("an empty list of hosts is refused", "[host options]") {

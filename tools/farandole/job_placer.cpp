@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
 #include <utility>
 
 #include "actors/launch/process.hpp"
@@ -23,7 +24,8 @@ constexpr std::uint16_t any_port = 0;
 
 } // namespace
 
-expected<ssh_options> remote_shell_of(const run_request& request, const std::string& program) {
+expected<ssh_options> remote_shell_of(const run_request& request, const std::string& program,
+                                      const environment_lookup& environment) {
   ssh_options options;
   options.port = request.ssh_port;
   options.identity_file = request.ssh_identity_file;
@@ -33,7 +35,7 @@ expected<ssh_options> remote_shell_of(const run_request& request, const std::str
   options.origin = row_of(setting::remote_shell).environment;
   if (text.empty()) {
     options.origin = "OMPI_MCA_plm_rsh_agent";
-    text = process_environment()(options.origin).value_or("");
+    text = environment(options.origin).value_or("");
   }
   if (text.empty() && request.allocated_by == batch_scheduler::lsf) {
     options.origin = "of LSF";
@@ -57,6 +59,24 @@ placer placer_of(const run_request& request, ssh_options remote_shell,
       std::chrono::ceil<std::chrono::seconds>(request.values.duration(setting::start_timeout));
   remote_shell.program.dial_timeout = std::max(timeout / 3, std::chrono::seconds{1});
   return ssh_placer(remote_shell);
+}
+
+placer telling_placer(placer silent) {
+  const auto tell = [](std::vector<std::string> words) {
+    std::cout << "Launching horovod task function: " << shell_line(words) << std::endl;
+    return words;
+  };
+  placer made = std::move(silent);
+  made.command = [tell, command = std::move(made.command)](std::span<const std::string> hosts,
+                                                           std::uint16_t port) {
+    return tell(command(hosts, port));
+  };
+  if (made.forwarding_command)
+    made.forwarding_command = [tell, command = std::move(made.forwarding_command)](
+                                  const std::string& host, std::span<const forward_target> targets) {
+      return tell(command(host, targets));
+    };
+  return made;
 }
 
 std::vector<host_slots> hosts_of_ranks(std::int32_t processes) {

@@ -142,7 +142,8 @@ std::optional<agent_facts> gather(const running_job& job, const std::set<std::st
   auto agents = job.by.gather_agents({remote.begin(), remote.end()},
                                      static_cast<std::size_t>(job.request.fewest_agents), exit_code);
   if (agents && job.request.verbose)
-    std::cout << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
+    std::cout << (job.placer_name.empty() ? "" : "Attempted to launch horovod task servers.\n")
+              << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
               << "Notified all the hosts that the registration is complete." << std::endl;
   return agents;
 }
@@ -153,6 +154,37 @@ std::vector<host_slots> hosts_of(const agent_facts& agents) {
   for (const auto& [name, facts] : agents)
     hosts.push_back({name, facts.slots > 0 ? facts.slots : facts.cores});
   return hosts;
+}
+
+/// For --verbose: the interfaces that the workers of all hosts use under the same name, if there are any.
+void tell_interfaces(const running_job& job, const std::vector<host_slots>& hosts,
+                     const agent_facts& agents) {
+  std::optional<std::vector<std::string>> common;
+  for (const auto& host : hosts) {
+    const auto agent = agents.find(host.name);
+    const auto place =
+        agent == agents.end() ? expected<worker_network>(job.network.here()) : job.network.on(agent->second);
+    if (!place)
+      return; // the start of the worker reports it
+    if (!common)
+      common = place->interfaces;
+    std::erase_if(*common, [&](const std::string& name) {
+      return std::ranges::find(place->interfaces, name) == place->interfaces.end();
+    });
+  }
+  std::cout << "Interfaces on all the hosts were successfully checked." << std::endl;
+  if (!common || common->empty())
+    return;
+  std::cout << "Common interface found:";
+  for (const auto& name : *common)
+    std::cout << " " << name;
+  std::cout << std::endl;
+}
+
+/// Prints which hosts have no address for the others, and returns the exit code of the launcher.
+int tell_missing_networks(const error& problem) {
+  std::cerr << "farandole: " << printable(problem.text) << std::endl;
+  return 1;
 }
 
 expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
@@ -167,10 +199,10 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
     agents = std::move(*found);
     if (request.fewest_agents > 0)
       hosts = hosts_of(agents);
-    if (const auto problem = job.network.take(agents)) {
-      std::cerr << "farandole: " << printable(problem.text) << std::endl;
-      return 1;
-    }
+    if (const auto problem = job.network.take(agents))
+      return tell_missing_networks(problem);
+    if (request.verbose)
+      tell_interfaces(job, hosts, agents);
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
@@ -307,6 +339,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
   // A script may print hosts of this machine alone, which need no network.
   if (!network && remote.empty() && leaves_host && !by_users)
     network = job_network::of_this_host(request.interfaces);
+  if (!network && network.error().kind == error_kind::precondition)
+    return tell_missing_networks(network.error());
   if (!network)
     return network.error();
   const auto& addresses = network->listening();
@@ -321,6 +355,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
   } else if (leaves_host && !by_users) {
     chosen = placer_of(request, *remote_shell, addresses);
   }
+  if (request.verbose && chosen)
+    chosen = telling_placer(std::move(chosen));
   if (request.verbose && !leaves_host && !by_caller) {
     std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1\nLocal interface found";
     for (const auto& name : network->here().interfaces)
@@ -388,6 +424,8 @@ expected<int> try_run(const run_request& asked, const std::string& program) {
                          "; the rendezvous is at " + rendezvous);
   const auto told = tell_of(request, job, apart ? options.remote_ip : addresses.front(), *secret,
                             addresses.front(), (*started)->agent_port());
+  if (told)
+    (*started)->remove_at_end(told->path());
   if (by_users)
     ask_for_agents(**started, request, addresses);
   running_job running{request,   std::move(job),    std::move(*network), expected_workers(request),

@@ -349,11 +349,6 @@ class SshHosts(Hosts):
         folder = self._runtime(number)
         return [str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()]
 
-    def remove_runtime_files(self, number: int) -> None:
-        """Removes the record of a launcher that had no time to do so itself."""
-        for name in self.runtime_files(number):
-            (self._runtime(number) / name).unlink()
-
     def _runtime(self, number: int) -> Path:
         return Path(f"/proc/{self._holders[number].pid}/root{RUNTIME}")
 

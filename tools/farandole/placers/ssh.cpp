@@ -9,12 +9,14 @@ namespace farandole {
 
 namespace {
 
-/// Whether the remote shell understands the options of OpenSSH's ssh.
-bool is_openssh(const ssh_options& options) {
-  if (options.remote_shell.empty())
-    return true;
-  const auto& program = options.remote_shell.front();
-  return program == "ssh" || program.ends_with("/ssh");
+/// The options of the launcher for ssh, as ssh spells them.
+std::vector<std::string> port_and_key(const ssh_options& options) {
+  std::vector<std::string> words;
+  if (options.port)
+    words.insert(words.end(), {"-p", std::to_string(*options.port)});
+  if (!options.identity_file.empty())
+    words.insert(words.end(), {"-i", options.identity_file});
+  return words;
 }
 
 /// The options by which ssh forwards ports of the host, which its sshd chooses, to these targets.
@@ -29,22 +31,26 @@ std::vector<std::string> forwarding_options(std::span<const forward_target> targ
 
 } // namespace
 
+bool is_openssh(const ssh_options& options) {
+  if (options.remote_shell.empty())
+    return true;
+  const auto& program = options.remote_shell.front();
+  return program == "ssh" || program.ends_with("/ssh");
+}
+
 std::vector<std::string> remote_shell_words(const ssh_options& options, const std::string& host) {
+  const auto given = port_and_key(options);
   auto words = options.remote_shell;
   if (!words.empty()) {
     words.push_back(host);
+    // They precede its own options, because the first port that ssh reads takes precedence.
+    if (is_openssh(options))
+      words.insert(words.begin() + 1, given.begin(), given.end());
     return words;
   }
   words = {"ssh",           "-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "-o",
            "BatchMode=yes", host};
-  if (options.port) {
-    words.emplace_back("-p");
-    words.push_back(std::to_string(*options.port));
-  }
-  if (!options.identity_file.empty()) {
-    words.emplace_back("-i");
-    words.push_back(options.identity_file);
-  }
+  words.insert(words.end(), given.begin(), given.end());
   return words;
 }
 

@@ -14,12 +14,15 @@
 namespace farandole {
 
 struct ssh_options {
-  std::vector<std::string> remote_shell; ///< its words; empty: ssh with the options below
+  std::vector<std::string> remote_shell; ///< its words; empty: ssh
   std::string origin;                    ///< of the remote shell, for messages: "FARANDOLE_RSH"
   std::optional<std::int32_t> port;
   std::string identity_file;
   agent_program program;
 };
+
+/// Whether the remote shell understands the options of OpenSSH's ssh: its program is ssh, under any path.
+bool is_openssh(const ssh_options& options);
 
 /// The words that run a command line on a host; the command line follows them as one word.
 std::vector<std::string> remote_shell_words(const ssh_options& options, const std::string& host);

@@ -45,6 +45,17 @@ TEST_CASE(
   CHECK(ssh_placer(options).remedy == "; check the remote shell (FARANDOLE_RSH): ssh -F 'my config'");
 }
 
+TEST_CASE("port and key go to another remote shell only if it is ssh, before the options of its own") {
+  auto options = plain();
+  options.port = 2222;
+  options.identity_file = "key";
+  options.remote_shell = {"/usr/bin/ssh", "-p", "22"};
+  CHECK(command(options) ==
+        std::vector<std::string>{"/usr/bin/ssh", "-p", "2222", "-i", "key", "-p", "22", "b", plain_line});
+  options.remote_shell = {"/etc/mpi/kubexec.sh"};
+  CHECK(command(options) == std::vector<std::string>{"/etc/mpi/kubexec.sh", "b", plain_line});
+}
+
 TEST_CASE("a host or pod that does not exist yet is told from other failures by what ssh and kubectl print") {
   using lines = std::deque<std::string>;
   CHECK(says_host_is_missing(
