@@ -37,6 +37,9 @@ FAILED_BEFORE: Dict[str, str] = {
             "seed=6023 steps=4 body=conv embedding=sparse extras=resting,routed,rare_words optimizer=Adagrad "
             "wrapping=group_2,measured clear=model resume=root"
         ),
+        "groups_that_wait_while_another_optimizer_steps": (
+            "seed=20313 steps=1 norm=sync extras=resting second=turns wrapping=group_2 clear=model"
+        ),
     },
     "keras": {
         "passes_after_freezing": "frozen=from passes=2",

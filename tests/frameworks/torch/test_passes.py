@@ -53,6 +53,23 @@ def train_with_remainder(
                 clear(model, optimizer, manner)
 
 
+@pytest.mark.parametrize("manner", ["model", "model zeros"])
+def test_a_batch_may_be_dropped_while_a_group_waits_for_an_unused_parameter(manner: str, rank: int) -> None:
+    model, expected = network(), network()
+    optimizer: Any = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters(), groups=1
+    )
+    plain = torch.optim.SGD(expected.parameters(), lr=0.1)
+    for _ in range(2):
+        model[2](torch.ones(3, 4)).square().mean().backward()  # without the first layer
+        clear(model, optimizer, manner)
+        for each, stepped in ((model, optimizer), (expected, plain)):
+            each(batch(0, 1)).square().mean().backward()
+            stepped.step()
+            stepped.zero_grad()
+    assert_same(model, expected)
+
+
 MANNERS = ["optimizer stepped", "optimizer", "optimizer zeros", "model", "model zeros", "model stepped"]
 
 

@@ -48,11 +48,6 @@ class GradientAccumulator(Generic[Key]):
         self._handed_out.update(group)
         return group
 
-    @property
-    def counts_passes(self) -> bool:
-        """Whether a gradient is due after several passes only."""
-        return self._passes > 1
-
     def discard(self, key: Key) -> None:
         """The gradient was cleared before all its passes were complete: it waits for them anew."""
         if key not in self._handed_out:

@@ -131,12 +131,13 @@ class GradientReductions:
             due = self._gradient_accumulator.arrived(index)
         if due:
             self._start(due)
-        elif self._gradient_accumulator.counts_passes:
+        else:
             gradient = self._parameters.tensors[index].grad
             assert gradient is not None
             self._versions[index] = gradient._version
-            # The gradient waits for more passes, and the model may clear it before. The parameter requires a gradient
-            # now; before its first pass it may have been frozen, and have no node in the graph.
+            # The gradient waits for more passes, or for others of its group, and the model may clear it before. The
+            # parameter requires a gradient now; before its first pass it may have been frozen, and have no node in the
+            # graph.
             if not self.hooks[index].is_called_before:
                 self.hooks[index].call_before(self._call(_arriving, index))
 
