@@ -72,8 +72,9 @@ std::string objection_to(const host_address& address, const std::string& machine
 std::string failure_of(const host_address& address, const host_networks& host) {
   for (const auto& attempt : host.attempts)
     if (attempt.address == address.address && !attempt.problem.empty())
-      return attempt.from == host.host ? attempt.problem
-                                       : printable_name(attempt.from) + " cannot reach it: " + attempt.problem;
+      return attempt.from == host.host
+                 ? attempt.problem
+                 : printable_name(attempt.from) + " cannot reach it: " + attempt.problem;
   return {};
 }
 
@@ -198,8 +199,9 @@ error missing_networks(const std::map<std::string, usable_networks>& chosen,
   if (text.empty())
     return {};
   if (is_unreached)
-    text += "\nName networks in which the hosts reach each other (--network-interfaces), or let their firewalls "
-            "pass the job: docs/guides/firewalls.md";
+    text +=
+        "\nName networks in which the hosts reach each other (--network-interfaces), or let their firewalls "
+        "pass the job: docs/guides/firewalls.md";
   return {error_kind::invalid_argument, "some hosts have no address at which the others can reach them" +
                                             (wanted.empty() ? std::string() : " in " + texts_of(wanted)) +
                                             ":" + text};

@@ -66,7 +66,8 @@ TEST_CASE("hosts listen at their candidates, and dial only when all of them list
   CHECK(dials.requests[1].second == address_test{{"10.1.0.1"}, {{"10.1.0.0", 5}, {"10.2.0.0", 6}}, 10'000});
 }
 
-TEST_CASE("few hosts dial each other, and many dial the next one in a ring; no host dials more than an agent takes") {
+TEST_CASE("few hosts dial each other, and many dial the next one in a ring; no host dials more than an agent "
+          "takes") {
   for (const std::size_t count : {2, 8, 9, 20}) {
     played_check played(count, reach_check::most_candidates);
     const auto dials = played.listen();
@@ -83,7 +84,8 @@ TEST_CASE("few hosts dial each other, and many dial the next one in a ring; no h
   }
 }
 
-TEST_CASE("a check is complete once the preferred address of each host was reached, without waiting for others") {
+TEST_CASE(
+    "a check is complete once the preferred address of each host was reached, without waiting for others") {
   played_check played(2, 2);
   played.listen();
   played.dialled("a", "10.1.0.1");
@@ -108,7 +110,8 @@ TEST_CASE("an address counts once all hosts that dial it have reached it") {
   CHECK(is_end(played.last, 3));
 }
 
-TEST_CASE("a preferred address that does not answer has a head start, and no more, before another one is used") {
+TEST_CASE(
+    "a preferred address that does not answer has a head start, and no more, before another one is used") {
   played_check played(2, 2);
   played.listen();
   played.dialled("a", "10.1.0.1");

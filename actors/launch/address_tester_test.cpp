@@ -47,7 +47,7 @@ struct host_side {
   void test(std::vector<std::string> listen, std::vector<tested_address> dial) {
     caf::anon_send(tester, address_test{std::move(listen), std::move(dial), timeout_ms});
   }
-  tested_address result(std::vector<tested_address> address_report::* list, const std::string& address) {
+  tested_address result(std::vector<tested_address> address_report::*list, const std::string& address) {
     std::unique_lock lock(mutex);
     tested_address found;
     REQUIRE(changed.wait_for(lock, patience, [&] {
@@ -60,9 +60,7 @@ struct host_side {
     }));
     return found;
   }
-  tested_address listening(const std::string& address) {
-    return result(&address_report::listening, address);
-  }
+  tested_address listening(const std::string& address) { return result(&address_report::listening, address); }
   tested_address dialled(const std::string& address) { return result(&address_report::dialled, address); }
 };
 
@@ -75,7 +73,7 @@ descriptor connected_to(const tested_address& address) {
   const timeval longest{patience.count(), 0};
   ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
   return ::connect(peer.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ? std::move(peer)
-                                                                                        : descriptor();
+                                                                                       : descriptor();
 }
 
 /// Whether the other end closes the connection, and how many bytes it has sent before.
@@ -124,8 +122,7 @@ TEST_CASE("a peer without the secret is closed, learns nothing, and does not dis
   REQUIRE(silent);
   REQUIRE(garbage);
   const std::string text = "GET / HTTP/1.1\r\nHost: c\r\n\r\n" + std::string(1000, 'x');
-  REQUIRE(::send(garbage.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(text.size()));
+  REQUIRE(::send(garbage.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
   b.test({}, {address});
   CHECK(b.dialled("127.0.0.1").problem.empty());
   CHECK(bytes_until_closed(silent) == 0);

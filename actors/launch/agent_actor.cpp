@@ -222,10 +222,9 @@ void agent_state::handle(const address_test& request) {
     return end_test();
   if (!tester_)
     tester_ = self_->spawn<caf::linked>(
-        address_tester, address_tester_spec{spec_.links, [me = caf::actor_cast<agent_actor>(self_)](
-                                                             const address_report& report) {
-                                              caf::anon_send(me, report);
-                                            }});
+        address_tester,
+        address_tester_spec{spec_.links, [me = caf::actor_cast<agent_actor>(self_)](
+                                             const address_report& report) { caf::anon_send(me, report); }});
   self_->send(tester_, request);
 }
 

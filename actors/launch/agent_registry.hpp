@@ -170,7 +170,7 @@ private:
   std::map<std::string, loss> losses_; ///< by host
   user_commands user_commands_;
   reach_watcher_actor reach_watcher_; ///< gets the reports about tested addresses
-  record_collector_actor collector_; ///< gets the event records that agents send
+  record_collector_actor collector_;  ///< gets the event records that agents send
   placer_commands commands_;
   std::map<placer_commands::number, slot_actor> command_slots_; ///< in which the placer's commands run
   std::optional<instant> timer_;

@@ -20,9 +20,7 @@ reach_checker_actor::behavior_type reach_checker_state::begin(const reach_checke
         finish(event.code);
       },
       [](const host_leaves&) {}, // its agent ends, and the registry reports that
-      [this](const host_report& event) {
-        follow(check_->reported(event.host, event.report, now(self_)));
-      },
+      [this](const host_report& event) { follow(check_->reported(event.host, event.report, now(self_))); },
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { finish(128 + signal); },
       [this](due_atom) { follow(check_->due(now(self_))); },

@@ -177,7 +177,7 @@ error job_network::take(const agent_facts& agents) {
   for (const auto& [name, agent] : agents)
     hosts.push_back(networks_of(agent));
   auto chosen = choose_networks(hosts, wanted_);
-  const bool is_tested = !own_.attempts.empty(); // it has workers, which others must reach
+  const bool is_tested = !own_.attempts.empty();           // it has workers, which others must reach
   if (!is_tested && chosen.at(own_name).addresses.empty()) // checked by of_hosts(), with fewer conditions
     chosen.erase(own_name);
   family_ = common_family(chosen);

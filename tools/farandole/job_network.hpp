@@ -18,7 +18,7 @@ namespace farandole {
 struct worker_network {
   std::string rendezvous_address;
   std::vector<std::string> interfaces; ///< not empty
-  std::string own_address = {};        ///< that members of other hosts reach; empty: workers find it themselves
+  std::string own_address = {}; ///< that members of other hosts reach; empty: workers find it themselves
 };
 
 class job_network {

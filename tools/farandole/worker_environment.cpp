@@ -75,8 +75,7 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
     changes["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)
     changes["NCCL_IB_DISABLE"] = "1";
-  changes[member_address_variable] =
-      job.own_address.empty() ? std::nullopt : std::optional(job.own_address);
+  changes[member_address_variable] = job.own_address.empty() ? std::nullopt : std::optional(job.own_address);
   changes["PYTHONUNBUFFERED"] = "1";
   // All workers of an elastic job may end up on one host.
   if (limit_threads)
