@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "messages/values/printable.hpp"
 
@@ -153,13 +154,13 @@ std::map<std::string, usable_networks> choose_networks(std::span<const host_netw
       else
         networks.addresses.push_back(address);
     }
-    const auto is_reached = [&](const host_address& address) {
-      return std::ranges::any_of(host.attempts,
-                                 [&](const auto& attempt) { return attempt.address == address.address; });
+    // Some hosts may still have been waiting for an answer from an address that others have reached.
+    const auto times_reached = [&](const host_address& address) {
+      return std::ranges::count(host.attempts, address.address, &connection_attempt::address);
     };
     std::ranges::stable_partition(networks.addresses,
                                   [&](const auto& address) { return address.address == host.preferred; });
-    std::ranges::stable_partition(networks.addresses, is_reached);
+    std::ranges::stable_sort(networks.addresses, std::ranges::greater(), times_reached);
   }
   return chosen;
 }

@@ -64,7 +64,7 @@ struct excluded_address {
 };
 
 struct usable_networks {
-  std::vector<host_address> addresses; ///< those that were reached first, and among them the preferred one
+  std::vector<host_address> addresses; ///< those that most hosts have reached first, then the preferred one
   std::vector<excluded_address> excluded;
 
   /// The names of the interfaces, without repetition.

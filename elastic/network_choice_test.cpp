@@ -134,6 +134,16 @@ TEST_CASE(
   CHECK(chosen.excluded[1].reason == "a cannot reach it: no connection within 10000 ms");
 }
 
+TEST_CASE("an address that all hosts have reached comes before one from which some still await an answer") {
+  const host_networks host{"c",
+                           {{"eth0", "10.1.0.3"}, {"eth1", "10.2.0.3"}},
+                           "machine c",
+                           "10.1.0.3",
+                           {{"10.1.0.3", "a", ""}, {"10.2.0.3", "a", ""}, {"10.2.0.3", "b", ""}}};
+  CHECK(choose_networks(std::span(&host, 1), {}).at("c").addresses.front() ==
+        host_address{"eth1", "10.2.0.3"});
+}
+
 TEST_CASE("a host that another one reaches at none of its addresses is reported with both and the remedy") {
   const host_networks hosts[] = {{"b", {{"eth0", "10.1.0.2"}}, "machine b", "", {{"10.1.0.2", "c", ""}}},
                                  {"c",

@@ -118,9 +118,9 @@ expected<job_network> job_network::of_hosts(std::span<const std::string> wanted,
   std::ranges::stable_partition(made.listening_,
                                 [&](const auto& ip) { return family_of(ip) == made.family_; });
   use_family(chosen, made.family_);
-  const auto& networks = chosen.at(own_name);
-  made.here_ = {made.listening_.front(), interfaces_for_workers(networks, !made.wanted_.empty()),
-                first_address_of(networks)};
+  const auto& own_networks = chosen.at(own_name);
+  made.here_ = {made.listening_.front(), interfaces_for_workers(own_networks, !made.wanted_.empty()),
+                first_address_of(own_networks)};
   return made;
 }
 
