@@ -69,13 +69,15 @@ std::string objection_to(const host_address& address, const std::string& machine
   return {};
 }
 
-/// The first attempt to reach the address that has failed; empty if there is none.
-std::string failure_of(const host_address& address, const host_networks& host) {
-  for (const auto& attempt : host.attempts)
-    if (attempt.address == address.address && !attempt.problem.empty())
-      return attempt.from == host.host
-                 ? attempt.problem
-                 : printable_name(attempt.from) + " cannot reach it: " + attempt.problem;
+/// The cause of the first attempt to reach the address that has failed; empty if there is none.
+std::string objection_by_attempt(const host_address& address, const host_networks& host) {
+  for (const auto& attempt : host.attempts) {
+    if (attempt.address != address.address || attempt.problem.empty())
+      continue;
+    if (attempt.from == host.host)
+      return attempt.problem;
+    return printable_name(attempt.from) + " cannot reach it: " + attempt.problem;
+  }
   return {};
 }
 
@@ -149,7 +151,7 @@ std::map<std::string, usable_networks> choose_networks(std::span<const host_netw
     for (const auto& address : host.addresses) {
       if (auto reason = objection_to(address, host.machine, hosts, wanted); !reason.empty())
         networks.excluded.push_back({address, std::move(reason)});
-      else if (auto failure = failure_of(address, host); !failure.empty())
+      else if (auto failure = objection_by_attempt(address, host); !failure.empty())
         networks.excluded.push_back({address, std::move(failure), true});
       else
         networks.addresses.push_back(address);

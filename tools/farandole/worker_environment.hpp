@@ -20,12 +20,12 @@ struct job_facts {
   std::uint16_t rendezvous_port = 0;
   int secret_descriptor = -1; ///< -1: the agent of the worker's host adds it
   std::vector<std::string> interfaces = {"lo"};
-  std::string own_address;                 ///< of the workers; empty: they find it themselves
   std::int32_t limit = 0;                  ///< maximum number of members of an elastic job; 0: not elastic
   std::optional<std::int32_t> reset_limit; ///< for an elastic job
   bool tcp_only = false;                   ///< --tcp: NCCL must not use InfiniBand
   std::int32_t cores = 1;                  ///< cores that the workers of this host share
   std::int64_t launcher = 0;               ///< process id; SIGTERM to it ends an elastic job; 0: not elastic
+  std::string own_address = {};            ///< of the workers; empty: they find it themselves
 };
 
 /// Whether these entries ("NAME=value") limit the threads of a worker (OMP_NUM_THREADS).
