@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "messages/values/printable.hpp"
 
@@ -65,6 +66,18 @@ std::string objection_to(const host_address& address, const std::string& machine
   if (!wanted.empty() &&
       std::ranges::none_of(wanted, [&](const auto& network) { return network.contains(address); }))
     return "it is not in " + texts_of(wanted) + " (--network-interfaces)";
+  return {};
+}
+
+/// The cause of the first attempt to reach the address that has failed; empty if there is none.
+std::string objection_by_attempt(const host_address& address, const host_networks& host) {
+  for (const auto& attempt : host.attempts) {
+    if (attempt.address != address.address || attempt.problem.empty())
+      continue;
+    if (attempt.from == host.host)
+      return attempt.problem;
+    return printable_name(attempt.from) + " cannot reach it: " + attempt.problem;
+  }
   return {};
 }
 
@@ -136,14 +149,20 @@ std::map<std::string, usable_networks> choose_networks(std::span<const host_netw
   for (const auto& host : hosts) {
     auto& networks = chosen[host.host];
     for (const auto& address : host.addresses) {
-      auto reason = objection_to(address, host.machine, hosts, wanted);
-      if (reason.empty())
-        networks.addresses.push_back(address);
-      else
+      if (auto reason = objection_to(address, host.machine, hosts, wanted); !reason.empty())
         networks.excluded.push_back({address, std::move(reason)});
+      else if (auto failure = objection_by_attempt(address, host); !failure.empty())
+        networks.excluded.push_back({address, std::move(failure), true});
+      else
+        networks.addresses.push_back(address);
     }
+    // Some hosts may still have been waiting for an answer from an address that others have reached.
+    const auto times_reached = [&](const host_address& address) {
+      return std::ranges::count(host.attempts, address.address, &connection_attempt::address);
+    };
     std::ranges::stable_partition(networks.addresses,
                                   [&](const auto& address) { return address.address == host.preferred; });
+    std::ranges::stable_sort(networks.addresses, std::ranges::greater(), times_reached);
   }
   return chosen;
 }
@@ -169,16 +188,23 @@ void use_family(std::map<std::string, usable_networks>& chosen, ip_family family
 error missing_networks(const std::map<std::string, usable_networks>& chosen,
                        std::span<const wanted_network> wanted) {
   std::string text;
+  bool is_unreached = false;
   for (const auto& [host, networks] : chosen) {
     if (!networks.addresses.empty())
       continue;
     text +=
         "\n  " + printable_name(host) + ":" + (networks.excluded.empty() ? " no interface that is up" : "");
-    for (const auto& [address, reason] : networks.excluded)
-      text += "\n    " + address.interface + " " + address.address + ": " + reason;
+    for (const auto& excluded : networks.excluded) {
+      text += "\n    " + excluded.address.interface + " " + excluded.address.address + ": " + excluded.reason;
+      is_unreached = is_unreached || excluded.is_unreached;
+    }
   }
   if (text.empty())
     return {};
+  if (is_unreached)
+    text +=
+        "\nName networks in which the hosts reach each other (--network-interfaces), or let their firewalls "
+        "pass the job: docs/guides/firewalls.md";
   return {error_kind::precondition, "some hosts have no address at which the others can reach them" +
                                         (wanted.empty() ? std::string() : " in " + texts_of(wanted)) + ":" +
                                         text};

@@ -115,3 +115,56 @@ TEST_CASE("hosts without a common family are reported") {
   CHECK_THAT(missing_networks(chosen, {}).text,
              Catch::Contains("b:\n    eth0 fd00::2: the job uses IPv4 addresses"));
 }
+
+TEST_CASE(
+    "addresses that another host has failed to reach are excluded, and those that were reached come first") {
+  const host_networks host{
+      "c",
+      {{"eth0", "10.1.0.3"}, {"eth1", "10.2.0.3"}, {"eth2", "10.3.0.3"}, {"eth3", "10.4.0.3"}},
+      "machine c",
+      "10.4.0.3",
+      {{"10.1.0.3", "b", "cannot connect: Network is unreachable"},
+       {"10.2.0.3", "b", ""},
+       {"10.3.0.3", "b", ""},
+       {"10.2.0.3", "a", "no connection within 10000 ms"},
+       {"10.3.0.3", "a", ""}}};
+  const auto chosen = choose_networks(std::span(&host, 1), {}).at("c");
+  CHECK(chosen.addresses == std::vector<host_address>{{"eth2", "10.3.0.3"}, {"eth3", "10.4.0.3"}});
+  REQUIRE(chosen.excluded.size() == 2);
+  CHECK(chosen.excluded[0].reason == "b cannot reach it: cannot connect: Network is unreachable");
+  CHECK(chosen.excluded[1].reason == "a cannot reach it: no connection within 10000 ms");
+}
+
+TEST_CASE("an address that all hosts have reached comes before one from which some still await an answer") {
+  const host_networks host{"c",
+                           {{"eth0", "10.1.0.3"}, {"eth1", "10.2.0.3"}},
+                           "machine c",
+                           "10.1.0.3",
+                           {{"10.1.0.3", "a", ""}, {"10.2.0.3", "a", ""}, {"10.2.0.3", "b", ""}}};
+  CHECK(choose_networks(std::span(&host, 1), {}).at("c").addresses.front() ==
+        host_address{"eth1", "10.2.0.3"});
+}
+
+TEST_CASE("a host that another one reaches at none of its addresses is reported with both and the remedy") {
+  const host_networks hosts[] = {{"b", {{"eth0", "10.1.0.2"}}, "machine b", "", {{"10.1.0.2", "c", ""}}},
+                                 {"c",
+                                  {{"eth0", "10.2.0.3"}},
+                                  "machine c",
+                                  "",
+                                  {{"10.2.0.3", "b", "cannot connect: Connection refused"}}}};
+  CHECK(missing_networks(choose_networks(hosts, {}), {}).text ==
+        "some hosts have no address at which the others can reach them:\n"
+        "  c:\n"
+        "    eth0 10.2.0.3: b cannot reach it: cannot connect: Connection refused\n"
+        "Name networks in which the hosts reach each other (--network-interfaces), or let their firewalls "
+        "pass the "
+        "job: docs/guides/firewalls.md");
+}
+
+TEST_CASE("an address at which its host cannot listen is excluded with the host's own reason") {
+  const host_networks host{
+      "c", {{"eth0", "10.1.0.3"}}, "machine c", "", {{"10.1.0.3", "c", "no port is free"}}};
+  const auto chosen = choose_networks(std::span(&host, 1), {}).at("c");
+  REQUIRE(chosen.excluded.size() == 1);
+  CHECK(chosen.excluded[0].reason == "no port is free");
+}

@@ -48,14 +48,12 @@ std::optional<int> process_manager_socket() {
   return is_open ? std::optional(number) : std::nullopt;
 }
 
-/// "NAME=value" for workers of a host from which ssh forwards a port to the rendezvous. Their own address is not that of
-/// the connection to it, so they take the address of the interface that the launcher names.
+/// "NAME=value" for workers of a host from which ssh forwards a port to the rendezvous.
 std::vector<std::string> forwarding_variables(std::uint16_t port) {
   if (port == 0)
     return {};
   return {std::string(row_of(setting::rendezvous_address).environment) + "=127.0.0.1",
-          std::string(row_of(setting::rendezvous_port).environment) + "=" + std::to_string(port),
-          std::string(forwarded_rendezvous_variable) + "=1"};
+          std::string(row_of(setting::rendezvous_port).environment) + "=" + std::to_string(port)};
 }
 
 void print(const std::string& text) {

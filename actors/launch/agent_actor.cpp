@@ -47,6 +47,7 @@ agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
       [this](const slot_ended& event) { ended(event); },
       [this](const slot_finished& event) { finished(event); },
       [this](const agent_traces& event) { handle(event); },
+      [this](const address_report& report) { send(encode(report)); },
       [this](start_atom) { start(); },
       [this](retry_atom) { dial_launcher(); },
       [this](dial_atom) { dial_delayed(); },
@@ -191,6 +192,10 @@ void agent_state::received(const link_received& event) {
           found != processes_.end() && found->second.output)
         found->second.output->consumed(report->stream, report->bytes);
     break;
+  case wire::Envelope::Body::TEST_ADDRESSES:
+    if (const auto request = decode_address_test(event.message))
+      handle(*request);
+    break;
   case wire::Envelope::Body::SEND_RECORDS:
     if (const auto request = decode_record_request(event.message))
       handle(*request);
@@ -210,6 +215,22 @@ void agent_state::received(const link_received& event) {
 void agent_state::send(const envelope& message) {
   if (link_)
     caf::anon_send(link_, message);
+}
+
+void agent_state::handle(const address_test& request) {
+  if (request == address_test{} || problem_)
+    return end_test();
+  if (!tester_)
+    tester_ = self_->spawn<caf::linked>(
+        address_tester,
+        address_tester_spec{spec_.links, [me = caf::actor_cast<agent_actor>(self_)](
+                                             const address_report& report) { caf::anon_send(me, report); }});
+  self_->send(tester_, request);
+}
+
+void agent_state::end_test() {
+  if (auto ended = std::exchange(tester_, nullptr))
+    self_->send(ended, close_atom::value);
 }
 
 // ---- processes -------------------------------------------------------------------------------------------------
@@ -336,6 +357,7 @@ void agent_state::end(const std::string& problem) {
   if (problem_ && (problem.empty() || !problem_->empty()))
     return;
   problem_ = problem;
+  end_test();
   // To the launcher, the host is lost now; the ends of the processes, which follow, are a consequence.
   if (!problem.empty()) {
     release_output();

@@ -15,6 +15,7 @@
 #include "actors/event_loop/clock.hpp"
 #include "actors/event_loop/link.hpp"
 #include "actors/event_loop/link_messages.hpp"
+#include "actors/launch/address_tester.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/link_output.hpp"
@@ -51,7 +52,9 @@ using agent_actor = slot_owner_actor::extend<
     /// INTERNAL: a time that job_ending asked for has come.
     caf::reacts_to<due_atom>,
     /// From the thread that writes traces.
-    caf::reacts_to<agent_traces>>;
+    caf::reacts_to<agent_traces>,
+    /// From the tester of addresses.
+    caf::reacts_to<address_report>>;
 
 struct agent_spec {
   std::vector<std::pair<std::string, std::uint16_t>> launcher;
@@ -103,6 +106,8 @@ private:
   void received(const link_received& event);
   void closed(const link_closed& event);
   void dial_failed();
+  void handle(const address_test& request);
+  void end_test();
   void start_process(const start_request& request);
   void handle(const record_request& request);
   void handle(const agent_traces& event);
@@ -132,6 +137,7 @@ private:
   bool warned_ = false;
   instant deadline_{}; ///< of the last try
   std::map<process_number, entry> processes_;
+  address_tester_actor tester_;          ///< null: the launcher tests no addresses
   worker_records records_;               ///< of the processes that join the job
   std::unique_ptr<trace_writer> traces_; ///< null: the launcher has not requested traces
   std::optional<record_sender> sending_; ///< the records that the launcher has requested

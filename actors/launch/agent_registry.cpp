@@ -75,6 +75,7 @@ agent_registry_actor::behavior_type agent_registry_state::begin(const agent_regi
         for (const auto& [host, facts] : table_.facts())
           report_connected({host});
       },
+      [this](const host_test& event) { send_test(event); },
       [this](close_atom) { close(); },
       [this](const slot_ended& event) { command_ended(event); },
       [this](const slot_finished& event) { command_finished(event); },
@@ -174,6 +175,11 @@ void agent_registry_state::received_from_agent(const std::string& host, const li
       self_->send(collector_, host_records{host, event.message});
     return;
   }
+  if (event.message.kind() == wire::Envelope::Body::ADDRESSES_TESTED) {
+    if (auto report = decode_address_report(event.message); report && reach_watcher_)
+      self_->send(reach_watcher_, host_report{host, std::move(*report)});
+    return;
+  }
   const auto number = process_of(event.message);
   if (!number)
     return;
@@ -197,6 +203,14 @@ void agent_registry_state::ask_for(const ask_for_records& request) {
       asked.hosts.push_back(host);
     }
   self_->send(collector_, asked);
+}
+
+void agent_registry_state::send_test(const host_test& event) {
+  reach_watcher_ = event.watcher;
+  if (const auto link = table_.link_of(event.host))
+    send(*link, encode(event.test));
+  else
+    self_->send(reach_watcher_, host_unusable{event.host, "it has no agent any more", 1, true, false, {}});
 }
 
 /// Nothing reads the output of this process any more. Its agent must not wait for credit, or it could not end.
@@ -452,6 +466,7 @@ void agent_registry_state::close() {
   if (std::exchange(closing_, true))
     return;
   watcher_ = nullptr;
+  reach_watcher_ = nullptr;
   collector_ = nullptr;
   for (const auto& [program, command] : user_commands_.end_all()) {
     acknowledge_all(command);

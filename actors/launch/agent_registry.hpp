@@ -25,6 +25,7 @@
 #include "actors/launch/record_gatherer.hpp"
 #include "actors/launch/user_commands.hpp"
 #include "elastic/agent_table.hpp"
+#include "messages/wire/reachability.hpp"
 
 namespace farandole {
 
@@ -57,6 +58,21 @@ struct hosts_wanted {
   std::vector<std::string> hosts;
 };
 
+/// The agent of a host reports about a test of addresses.
+struct host_report {
+  std::string host;
+  address_report report;
+};
+
+using reach_watcher_actor = host_watcher_actor::extend<caf::reacts_to<host_report>>;
+
+/// Sends this test to the agent of a host, and reports to this actor.
+struct host_test {
+  std::string host;
+  address_test test;
+  reach_watcher_actor watcher;
+};
+
 /// From now on report the state of hosts to this actor.
 struct watch_hosts {
   host_watcher_actor watcher;
@@ -68,7 +84,7 @@ using placement_actor = caf::typed_actor<caf::reacts_to<hosts_wanted>, caf::reac
 using agent_registry_actor = agent_request_actor::extend<
     /// From the gatherer of event records.
     caf::reacts_to<ask_for_records>, caf::reacts_to<record_taken>, caf::reacts_to<hosts_wanted>,
-    caf::reacts_to<watch_hosts>,
+    caf::reacts_to<watch_hosts>, caf::reacts_to<host_test>,
     /// The job has ended: dismiss all agents, then end.
     caf::reacts_to<close_atom>,
     /// From the slots in which the placer's commands run.
@@ -119,6 +135,7 @@ private:
   void received_first(const link_received& event);
   void received_from_agent(const std::string& host, const link_received& event);
   void ask_for(const ask_for_records& request);
+  void send_test(const host_test& event);
   void run_command(link_id program, const command_request& request);
   void forward_command(const user_commands::command& command, const envelope& message);
   void acknowledge_unread(const link_received& event);
@@ -152,7 +169,8 @@ private:
       slots_;                          ///< by host; processes that are not over
   std::map<std::string, loss> losses_; ///< by host
   user_commands user_commands_;
-  record_collector_actor collector_; ///< gets the event records that agents send
+  reach_watcher_actor reach_watcher_; ///< gets the reports about tested addresses
+  record_collector_actor collector_;  ///< gets the event records that agents send
   placer_commands commands_;
   std::map<placer_commands::number, slot_actor> command_slots_; ///< in which the placer's commands run
   std::optional<instant> timer_;
@@ -171,3 +189,5 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_unusable)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_leaves)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::hosts_wanted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_hosts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_report)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::host_test)

@@ -21,6 +21,7 @@
 #include "actors/launch/input_reader.hpp"
 #include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
+#include "actors/launch/reach_checker.hpp"
 #include "actors/launch/record_folder.hpp"
 #include "actors/launch/record_gatherer.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
@@ -46,6 +47,9 @@ std::function<void()> timeout_reporter(caller_output* caller) {
       caller->timed_out();
   };
 }
+
+/// For connections between hosts, whatever the start timeout is.
+constexpr std::chrono::milliseconds min_dial_timeout{1000};
 
 /// For the records and traces of other hosts, and for the disk, at the end of a job.
 constexpr std::chrono::seconds longest_for_hosts{10}, longest_for_disk{10};
@@ -98,6 +102,7 @@ struct launcher::parts {
   standard_input_actor standard_input; ///< null if no slot receives the standard input
   agent_registry_actor agents;         ///< null: there are no other hosts
   std::uint16_t agent_port = 0;
+  link_settings agent_links;
   std::string placer_name;
   std::size_t workers = 1;
   caf::actor rendezvous; ///< the rendezvous, or the remote_rendezvous actor if it runs in another process
@@ -227,6 +232,7 @@ error launcher::start_agents(parts& made, const launcher_options& options) {
   for (const auto& listener : *opened)
     caf::anon_send(made.agents, listener);
   made.agent_port = opened->front().port;
+  made.agent_links = links;
   made.workers = options.agents.workers;
   made.placer_name = options.agents.place.name;
   return {};
@@ -294,6 +300,28 @@ std::optional<agent_facts> launcher::gather_agents(const std::vector<std::string
   caf::anon_send(gatherer, start_atom::value);
   exit_code = parts_->watch.wait_for(gatherer);
   return exit_code == 0 ? std::optional(std::move(facts)) : std::nullopt;
+}
+
+std::optional<reach_results> launcher::test_hosts(const std::vector<reach_check::tested_host>& hosts,
+                                                  const std::string& own_host, int& exit_code) {
+  assert(parts_->agents);
+  reach_results results; // written only on the loop before `finished`
+  reach_checker_spec spec;
+  spec.hosts = hosts;
+  spec.own_host = own_host;
+  const auto longest = parts_->values.duration(setting::start_timeout);
+  spec.timeout = std::max(std::chrono::ceil<std::chrono::milliseconds>(longest) / 3, min_dial_timeout);
+  spec.links = parts_->agent_links;
+  spec.agents = parts_->agents;
+  spec.say = [this](const std::string& line) { parts_->writer.write(STDERR_FILENO, line + "\n"); };
+  spec.finished = [&results, done = parts_->watch.finished()](int code, reach_results found) {
+    results = std::move(found);
+    done(code);
+  };
+  const auto checker = parts_->system.get().spawn(reach_checker, spec);
+  caf::anon_send(checker, start_atom::value);
+  exit_code = parts_->watch.wait_for(checker);
+  return exit_code == 0 ? std::optional(std::move(results)) : std::nullopt;
 }
 
 void launcher::expect_slots(const std::map<std::int32_t, std::string>& hosts) {

@@ -16,6 +16,7 @@
 #include "actors/launch/slot_spec.hpp"
 #include "elastic/discovery.hpp"
 #include "elastic/membership.hpp"
+#include "elastic/reach_check.hpp"
 #include "elastic/worker_scheduler.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/error.hpp"
@@ -60,6 +61,9 @@ struct launcher_options {
   } agents = {};
 };
 
+/// The attempts to reach the addresses of hosts, by name of the host.
+using reach_results = std::map<std::string, std::vector<connection_attempt>>;
+
 /// What the agents of a job's hosts have reported, by name of the host.
 using agent_facts = std::map<std::string, agent_hello>;
 
@@ -103,6 +107,11 @@ public:
   /// end the wait.
   std::optional<agent_facts> gather_agents(const std::vector<std::string>& hosts, std::size_t count,
                                            int& exit_code);
+  /// Lets these hosts test which of their addresses the others reach. `own_host` is the name of the launcher's host among
+  /// them, or empty. If a host is lost or a signal arrives, prints why and returns nothing; `exit_code` is then the
+  /// launcher's exit code.
+  std::optional<reach_results> test_hosts(const std::vector<reach_check::tested_host>& hosts,
+                                          const std::string& own_host, int& exit_code);
   /// Names of the hosts of these slots, for messages about missing members. Call it before run().
   void expect_slots(const std::map<std::int32_t, std::string>& hosts);
   /// Starts the processes and waits for the end of the job. SIGINT, SIGTERM and SIGHUP end the job in order. Returns

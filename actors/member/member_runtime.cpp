@@ -152,8 +152,8 @@ error member_runtime::join(const member_start& start) {
     auto remote = resolve(location);
     if (!remote)
       return remote.error();
-    const bool is_forwarded = process_environment()(forwarded_rendezvous_variable) == "1";
-    auto own = own_address_for_members(*remote, values_, is_forwarded);
+    const auto chosen = process_environment()(member_address_variable);
+    auto own = chosen ? expected<std::string>(*chosen) : own_address_towards(*remote, values_);
     if (!own)
       return own.error();
     setup.rendezvous_ip = *remote;

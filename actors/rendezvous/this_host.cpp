@@ -102,13 +102,6 @@ expected<std::string> own_address_towards(const std::string& remote_ip, const se
   return address_text(reinterpret_cast<const sockaddr*>(&own));
 }
 
-expected<std::string> own_address_for_members(const std::string& rendezvous_ip, const settings& values,
-                                              bool is_forwarded) {
-  if (is_forwarded && !values.text(setting::interface).empty())
-    return address_of_wanted_interface(values);
-  return own_address_towards(rendezvous_ip, values);
-}
-
 expected<std::string> resolve(const std::string& host) {
   address_list found;
   if (const auto code = look_up(host, 0, found); code != 0)

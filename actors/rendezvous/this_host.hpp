@@ -18,14 +18,9 @@ std::string host_identity(const settings& values);
 /// Returns the name of the host, for messages.
 std::string host_name();
 
-/// Set to 1 by an agent for workers whose rendezvous is at a port of their host that ssh forwards to the launcher.
-inline constexpr const char* forwarded_rendezvous_variable = "FARANDOLE_RENDEZVOUS_FORWARDED";
-
-/// Returns the address of this host at which other members reach a worker whose rendezvous is at `rendezvous_ip`.
-/// `is_forwarded`: the variable above is set, so that the connection to the rendezvous does not tell the address, and
-/// the interface setting does.
-expected<std::string> own_address_for_members(const std::string& rendezvous_ip, const settings& values,
-                                              bool is_forwarded);
+/// Set by a launcher for workers whose address it has chosen (elastic/network_choice.hpp): the address of their host at
+/// which other members reach them.
+inline constexpr const char* member_address_variable = "FARANDOLE_MEMBER_ADDRESS";
 
 /// Returns the address of this host that a peer at `remote_ip` would see, or that of the interface setting. The error
 /// names the missing route, address or interface.

@@ -24,13 +24,12 @@ settings with_interface(const std::string& name) {
 
 TEST_CASE("a worker whose rendezvous is on its host has its address there, whatever interface is wanted",
           "[host]") {
-  CHECK(*own_address_for_members("127.0.0.1", with_interface("nosuch0"), false) == "127.0.0.1");
+  CHECK(*own_address_towards("127.0.0.1", with_interface("nosuch0")) == "127.0.0.1");
 }
 
-TEST_CASE("a worker that reaches the rendezvous through ssh has the address of the wanted interface",
-          "[host]") {
-  CHECK(*own_address_for_members("127.0.0.1", with_interface("lo"), true) == "127.0.0.1");
-  const auto missing = own_address_for_members("127.0.0.1", with_interface("nosuch0,lo"), true);
+TEST_CASE("the error for a wanted interface that does not exist names the first that is wanted", "[host]") {
+  CHECK(*address_of_wanted_interface(with_interface("lo")) == "127.0.0.1");
+  const auto missing = address_of_wanted_interface(with_interface("nosuch0,lo"));
   REQUIRE_FALSE(missing);
   CHECK_THAT(missing.error().text, Contains("\"nosuch0\""));
 }

@@ -19,8 +19,8 @@ constexpr std::string_view other_variables[] = {
     "FARANDOLE_CALL_DESCRIPTOR",
     "FARANDOLE_LAUNCHER_PROCESS",
     "FARANDOLE_RESET_LIMIT",
-    // Set by an agent for workers that reach the rendezvous through ssh.
-    "FARANDOLE_RENDEZVOUS_FORWARDED",
+    // Set by the launcher for workers of jobs on several hosts.
+    "FARANDOLE_MEMBER_ADDRESS",
     // For tests of Farandole itself.
     "FARANDOLE_TEST_*",
     "FARANDOLE_TESTING",

@@ -23,6 +23,7 @@ using Membership = import "membership.capnp";
 using Recovery = import "rendezvous_recovery.capnp";
 using Negotiation = import "negotiation.capnp";
 using Placement = import "placement.capnp";
+using Reachability = import "reachability.capnp";
 using Records = import "records.capnp";
 using Stalls = import "stalls.capnp";
 
@@ -86,6 +87,8 @@ struct Envelope {
     recordPart @45 :Records.RecordPart;
     recordPartTaken @46 :Records.RecordPartTaken;
     recordsSent @47 :Records.RecordsSent;
+    testAddresses @51 :Reachability.TestAddresses;
+    addressesTested @52 :Reachability.AddressesTested;
 
     # Between the launcher and a program that runs a command on a host of the job.
     runCommand @40 :Placement.RunCommand;

@@ -19,7 +19,7 @@
 namespace farandole {
 
 /// Both ends of a link must have the same version. Incremented with every change of a schema.
-inline constexpr std::uint32_t wire_version = 20;
+inline constexpr std::uint32_t wire_version = 21;
 
 /// Limits of the cost of a message for its reader, checked before any field is used.
 struct message_limits {

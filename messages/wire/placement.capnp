@@ -9,11 +9,13 @@
 #   launcher → agent   ProcessInput     bytes for the standard input or the channel of a process
 #   launcher → agent   OutputConsumed   this many more bytes of a stream may be sent (back-pressure)
 #   launcher → agent   LeaveHost        end, once no process runs
+#   launcher → agent   TestAddresses    test the connections to other hosts (reachability.capnp)
 #   agent → launcher   ProcessStarted   the process runs
 #   agent → launcher   ProcessOutput    bytes of a stream, at most the granted number
 #   agent → launcher   InputTaken       this many bytes of an input were written to the process, or dropped
 #   agent → launcher   ProcessEnded     the process has ended or could not be started
 #   agent → launcher   ProcessFinished  all output was sent, and the process group is gone
+#   agent → launcher   AddressesTested  the result of a test
 #   agent → launcher   HostLeaving      the agent received SIGTERM: its host is to leave the job
 #
 # The number of a process is unique within the job. An agent that is not accepted receives Refused.

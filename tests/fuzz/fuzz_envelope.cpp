@@ -9,6 +9,7 @@
 #include "messages/wire/membership.hpp"
 #include "messages/wire/negotiation.hpp"
 #include "messages/wire/placement.hpp"
+#include "messages/wire/reachability.hpp"
 #include "messages/wire/records.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
 #include "messages/wire/stalls.hpp"
@@ -91,6 +92,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_process_finished);
   check(*message, decode_command_request);
   check(*message, decode_command_accepted);
+  check(*message, decode_address_test);
+  check(*message, decode_address_report);
   check(*message, decode_requests);
   check(*message, decode_gathered);
   for (std::int32_t members : {1, 3})

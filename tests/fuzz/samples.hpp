@@ -9,6 +9,7 @@
 #include "messages/wire/membership.hpp"
 #include "messages/wire/negotiation.hpp"
 #include "messages/wire/placement.hpp"
+#include "messages/wire/reachability.hpp"
 #include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
@@ -108,6 +109,8 @@ inline std::vector<envelope> samples() {
       encode(process_finished{3}),
       encode(command_request{wire_version, "b"}),
       encode(command_accepted{3}),
+      encode(address_test{{"10.0.0.1"}, {{"10.0.0.2", 4711}}, 10'000}),
+      encode(address_report{{{"10.0.0.1", 4712}}, {{"10.0.0.2", 4711, "connection refused"}}}),
       encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
       encode(from, greeting{wire_version, 1}),
       encode(from, heartbeat{{{1, std::chrono::milliseconds(1500)}}}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Callable, List
@@ -80,6 +81,79 @@ def test_hosts_that_have_no_wanted_network_are_named_with_the_reason_for_each_ad
     assert f"\n  {missing}:\n" in job.text, job.text
     assert "it is not in 10.99.0.0/16 (--network-interfaces)\n" in job.text, job.text
     assert "started" not in job.text
+
+
+@pytest.fixture
+def apart(hosts: SshHosts) -> SshHosts:
+    """The hosts accept from each other only what belongs to ssh in their common network, so b and c reach the launcher
+    through ssh alone."""
+    for number in range(3):
+        for rule in (
+            "add pref 10 lookup local",
+            "del pref 0",
+            "add pref 1 to 10.219.7.0/24 dev net0 ipproto tcp dport 22 lookup local",
+            "add pref 2 to 10.219.7.0/24 dev net0 ipproto tcp sport 22 lookup local",
+            "add pref 3 to 10.219.7.0/24 dev net0 ipproto tcp prohibit",
+        ):
+            process = hosts.start(number, ["ip", "rule", *rule.split()])
+            assert process.end() == 0, process.text
+    return hosts
+
+
+TESTED = [
+    "Testing interfaces on all the hosts.",
+    "Waiting for hosts to perform host-to-host interface checking.",
+]
+SUCCESSFUL = "Host-to-host interface checking successful."
+
+
+def test_workers_use_the_addresses_that_other_hosts_reach(apart: SshHosts, launch: Callable[..., Process]) -> None:
+    """No network is named, and the first network of b and c leads nowhere."""
+    for number in (1, 2):
+        apart.add_address(number, f"10.221.0.{number}/24")
+    job = launch("-np", "2", "-H", "b:1,c:1", "--verbose", *python(apart.shared, SUM))
+    assert exit_code(job) == 0, job.text
+    assert [lines_of(job, rank) for rank in range(2)] == [["sum 2.0 local 1"]] * 2, job.text
+    said = job.text.splitlines()
+    assert [line for line in said if line in [*TESTED, SUCCESSFUL]] == [*TESTED, SUCCESSFUL], job.text
+    wait_until_empty(apart, 0, 1, 2)
+
+
+def test_hosts_that_do_not_reach_each_other_are_reported_before_any_worker_starts(
+    apart: SshHosts, launch: Callable[..., Process]
+) -> None:
+    apart.add_address(1, "10.222.0.1/24")
+    apart.add_address(2, "10.223.0.2/24")
+    job = launch("-np", "2", "-H", "b:1,c:1", "--verbose", "sh", "-c", "echo started")
+    assert exit_code(job) == 1, job.text
+    assert "started" not in job.text
+    for address, reporter in (
+        (apart.addresses[1], "c"),
+        ("10.222.0.1", "c"),
+        (apart.addresses[2], "b"),
+        ("10.223.0.2", "b"),
+    ):
+        assert re.search(rf"^ +net0 {re.escape(address)}: {reporter} cannot reach it: ", job.text, re.M), job.text
+    assert "--network-interfaces" in job.text and "docs/guides/firewalls.md" in job.text, job.text
+    assert TESTED[1] in job.text and SUCCESSFUL not in job.text, job.text
+    wait_until_empty(apart, 0, 1, 2)
+
+
+def test_workers_on_the_launchers_host_use_an_address_that_other_hosts_reach(
+    hosts: SshHosts, launch: Callable[..., Process]
+) -> None:
+    hosts.add_first_address(0, BLIND)
+    hosts.add_first_address(1, "10.221.0.1")
+    job = launch("-np", "2", "-H", "a:1,b:1", "--verbose", *python(hosts.shared, SUM))
+    assert exit_code(job) == 0, job.text
+    assert [lines_of(job, rank)[-1] for rank in range(2)] == ["sum 2.0 local 1"] * 2, job.text
+    assert SUCCESSFUL in job.text, job.text
+
+
+def test_hosts_whose_addresses_are_certain_test_nothing(hosts: SshHosts, launch: Callable[..., Process]) -> None:
+    job = launch("-np", "2", "-H", "b:1,c:1", "--verbose", "true")
+    assert exit_code(job) == 0, job.text
+    assert not any(line in job.text for line in [*TESTED, SUCCESSFUL]), job.text
 
 
 @pytest.mark.slow

@@ -14,13 +14,58 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t hosts_stream = 501;
+constexpr std::uint64_t networks_stream = 502;
 
 } // namespace
+
+/// The links of a host, whose connections to some addresses of other hosts fail, at once or after a timeout.
+class launch_hosts::host_links final : public link_maker {
+public:
+  host_links(launch_hosts& hosts, process_id process, std::int32_t host)
+      : hosts_(hosts), process_(process), host_(host), links_(hosts.net_.links_of(process)) {}
+
+  expected<listening> listen(const std::string& bind_ip, std::uint16_t port, caf::actor owner) override {
+    return links_->listen(bind_ip, port, std::move(owner));
+  }
+  void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) override {
+    for (std::int32_t host = 0; host < hosts_.options_.hosts; ++host)
+      for (std::int32_t network = 0; network < hosts_.options_.networks; ++network)
+        if (address_of(host, network) == ip && !hosts_.reaches(host_, host, network))
+          return fail(owner, id, milliseconds(hosts_.draw_.one_in(2) ? 10'000 : 5));
+    links_->dial(ip, port, std::move(owner), id);
+  }
+
+private:
+  void fail(const caf::actor& owner, link_id id, milliseconds wait) {
+    later(hosts_.world_, process_, wait, [owner, id] {
+      caf::anon_send(owner, link_closed{id, "cannot connect: No route to host"});
+    });
+  }
+
+  launch_hosts& hosts_;
+  process_id process_;
+  std::int32_t host_;
+  std::shared_ptr<link_maker> links_;
+};
 
 launch_hosts::launch_hosts(const launch_options& options, simulation& world, simulated_net& net,
                            std::function<void(std::string)> problem)
     : options_(options), world_(world), net_(net), problem_(std::move(problem)),
       draw_(options.seed, hosts_stream) {}
+
+std::string launch_hosts::address_of(std::int32_t host, std::int32_t network) {
+  return "10." + std::to_string(100 + network) + "." + std::to_string(host / 256) + "." +
+         std::to_string(host % 256);
+}
+
+bool launch_hosts::reaches(std::int32_t from, std::int32_t host, std::int32_t network) const {
+  const auto address = static_cast<std::uint64_t>(host * options_.networks + network);
+  const auto draws = [&](std::uint64_t number, std::uint64_t rate) {
+    return dice(options_.seed, networks_stream, number).one_in(rate);
+  };
+  const auto pair = address * static_cast<std::uint64_t>(options_.hosts) + static_cast<std::uint64_t>(from);
+  return !draws(2 * address, options_.dead) && !draws(2 * pair + 1, options_.blocked);
+}
 
 // ---- commands and agents -------------------------------------------------------------------------
 
@@ -80,7 +125,10 @@ process_id launch_hosts::start_agent(std::int32_t host, std::function<void(int)>
   spec.hello.machine = name_of(host);
   spec.hello.cores = options_.slots;
   spec.hello.slots = options_.slots;
-  spec.links.simulated = net_.links_of(process);
+  if (options_.networks > 1)
+    for (std::int32_t network = 0; network < options_.networks; ++network)
+      spec.hello.addresses.push_back({"net" + std::to_string(network), address_of(host, network)});
+  spec.links.simulated = std::make_shared<host_links>(*this, process, host);
   spec.slots = [this, process](const slot_spec& slot, const std::shared_ptr<output_sink>& sink,
                                const slot_owner_actor& owner) {
     return start_worker(agents_.at(process), slot, sink, owner);

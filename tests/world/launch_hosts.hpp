@@ -40,6 +40,11 @@ public:
 
   static std::string name_of(std::int32_t host) { return "host" + std::to_string(host); }
 
+  /// The address of a host in one of its networks.
+  static std::string address_of(std::int32_t host, std::int32_t network);
+  /// Whether a connection from one host to an address of another one succeeds; drawn from the seed.
+  bool reaches(std::int32_t from, std::int32_t host, std::int32_t network) const;
+
   /// The port on which the launcher waits for agents.
   void launcher_listens_at(std::uint16_t port) { port_ = port; }
   /// A command of the placer, which is to start the agent of a host. Has the interface of a slot.
@@ -64,6 +69,8 @@ public:
   void take_down();
 
 private:
+  class host_links;
+
   /// The agent of a host, with the command that started it.
   struct started_agent {
     process_id process = 0;

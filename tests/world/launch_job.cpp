@@ -16,6 +16,7 @@
 #include "actors/launch/hands.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/host_gatherer.hpp"
+#include "actors/launch/reach_checker.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/later.hpp"
 #include "tests/world/launch_hosts.hpp"
@@ -138,11 +139,68 @@ private:
         return finish(code);
       if (static_cast<std::int32_t>(facts.size()) != options_.hosts)
         problem("workers start although an agent is missing");
-      start_host_driver();
+      options_.networks > 1 && options_.hosts > 1 ? test_hosts(facts) : start_host_driver();
     };
     const auto gatherer = world_.system().spawn(host_gatherer, spec);
     interrupt_ = [gatherer](int signal) { caf::anon_send(gatherer, interrupt_atom::value, signal); };
     caf::anon_send(gatherer, start_atom::value);
+  }
+
+  /// The hosts test their addresses. The job is to start if each host has an address that all others reach.
+  void test_hosts(const std::map<std::string, agent_hello>& facts) {
+    const running_process scope(world_.all_processes(), launcher_process);
+    std::vector<host_networks> hosts;
+    reach_checker_spec spec;
+    for (const auto& [name, agent] : facts) {
+      hosts.push_back({name, agent.addresses, agent.machine, agent.own});
+      spec.hosts.push_back({name, {}});
+      for (const auto& address : agent.addresses)
+        spec.hosts.back().candidates.push_back(address.address);
+    }
+    spec.timeout = seconds(10);
+    spec.agents = registry_;
+    spec.say = [this](const std::string& line) { report_.user_messages.push_back(line); };
+    spec.finished = [this, hosts](int code, const reach_results& results) mutable {
+      if (code != 0)
+        return finish(code);
+      for (auto& host : hosts)
+        host.attempts = results.at(host.host);
+      const auto chosen = choose_networks(hosts, {});
+      const auto missing = missing_networks(chosen, {});
+      check_choice(chosen, !missing);
+      if (!missing)
+        return start_host_driver();
+      report_.user_messages.push_back(missing.text);
+      report_.apart = true;
+      finish(1);
+    };
+    started_with(world_.system().spawn(reach_checker, spec));
+  }
+
+  void check_choice(const std::map<std::string, usable_networks>& chosen, bool starts) {
+    if (!options_.faults.empty())
+      return; // a host that is cut off has not reported everything
+    const auto all_reach = [this](std::int32_t host, std::int32_t network) {
+      for (std::int32_t from = 0; from < options_.hosts; ++from)
+        if (from != host && !hosts_.reaches(from, host, network))
+          return false;
+      return true;
+    };
+    bool should_start = true;
+    for (std::int32_t host = 0; host < options_.hosts; ++host) {
+      const auto& addresses = chosen.at(launch_hosts::name_of(host)).addresses;
+      bool has_address = false;
+      for (std::int32_t network = 0; network < options_.networks; ++network) {
+        has_address = has_address || all_reach(host, network);
+        if (!addresses.empty() && addresses.front().address == launch_hosts::address_of(host, network) &&
+            !all_reach(host, network))
+          problem("the chosen address " + addresses.front().address + " is not reached by all hosts");
+      }
+      should_start = should_start && has_address;
+    }
+    if (starts != should_start)
+      problem(starts ? "the job starts although some hosts do not reach each other"
+                     : "the job does not start although all hosts reach each other");
   }
 
   void start_host_driver() {
@@ -287,7 +345,7 @@ private:
                    : worker->plan.code != 0    ? " failed"
                                                : " has not reported its end"));
     if (options_.faults.empty() && options_.unreachable == 0 && options_.failing == 0 &&
-        options_.not_starting == 0 && options_.endless == 0 && report_.code != 0)
+        options_.not_starting == 0 && options_.endless == 0 && !report_.apart && report_.code != 0)
       problem("a job without faults ended with code " + std::to_string(report_.code));
   }
 
@@ -365,6 +423,9 @@ launch_options launch_options::drawn(std::uint64_t seed) {
     options.faults.push_back({launch_fault::interrupted, milliseconds(8000), 0, {}});
     options.faults.push_back({launch_fault::interrupted, milliseconds(40'000), 0, {}});
   }
+  options.networks = static_cast<std::int32_t>(1 + draw.below(3));
+  options.dead = often(3);
+  options.blocked = often(12);
   return options;
 }
 

@@ -1,5 +1,6 @@
 // The launch of a job on many hosts in one thread on virtual time. The agent registry, the far slots, the drivers and
-// the agents are real; the placer's commands, the workers, the links and the faults are simulated from one seed.
+// the agents are real, and so are the tests of addresses from host to host; the placer's commands, the workers, the links
+// and the faults are simulated from one seed.
 // Without a rendezvous: workers print, and end after their time.
 #pragma once
 
@@ -42,6 +43,9 @@ struct launch_options {
   std::uint64_t not_starting = 0;        ///< … cannot be started
   std::uint64_t endless = 0;             ///< … prints until it is ended by a signal
   std::uint64_t ignoring_sigterm = 0;    ///< … ignores SIGTERM
+  std::int32_t networks = 1;             ///< of each host; with several, the hosts test their addresses
+  std::uint64_t dead = 0;                ///< one address in so many is reached by no other host
+  std::uint64_t blocked = 0;             ///< an address is blocked for one other host in so many
   std::uint64_t unreachable = 0;         ///< one of the placer's commands in so many fails
   std::chrono::milliseconds lasts{5000}; ///< longest life of a worker
   std::vector<planned_fault> faults;
@@ -58,6 +62,7 @@ struct launch_report {
   std::size_t faults = 0;         ///< faults that happened
   std::size_t received_bytes = 0; ///< of output
   std::size_t agents = 0;         ///< agents that were started
+  bool apart = false;             ///< the job did not start, because some hosts do not reach each other
 };
 
 launch_report run_launch(const launch_options& options);

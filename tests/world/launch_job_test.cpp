@@ -123,3 +123,23 @@ TEST_CASE("a request to start a process that arrives twice starts it once") {
   CHECK(report.code == 0);
   CHECK(report.workers == 6);
 }
+
+TEST_CASE("a launch starts if each host has an address that the others reach, and only then") {
+  std::size_t started = 0, apart = 0;
+  for (const auto seed : seeds(200)) {
+    launch_options options;
+    options.seed = seed;
+    options.hosts = static_cast<std::int32_t>(2 + seed % 4);
+    options.networks = 2;
+    options.dead = 4;
+    options.blocked = 20;
+    const auto report = run_launch(options);
+    INFO("seed " << seed << ": " << text_of(report));
+    CHECK(report.problems.empty());
+    CHECK(report.code == (report.apart ? 1 : 0));
+    if (report.apart)
+      CHECK(says(report, "cannot reach it: cannot connect: No route to host"));
+    ++(report.apart ? apart : started);
+  }
+  CHECK((seeds(200).size() < 200 || (started > 20 && apart > 20)));
+}

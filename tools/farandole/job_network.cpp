@@ -1,6 +1,7 @@
 #include "tools/farandole/job_network.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "actors/rendezvous/this_host.hpp"
 #include "collectives/transport/connections/interface_addresses.hpp"
@@ -11,14 +12,12 @@ namespace farandole {
 namespace {
 
 constexpr const char* loopback_ip = "127.0.0.1";
-constexpr const char* this_host_name = "this host";
-
 expected<host_networks> networks_of_this_host() {
   const auto listed = list_interface_addresses();
   if (!listed)
     return listed.error();
   host_networks own;
-  own.host = this_host_name;
+  own.host = job_network::own_name;
   for (const auto& entry : *listed)
     if (entry.is_up && accepts_listeners(entry.address))
       own.addresses.push_back({entry.interface, entry.address});
@@ -27,10 +26,6 @@ expected<host_networks> networks_of_this_host() {
 
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
-}
-
-host_networks networks_of(const agent_hello& agent) {
-  return {agent.host, agent.addresses, agent.machine, agent.own};
 }
 
 /// Whether the agent reaches the launcher through ssh, at a port of its own host.
@@ -44,6 +39,10 @@ std::vector<std::string> interfaces_for_workers(const usable_networks& networks,
   if (!are_wanted && names.size() > 1)
     names.resize(1);
   return names;
+}
+
+std::string first_address_of(const usable_networks& networks) {
+  return networks.addresses.empty() ? std::string() : networks.addresses.front().address;
 }
 
 } // namespace
@@ -108,20 +107,67 @@ expected<job_network> job_network::of_hosts(std::span<const std::string> wanted,
   made.own_.machine = machine;
   auto chosen = choose_networks(std::span(&made.own_, 1), made.wanted_);
   // A launcher that runs beside the job, on a login node for example, need not be in the network of the workers.
-  if (chosen.at(this_host_name).addresses.empty() && !has_workers)
+  if (chosen.at(own_name).addresses.empty() && !has_workers)
     chosen = choose_networks(std::span(&made.own_, 1), {});
   if (auto problem = missing_networks(chosen, made.wanted_))
     return problem;
   // The other hosts are not known yet, so the launcher listens on addresses of both families.
   made.family_ = common_family(chosen);
-  for (const auto& address : chosen.at(this_host_name).addresses)
+  for (const auto& address : chosen.at(own_name).addresses)
     made.listening_.push_back(address.address);
   std::ranges::stable_partition(made.listening_,
                                 [&](const auto& ip) { return family_of(ip) == made.family_; });
   use_family(chosen, made.family_);
-  made.here_ = {made.listening_.front(),
-                interfaces_for_workers(chosen.at(this_host_name), !made.wanted_.empty())};
+  const auto& own_networks = chosen.at(own_name);
+  made.here_ = {made.listening_.front(), interfaces_for_workers(own_networks, !made.wanted_.empty()),
+                first_address_of(own_networks)};
   return made;
+}
+
+host_networks job_network::networks_of(const agent_hello& agent) const {
+  host_networks networks{agent.host, agent.addresses, agent.machine, agent.own};
+  if (const auto found = attempts_.find(agent.machine); found != attempts_.end())
+    networks.attempts = found->second;
+  return networks;
+}
+
+std::vector<reach_check::tested_host> job_network::hosts_to_test(const agent_facts& agents,
+                                                                 bool has_workers) const {
+  if (is_local_)
+    return {};
+  std::vector<host_networks> hosts{own_};
+  for (const auto& [name, agent] : agents)
+    hosts.push_back(networks_of(agent));
+  auto chosen = choose_networks(hosts, wanted_);
+  if (!has_workers)
+    hosts.erase(hosts.begin());
+  std::vector<reach_check::tested_host> tested;
+  std::set<std::string> machines; // two names of one machine have the same addresses
+  for (const auto& host : hosts)
+    if (machines.insert(host.machine).second) {
+      tested.push_back({host.host, {}});
+      for (const auto& address : chosen.at(host.host).addresses)
+        if (tested.back().candidates.size() < reach_check::most_candidates)
+          tested.back().candidates.push_back(address.address);
+    }
+  use_family(chosen, family_);
+  const bool has_choice = std::ranges::any_of(
+      tested, [&](const auto& host) { return chosen.at(host.host).addresses.size() > 1; });
+  const bool shares_network = std::ranges::all_of(agents, [&](const auto& entry) {
+    return !is_forwarded(entry.second) && entry.second.reached == agents.begin()->second.reached;
+  });
+  if (tested.size() < 2 || (!has_choice && shares_network))
+    return {};
+  return tested;
+}
+
+error job_network::take(const reach_results& results, const agent_facts& agents) {
+  for (const auto& [host, attempts] : results)
+    if (host == own_name)
+      attempts_[own_.machine] = own_.attempts = attempts;
+    else
+      attempts_[agents.at(host).machine] = attempts;
+  return take(agents);
 }
 
 error job_network::take(const agent_facts& agents) {
@@ -131,11 +177,13 @@ error job_network::take(const agent_facts& agents) {
   for (const auto& [name, agent] : agents)
     hosts.push_back(networks_of(agent));
   auto chosen = choose_networks(hosts, wanted_);
-  if (chosen.at(this_host_name).addresses.empty()) // checked by of_hosts(), with fewer conditions
-    chosen.erase(this_host_name);
+  const bool is_tested = !own_.attempts.empty();           // it has workers, which others must reach
+  if (!is_tested && chosen.at(own_name).addresses.empty()) // checked by of_hosts(), with fewer conditions
+    chosen.erase(own_name);
   family_ = common_family(chosen);
   use_family(chosen, family_);
-  chosen.erase(this_host_name);
+  if (!is_tested)
+    chosen.erase(own_name);
   if (auto problem = missing_networks(chosen, wanted_))
     return problem;
   // Workers of this host dial the rendezvous at the address that most agents reached, so that the address which they
@@ -154,7 +202,8 @@ error job_network::take(const agent_facts& agents) {
   own_.preferred = here_.rendezvous_address;
   auto own = choose_networks(std::span(&own_, 1), wanted_);
   use_family(own, family_);
-  here_.interfaces = interfaces_for_workers(own.at(this_host_name), !wanted_.empty());
+  here_.interfaces = interfaces_for_workers(own.at(own_name), !wanted_.empty());
+  here_.own_address = first_address_of(own.at(own_name));
   return {};
 }
 
@@ -164,13 +213,14 @@ expected<worker_network> job_network::on(const agent_hello& agent) const {
   const host_networks hosts[] = {own_, networks_of(agent)};
   auto chosen = choose_networks(hosts, wanted_);
   use_family(chosen, family_);
-  chosen.erase(this_host_name);
+  chosen.erase(own_name);
   if (auto problem = missing_networks(chosen, wanted_))
     return problem;
   // An agent that reaches the launcher through ssh tells its workers another address of the rendezvous.
   const bool reaches_directly = !is_forwarded(agent) && family_of(agent.reached) == family_;
   return worker_network{reaches_directly ? agent.reached : here_.rendezvous_address,
-                        interfaces_for_workers(chosen.at(agent.host), !wanted_.empty())};
+                        interfaces_for_workers(chosen.at(agent.host), !wanted_.empty()),
+                        first_address_of(chosen.at(agent.host))};
 }
 
 } // namespace farandole

@@ -77,6 +77,7 @@ expected<job_facts> facts_on(const agent_hello* agent, const job_facts& all, con
   facts.rendezvous_address =
       all.rendezvous_address.empty() ? place->rendezvous_address : all.rendezvous_address;
   facts.interfaces = std::move(place->interfaces);
+  facts.own_address = std::move(place->own_address);
   if (agent) {
     facts.secret_descriptor = -1;
     facts.cores = agent->cores;
@@ -146,6 +147,36 @@ std::optional<agent_facts> gather(const running_job& job, const std::set<std::st
               << (tells_of_ssh ? "SSH was successful into all the remote hosts.\n" : "")
               << "Notified all the hosts that the registration is complete." << std::endl;
   return agents;
+}
+
+/// Lets the hosts with workers test which of their addresses the others reach, where that is uncertain. Prints why if a
+/// host cannot be reached and returns false; `exit_code` is then that of the launcher.
+bool test_hosts(running_job& job, const std::vector<placement>& places, const agent_facts& agents,
+                int& exit_code) {
+  agent_facts with_workers;
+  bool has_workers_here = false;
+  for (const auto& place : places)
+    if (const auto agent = agents.find(place.host); agent != agents.end())
+      with_workers.insert(*agent);
+    else
+      has_workers_here = true;
+  const auto hosts = job.network.hosts_to_test(with_workers, has_workers_here);
+  if (hosts.empty())
+    return true;
+  if (job.request.verbose)
+    std::cout << "Testing interfaces on all the hosts.\n"
+              << "Waiting for hosts to perform host-to-host interface checking." << std::endl;
+  const auto results = job.by.test_hosts(hosts, has_workers_here ? job_network::own_name : "", exit_code);
+  if (!results)
+    return false;
+  if (const auto problem = job.network.take(*results, agents)) {
+    std::cerr << "farandole: " << printable(problem.text) << std::endl;
+    exit_code = 1;
+    return false;
+  }
+  if (job.request.verbose)
+    std::cout << "Host-to-host interface checking successful." << std::endl;
+  return true;
 }
 
 /// The hosts of a job whose users start the agents, by name.
@@ -218,6 +249,8 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   if (request.mode == launch_mode::agents && (request.fewest_agents == 0 || request.call_descriptor < 0))
     for (const auto& text : machines_with_two_names(hosts, machine_of))
       std::cerr << "farandole: NOTICE: " << text << std::endl;
+  if (int code = 0; !agents.empty() && !test_hosts(job, *places, agents, code))
+    return code;
   std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;
   for (const auto& place : *places) {

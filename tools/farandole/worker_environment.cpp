@@ -75,7 +75,7 @@ void add_place(changes& changes, const placement& place, const job_facts& job, b
     changes["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)
     changes["NCCL_IB_DISABLE"] = "1";
-  changes[forwarded_rendezvous_variable] = std::nullopt; // an agent sets it again where it applies
+  changes[member_address_variable] = job.own_address.empty() ? std::nullopt : std::optional(job.own_address);
   changes["PYTHONUNBUFFERED"] = "1";
   // All workers of an elastic job may end up on one host.
   if (limit_threads)
@@ -147,7 +147,7 @@ std::vector<std::string> environment_without_place(std::span<const std::string> 
         setting::cross_rank, setting::cross_size, setting::rendezvous_address, setting::rendezvous_port,
         setting::secret_descriptor, setting::recorder_descriptor})
     changes[std::string(row_of(id).environment)] = std::nullopt;
-  changes[forwarded_rendezvous_variable] = std::nullopt;
+  changes[member_address_variable] = std::nullopt;
   const auto is_network = [](const std::string& text) { return text.find('/') != std::string::npos; };
   if (!interfaces.empty() && !is_network(interfaces.front()))
     changes[std::string(row_of(setting::interface).environment)] = interfaces.front();

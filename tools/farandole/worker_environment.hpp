@@ -25,6 +25,7 @@ struct job_facts {
   bool tcp_only = false;                   ///< --tcp: NCCL must not use InfiniBand
   std::int32_t cores = 1;                  ///< cores that the workers of this host share
   std::int64_t launcher = 0;               ///< process id; SIGTERM to it ends an elastic job; 0: not elastic
+  std::string own_address = {};            ///< of the workers; empty: they find it themselves
 };
 
 /// Whether these entries ("NAME=value") limit the threads of a worker (OMP_NUM_THREADS).

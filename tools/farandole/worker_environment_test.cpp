@@ -55,7 +55,7 @@ TEST_CASE("the launcher's environment is passed on, except its own place in anot
                                               "HOROVOD_RANK=7",
                                               "FARANDOLE_SECRET_FILE=/x",
                                               "FARANDOLE_SECRET=of another job",
-                                              "FARANDOLE_RENDEZVOUS_FORWARDED=1",
+                                              "FARANDOLE_MEMBER_ADDRESS=10.0.0.9",
                                               "ODD",
                                               "HOROVOD_CPU_OPERATIONS=mpi"};
   const auto got = worker_environment(inherited, second, job, settings::built_in());
@@ -64,8 +64,15 @@ TEST_CASE("the launcher's environment is passed on, except its own place in anot
   CHECK(value(got, "HOROVOD_CPU_OPERATIONS") == "mpi");
   CHECK_FALSE(value(got, "FARANDOLE_SECRET_FILE"));
   CHECK_FALSE(value(got, "FARANDOLE_SECRET"));
-  CHECK_FALSE(value(got, "FARANDOLE_RENDEZVOUS_FORWARDED"));
+  CHECK_FALSE(value(got, "FARANDOLE_MEMBER_ADDRESS"));
   CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
+}
+
+TEST_CASE("a worker gets the address that the launcher has chosen for it", "[environment]") {
+  auto chosen = job;
+  chosen.own_address = "10.0.0.2";
+  CHECK(value(worker_environment({}, second, chosen, settings::built_in()), "FARANDOLE_MEMBER_ADDRESS") ==
+        "10.0.0.2");
 }
 
 TEST_CASE("variables that tell MPI and oneCCL which cores to use are passed on", "[environment]") {
