@@ -282,4 +282,13 @@ FAULTS = (
         "corpus",
         "fuzz_event_record",
     ),
+    Fault(
+        "reach",
+        "elastic/network_choice.cpp",
+        "if (attempt.address != address.address || attempt.problem.empty())",
+        "if (attempt.address != address.address || attempt.problem.empty() || attempt.from != host.host)",
+        "An address that another host cannot reach is used.",
+        "unit",
+        "elastic_test",
+    ),
 )

@@ -21,6 +21,7 @@
 #include "tools/farandole/job_network.hpp"
 #include "tools/farandole/job_placer.hpp"
 #include "tools/farandole/mpi_launch.hpp"
+#include "tools/farandole/network_checks.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
 
@@ -149,73 +150,12 @@ std::optional<agent_facts> gather(const running_job& job, const std::set<std::st
   return agents;
 }
 
-/// Lets the hosts with workers test which of their addresses the others reach, where that is uncertain. Prints why if a
-/// host cannot be reached and returns false; `exit_code` is then that of the launcher.
-bool test_hosts(running_job& job, const std::vector<placement>& places, const agent_facts& agents,
-                int& exit_code) {
-  agent_facts with_workers;
-  bool has_workers_here = false;
-  for (const auto& place : places)
-    if (const auto agent = agents.find(place.host); agent != agents.end())
-      with_workers.insert(*agent);
-    else
-      has_workers_here = true;
-  const auto hosts = job.network.hosts_to_test(with_workers, has_workers_here);
-  if (hosts.empty())
-    return true;
-  if (job.request.verbose)
-    std::cout << "Testing interfaces on all the hosts.\n"
-              << "Waiting for hosts to perform host-to-host interface checking." << std::endl;
-  const auto results = job.by.test_hosts(hosts, has_workers_here ? job_network::own_name : "", exit_code);
-  if (!results)
-    return false;
-  if (const auto problem = job.network.take(*results, agents)) {
-    std::cerr << "farandole: " << printable(problem.text) << std::endl;
-    exit_code = 1;
-    return false;
-  }
-  if (job.request.verbose)
-    std::cout << "Host-to-host interface checking successful." << std::endl;
-  return true;
-}
-
 /// The hosts of a job whose users start the agents, by name.
 std::vector<host_slots> hosts_of(const agent_facts& agents) {
   std::vector<host_slots> hosts;
   for (const auto& [name, facts] : agents)
     hosts.push_back({name, facts.slots > 0 ? facts.slots : facts.cores});
   return hosts;
-}
-
-/// For --verbose: the interfaces that the workers of all hosts use under the same name, if there are any.
-void tell_interfaces(const running_job& job, const std::vector<host_slots>& hosts,
-                     const agent_facts& agents) {
-  std::optional<std::vector<std::string>> common;
-  for (const auto& host : hosts) {
-    const auto agent = agents.find(host.name);
-    const auto place =
-        agent == agents.end() ? expected<worker_network>(job.network.here()) : job.network.on(agent->second);
-    if (!place)
-      return; // the start of the worker reports it
-    if (!common)
-      common = place->interfaces;
-    std::erase_if(*common, [&](const std::string& name) {
-      return std::ranges::find(place->interfaces, name) == place->interfaces.end();
-    });
-  }
-  std::cout << "Interfaces on all the hosts were successfully checked." << std::endl;
-  if (!common || common->empty())
-    return;
-  std::cout << "Common interface found:";
-  for (const auto& name : *common)
-    std::cout << " " << name;
-  std::cout << std::endl;
-}
-
-/// Prints which hosts have no address for the others, and returns the exit code of the launcher.
-int tell_missing_networks(const error& problem) {
-  std::cerr << "farandole: " << printable(problem.text) << std::endl;
-  return 1;
 }
 
 expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
@@ -232,8 +172,6 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
       hosts = hosts_of(agents);
     if (const auto problem = job.network.take(agents))
       return tell_missing_networks(problem);
-    if (request.verbose)
-      tell_interfaces(job, hosts, agents);
   }
   const auto own_machine = host_identity(request.values);
   const auto machine_of = [&](const std::string& host) {
@@ -249,8 +187,12 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   if (request.mode == launch_mode::agents && (request.fewest_agents == 0 || request.call_descriptor < 0))
     for (const auto& text : machines_with_two_names(hosts, machine_of))
       std::cerr << "farandole: NOTICE: " << text << std::endl;
-  if (int code = 0; !agents.empty() && !test_hosts(job, *places, agents, code))
-    return code;
+  if (!agents.empty()) {
+    if (const auto code = test_networks(job.by, job.network, *places, agents, request.verbose))
+      return *code;
+    if (request.verbose)
+      tell_interfaces(job.network, hosts, agents);
+  }
   std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;
   for (const auto& place : *places) {
