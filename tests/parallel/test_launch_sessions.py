@@ -514,7 +514,8 @@ def test_the_last_worker_of_an_elastic_session_is_replaced_also_after_code_0() -
 
 @pytest.mark.slow
 def test_too_few_workers_end_an_elastic_session_after_its_timeout() -> None:
-    with farandole.session(2, min_np=2, initialize=False, elastic_timeout=3) as workers:
+    # After the cooldown, another worker would start.
+    with farandole.session(2, min_np=2, initialize=False, elastic_timeout=3, cooldown_range=(600, 1200)) as workers:
         processes = workers.run(os.getpid)
         with pytest.raises(RuntimeError, match="^Rank 1 on host localhost was killed by signal 9"):
             workers.run(lambda: os.kill(os.getpid(), signal.SIGKILL), ranks=[1])
