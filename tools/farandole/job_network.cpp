@@ -118,9 +118,8 @@ expected<job_network> job_network::of_hosts(std::span<const std::string> wanted,
   std::ranges::stable_partition(made.listening_,
                                 [&](const auto& ip) { return family_of(ip) == made.family_; });
   use_family(chosen, made.family_);
-  const auto& own_networks = chosen.at(own_name);
-  made.here_ = {made.listening_.front(), interfaces_for_workers(own_networks, !made.wanted_.empty()),
-                first_address_of(own_networks)};
+  made.here_ = {
+      made.listening_.front(), interfaces_for_workers(chosen.at(own_name), !made.wanted_.empty()), {}};
   return made;
 }
 
@@ -203,7 +202,7 @@ error job_network::take(const agent_facts& agents) {
   auto own = choose_networks(std::span(&own_, 1), wanted_);
   use_family(own, family_);
   here_.interfaces = interfaces_for_workers(own.at(own_name), !wanted_.empty());
-  here_.own_address = first_address_of(own.at(own_name));
+  here_.own_address = is_tested ? first_address_of(own.at(own_name)) : std::string();
   return {};
 }
 
@@ -218,9 +217,11 @@ expected<worker_network> job_network::on(const agent_hello& agent) const {
     return problem;
   // An agent that reaches the launcher through ssh tells its workers another address of the rendezvous.
   const bool reaches_directly = !is_forwarded(agent) && family_of(agent.reached) == family_;
+  // A worker may run in a network namespace of its own, so it finds its address itself where its connection tells it.
+  const bool is_certain = !is_forwarded(agent) && !attempts_.contains(agent.machine);
   return worker_network{reaches_directly ? agent.reached : here_.rendezvous_address,
                         interfaces_for_workers(chosen.at(agent.host), !wanted_.empty()),
-                        first_address_of(chosen.at(agent.host))};
+                        is_certain ? std::string() : first_address_of(chosen.at(agent.host))};
 }
 
 } // namespace farandole
