@@ -27,7 +27,7 @@ public:
   /// More addresses of a host are not tested.
   static constexpr std::size_t most_candidates = most_tested_addresses / most_for_all_pairs;
   /// Once each host has an address that the others have reached, the addresses that would be preferred to it have this
-  /// time to answer. A firewall may drop what is sent to them, so that they would delay the job until the timeout.
+  /// time to answer. A firewall may drop packets to them, which would delay the job until the timeout.
   static constexpr std::chrono::milliseconds head_start{250};
 
   /// Different hosts have no address in common.

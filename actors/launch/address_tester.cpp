@@ -12,7 +12,7 @@ address_tester(address_tester_actor::stateful_pointer<address_tester_state> self
 
 address_tester_actor::behavior_type address_tester_state::begin(const address_tester_spec& spec) {
   spec_ = spec;
-  // The launcher reports what has failed, and links that the end of the test interrupts are no failures.
+  // The launcher reports failures, and links that the end of the test interrupts are none.
   spec_.links.log = nullptr;
   return {
       [this](const link_opened& event) {

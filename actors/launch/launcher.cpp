@@ -48,7 +48,7 @@ std::function<void()> timeout_reporter(caller_output* caller) {
   };
 }
 
-/// For connections between hosts, whatever the start timeout is.
+/// For connections between hosts, also with a short start timeout.
 constexpr std::chrono::milliseconds min_dial_timeout{1000};
 
 /// For the records and traces of other hosts, and for the disk, at the end of a job.
