@@ -148,11 +148,10 @@ def test_the_wheel_of_tools_setup_trains_on_two_ranks_and_is_uninstalled_complet
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_wheel_of_a_clean_clone_trains_on_two_ranks_and_is_uninstalled_completely(
-    clone: Path, environment: Environment
+    clone: Path, environment: Environment, tmp_path: Path
 ) -> None:
-    wheels = environment.folder / "wheels"
-    environment.pip("wheel", "--no-deps", "-w", wheels, clone)
-    (wheel,) = wheels.iterdir()
+    environment.pip("wheel", "--no-deps", "-w", tmp_path, clone)
+    (wheel,) = tmp_path.iterdir()
     check_wheel(environment, wheel)
 
 
