@@ -192,7 +192,7 @@ def test_an_installation_from_the_folder_works_and_is_uninstalled_completely(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_an_editable_installation_follows_the_sources(clone: Path, environment: Environment) -> None:
-    environment.pip("install", "-e", clone)
+    environment.pip("install", "-e", f"{clone}[numpy]")
     check_installed(environment)
     output = environment.run("horovodrun", "-np", "2", "python", TRAIN)
     assert output.count("has trained") == 2
