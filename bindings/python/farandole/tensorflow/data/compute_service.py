@@ -42,7 +42,7 @@ def tf_data_service(compute_config: TfDataServiceConfig, rank: int) -> Iterator[
     client = compute_config.compute_client()
     dispatcher_id = rank % compute_config.dispatchers
     if compute_config.dispatcher_side == TRAINING and rank == dispatcher_id:
-        servers.run_dispatcher(compute_config, client, dispatcher_id)
+        servers.run_dispatcher_until_shutdown(compute_config, client, dispatcher_id)
     address = client.wait_for_dispatcher_registration(dispatcher_id, compute_config.timeout)
     client.wait_for_dispatcher_worker_registration(dispatcher_id, compute_config.timeout)
     yield address
@@ -129,13 +129,15 @@ def compute_worker_fn(compute_config: TfDataServiceConfig) -> None:
     client = compute_config.compute_client()
     if compute_config.dispatcher_side == COMPUTE and worker_id == 0:
         servers.run_dispatcher(compute_config, client, dispatcher_id)
-    address = client.wait_for_dispatcher_registration(dispatcher_id, compute_config.timeout)
-    worker = servers.start_worker(address, client, compute_config.timeout)
     try:
-        client.register_worker_for_dispatcher(dispatcher_id, worker_id)
-        client.wait_for_shutdown()
+        address = client.wait_for_dispatcher_registration(dispatcher_id, compute_config.timeout)
+        worker = servers.start_worker(address, client, compute_config.timeout)
+        try:
+            client.register_worker_for_dispatcher(dispatcher_id, worker_id)
+            client.wait_for_shutdown()
+        finally:
+            worker.stop()
     finally:
-        worker.stop()
         servers.stop_dispatcher(compute_config, dispatcher_id)
 
 

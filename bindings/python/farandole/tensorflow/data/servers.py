@@ -24,11 +24,11 @@ _dispatchers: Dict[Tuple[bytes, int], Any] = {}
 """The running dispatchers of this process, by the key of the compute service and the id of the dispatcher."""
 
 
-def run_dispatcher(config: TfDataServiceConfig, client: ComputeClient, dispatcher_id: int) -> None:
-    """Starts a dispatcher and registers it, unless it runs already. It runs until the compute service is shut down."""
+def run_dispatcher(config: TfDataServiceConfig, client: ComputeClient, dispatcher_id: int) -> bool:
+    """Starts a dispatcher and registers it, and returns True; False if it runs already."""
     with _lock:
         if (config.key, dispatcher_id) in _dispatchers:
-            return
+            return False
         server = tf.data.experimental.service.DispatchServer(
             tf.data.experimental.service.DispatcherConfig(port=0, protocol=_PROTOCOL)
         )
@@ -39,7 +39,13 @@ def run_dispatcher(config: TfDataServiceConfig, client: ComputeClient, dispatche
             server.stop()
             raise
         _dispatchers[config.key, dispatcher_id] = server
-    in_thread(_stop_dispatcher_at_shutdown, (config, client, dispatcher_id), name="farandole tf.data dispatcher")
+    return True
+
+
+def run_dispatcher_until_shutdown(config: TfDataServiceConfig, client: ComputeClient, dispatcher_id: int) -> None:
+    """Starts a dispatcher and registers it, unless it runs already. It runs until the compute service is shut down."""
+    if run_dispatcher(config, client, dispatcher_id):
+        in_thread(_stop_dispatcher_at_shutdown, (config, client, dispatcher_id), name="farandole tf.data dispatcher")
 
 
 def _stop_dispatcher_at_shutdown(config: TfDataServiceConfig, client: ComputeClient, dispatcher_id: int) -> None:
