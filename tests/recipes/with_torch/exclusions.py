@@ -191,11 +191,6 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
-        "sparse_as_dense gives a dense gradient to a rank that has never had a sparse one, and SparseAdam refuses it",
-        lambda r: r.optimizer == "SparseAdam" and "rare_words" in r.extras,
-        {"wrapping": without("wrapping", "as_dense")},
-    ),
-    Exclusion(
         "the state of L-BFGS is not broadcast",
         lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
         default("resume"),
