@@ -22,8 +22,8 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
     ``Module``, make the optimizer with ``rescale_grad=1.0 / batch_size``. (``DistributedTrainer`` uses the batch size
     given to its ``step()``.) All other attributes are read from and assigned to the wrapped optimizer.
 
-    If ``step()`` or ``update()`` of ``gluon.Trainer`` is called with ``ignore_stale_grad``, a parameter whose gradient is
-    stale on all ranks is left out; where only some ranks have not used it, zeros stand for their gradients.
+    If ``step()`` or ``update()`` of ``gluon.Trainer`` is called with ``ignore_stale_grad``, a parameter whose gradient
+    is stale on all ranks is left out; where only some ranks have not used it, zeros stand for their gradients.
 
     :param optimizer: computes the update
     :param gradient_predivide_factor: part of the division that is done before the sum
@@ -110,8 +110,10 @@ _OWN = ("_optimizer", "_averager", "_stale")
 
 
 def _let_ranks_agree(trainer: Any) -> None:
-    """Makes this class, ``gluon.Trainer``, ask all ranks which gradients are stale if it has a distributed optimizer. It
-    passes the others to the optimizer, and the optimizer waits until all ranks have passed the same."""
+    """Makes this class, ``gluon.Trainer``, ask all ranks which gradients are stale if it has a distributed optimizer.
+
+    It passes the others to the optimizer, which waits until all ranks have passed the same.
+    """
     if getattr(trainer._update, "_farandole_agrees", False):
         return
     own = trainer._update
