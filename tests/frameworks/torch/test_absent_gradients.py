@@ -206,8 +206,10 @@ class Tables(torch.nn.Module):
         {"backward_passes_per_step": 2},
         {"sparse_as_dense": True},
         {"compression": hvd.Compression.fp16},
+        {"compression": hvd.Compression.powersgd(1, min_elements=10)},
+        {"compression": hvd.Compression.powersgd(1, min_elements=10), "groups": 2},
     ],
-    ids=lambda each: ", ".join(each) or "plain",
+    ids=lambda each: ", ".join(f"{key}={type(value).__name__}" for key, value in each.items()) or "plain",
 )
 @several_ranks
 def test_a_sparse_gradient_that_some_ranks_or_all_lack_is_reduced_as_in_one_process(

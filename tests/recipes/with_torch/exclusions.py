@@ -196,9 +196,9 @@ FARANDOLE = (
         default("resume"),
     ),
     Exclusion(
-        "topk and the like need sparse_as_dense if a rank lacks a sparse gradient",
+        "topk needs sparse_as_dense if a rank lacks a sparse gradient",
         lambda r: r.embedding == "sparse" and "rare_words" in r.extras and "as_dense" not in r.wrapping,
-        {"wrapping": without("wrapping", *WITH_ERRORS)},
+        {"wrapping": without("wrapping", "topk")},
     ),
     Exclusion(
         "a parameter is not used inside and outside of a reentrant checkpoint",

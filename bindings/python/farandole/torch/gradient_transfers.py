@@ -195,6 +195,12 @@ class GradientTransfers:
             for parameter, gradient, each in zip(parameters, gradients, reduced):
                 if each is None:
                     continue
+                if each.is_sparse:
+                    values = complex_like(gradient, each._values())
+                    parameter.grad = torch.sparse_coo_tensor(
+                        each._indices(), values, parameter.size(), check_invariants=False
+                    )
+                    continue
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
