@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bindings/c/translation.hpp"
 #include "bindings/c/wrapped.hpp"
 #include "bindings/native/raise.hpp"
 
@@ -49,6 +52,35 @@ farandole_status submit_here(const farandole_submission* submission, size_t coun
       return farandole_submit(&runtime, submission, handles, reason);
     return farandole_submit_group(&runtime, submission, count, handles, reason);
   });
+}
+
+farandole_status submit_absent_here(const farandole_submission* given, farandole_handle** handle,
+                                    farandole_error* reason) {
+  return with_runtime(reason, [&](farandole_runtime& runtime) {
+    *handle = nullptr;
+    submission asked;
+    if (const auto problem = translate(*given, asked))
+      return report(problem, reason);
+    asked.absent = true;
+    auto accepted = runtime.member->submit(asked);
+    if (!accepted)
+      return report(accepted.error(), reason);
+    auto made = std::make_unique<farandole_handle>();
+    made->operation = std::move(*accepted);
+    *handle = made.release();
+    return FARANDOLE_OK;
+  });
+}
+
+farandole_absent_result absent_result(const farandole_handle* handle) {
+  switch (handle->operation.result().kind) {
+  case result_kind::none:
+    return FARANDOLE_NOTHING;
+  case result_kind::rows:
+    return FARANDOLE_ROWS;
+  default:
+    return FARANDOLE_REDUCED;
+  }
 }
 
 std::optional<std::int32_t> place_in_job(const runtime& member, farandole_question question) {
@@ -120,7 +152,9 @@ const farandole_kernel_api& kernel_api() {
                                            &farandole_release,
                                            &ask_here,
                                            &farandole_cancel,
-                                           &kind_of};
+                                           &kind_of,
+                                           &submit_absent_here,
+                                           &absent_result};
   return api;
 }
 

@@ -211,6 +211,15 @@ FAULTS = (
         "keras/test_callbacks",
     ),
     Fault(
+        "keras",
+        f"{PYTHON}/_keras/unused_variables.py",
+        "self._farandole.where_used(variable, lambda: update(gradient, variable, learning_rate))",
+        "update(gradient, variable, learning_rate)",
+        "In functions, a variable that no rank has used is changed by a gradient of zeros.",
+        "frameworks",
+        "keras/test_unused_variables",
+    ),
+    Fault(
         "jax",
         f"{PYTHON}/jax/optimizer.py",
         "return jax.lax.cond(state.passes + 1 >= passes, take, wait, sums)",

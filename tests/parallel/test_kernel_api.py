@@ -19,6 +19,7 @@ PRECONDITION, INVALID_ARGUMENT = 1, 2
 ALLREDUCE, ALLGATHER, FLOAT32, SUM = 0, 1, 8, 1
 COMPLETION_ANY, COMPLETION_CALLBACK = 0, 2
 HOST_MEMORY = -1
+REDUCED, NOTHING, ROWS = range(3)
 ASK_RANK, ASK_SIZE, ASK_LOCAL_RANK, ASK_LOCAL_SIZE, ASK_INCLUDED = range(5)
 
 
@@ -82,6 +83,13 @@ class KernelApi(ctypes.Structure):
             "ask",
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int32), Reason),
         ),
+        ("cancel", ctypes.CFUNCTYPE(None, Handle)),
+        ("kind_of", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)),
+        (
+            "submit_absent",
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Submission), ctypes.POINTER(ctypes.c_void_p), Reason),
+        ),
+        ("absent_result", ctypes.CFUNCTYPE(ctypes.c_int, Handle)),
     ]
 
 
@@ -167,6 +175,23 @@ def test_the_result_of_an_allgather_lies_in_memory_of_the_job():
     gathered = np.frombuffer(ctypes.string_at(result.bytes, result.byte_count), np.float32).reshape(-1, 2)
     expected = np.concatenate([np.full((r + 1, 2), float(r), np.float32) for r in range(hvd.size())])
     assert gathered.tolist() == expected.tolist()
+    kernel_api.release(handle)
+
+
+@pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+@pytest.mark.parametrize("others", [REDUCED, NOTHING, ROWS])
+def test_a_rank_that_contributes_nothing_learns_what_the_others_have_contributed(others):
+    name, array = f"door.absent.{others}", np.zeros((3, 2), np.float32)
+    if hvd.rank() == 0 and others != NOTHING:
+        array += 2.0
+        (handle,) = submit(submission(name, array, *((ALLREDUCE, array) if others == REDUCED else (ALLGATHER,))))
+    else:
+        handle, error = ctypes.c_void_p(), Error()
+        assert kernel_api.submit_absent(submission(name, array, output=array), handle, error) == 0, error.text
+    assert kernel_api.wait(handle, 60_000, None) == 0
+    if hvd.rank():
+        assert kernel_api.absent_result(handle) == others
+        assert array.tolist() == [[2.0 if others == REDUCED else 0.0] * 2] * 3
     kernel_api.release(handle)
 
 

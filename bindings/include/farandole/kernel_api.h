@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define FARANDOLE_KERNEL_API_VERSION 5
+#define FARANDOLE_KERNEL_API_VERSION 6
 
 /* What may be asked of the job and of one process set at any time; see farandole_kernel_api.ask. */
 typedef enum farandole_question {
@@ -25,6 +25,13 @@ typedef enum farandole_question {
   FARANDOLE_ASK_LOCAL_SIZE = 3,
   FARANDOLE_ASK_INCLUDED = 4 /* 1 if this process is in the set, else 0 */
 } farandole_question;
+
+/* The outcome of an allreduce to which this process contributed nothing. */
+typedef enum farandole_absent_result {
+  FARANDOLE_REDUCED = 0, /* the output holds what the other members have contributed */
+  FARANDOLE_NOTHING = 1, /* no member has contributed anything: the output is unchanged */
+  FARANDOLE_ROWS = 2     /* the other members have gathered rows under this name; the output is unchanged */
+} farandole_absent_result;
 
 typedef struct farandole_kernel_api {
   uint32_t version; /* FARANDOLE_KERNEL_API_VERSION; a kernel library refuses any other */
@@ -54,6 +61,13 @@ typedef struct farandole_kernel_api {
    * Frameworks pass on the text of an error and no more, so kernels write the kind into the text, where
    * Python reads it. */
   const char* (*kind_of)(farandole_status status);
+
+  /* As farandole_submit() of an allreduce to which this process contributes nothing: `input` holds zeros. The other
+   * members may contribute, gather rows under this name, or contribute nothing either. */
+  farandole_status (*submit_absent)(const farandole_submission* submission, farandole_handle** handle,
+                                    farandole_error* reason);
+  /* Of such an operation that has settled without an error. */
+  farandole_absent_result (*absent_result)(const farandole_handle* handle);
 } farandole_kernel_api;
 
 /* What each kernel library exports: takes the table. 0 if its version is not the one that it was built for.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ using tensor = std::unique_ptr<TF_Tensor, tensor_deleter>;
 
 /// tensorflow/c/tf_datatype.h, TF_DataType.
 constexpr int type_int32 = 3;
+constexpr int type_bool = 10;
 
 std::optional<farandole_dtype> dtype_of(int tensorflow_type) {
   switch (tensorflow_type) {
@@ -42,7 +44,7 @@ std::optional<farandole_dtype> dtype_of(int tensorflow_type) {
     return FARANDOLE_INT8;
   case 9:
     return FARANDOLE_INT64;
-  case 10:
+  case type_bool:
     return FARANDOLE_BOOL;
   case 14:
     return FARANDOLE_BFLOAT16;
@@ -269,7 +271,11 @@ private:
     const auto* runtime = api();
     std::vector<farandole_handle*> handles(submissions_.size());
     farandole_error reason;
-    if (runtime->submit(submissions_.data(), submissions_.size(), handles.data(), &reason) != FARANDOLE_OK)
+    if (node_.of.absent) {
+      if (runtime->submit_absent(submissions_.data(), handles.data(), &reason) != FARANDOLE_OK)
+        return refuse(reason);
+    } else if (runtime->submit(submissions_.data(), submissions_.size(), handles.data(), &reason) !=
+               FARANDOLE_OK)
       return refuse(reason);
     for (auto* handle : handles)
       handles_.emplace_back(handle);
@@ -283,6 +289,8 @@ private:
   }
 
   bool give_result(std::size_t i) {
+    if (node_.of.absent)
+      return give_result_of_absent();
     if (writes_in_shape() || node_.of.operation == FARANDOLE_BARRIER)
       return true; // the result is in the outputs already
     farandole_result result;
@@ -302,6 +310,27 @@ private:
         return false;
     }
     return give_memory(i, result);
+  }
+
+  bool give_result_of_absent() {
+    const auto found = api()->absent_result(handles_.front().get());
+    if (found == FARANDOLE_ROWS)
+      return refuse(
+          "the gradient is None on this rank, and tf.IndexedSlices on others; pass sparse_as_dense=True "
+          "on all ranks");
+    if (found == FARANDOLE_REDUCED && node_.expects_none)
+      return refuse("the gradient is None on this rank, and not on others; pass "
+                    "unconnected_gradients=tf.UnconnectedGradients.ZERO to gradient() on all ranks");
+    if (found == FARANDOLE_NOTHING && inputs_.front())
+      std::memcpy(tf().TF_TensorData(outputs_.front().get()), tf().TF_TensorData(inputs_.front().get()),
+                  tf().TF_TensorByteSize(outputs_.front().get()));
+    status problem;
+    const tensor output(
+        tf().TF_AllocateOutput(context_, 1, type_bool, nullptr, 0, sizeof(bool), problem.get()));
+    if (!problem.ok())
+      return refuse(problem);
+    *static_cast<bool*>(tf().TF_TensorData(output.get())) = found == FARANDOLE_REDUCED;
+    return true;
   }
 
   bool give_numbers(int index, const std::vector<std::int64_t>& shape,

@@ -147,6 +147,8 @@ kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node) {
   if (of.operation == FARANDOLE_BROADCAST)
     made->root = static_cast<std::int32_t>(read.integer("root_rank"));
   made->blocking = read.flag("blocking");
+  if (of.absent)
+    made->expects_none = read.flag("expects_none");
   const std::int64_t set = of.operation == FARANDOLE_JOIN ? 0 : read.integer("process_set_id");
   if (read.problem.ok() && set < 0) {
     farandole_error reason{

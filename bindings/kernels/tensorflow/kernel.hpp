@@ -21,6 +21,7 @@ struct kind {
   const char* type; // as graphs name it: "HorovodAllreduce"
   farandole_operation operation;
   bool grouped;
+  bool absent = false; // this rank contributes nothing, and learns whether others do
 };
 
 /// A node's attributes.
@@ -33,6 +34,7 @@ struct kernel {
   double postscale = 1.0;
   std::uint32_t set = 0;
   bool blocking = false;
+  bool expects_none = false; // absent: a contribution of another rank is an error
 };
 
 /// Reads a node's attributes. If they are wrong, reports the reason to TensorFlow and returns null.

@@ -35,9 +35,11 @@ constexpr const char* set = "process_set_id: int = 0";
 constexpr const char* scope = "ignore_name_scope: bool = false";
 constexpr const char* name = "tensor_name: string = ''";
 constexpr const char* blocking = "blocking: bool = false";
+constexpr const char* expects_none = "expects_none: bool = false";
 
 constexpr std::array kinds = {
     kind{"HorovodAllreduce", FARANDOLE_ALLREDUCE, false},
+    kind{"HorovodAbsentAllreduce", FARANDOLE_ALLREDUCE, false, true},
     kind{"HorovodGroupedAllreduce", FARANDOLE_ALLREDUCE, true},
     kind{"HorovodAllgather", FARANDOLE_ALLGATHER, false},
     kind{"HorovodGroupedAllgather", FARANDOLE_ALLGATHER, true},
@@ -74,6 +76,11 @@ definition definition_of(const kind& of) {
   if (of.operation == FARANDOLE_BROADCAST)
     made.attributes.push_back("root_rank: int");
   made.shape = &shape_as_inputs;
+  if (of.absent) {
+    made.outputs.push_back("is_reduced: bool");
+    made.attributes.push_back(expects_none);
+    made.shape = &shape_as_input_and_number;
+  }
   if (of.operation == FARANDOLE_ALLGATHER)
     made.shape = &shape_of_rows;
   if (of.operation == FARANDOLE_REDUCESCATTER)

@@ -101,6 +101,13 @@ void shape_of_rows_and_counts(TF_ShapeInferenceContext* context, TF_Status* prob
     set_output(context, 1, counts, problem);
 }
 
+void shape_as_input_and_number(TF_ShapeInferenceContext* context, TF_Status* problem) {
+  shape_as_inputs(context, problem);
+  const shape scalar(tf().TF_ShapeInferenceContextScalar(context));
+  if (is_good(problem))
+    set_output(context, 1, scalar, problem);
+}
+
 void shape_of_number(TF_ShapeInferenceContext* context, TF_Status* problem) {
   const shape scalar(tf().TF_ShapeInferenceContextScalar(context));
   set_output(context, 0, scalar, problem);

@@ -12,6 +12,8 @@ void shape_of_rows(TF_ShapeInferenceContext* context, TF_Status* problem);
 void shape_of_share(TF_ShapeInferenceContext* context, TF_Status* problem);
 /// The rows, and the number of rows that came from each rank.
 void shape_of_rows_and_counts(TF_ShapeInferenceContext* context, TF_Status* problem);
+/// The input's, and a scalar.
+void shape_as_input_and_number(TF_ShapeInferenceContext* context, TF_Status* problem);
 void shape_of_number(TF_ShapeInferenceContext* context, TF_Status* problem);
 void shape_of_nothing(TF_ShapeInferenceContext* context, TF_Status* problem);
 

@@ -174,19 +174,22 @@ def test_gradients_can_be_clipped_between_reduction_and_update(rank: int, size: 
 
 @pytest.mark.parametrize("is_numpy", [False, True])
 @pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("is_wrapped", [False, True])
 def test_a_parameter_that_only_some_ranks_use_is_updated_on_all(
-    is_split: bool, is_numpy: bool, rank: int, size: int
+    is_wrapped: bool, is_split: bool, is_numpy: bool, rank: int, size: int
 ) -> None:
     """One rank after the other uses the first parameter, and none the last. Old gradients are not added again."""
     with mx.util.np_shape(is_numpy), mx.util.np_array(is_numpy):
-        _update_what_some_ranks_use(is_split, rank, size)
+        _update_what_some_ranks_use(is_wrapped, is_split, rank, size)
 
 
-def _update_what_some_ranks_use(is_split: bool, rank: int, size: int) -> None:
+def _update_what_some_ranks_use(is_wrapped: bool, is_split: bool, rank: int, size: int) -> None:
     params = [gluon.Parameter(name, shape=(1,), init="ones") for name in ("changing", "used", "unused")]
     for each in params:
         each.initialize()
-    trainer = hvd.DistributedTrainer(params, "sgd", {"learning_rate": 0.5})
+    trainer: Any = hvd.DistributedTrainer(params, "sgd", {"learning_rate": 0.5})
+    if is_wrapped:
+        trainer = gluon.Trainer(params, hvd.DistributedOptimizer(mx.optimizer.SGD(learning_rate=0.5)))
     for step in range(2):
         with mx.autograd.record():
             loss = params[1].data() + (2 * params[0].data() if rank == step % size else 0)

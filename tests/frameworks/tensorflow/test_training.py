@@ -170,6 +170,28 @@ def test_a_gradient_that_only_some_ranks_have_is_added_to_nothing(options, rank,
 
 
 @several_ranks
+def test_a_gradient_that_only_some_ranks_have_in_a_function_is_an_error_that_names_the_remedy(rank, size):
+    shared, part = tf.Variable([1.0], name="shared"), tf.Variable([1.0, 2.0], name="part")
+
+    @tf.function
+    def step(unconnected):
+        with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+            loss = tf.reduce_sum(shared * (rank + 1.0))
+            if rank == 0:
+                loss += 3.0 * tf.reduce_sum(part)
+        return tape.gradient(loss, [shared, part], unconnected_gradients=unconnected)
+
+    if rank:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)grad_1_part.*UnconnectedGradients.ZERO"):
+            step(tf.UnconnectedGradients.NONE)
+    else:
+        step(tf.UnconnectedGradients.NONE)
+    found = step(tf.UnconnectedGradients.ZERO)
+    np.testing.assert_allclose(found[0].numpy(), [(size + 1) / 2], rtol=1e-6)
+    np.testing.assert_allclose(found[1].numpy(), [3.0 / size] * 2, rtol=1e-6)
+
+
+@several_ranks
 def test_sums_of_several_passes_that_only_some_ranks_have_are_added_to_nothing(rank, size):
     parts = [tf.Variable([1.0 + each]) for each in range(size)]
     reduction = hvd.DistributedGradientTape(tf.GradientTape())._reduction

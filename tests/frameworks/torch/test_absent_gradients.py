@@ -206,8 +206,10 @@ class Tables(torch.nn.Module):
         {"backward_passes_per_step": 2},
         {"sparse_as_dense": True},
         {"compression": hvd.Compression.fp16},
+        {"compression": hvd.Compression.powersgd(1, min_elements=10)},
+        {"compression": hvd.Compression.powersgd(1, min_elements=10), "groups": 2},
     ],
-    ids=lambda each: ", ".join(each) or "plain",
+    ids=lambda each: ", ".join(f"{key}={type(value).__name__}" for key, value in each.items()) or "plain",
 )
 @several_ranks
 def test_a_sparse_gradient_that_some_ranks_or_all_lack_is_reduced_as_in_one_process(
@@ -232,6 +234,40 @@ def test_a_sparse_gradient_that_some_ranks_or_all_lack_is_reduced_as_in_one_proc
             is_rounded = "compression" in options
             tolerance = {"rtol": 1e-2, "atol": 1e-2} if is_rounded else {"rtol": 1e-4, "atol": 1e-5}
             torch.testing.assert_close(value, other, **tolerance)
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=["singly", "in a group"])
+@several_ranks
+def test_sparse_adam_gets_a_sparse_gradient_of_a_table_that_its_rank_has_not_used_yet(
+    options: Any, rank: int, size: int
+) -> None:
+    """With `sparse_as_dense`. The last rank uses the second table late; and in one step no rank does."""
+
+    def loss(tables: Any, step: int, part: int) -> torch.Tensor:
+        total: torch.Tensor = tables[0](torch.tensor([part % 6, 5])).square().sum()
+        if step not in (1, 3) and (step > 3 or part != size - 1):
+            total = total + tables[1](torch.tensor([step % 4, part % 4])).square().sum()
+        return total
+
+    def tables() -> Any:
+        torch.manual_seed(4)
+        return torch.nn.ModuleList(torch.nn.Embedding(rows, 3, sparse=True) for rows in (6, 4))
+
+    model, expected = tables(), tables()
+    optimizer = torch.optim.SparseAdam(list(model.parameters()), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), sparse_as_dense=True, **options)
+    reference = torch.optim.SparseAdam(list(expected.parameters()), lr=0.1)
+    for step in range(STEPS):
+        for each in (optimizer, reference):
+            each.zero_grad()
+        loss(model, step, rank).backward()
+        for part in range(size):
+            (loss(expected, step, part) / size).backward()
+        for each in (optimizer, reference):
+            each.step()
+        for (name, value), other in zip(model.named_parameters(), expected.parameters()):
+            assert (value.grad is None) == (other.grad is None), f"step {step}: {name}"
+            torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5)
 
 
 @several_ranks

@@ -64,13 +64,12 @@ EXCLUSIONS = (
         {**default("second", "is_numpy"), "extras": without("extras", "half", "wide")},
     ),
     Exclusion(
-        "a distributed optimizer reduces in its update what its rank has, by numbers, and without a compressor",
+        "a distributed optimizer reduces in its update, by numbers, and without a compressor",
         lambda r: r.is_wrapped,
         {
             **default("clip", "second"),
             "wrapping": without("wrapping", "fp16", "bf16"),
             "scaler": lambda r: r.scaler if r.scaler == "hand" else "",
-            "extras": without("extras", "routed"),
         },
     ),
 )

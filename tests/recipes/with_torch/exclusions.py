@@ -191,19 +191,14 @@ FARANDOLE = (
         {"wrapping": without("wrapping", "as_dense")},
     ),
     Exclusion(
-        "sparse_as_dense gives a dense gradient to a rank that has never had a sparse one, and SparseAdam refuses it",
-        lambda r: r.optimizer == "SparseAdam" and "rare_words" in r.extras,
-        {"wrapping": without("wrapping", "as_dense")},
-    ),
-    Exclusion(
         "the state of L-BFGS is not broadcast",
         lambda r: is_lbfgs(r) and r.resume in ("root", "elastic"),
         default("resume"),
     ),
     Exclusion(
-        "topk and the like need sparse_as_dense if a rank lacks a sparse gradient",
+        "topk needs sparse_as_dense if a rank lacks a sparse gradient",
         lambda r: r.embedding == "sparse" and "rare_words" in r.extras and "as_dense" not in r.wrapping,
-        {"wrapping": without("wrapping", *WITH_ERRORS)},
+        {"wrapping": without("wrapping", "topk")},
     ),
     Exclusion(
         "a parameter is not used inside and outside of a reentrant checkpoint",

@@ -43,8 +43,12 @@ class OfKeras3(Distributed):
                 # Variables must be created outside of the conditional below.
                 self.build(variables)
                 self.built = True
-        reduced = self._farandole(grads, variables)
+        reduced = self._farandole_reduced(grads, variables)
         return self._farandole.apply(lambda: super(OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
+
+    def _farandole_reduced(self, grads: List[Any], variables: List[Any]) -> List[Any]:
+        reduced: List[Any] = self._farandole(grads, variables)
+        return reduced
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """On JAX: reduces the gradients over all ranks, and applies them.

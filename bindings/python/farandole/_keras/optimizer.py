@@ -10,6 +10,7 @@ from farandole._keras.keras2_optimizer import OfKeras2
 from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
+from farandole._keras.unused_variables import OfKeras3OnTensorFlow
 from farandole._keras.wrapping import wrapped_in
 from farandole.common.arguments import require_reduction
 from farandole.common.basics import HorovodBasics
@@ -88,7 +89,8 @@ def _class_of(own: Any, used: Library, options: Options) -> Any:
         super(made, self).__init__(*args, **kwargs)
 
     members: Dict[str, Any] = {"__init__": initialize, "__doc__": own.__doc__, "__module__": _module_of(own, used)}
-    made: Any = type(own.__name__, (OfKeras3 if used.is_three else OfKeras2, own), members)
+    base = OfKeras2 if not used.is_three else OfKeras3OnTensorFlow if used.backend == "tensorflow" else OfKeras3
+    made: Any = type(own.__name__, (base, own), members)
     return made
 
 

@@ -9,12 +9,16 @@ import numpy
 
 def to_numpy(variable: Any) -> Any:
     """The values of a variable of any backend, on any device. The array may share the variable's memory."""
-    value = getattr(variable, "value", variable)
-    if callable(value):  # in a tf.Variable, value is a method
-        value = variable
+    value = of_backend(variable)
     if hasattr(value, "detach"):  # PyTorch
         value = value.detach().cpu()
     return numpy.asarray(value.numpy() if hasattr(value, "numpy") else value, order="C")
+
+
+def of_backend(variable: Any) -> Any:
+    """The backend's own variable or tensor, which a variable of Keras 3 holds."""
+    value = getattr(variable, "value", variable)
+    return variable if callable(value) else value  # in a tf.Variable, value is a method
 
 
 def is_random_state(variable: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, List, Optional, Tuple
 
 import mxnet as mx
@@ -10,6 +11,7 @@ from farandole.common import process_sets
 from farandole.common.arguments import require_process_set, shown
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.mxnet.gradients import Averager
+from farandole.mxnet.stale_gradients import StaleGradients
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
@@ -19,6 +21,9 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
     to it here have no effect, because ``gluon.Trainer`` assigns at each step: with ``gluon.Trainer`` and with
     ``Module``, make the optimizer with ``rescale_grad=1.0 / batch_size``. (``DistributedTrainer`` uses the batch size
     given to its ``step()``.) All other attributes are read from and assigned to the wrapped optimizer.
+
+    If ``step()`` or ``update()`` of ``gluon.Trainer`` is called with ``ignore_stale_grad``, a parameter whose gradient
+    is stale on all ranks is left out; where only some ranks have not used it, zeros stand for their gradients.
 
     :param optimizer: computes the update
     :param gradient_predivide_factor: part of the division that is done before the sum
@@ -46,6 +51,8 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         # The base's constructor would make the state of an optimizer of its own.
         self._optimizer = optimizer
         self._averager = Averager(gradient_predivide_factor, num_groups, process_set)
+        self._stale = StaleGradients("DistributedOptimizer.fresh", process_set)
+        _let_ranks_agree(mx.gluon.Trainer)
 
     def __getattr__(self, item: str) -> Any:
         if item in _OWN:  # not there yet: the object is being made
@@ -99,7 +106,30 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         self._averager.average(gradient if several else [gradient], names)
 
 
-_OWN = ("_optimizer", "_averager")
+_OWN = ("_optimizer", "_averager", "_stale")
+
+
+def _let_ranks_agree(trainer: Any) -> None:
+    """Makes this class, ``gluon.Trainer``, ask all ranks which gradients are stale if it has a distributed optimizer.
+
+    It passes the others to the optimizer, which waits until all ranks have passed the same.
+    """
+    if getattr(trainer._update, "_farandole_agrees", False):
+        return
+    own = trainer._update
+
+    @functools.wraps(own)
+    def _update(self: Any, ignore_stale_grad: bool = False) -> None:
+        optimizer = self._optimizer
+        if not (ignore_stale_grad and isinstance(optimizer, DistributedOptimizer)):
+            own(self, ignore_stale_grad)
+            return
+        optimizer._stale.agree(self._params)
+        own(self, ignore_stale_grad)
+        optimizer._stale.end_step()
+
+    _update._farandole_agrees = True  # type: ignore[attr-defined]
+    trainer._update = _update
 
 
 def _wrapped_again(

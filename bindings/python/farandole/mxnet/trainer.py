@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import mxnet as mx
 
 from farandole.common.arguments import require_reduction
-from farandole.common.basics import HorovodBasics
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.reduction import takes_part
 from farandole.mxnet.compression import Compression
 from farandole.mxnet.gradients import Averager
-from farandole.mxnet.mpi_ops import allreduce_
 from farandole.mxnet.optimizer import DistributedOptimizer
+from farandole.mxnet.stale_gradients import StaleGradients
 
 
 class DistributedTrainer(mx.gluon.Trainer):
@@ -55,42 +53,23 @@ class DistributedTrainer(mx.gluon.Trainer):
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         self._prefix = prefix or ""
         self._averager = Averager(gradient_predivide_factor, num_groups, process_set, compression)
-        self._used_elsewhere: List[Any] = []
+        self._stale = StaleGradients(f"{self._prefix}fresh", process_set)
 
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Averages the gradients, and updates. With ``ignore_stale_grad``, a parameter whose gradient is stale on all
         ranks is left out; where only some ranks have not used it, zeros stand for their gradients."""
         if ignore_stale_grad:
-            self._agree_on_stale_gradients()
+            self._stale.agree(self._params)
         super().step(batch_size, ignore_stale_grad)
 
     def allreduce_grads(self) -> None:
         """Averages the gradients. Where only some ranks have not used a parameter, zeros stand for their gradients."""
-        self._agree_on_stale_gradients()
+        self._stale.agree(self._params)
         super().allreduce_grads()
-
-    def _agree_on_stale_gradients(self) -> None:
-        """Ranks must update the same parameters. A stale gradient is the average of an earlier step, or left over from
-        passes that add up."""
-        process_set = self._averager.process_set
-        trained = [each for each in self._params if each.grad_req != "null"]
-        if not trained or not takes_part(process_set):
-            return
-        fresh = [each.list_data()[0]._fresh_grad for each in trained]
-        anywhere = mx.nd.array(fresh, dtype="uint8")
-        allreduce_(anywhere, name=f"{self._prefix}fresh", op=HorovodBasics.Max, process_set=process_set)
-        for parameter, is_fresh, is_fresh_anywhere in zip(trained, fresh, anywhere.asnumpy()):
-            if is_fresh_anywhere and not is_fresh:
-                if parameter.grad_req == "write":
-                    _clear(parameter.list_grad())
-                self._used_elsewhere.append(parameter.list_data()[0])
-                self._used_elsewhere[-1]._fresh_grad = True
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
         super()._update(ignore_stale_grad)
-        for array in self._used_elsewhere:  # also where a loss scaler has skipped the update
-            array._fresh_grad = False
-        self._used_elsewhere.clear()
+        self._stale.end_step()
 
     def _allreduce_grads(self) -> None:
         gradients = []
@@ -107,9 +86,3 @@ class DistributedTrainer(mx.gluon.Trainer):
             gradients.append(copies[0])
             names.append(f"{self._prefix}{index}")
         self._averager.average(gradients, names)
-
-
-def _clear(gradients: List[Any]) -> None:
-    """Sets them to zero. ``Parameter.zero_grad`` refuses arrays of ``mx.np``."""
-    for each in gradients:
-        each.as_nd_ndarray()[:] = 0

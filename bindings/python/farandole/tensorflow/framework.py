@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
+from farandole.common.arguments import pack
 from farandole.common.framework import Reduction
 from farandole.common.process_sets import ProcessSet
 from farandole.tensorflow import mpi_ops, reductions
 from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.nodes import run
 
 
 class Verbs:
@@ -62,6 +64,28 @@ class Verbs:
             **self._devices,
         )
         return _of_pairs(reduced, gradient)
+
+    def absent_allreduce(self, variable: Any, name: str, how: Reduction, expects_none: bool) -> Tuple[Any, Any]:
+        """In graphs: the reduction of a gradient of this variable that this rank does not have, and whether another
+        rank has one. Without one, the result is zeros.
+
+        :param expects_none: whether it is an error if another rank has one
+        """
+        zeros = tf.zeros(variable.shape, variable.dtype)
+        with reductions.on(self._devices["device_dense"]):
+            travels, context = pack("allreduce", name, how.compression, _as_pairs(zeros))
+            reduced, is_reduced = run(
+                "absent_allreduce",
+                name,
+                travels,
+                how.process_set,
+                self.ignore_name_scope,
+                reduce_op=how.op,
+                prescale_factor=how.prescale_factor,
+                postscale_factor=how.postscale_factor,
+                expects_none=expects_none,
+            )
+            return _of_pairs(how.compression.decompress(reduced, context), zeros), is_reduced
 
     def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
         """Reduces several gradients as one group. If ``name`` is empty, the operation is named after the gradients in

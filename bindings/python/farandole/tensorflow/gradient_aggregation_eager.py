@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from farandole.common.gradient_accumulator import check_passes
@@ -11,7 +12,6 @@ from farandole.tensorflow.gradient_aggregation import (
     ReduceFunction,
     apply_op_to_not_none_tensors,
     dense,
-    get_not_none_from_list,
 )
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.util import reference
@@ -65,10 +65,13 @@ class LocalGradientAggregationHelperEager:
                 if gradient is not None and key not in self._totals:
                     self._totals[key] = tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
 
-    def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
+    def compute_gradients(
+        self, grads: Sequence[Any], vars: Sequence[Any], conditions: Optional[Dict[int, Any]] = None
+    ) -> List[Any]:
         """Adds the gradients of this pass to the sums. The pass that completes the sums reduces them and resets the
         accumulators to zero. Passes may have different variables, because a script may freeze some.
 
+        :param conditions: as for ``GradientReduction``; those of a pass that completes no sums are false
         :returns: the sums: reduced in the pass that completes them, unreduced in all others
         """
         gradients = dense(grads, self.sparse_as_dense)
@@ -88,15 +91,26 @@ class LocalGradientAggregationHelperEager:
         if tf.executing_eagerly():  # then the reduction may give gradients that this rank lacks
             is_complete = int(self.counter) == self.backward_passes_per_step
             return self._completed(totals, list(vars)) if is_complete else self._copies(totals)
-        there = [place for place, each in enumerate(totals) if each is not None]
-        chosen = tf.cond(
-            tf.equal(self.counter, self.backward_passes_per_step),
-            lambda: get_not_none_from_list(self._completed(totals, list(vars))),
-            lambda: get_not_none_from_list(self._copies(totals)),
-        )
+        there: List[int] = []
+        found: Dict[int, Any] = {}
+
+        def completed() -> Any:
+            made = self._completed(totals, list(vars), None if conditions is None else found)
+            there.extend(place for place, each in enumerate(made) if each is not None)
+            return [made[place] for place in there], list(found.values())
+
+        def copied() -> Any:  # traced after the other branch
+            copies = self._copies(totals)
+            nothing = [tf.zeros(vars[place].shape, vars[place].dtype) for place in there]
+            made = [each if copies[place] is None else copies[place] for place, each in zip(there, nothing)]
+            return made, [tf.constant(False) for _ in found]
+
+        chosen, flags = tf.cond(tf.equal(self.counter, self.backward_passes_per_step), completed, copied)
         result: List[Any] = [None] * len(gradients)
-        for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
+        for place, each in zip(there, chosen):
             result[place] = each
+        if conditions is not None:
+            conditions.update(zip(found, flags))
         return result
 
     def begin_anew(self) -> None:
@@ -110,14 +124,19 @@ class LocalGradientAggregationHelperEager:
     def _copies(totals: List[Any]) -> List[Any]:
         return apply_op_to_not_none_tensors(tf.identity, totals)
 
-    def _completed(self, totals: List[Any], variables: List[Any]) -> List[Any]:
+    def _completed(
+        self, totals: List[Any], variables: List[Any], conditions: Optional[Dict[int, Any]] = None
+    ) -> List[Any]:
         passes = self.backward_passes_per_step if self.average_aggregated_gradients else 1
         sums = apply_op_to_not_none_tensors(
             lambda total: tf.identity(total) / tf.cast(passes, total.dtype) if passes > 1 else tf.identity(total),
             totals,
         )
         self.begin_anew()
-        return self._copies(self._locals.reduce(self._reduce, sums, variables))
+        reduce: Any = self._reduce
+        if conditions is not None:
+            reduce = functools.partial(reduce, conditions=conditions)
+        return self._copies(self._locals.reduce(reduce, sums, variables))
 
     def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Applies the sums after the pass that completed them. After other passes it only counts the batch.

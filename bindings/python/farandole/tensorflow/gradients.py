@@ -111,5 +111,5 @@ def _of_grouped_reducescatter(op: Any, *grads: Any) -> List[Any]:
     return list(raw.horovod_grouped_allgather(own, **_attributes(op)))
 
 
-for _type in ("Join", "Barrier", "Size", "ProcessSetIncluded", "LocalSize", "Rank", "LocalRank"):
+for _type in ("AbsentAllreduce", "Join", "Barrier", "Size", "ProcessSetIncluded", "LocalSize", "Rank", "LocalRank"):
     tf.no_gradient(f"Horovod{_type}")

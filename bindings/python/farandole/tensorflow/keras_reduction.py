@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import Any, Callable, List, Optional, Sequence
 
 from farandole._keras.options import Options
+from farandole._keras.variables import of_backend
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Min
-from farandole.tensorflow.reducing import GradientReduction
+from farandole.tensorflow.reducing import Conditions, GradientReduction
 
 _FINITE = SimpleNamespace(path="finite")
 """Stands for a variable where ranks agree whether their gradients are finite."""
@@ -34,6 +35,7 @@ class KerasReduction:
         )
         self._agreement = GradientReduction(f"{options.name}_finite", op=Min, process_set=options.process_set)
         self.has_locals = False
+        self._conditions: Conditions = {}
         self.aggregation_helper: Optional[Any] = None
         if options.backward_passes_per_step > 1:
             self.aggregation_helper = LocalGradientAggregationHelperEager(
@@ -66,6 +68,35 @@ class KerasReduction:
         if self.aggregation_helper is None:
             return self._reduce(gradients, variables)
         return self.aggregation_helper.compute_gradients(gradients, variables)
+
+    def possible(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """Like a call, but gradients that only other ranks may have are not None in a graph. Until ``end_step()``,
+        ``where_used()`` tells whether they have them."""
+        helper = self.aggregation_helper
+        reduce = self._reduce if helper is None else helper.compute_gradients
+        reduced: List[Any] = reduce(gradients, variables, conditions=self._conditions)
+        return reduced
+
+    def is_possible(self, variable: Any) -> bool:
+        """Whether only other ranks may have the gradient of this variable in this step."""
+        return id(of_backend(variable)) in self._conditions
+
+    def where_used(self, variable: Any, change: Callable[[], Any]) -> None:
+        """Calls a function that changes the variable, in a graph under the condition that some rank has used it."""
+        condition = self._conditions.get(id(of_backend(variable)))
+        if condition is None:
+            change()
+            return
+
+        def changed() -> Any:
+            change()
+            return tf.constant(True)
+
+        tf.cond(condition, changed, lambda: tf.constant(False))
+
+    def end_step(self) -> None:
+        """Forgets the conditions, which are tensors of a graph."""
+        self._conditions.clear()
 
     def zero_unless_due(self, gradients: Sequence[Any]) -> List[Any]:
         """Zeros in a pass whose gradients are not applied. They are sums of this rank alone: a ``LossScaleOptimizer``

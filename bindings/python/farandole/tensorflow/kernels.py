@@ -26,6 +26,7 @@ from farandole.tensorflow.errors import translating as _translating  # noqa: E40
 COLLECTIVES = frozenset(
     {
         "HorovodAllreduce",
+        "HorovodAbsentAllreduce",
         "HorovodGroupedAllreduce",
         "HorovodAllgather",
         "HorovodGroupedAllgather",

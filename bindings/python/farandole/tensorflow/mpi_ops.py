@@ -104,7 +104,7 @@ def name_of(variable: Any) -> str:
     graphs, which has no name."""
     if tf.is_tensor(variable) and not hasattr(variable, "assign") and tf.executing_eagerly():
         return ""
-    return str(getattr(variable, "path", None) or variable.name)
+    return str(getattr(variable, "path", None) or getattr(variable, "name", ""))
 
 
 @public

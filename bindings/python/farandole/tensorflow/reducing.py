@@ -6,9 +6,11 @@ still being computed. Outside of graphs all gradients are ready already, and are
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
+from farandole import xla
 from farandole._keras.library import variable_kinds
+from farandole._keras.variables import of_backend
 from farandole.common import membership
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import GradientReducer, adds, chosen_groups, require_adasum, takes_part
@@ -20,6 +22,10 @@ from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average
 from farandole.tensorflow.nodes import normalize_name, set_id
 from farandole.tensorflow.util import reference
+
+Conditions = Dict[int, Any]
+"""Whether some rank has the gradient of a variable in this step, as a tensor of one boolean, by the ``id`` of the
+backend's own variable."""
 
 
 class GradientReduction:
@@ -72,19 +78,63 @@ class GradientReduction:
         """Whether this variable is registered as local."""
         return self._in_graphs.is_local(reference(variable))
 
-    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool = False) -> List[Any]:
-        """Returns the reduced gradients. None stays None; outside of graphs, only where no rank has a gradient."""
+    def __call__(
+        self,
+        gradients: Sequence[Any],
+        variables: Sequence[Any],
+        generic_names: bool = False,
+        conditions: Optional[Conditions] = None,
+    ) -> List[Any]:
+        """Returns the reduced gradients. None stays None where no rank has a gradient.
+
+        A graph does not know this when it is made. Without ``conditions``, None stays None there, and a step in which
+        another rank has a gradient fails.
+
+        :param conditions: in a graph, gets an entry for each gradient that only other ranks may have. The result holds
+            a gradient there, to be applied under this condition.
+        """
         keys = [reference(each) for each in variables]
         if tf.executing_eagerly():
             gradients = self._completed(gradients, variables)
             return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
         prefix = _generic_prefix() if generic_names else ""
-        names = [f"{prefix}_{place}" if generic_names else "" for place in range(len(keys))]
+        # Named by their variables, because a rank that lacks a gradient has no tensor after which to name it.
+        names = [
+            f"{prefix}_{place}" if generic_names else f"grad_{place}_{normalize_name(mpi_ops.name_of(each))}"
+            for place, each in enumerate(variables)
+        ]
         self._verbs.ignore_name_scope = generic_names
         with tf.name_scope(f"{self._name}_Allreduce"):
-            if not self._may_change():
-                return self._in_graphs.reduce(gradients, keys, names)
-            return self._where_included(list(gradients), keys, names)
+            if self._may_change():
+                return self._where_included(list(gradients), keys, names)
+            made = self._in_graphs.reduce(gradients, keys, names)
+            self._add_absent(made, variables, names, conditions)
+            return made
+
+    def _add_absent(
+        self, made: List[Any], variables: Sequence[Any], names: List[str], conditions: Optional[Conditions]
+    ) -> None:
+        """Takes part in the reductions of the gradients that this rank lacks in a graph, and others may have.
+
+        Not for groups, whose names depend on their members, and not where XLA may compile the graph.
+        """
+        if not (self.takes_part() and adds(self._in_graphs.how.op)) or self._groups is not None or xla.is_wanted():
+            return
+        checks = []
+        last = max((place for place, each in enumerate(made) if each is not None), default=None)
+        for place, variable in enumerate(variables):
+            if made[place] is not None or self.is_local(variable) or not _may_have_gradient(variable):
+                continue
+            reduced, is_reduced = self._verbs.absent_allreduce(
+                variable, names[place], self._in_graphs.how, expects_none=conditions is None
+            )
+            if conditions is None:
+                checks.append(is_reduced)
+            else:
+                made[place], conditions[id(of_backend(variable))] = reduced, is_reduced
+        if checks and last is not None:  # a session runs only what its results need
+            with tf.control_dependencies(checks):
+                made[last] = _copied(made[last])
 
     def _completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """The gradients of this rank, completed by those that only other ranks have."""
@@ -140,6 +190,13 @@ class GradientReduction:
     def takes_part(self) -> bool:
         """Whether this process reduces gradients at all."""
         return takes_part(self._process_set)
+
+
+def _may_have_gradient(variable: Any) -> bool:
+    if not hasattr(variable, "assign") or not getattr(variable, "trainable", True):
+        return False
+    dtype = tf.as_dtype(variable.dtype)
+    return bool(dtype.is_floating or dtype.is_complex) and tf.TensorShape(variable.shape).is_fully_defined()
 
 
 def _generic_prefix() -> str:

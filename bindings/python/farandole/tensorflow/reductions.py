@@ -34,7 +34,8 @@ def _check_slices(op: int, prescale_factor: float, postscale_factor: float) -> N
 def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """Gathers the slices of all ranks, which represents their sum. An index that several ranks have occurs several
     times."""
-    named = (None, None) if name is None else (f"{name}.values", f"{name}.indices")
+    # The indices have the name of a dense reduction, so that a rank without a gradient can be absent from either.
+    named = (None, None) if name is None else (f"{name}.values", name)
     with on(device):
         values = mpi_ops.allgather(slices.values, named[0], process_set=process_set)
         indices = mpi_ops.allgather(slices.indices, named[1], process_set=process_set)

@@ -15,6 +15,7 @@ from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
 from farandole.torch.memory import like
+from farandole.torch.ops.sparse import start_values, summed
 
 
 class Rounds:
@@ -34,7 +35,9 @@ class Exchange(Rounds):
     """The exchange in progress of one compressed gradient or a group of them. The messages that a group sends in one
     round, and that are reduced alike, become ready together.
 
-    If no rank contributes to a gradient, its result is None, and its compressor keeps its state.
+    If no rank contributes to a gradient, its result is None, and its compressor keeps its state. If this rank
+    contributes nothing, and others have a sparse gradient, which is not compressed, the result is sparse. Therefore a
+    first message that is reduced has the name of its gradient: the others gather indices under this name.
 
     :param absent: for each gradient, whether this rank contributes nothing; the gradient is zeros then
     """
@@ -59,6 +62,8 @@ class Exchange(Rounds):
         self._in_place = in_place
         self._steps = [compressor.exchange(name, each, how) for name, each in zip(names, gradients)]
         self._reduced: List[Optional[torch.Tensor]] = [None] * len(self._steps)
+        self._rows: List[_Rows] = []
+        self._is_first = True
         self._round: List[_Bucket] = []
         self._problem: Optional[BaseException] = None
         compressor.count(raw=sum(bytes_of(each) for each in gradients))
@@ -67,29 +72,35 @@ class Exchange(Rounds):
     def advance(self) -> bool:
         if self._problem is not None:
             raise self._problem
-        if not self._round:
+        if not self._round and not any(rows.is_awaited for rows in self._rows):
             return False
-        for bucket in self._round:
+        for each in [*self._round, *self._rows]:
             try:
-                bucket.call.wait()  # may be called again after an interrupt
+                each.call.wait()  # may be called again after an interrupt
             except (RuntimeError, ValueError) as problem:
                 self._problem = problem
         if self._problem is not None:
             raise self._problem
+        for rows in self._rows:
+            rows.is_awaited = False
         try:
             self._next(self._answers())
         except BaseException as problem:
             self._problem = problem
             raise
-        return bool(self._round)
+        return bool(self._round) or any(rows.is_awaited for rows in self._rows)
 
     def settled(self) -> bool:
         """Whether this round is complete, so that ``advance`` would not wait."""
-        return all(bucket.call.settled() for bucket in self._round)
+        return all(each.call.settled() for each in [*self._round, *self._rows])
 
     def finish(self) -> List[Any]:
         """Waits for all rounds, and returns the reduced gradients."""
         self.wait()
+        for rows in self._rows:
+            gradient, values = self._gradients[rows.index], rows.call.finish()
+            self._reduced[rows.index] = summed(gradient, rows.places, values, self._how.op, self._process_set)
+        self._rows = []
         return self._reduced
 
     def _answers(self) -> Dict[int, Any]:
@@ -100,10 +111,9 @@ class Exchange(Rounds):
             results = [result] if len(bucket.asked) == 1 else result
             for (index, position, _), each, handle in zip(bucket.asked, results, handles_of(bucket.call)):
                 if handle.has_rows:
-                    raise ValueError(
-                        f"{self._names[index]!r} has no gradient on this rank and a sparse one on others; with this "
-                        "compressor, pass sparse_as_dense=True to DistributedOptimizer"
-                    )
+                    self._steps[index].close()
+                    self._rows.append(self._gather(index, torch.utils.dlpack.from_dlpack(handle.dlpack())))
+                    continue
                 if not handle.has_result:
                     self._steps[index].close()
                     continue
@@ -113,6 +123,12 @@ class Exchange(Rounds):
             index: parts[_ALONE] if _ALONE in parts else [parts[position] for position in sorted(parts)]
             for index, parts in came.items()
         }
+
+    def _gather(self, index: int, places: torch.Tensor) -> _Rows:
+        """Takes part in the gathering of values at these places, with no values of this rank."""
+        gradient = self._gradients[index]
+        values = gradient.new_empty((0, *gradient.shape[places.size(1) :]))
+        return _Rows(index, places.to(gradient.device), start_values(values, self._names[index], self._process_set))
 
     @torch.no_grad()
     def _next(self, answers: Dict[int, Any]) -> None:
@@ -135,6 +151,7 @@ class Exchange(Rounds):
         for bucket in buckets.values():
             bucket.call = self._start(bucket)
             self._round.append(bucket)
+        self._is_first = False
         for bucket in buckets.values():
             if bucket.may_be_absent:
                 self._absent.difference_update(index for index, _, _ in bucket.asked)
@@ -143,8 +160,11 @@ class Exchange(Rounds):
         asked = bucket.asked
         tensors = [each.tensor.contiguous() for _, _, each in asked]
         self._compressor.count(sent=sum(bytes_of(each) for each in tensors))
-        index, _, message = asked[0]
+        index, position, message = asked[0]
+        is_first = self._is_first and isinstance(message, Allreduce)
         name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
+        if is_first and position == _ALONE:
+            name = self._names[index]
         alone = len(asked) == 1
         absent = [bucket.may_be_absent and each in self._absent for each, _, _ in asked]
         if isinstance(message, Allgather):
@@ -161,6 +181,10 @@ class Exchange(Rounds):
         if alone:
             request = calls.reduction(None, how.op, how.prescale, how.postscale)
             return entry.start(request, name, tensors[0], targets[0], self._process_set, absent=absent[0])
+        if is_first and all(position == _ALONE for _, position, _ in asked):
+            names = [self._names[each] for each, _, _ in asked]  # the group may have other members on other ranks
+            request = calls.reduction(None, how.op, how.prescale, how.postscale)
+            return entry.start_group(request, names, tensors, targets, self._process_set, absent=absent)
         request = calls.grouped_reduction(None, how.op, how.prescale, how.postscale)
         return entry.start_group(request, name, tensors, targets, self._process_set, absent=absent)
 
@@ -180,6 +204,16 @@ class _Bucket:
         """Whether a rank may contribute nothing to these messages. A reduction that does not add needs them all."""
         op = getattr(self.asked[0][2], "op", None)
         return op is None or adds(op)
+
+
+class _Rows:
+    """The values of a sparse gradient that only other ranks have, on their way, and their places."""
+
+    def __init__(self, index: int, places: torch.Tensor, call: Any) -> None:
+        self.index = index
+        self.places = places
+        self.call = call
+        self.is_awaited = True
 
 
 _ALONE = -1

@@ -43,6 +43,7 @@ class GradientTransfers:
     """Starts the transfers of one optimizer.
 
     :param parameters: the parameters of these gradients; more may be added later
+    :param refuses_dense: whether the optimizer takes sparse gradients only
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class GradientTransfers:
         reduction: Reduction,
         process_set: ProcessSet,
         sparse_as_dense: bool,
+        refuses_dense: bool = False,
     ) -> None:
         self._parameters = parameters.tensors
         self._names = parameters.names
@@ -59,6 +61,7 @@ class GradientTransfers:
         self._reduction = reduction
         self._process_set = process_set
         self._sparse_as_dense = sparse_as_dense
+        self._refuses_dense = refuses_dense
         self._request = calls.reduction(None, *reduction)
         self._adds = adds(reduction.op)
         self._sparse_dims: Dict[int, int] = {}
@@ -102,12 +105,14 @@ class GradientTransfers:
         return self._parameters[index].grad is None
 
     def _gradient(self, index: int) -> torch.Tensor:
-        """The gradient of a parameter; zeros if it has none, in the layout of the gradients that it had before."""
+        """The gradient of a parameter; zeros if it has none, in the layout of the gradients that it had before. Before
+        the first one, sparse zeros of rows, as those of embeddings, for an optimizer that refuses dense gradients."""
         parameter = self._parameters[index]
         gradient = parameter.grad
         if gradient is None:
             zeros = torch.zeros_like(parameter)
-            return zeros.to_sparse(self._sparse_dims[index]) if index in self._sparse_dims else zeros
+            sparse_dim = self._sparse_dims.get(index, 1 if self._refuses_dense else 0)
+            return zeros.to_sparse(sparse_dim) if sparse_dim else zeros
         if gradient.is_sparse:
             self._sparse_dims[index] = gradient.sparse_dim()
         return gradient
@@ -189,6 +194,12 @@ class GradientTransfers:
         def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
             for parameter, gradient, each in zip(parameters, gradients, reduced):
                 if each is None:
+                    continue
+                if each.is_sparse:
+                    values = complex_like(gradient, each._values())
+                    parameter.grad = torch.sparse_coo_tensor(
+                        each._indices(), values, parameter.size(), check_invariants=False
+                    )
                     continue
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:

@@ -108,7 +108,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         grouped = self._parameters.groups_of(groups, process_set) if active_now else None
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
-        transfers = GradientTransfers(self._parameters, compression, reduction, process_set, sparse_as_dense)
+        refuses_dense = isinstance(self, torch.optim.SparseAdam)
+        transfers = GradientTransfers(
+            self._parameters, compression, reduction, process_set, sparse_as_dense, refuses_dense
+        )
         accumulator = gradient_accumulator.GradientAccumulator(backward_passes_per_step, grouped)
         self._reductions = GradientReductions(
             self._parameters,
