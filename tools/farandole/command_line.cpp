@@ -252,7 +252,7 @@ error load_settings(given& options, const surroundings& around) {
   auto& loaded = options.request.values;
   const auto& cores = loaded.text(setting::thread_affinity);
   if (loaded.source(setting::thread_affinity) == setting_source::flag && !parse_core_list(cores))
-    return wrong(not_cores(row_of(setting::thread_affinity).flag, cores));
+    return not_cores("", row_of(setting::thread_affinity).flag, cores);
   if (options.gloo)
     return loaded.assign(setting::controller, "gloo", setting_source::flag);
   return {};

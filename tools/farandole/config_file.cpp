@@ -135,7 +135,7 @@ expected<std::vector<std::string>> check_config(config_file& file) {
     if (value.kind != reading_kind::good)
       return wrong(file.places[key] + ": " + complaint(*row->second, key, text, factor, value.kind));
     if (row->second->id == setting::thread_affinity && !parse_core_list(text))
-      return wrong(file.places[key] + ": " + not_cores(key, text));
+      return not_cores(file.places[key] + ": ", key, text);
     if (const auto* truth = std::get_if<bool>(&value.content))
       text = *truth ? "1" : "0";
   }
@@ -143,9 +143,9 @@ expected<std::vector<std::string>> check_config(config_file& file) {
   return warnings;
 }
 
-std::string not_cores(std::string_view name, std::string_view text) {
-  return "thread affinity (" + std::string(name) + ") = '" + std::string(text) +
-         "' is no core id and no comma list of them";
+error not_cores(const std::string& place, std::string_view name, std::string_view text) {
+  return wrong(place + "thread affinity (" + std::string(name) + ") = '" + std::string(text) +
+               "' is no core id and no comma list of them");
 }
 
 int show_config_file(const std::string& path) {

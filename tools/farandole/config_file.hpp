@@ -25,8 +25,8 @@ expected<config_file> read_config_file(const std::string& path);
 /// names the place and the key of a value that its setting cannot have.
 expected<std::vector<std::string>> check_config(config_file& file);
 
-/// The complaint about a wrong list of core ids, which was given under this name.
-std::string not_cores(std::string_view name, std::string_view text);
+/// The error of a wrong list of core ids, which was given under this name. `place` precedes the name in the text.
+error not_cores(const std::string& place, std::string_view name, std::string_view text);
 
 /// `farandole settings --config-file`: checks the file, and prints a line KEY=VALUE for each setting in it, for programs
 /// that do not read YAML themselves. Returns the exit code.

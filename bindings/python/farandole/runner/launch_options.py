@@ -242,8 +242,9 @@ def set_from_file(namespace: Any, values: Dict[str, str]) -> None:
         try:
             value: Any = (text == "1") != option.negated if option.value is None else option.value(text)
         except (ValueError, argparse.ArgumentTypeError) as problem:
-            place = f"config file {namespace.config_file}"
-            raise ValueError(f"{place}: {option.key} = '{text}' is wrong for {option.written}: {problem}") from None
+            raise ValueError(
+                f"config file {namespace.config_file}: {option.key} = '{text}' is wrong for {option.written}: {problem}"
+            ) from None
         setattr(namespace, option.dest, value)
     controller = values.get("controller", "")
     if not controller or namespace.use_gloo or namespace.use_mpi:
