@@ -1,8 +1,8 @@
 // The process keeper kills the job's processes if the launcher dies by SIGKILL, when the launcher itself cannot. It
 // is a small child process, forked before the launcher has threads. It reads from a pipe whose write end the launcher
 // holds. When the pipe closes, the launcher is gone, and the keeper kills every process group that is still
-// registered, and removes the registered files and folders. A process that has left the process group of its worker (setsid) is not
-// killed.
+// registered, and removes the registered files and folders. A process that has left the process group of its worker
+// (setsid) is not killed.
 #pragma once
 
 #include <sys/types.h>
