@@ -89,7 +89,7 @@ struct launcher::parts {
   logger log;
   job_watch watch;
   input_reader input{STDIN_FILENO};
-  record_writer record_files; ///< its thread sends to the gatherer, which ends before the actor system does
+  record_writer record_files{keeper}; ///< its thread sends to the gatherer, which ends before the system does
   loop_system system;
   output_writer writer;
   std::shared_ptr<worker_records> records = std::make_shared<worker_records>();

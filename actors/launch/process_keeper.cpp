@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace farandole {
 namespace {
 
 /// The record that is sent through the pipe: the id of a process group, negated when the group leaves; or 0, followed by
-/// the path of a file and a zero byte. It has at most PIPE_BUF bytes, so that a write is atomic.
+/// the path of a file or a folder, and a zero byte. It has at most PIPE_BUF bytes, so that a write is atomic.
 using entry = std::int32_t;
 
 /// Detaches the keeper from the terminal and from signals to the launcher's group, and closes all inherited
@@ -54,19 +56,20 @@ std::string read_path(int read_end) {
 [[noreturn]] void keep(int read_end) {
   become_keeper(read_end);
   std::vector<entry> groups;
-  std::vector<std::string> files;
+  std::vector<std::string> paths;
   for (entry next = 0; read_next(read_end, &next, sizeof next);) {
     if (next > 0)
       groups.push_back(next);
     else if (next < 0)
       std::erase(groups, -next);
     else
-      files.push_back(read_path(read_end));
+      paths.push_back(read_path(read_end));
   }
   for (const auto group : groups)
     ::kill(-group, SIGKILL);
-  for (const auto& path : files)
-    ::unlink(path.c_str());
+  std::error_code ignored;
+  for (const auto& path : paths)
+    std::filesystem::remove_all(path, ignored);
   ::_exit(0);
 }
 

@@ -1,8 +1,8 @@
 // The process keeper kills the job's processes if the launcher dies by SIGKILL, when the launcher itself cannot. It
 // is a small child process, forked before the launcher has threads. It reads from a pipe whose write end the launcher
 // holds. When the pipe closes, the launcher is gone, and the keeper kills every process group that is still
-// registered, and removes the registered files. A process that has left the process group of its worker (setsid) is not
-// killed.
+// registered, and removes the registered files and folders. A process that has left the process group of its worker
+// (setsid) is not killed.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +29,7 @@ public:
   static bool enter(int write_end, pid_t group);
   /// Removes a group whose processes have been killed. Call it before the group's id can be reused.
   void leave(pid_t group) const;
-  /// Registers a file, which the keeper removes at its end if it still exists.
+  /// Registers a file or a folder, which the keeper removes at its end if it still exists.
   void remove_at_end(const std::string& path) const;
 
 private:

@@ -127,16 +127,20 @@ TEST_CASE("a program starts with no signal blocked, and ignores those that the l
   CHECK(sigismember(&watched, SIGTERM) == 1);
 }
 
-TEST_CASE("when its pipe closes, the process keeper removes the registered files that still exist",
-          "[process]") {
+TEST_CASE(
+    "when its pipe closes, the process keeper removes the registered files and folders that still exist",
+    "[process]") {
   const temporary_folder folder;
-  const auto kept = folder.path() + "/kept", other = folder.path() + "/other";
-  for (const auto& path : {kept, other})
+  const auto kept = folder.path() + "/kept", other = folder.path() + "/other",
+             records = folder.path() + "/records";
+  std::filesystem::create_directory(records);
+  for (const auto& path : {kept, other, records + "/rank-0.events"})
     std::ofstream(path) << "content";
   auto keeper = process_keeper::start();
   REQUIRE(keeper);
   keeper->remove_at_end(folder.path() + "/missing");
   keeper->remove_at_end(kept);
+  keeper->remove_at_end(records);
   auto spec = shell("sleep 1000");
   spec.keeper = &*keeper;
   auto child = started(spec);
@@ -144,6 +148,7 @@ TEST_CASE("when its pipe closes, the process keeper removes the registered files
   { const auto gone = std::move(*keeper); }
   CHECK(finished(child).signal == SIGKILL);
   CHECK_FALSE(std::filesystem::exists(kept));
+  CHECK_FALSE(std::filesystem::exists(records));
   CHECK(std::filesystem::exists(other));
 }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "actors/launch/process_keeper.hpp"
 #include "actors/launch/record_folder.hpp"
 #include "messages/record/event_copy.hpp"
 #include "messages/record/packed_record.hpp"
@@ -136,6 +137,8 @@ bool record_writer::has_folder() {
     outcome_.folder = std::move(*made);
   else
     outcome_.problem = made.error();
+  if (made && order_.read && keeper_)
+    keeper_->remove_at_end(outcome_.folder);
   return !outcome_.folder.empty();
 }
 

@@ -19,6 +19,8 @@
 
 namespace farandole {
 
+class process_keeper;
+
 /// Which records are written, and where.
 struct record_order {
   /// Exists, and only this user can access it. Empty: a new one in `parent`, if a worker has called init().
@@ -42,6 +44,8 @@ struct record_outcome {
 class record_writer {
 public:
   record_writer() = default;
+  /// The keeper removes temporary folders if this process is killed. It lives longer than the writer.
+  explicit record_writer(const process_keeper& keeper) : keeper_(&keeper) {}
   /// Waits until everything is written.
   ~record_writer();
   record_writer(const record_writer&) = delete;
@@ -75,6 +79,7 @@ private:
   void read();
   void fail(const std::string& path);
 
+  const process_keeper* keeper_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <future>
 
+#include "actors/launch/process_keeper.hpp"
 #include "actors/launch/record_sender.hpp"
 #include "actors/launch/temporary_folder_testing.hpp"
 #include "messages/record/event_reader.hpp"
@@ -223,4 +224,20 @@ TEST_CASE("records that are only read are in a temporary folder, which is remove
   CHECK(outcome.files == 1);
   CHECK(folder.find("farandole-records-") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("the keeper removes the temporary folder of a process that is killed while it reads the records") {
+  worker_records records;
+  record_as(given(records, 0), 0);
+  auto keeper = process_keeper::start();
+  REQUIRE(keeper);
+  record_writer writer(*keeper);
+  record_order order{{}, {}, records.held()};
+  order.read = [&](const std::string& path) {
+    const auto before = names_in(path).size();
+    { const auto ended = std::move(*keeper); }
+    return std::to_string(before) + (std::filesystem::exists(path) ? " left" : " removed");
+  };
+  writer.begin(std::move(order));
+  CHECK(finished(writer).text == "1 removed");
 }

@@ -9,9 +9,11 @@ from typing import Callable
 
 import pytest
 from elastic_jobs import Hosts as Discovery
+from farandole.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
 from launched import DEADLINE_S, assert_gone, wait_until
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import RUNTIME, SshHosts
+from test_launch_rendezvous import record_types
 from workers import (
     TRAINING,
     agent_of,
@@ -132,6 +134,117 @@ def test_a_drained_host_leaves_at_a_commit_and_may_come_back(
     assert sorted(begun(job, 2, 4)) == ["a", "a", "b", "b"], job.text
     end_training(job, hosts, 2)
     assert "last commit" not in job.text and "was lost" not in job.text, job.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["drain", "SIGTERM"])
+def test_a_worker_of_another_host_leaves_at_a_commit(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery, way: str
+) -> None:
+    discovery.print_lines("a:1", "b:1", "c:1")
+    job = train(3, 1, 3)
+    begun(job, 3, 3)
+    worker = worker_on(job, "b")
+    if way == "drain":
+        drain = hosts.start(0, [FARANDOLE, "drain", "1"], {"XDG_RUNTIME_DIR": RUNTIME})
+        assert drain.end(DEADLINE_S) == 0, drain.text
+        assert drain.text == "rank 1 (slot 1 on b) leaves at the next commit\nrank 1 (slot 1 on b) is out\n"
+    else:
+        os.kill(worker, signal.SIGTERM)
+    assert sorted(begun(job, 2, 2)) == ["a", "c"], job.text
+    assert_gone([worker])
+    end_training(job, hosts, 2)
+    for unplanned in ("last commit", "was lost", "exit with status", "gets no new workers"):
+        assert unplanned not in job.text, job.text
+
+
+def test_two_names_of_one_host_come_and_go_separately(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    """The discovery and the blacklist know a host by the name that the script printed."""
+    hosts.add_name("b2", 1)
+    discovery.print_lines("a:1", "b:1", "b2:1")
+    job = train(3, 1, 3)
+    assert sorted(begun(job, 3, 3)) == ["a", "b", "b2"], job.text
+    os.kill(worker_on(job, "b2"), signal.SIGKILL)
+    assert sorted(begun(job, 2, 2)) == ["a", "b"], job.text
+    job.read_until("host b2 gets no new workers any more")
+    discovery.print_lines("a:1", "b2:1")
+    assert begun(job, 1, 1) == ["a"], job.text
+    discovery.print_lines("a:1", "b:1", "b2:1")
+    assert sorted(begun(job, 2, 4)) == ["a", "a", "b", "b"], job.text
+    end_training(job, hosts, 2)
+
+
+@pytest.mark.slow
+def test_a_change_of_hosts_beyond_the_reset_limit_ends_the_job(
+    train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
+) -> None:
+    discovery.print_lines("a:1", "b:1")
+    job = train(2, 1, 2, "--host-discovery-script", str(discovery.script), "--reset-limit", "1")
+    begun(job, 2, 2)
+    discovery.print_lines("a:1")
+    assert begun(job, 1, 1) == ["a"]
+    discovery.print_lines("a:1", "c:1")
+    assert exit_code(job) != 0, job.text
+    assert RESET_LIMIT_EXCEEDED_MESSAGE.format(1) in job.text, job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+@pytest.mark.slow
+def test_a_launcher_keeps_the_blacklist_in_its_journal(train: Callable[..., Process], hosts: SshHosts) -> None:
+    journal = hosts.shared / "journal"
+    options = ["-H", "a:1,b:1,c:1", "--journal", str(journal)]
+    killed = train(3, 1, 3, *options)
+    begun(killed, 3, 3)
+    os.kill(worker_on(killed, "b"), signal.SIGKILL)
+    assert sorted(begun(killed, 2, 2)) == ["a", "c"], killed.text
+    wait_until(lambda: 3 in record_types(journal), "the blacklist is in the journal")
+    kill_launcher(killed)
+    wait_until_empty(hosts, 0, 1, 2)
+
+    job = train(2, 1, 3, *options)
+    assert sorted(begun(job, 2, 2)) == ["a", "c"], job.text
+    end_training(job, hosts, 2)
+    assert "host b gets no new workers at all: it failed before" in job.text, job.text
+
+
+@pytest.mark.slow
+def test_training_on_other_hosts_goes_on_while_a_separate_rendezvous_restarts(
+    train: Callable[..., Process], hosts: SshHosts
+) -> None:
+    address = f"{hosts.addresses[0]}:4711"
+    files = ["--secret-file", str(hosts.secret), "--journal", str(hosts.shared / "journal")]
+    command = [FARANDOLE, "rendezvous", "-np", "2", "--min-np", "1", "--bind", hosts.addresses[0], "--port", "4711"]
+    first = hosts.start(0, [*command, *files])
+    first.read_until(re.escape(address))
+    secret = {"FARANDOLE_SECRET_FILE": str(hosts.secret)}
+    job = train(2, 1, 2, "-H", "b:1,c:1", "--rendezvous", address, **secret)
+    assert sorted(begun(job, 2, 2)) == ["b", "c"], job.text
+    first.kill()
+    job.read_matches(rf"the rendezvous at {re.escape(address)} cannot be reached", 2)
+    second = hosts.start(0, [*command, *files])
+    job.read_matches(r"the rendezvous is back", 2)
+    os.kill(worker_on(job, "b"), signal.SIGKILL)
+    assert begun(job, 1, 1) == ["c"], job.text
+    (hosts.shared / "enough").touch()
+    assert exit_code(job) == 0, job.text
+    second.stop()
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+@pytest.mark.slow
+def test_a_separate_rendezvous_that_other_hosts_cannot_reach_is_reported(
+    train: Callable[..., Process], hosts: SshHosts
+) -> None:
+    command = [FARANDOLE, "rendezvous", "-np", "1", "--min-np", "1", "--secret-file", str(hosts.secret)]
+    rendezvous = hosts.start(0, command)
+    address = rendezvous.read_until(r"127\.0\.0\.1:\d+").group()
+    job = train(1, 1, 1, "-H", "b:1", "--rendezvous", address, FARANDOLE_SECRET_FILE=str(hosts.secret))
+    assert exit_code(job) == 1, job.text
+    assert "the workers on b cannot reach the rendezvous at 127.0.0.1, which is an address of" in job.text, job.text
+    rendezvous.stop()
+    wait_until_empty(hosts, 0, 1)
 
 
 @pytest.mark.slow

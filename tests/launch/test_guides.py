@@ -123,8 +123,8 @@ def page(name: str) -> pytest.MarkDecorator:
 
 def test_every_page_about_launching_is_tested() -> None:
     linked = re.findall(r"\]\((\w[\w-]*)\.md\)", (GUIDES / "launching.md").read_text())
-    tested = {"ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "running-jobs", "firewalls"}
-    elsewhere = {"elastic", "schedulers", "sessions", "security", "troubleshooting"}
+    tested = {"ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "running-jobs", "firewalls", "elastic"}
+    elsewhere = {"schedulers", "sessions", "security", "troubleshooting"}
     assert tested <= set(linked) <= tested | elsewhere
     assert len(commands_of("launching")) >= 5
 
@@ -200,6 +200,43 @@ def test_commands_of_the_page_without_a_launcher(reader: Reader) -> None:
     assert [exit_code(worker) for worker in workers] == [0, 0], "\n".join(worker.text for worker in workers)
     assert_all_ranks(workers[0].text + workers[1].text, command)
     rendezvous.stop()
+
+
+# A worker of an elastic job prints its place when it begins to train.
+TRAIN_ELASTICALLY = """
+import numpy, farandole.numpy as hvd
+
+hvd.init()
+state = hvd.elastic.NumPyState(step=0)
+
+@hvd.elastic.run
+def train(state):
+    print(f"rank {hvd.rank()} of {hvd.size()}", flush=True)
+    while state.step < 20:
+        hvd.allreduce(numpy.ones(1000), op=hvd.Sum, name="ones")
+        state.step += 1
+        state.commit()
+
+train(state)
+"""
+
+
+@page("elastic")
+def test_commands_of_the_page_on_elastic_jobs(reader: Reader) -> None:
+    shared = reader.hosts.shared
+    (shared / "train.py").write_text(TRAIN_ELASTICALLY)
+    reader.run_job(reader.take("FARANDOLE_STUCK_TIMEOUT"))
+    script = re.search(r"^```sh\n(#!.*?)^```", (GUIDES / "elastic.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert script
+    (shared / "hosts.sh").write_text(script.group(1))
+    (shared / "hosts.sh").chmod(0o755)
+    reader.run_job(reader.take("--host-discovery-script ./hosts.sh"))
+    reader.run(reader.take("openssl rand"))
+    rendezvous = reader.start(0, reader.take("farandole rendezvous"))
+    rendezvous.read_until("127.0.0.1:4711", DEADLINE_S)
+    reader.run_job(reader.take("farandole run --rendezvous"))
+    rendezvous.stop()
+    reader.run_job(reader.take("horovodrun -np 4"))
 
 
 @page("functions")

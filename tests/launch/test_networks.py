@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Callable, List
@@ -31,7 +32,7 @@ SUM = """
 import farandole.numpy as hvd, numpy
 
 hvd.init()
-print("sum", hvd.allreduce(numpy.ones(3), op=hvd.Sum)[0], "local", hvd.local_size())
+print(f"sum {hvd.allreduce(numpy.ones(3), op=hvd.Sum)[0]} local {hvd.local_size()}")
 hvd.shutdown()
 """
 
@@ -156,6 +157,15 @@ def test_hosts_whose_addresses_are_certain_test_nothing(hosts: SshHosts, launch:
     assert not any(line in job.text for line in [*TESTED, SUCCESSFUL]), job.text
 
 
+def test_workers_get_the_names_of_the_interfaces_of_their_host(hosts: SshHosts, launch: Callable[..., Process]) -> None:
+    hosts.rename_interface(1, "fast0")
+    told = 'echo "$HOROVOD_GLOO_IFACE $NCCL_SOCKET_IFNAME"'
+    for named in ("net0,fast0", "10.219.7.0/24"):
+        job = launch("-np", "2", "-H", "a:1,b:1", "--network-interfaces", named, "sh", "-c", told)
+        assert exit_code(job) == 0, job.text
+        assert [lines_of(job, rank) for rank in range(2)] == [["net0 net0"], ["fast0 fast0"]], (named, job.text)
+
+
 @pytest.mark.slow
 def test_a_host_without_forwarding_is_reported_with_both_causes(
     blind: SshHosts, launch: Callable[..., Process]
@@ -191,6 +201,18 @@ def ipv6_hosts(permitted: None, made_hosts: List[SshHosts], launcher_command: No
     made_hosts.append(made)
     made.make()
     return made
+
+
+@pytest.mark.slow
+def test_mpirun_starts_the_workers_of_hosts_with_only_ipv6_addresses(ipv6_hosts: SshHosts) -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not on PATH")
+    own = {"TMPDIR": "/tmp", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = ["--mpi", "-np", "2", "-H", "a:1,b:1", *python(ipv6_hosts.shared, SUM)]
+    for data in ({}, {"FARANDOLE_CPU_PATH": "mpi", "FARANDOLE_TRUSTED_NETWORK": "1"}):
+        job = ipv6_hosts.launch(*command, settings={**own, **data})
+        assert exit_code(job) == 0, (data, job.text)
+        assert job.text.count("sum 2.0 local 1") == 2, (data, job.text)
 
 
 @pytest.mark.slow

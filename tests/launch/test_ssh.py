@@ -138,6 +138,24 @@ def test_port_and_key_of_the_command_line_are_used(
     assert lines_of(job, 1) == ["b"], job.text
 
 
+def test_hosts_may_be_aliases_of_the_configuration_of_ssh(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    """The names are in the configuration alone: two ports of host b, and host c, which is reached through b."""
+    hosts.stop_sshd(1)
+    hosts.start_sshd(1, lines=["Port 2222"])  # besides the usual port
+    aliases = {"near": "HostName b", "other": "HostName b\n  Port 2222", "far": "HostName c\n  ProxyJump near"}
+    before = "".join(
+        f"Host {alias}\n  {lines}\n  HostKeyAlias {lines.split()[1]}\n" for alias, lines in aliases.items()
+    )
+    hosts.ssh_config.write_text(before + hosts.ssh_config.read_text())
+    job = launch("-np", "3", "-H", "near:1,other:1,far:1", *python(hosts.shared, SUMS))
+    assert exit_code(job) == 0, job.text
+    expected = [["local 0 of 2 on near"], ["local 1 of 2 on other"], ["local 0 of 1 on far"]]
+    assert [lines_of(job, rank) for rank in range(3)] == expected, job.text
+    log = hosts.log(1).read_text()
+    assert [log.count(f" on {hosts.addresses[1]} port {port} ") for port in (22, 2222)] == [2, 1], log
+    assert re.findall(r"Accepted publickey for root from (\S+)", hosts.log(2).read_text()) == [hosts.addresses[1]]
+
+
 @pytest.mark.parametrize("variable", ["FARANDOLE_RSH", "OMPI_MCA_plm_rsh_agent"])
 def test_another_remote_shell_is_called_with_host_and_command(
     launch: Callable[..., Process], hosts: SshHosts, variable: str

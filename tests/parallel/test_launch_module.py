@@ -153,15 +153,35 @@ def test_options_take_precedence_over_the_config_file(parse: Callable[..., Any],
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("controller: ddl", "controller is 'ddl' in the config file; it can be gloo or mpi"),
-        ("params: {cache_capacity: many}", "params.cache_capacity = 'many' in the config file is wrong"),
-        ("params: [", "job.yaml"),
+        ("controller: ddl", ", line 1: controller (controller) = 'ddl' is none of gloo, mpi"),
+        (
+            "params:\n  cache_capacity: many\n",
+            ", line 2: cache capacity (params.cache_capacity) = 'many' is not a whole number",
+        ),
+        (
+            "library_options:\n  thread_affinity: 1,x\n",
+            ", line 2: thread affinity (library_options.thread_affinity) = '1,x' is no core id",
+        ),
+        ("a: 1\nparams: [", ", line 2: end of sequence flow not found"),
+        # The launcher accepts fractions of a second here.
+        (
+            "stall_check: {warning_time_seconds: 1.5}",
+            ": stall_check.warning_time_seconds = '1.5' is wrong for --stall-check-warning-time-seconds: ",
+        ),
     ],
 )
 def test_a_wrong_config_file_is_refused(content: str, reason: str, parse: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "job.yaml").write_text(content)
-    with pytest.raises(ValueError, match=re.escape(reason)):
-        parse("-np", "1", "--config-file", str(tmp_path / "job.yaml"), "true")
+    path = tmp_path / "job.yaml"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=re.escape(f"config file {path}{reason}")):
+        parse("-np", "1", "--config-file", str(path), "true")
+
+
+def test_a_switch_of_the_config_file_may_be_quoted(parse: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("params:\n  hierarchical_allreduce: 'Yes'\nstall_check:\n  enabled: 'off'\n")
+    result = parse("-np", "1", "--config-file", str(path), "true")
+    assert (result.hierarchical_allreduce, result.no_stall_check) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,33 @@ def test_the_command_line_follows_replaced_names(monkeypatch: pytest.MonkeyPatch
     assert "--prtemca plm_ssh_num_concurrent 2" in " ".join(executed(monkeypatch, settings, env))
 
 
+@pytest.mark.parametrize(
+    ("replaced", "value"),
+    [
+        (None, None),
+        ("_get_mpi_implementation", lambda env: mpi_run._OMPI_IMPL),
+        ("_get_mpi_implementation_flags", lambda tcp_flag, env: ([], [], mpi_run._OMPI_IMPL)),
+    ],
+    ids=["nothing", "the implementation", "the flags"],
+)
+def test_mpirun_is_asked_for_its_version_once(
+    replaced: Optional[str], value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, launched = set_version(monkeypatch, "mpirun (Open MPI) 5.0.3"), []
+    output_of = program.output_of
+    monkeypatch.setattr(
+        program, "output_of", lambda *words, **rest: launched.append(words) or output_of(*words, **rest)
+    )
+    if replaced:
+        monkeypatch.setattr(mpi_run, replaced, value)
+    mpi_run._asked.cache_clear()
+    executed(monkeypatch, Settings(hosts="a:1", num_proc=1), {"PATH": "/bin"})
+    assert seen == ["mpirun --version"]
+    assert [[word for word in words if "--mpi-version" in word] for words in launched] == [
+        ["--mpi-version=mpirun (Open MPI) 5.0.3"]
+    ] * 2
+
+
 class Became(Exception):
     """The process has become another program."""
 

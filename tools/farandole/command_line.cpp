@@ -232,7 +232,6 @@ error load_settings(given& options, const surroundings& around) {
   if (auto problem = refuse_opposites(options.flags))
     return problem;
   setting_sources sources{around.environment, {}, options.flags};
-  std::map<std::string, std::string> places; // of the keys in the config file
   if (!options.config_file.empty()) {
     auto file = read_config_file(options.config_file);
     if (!file)
@@ -243,7 +242,6 @@ error load_settings(given& options, const surroundings& around) {
     for (const auto& line : *unknown)
       options.warnings.push_back("WARNING: " + line);
     sources.file = std::move(file->values);
-    places = std::move(file->places);
   }
   auto values = settings::load(sources);
   if (!values)
@@ -253,15 +251,8 @@ error load_settings(given& options, const surroundings& around) {
     options.warnings.push_back("WARNING: " + line);
   auto& loaded = options.request.values;
   const auto& cores = loaded.text(setting::thread_affinity);
-  const auto& row = row_of(setting::thread_affinity);
-  const auto source = loaded.source(setting::thread_affinity);
-  if (source != setting_source::environment && loaded.is_set(setting::thread_affinity) &&
-      !parse_core_list(cores)) {
-    const bool is_in_file = source == setting_source::file;
-    const std::string name(is_in_file ? row.yaml_key : row.flag);
-    return wrong((is_in_file ? places[name] + ": " : "") + "thread affinity (" + name + ") = '" + cores +
-                 "' is no core id and no comma list of them");
-  }
+  if (loaded.source(setting::thread_affinity) == setting_source::flag && !parse_core_list(cores))
+    return not_cores("", row_of(setting::thread_affinity).flag, cores);
   if (options.gloo)
     return loaded.assign(setting::controller, "gloo", setting_source::flag);
   return {};

@@ -9,7 +9,9 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
+#include <variant>
 
+#include "elastic/thread_affinity.hpp"
 #include "messages/settings/setting_reading.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/nearest_name.hpp"
@@ -122,27 +124,40 @@ expected<std::vector<std::string>> check_config(config_file& file) {
       rows[row.yaml_key] = &row;
     }
   std::vector<std::string> warnings;
-  for (const auto& [key, text] : file.values) {
+  for (auto& [key, text] : file.values) {
     const auto row = rows.find(key);
     if (row == rows.end()) {
       warnings.push_back(file.places[key] + ": there is no setting '" + key + "'" + did_you_mean(key, keys));
       continue;
     }
     const auto factor = row->second->flag_factor;
-    if (const auto value = read_setting(*row->second, text, factor); value.kind != reading_kind::good)
+    const auto value = read_setting(*row->second, text, factor);
+    if (value.kind != reading_kind::good)
       return wrong(file.places[key] + ": " + complaint(*row->second, key, text, factor, value.kind));
+    if (row->second->id == setting::thread_affinity && !parse_core_list(text))
+      return not_cores(file.places[key] + ": ", key, text);
+    if (const auto* truth = std::get_if<bool>(&value.content))
+      text = *truth ? "1" : "0";
   }
   std::erase_if(file.values, [&](const auto& entry) { return !rows.contains(entry.first); });
   return warnings;
 }
 
+error not_cores(const std::string& place, std::string_view name, std::string_view text) {
+  return wrong(place + "thread affinity (" + std::string(name) + ") = '" + std::string(text) +
+               "' is no core id and no comma list of them");
+}
+
 int show_config_file(const std::string& path) {
-  const auto values = read_config_file(path);
-  if (!values) {
-    std::cerr << "farandole settings: error: " << printable(values.error().text) << std::endl;
+  auto file = read_config_file(path);
+  const auto warnings = file ? check_config(*file) : file.error();
+  if (!warnings) {
+    std::cerr << "farandole settings: error: " << printable(warnings.error().text) << std::endl;
     return 2;
   }
-  for (const auto& [key, value] : values->values)
+  for (const auto& line : *warnings)
+    std::cerr << "farandole settings: WARNING: " << printable(line) << "\n";
+  for (const auto& [key, value] : file->values)
     std::cout << printable_name(key) << "=" << printable_name(value) << "\n";
   std::cout.flush();
   return 0;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/values/error.hpp"
@@ -20,12 +21,15 @@ struct config_file {
 expected<config_file> parse_config(const std::string& path, const std::string& content);
 expected<config_file> read_config_file(const std::string& path);
 
-/// Removes the keys that no setting has, and returns a warning for each. The error names the place and the key of a value
-/// that its setting cannot have.
+/// Removes the keys that no setting has, and returns a warning for each. The values of switches become 1 and 0. The error
+/// names the place and the key of a value that its setting cannot have.
 expected<std::vector<std::string>> check_config(config_file& file);
 
-/// `farandole settings --config-file`: prints a line KEY=VALUE for each, for programs that do not read YAML themselves.
-/// Returns the exit code.
+/// The error of a wrong list of core ids, which was given under this name. `place` precedes the name in the text.
+error not_cores(const std::string& place, std::string_view name, std::string_view text);
+
+/// `farandole settings --config-file`: checks the file, and prints a line KEY=VALUE for each setting in it, for programs
+/// that do not read YAML themselves. Returns the exit code.
 int show_config_file(const std::string& path);
 
 } // namespace farandole

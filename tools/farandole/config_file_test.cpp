@@ -71,6 +71,10 @@ TEST_CASE("a value that its setting cannot have is refused with file, line and k
   CHECK(problem_of("controller: ddl\n")
             .starts_with("config file job.yaml, line 1: controller (controller) = 'ddl'"));
   CHECK(problem_of("params:\n  cycle_time_ms: [1, 2]\n").starts_with("config file job.yaml, line 2: "));
+  CHECK(
+      problem_of("library_options:\n  thread_affinity: [1, x]\n") ==
+      "config file job.yaml, line 2: thread affinity (library_options.thread_affinity) = '1,x' is no core id "
+      "and no comma list of them");
   CHECK(problem_of("params:\n  fusion_threshold_mb: -1\n") ==
         "config file job.yaml, line 2: fusion threshold (params.fusion_threshold_mb) = '-1' is out of range: "
         "0 to 1048576");
@@ -87,6 +91,16 @@ TEST_CASE("a key that no setting has is left out, with file, line and the neares
                          "config file job.yaml, line 3: there is no setting 'params.fusion_treshold_mb'; "
                          "did you mean 'params.fusion_threshold_mb'?"});
   CHECK(file->values == values{{"params.cycle_time_ms", "1"}});
+}
+
+TEST_CASE("a checked switch is 1 or 0 in every spelling", "[config]") {
+  auto file = parse_config("job.yaml", "params:\n  hierarchical_allreduce: 'Yes'\n  torus_allreduce: 2\n"
+                                       "stall_check:\n  enabled: 'off'\n");
+  REQUIRE(file);
+  REQUIRE(check_config(*file));
+  CHECK(file->values == values{{"params.hierarchical_allreduce", "1"},
+                               {"params.torus_allreduce", "1"},
+                               {"stall_check.enabled", "0"}});
 }
 
 TEST_CASE("a missing file is named", "[config]") {

@@ -14,6 +14,7 @@
 #include "actors/launch/program.hpp"
 #include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/this_host.hpp"
+#include "elastic/network_choice.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/cli/endpoint.hpp"
 #include "tools/farandole/cli/job_record.hpp"
@@ -111,6 +112,12 @@ expected<slot_spec> slot_for(const placement& place, const running_job& job, con
   const auto facts = facts_on(agent, job.facts, job.network);
   if (!facts)
     return facts.error();
+  const auto& apart = job.facts.rendezvous_address;
+  if (agent && is_loopback(apart) && agent->machine != host_identity(request.values))
+    return error{error_kind::invalid_argument,
+                 "the workers on " + printable_name(place.host) + " cannot reach the rendezvous at " + apart +
+                     ", which is an address of this machine alone; start it with --bind and an address that "
+                     "they reach, and name that with --rendezvous"};
   slot.process.environment = worker_environment(
       agent ? forwarded_variables(job.environment) : job.environment, place, *facts, request.values);
   // The names of agents that mpirun has started are no names of hosts.

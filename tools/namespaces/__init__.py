@@ -129,6 +129,12 @@ class Hosts:
         """Gives a host one more address, with the length of its network: "10.1.0.2/24"."""
         _ip("-n", self._host(number), "addr", "add", address, "dev", "net0")
 
+    def rename_interface(self, number: int, name: str) -> None:
+        """Gives the interface net0 of a host another name."""
+        host = self._host(number)
+        _ip("-n", host, "link", "set", "net0", "down")
+        _ip("-n", host, "link", "set", "net0", "name", name, "up")
+
     def _add(self, namespace: str) -> None:
         _ip("netns", "add", namespace)
         self._made.append(namespace)

@@ -233,7 +233,8 @@ def make_parser(print_help: Callable[[], None]) -> argparse.ArgumentParser:
 
 
 def set_from_file(namespace: Any, values: Dict[str, str]) -> None:
-    """Sets the options that the command line left out to the values of a config file, which the launcher has read."""
+    """Sets the options that the command line left out to the values of a config file, which the launcher has read and
+    checked."""
     for option in OPTIONS:
         text = values.get(option.key)
         if text is None or getattr(namespace, option.dest) is not None:
@@ -241,13 +242,13 @@ def set_from_file(namespace: Any, values: Dict[str, str]) -> None:
         try:
             value: Any = (text == "1") != option.negated if option.value is None else option.value(text)
         except (ValueError, argparse.ArgumentTypeError) as problem:
-            raise ValueError(f"{option.key} = '{text}' in the config file is wrong: {problem}") from None
+            raise ValueError(
+                f"config file {namespace.config_file}: {option.key} = '{text}' is wrong for {option.written}: {problem}"
+            ) from None
         setattr(namespace, option.dest, value)
     controller = values.get("controller", "")
     if not controller or namespace.use_gloo or namespace.use_mpi:
         return
-    if controller.lower() not in ("gloo", "mpi"):
-        raise ValueError(f"controller is '{controller}' in the config file; it can be gloo or mpi")
     namespace.use_gloo, namespace.use_mpi = controller.lower() == "gloo", controller.lower() == "mpi"
 
 

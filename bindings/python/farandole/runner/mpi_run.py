@@ -93,13 +93,24 @@ def with_search_paths(env: Optional[Mapping[str, str]]) -> Dict[str, str]:
     return {**{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}, **env}
 
 
-class _Implementation(NamedTuple):
+class _Description(NamedTuple):
     name: str
     flags: List[str]
     binding: List[str]
 
 
-def _described(version: str, tcp_flag: bool = False) -> Optional[_Implementation]:
+class _Implementation(str):
+    """The name of an implementation, with what its ``mpirun --version`` has printed."""
+
+    version: str
+
+    def __new__(cls, name: str, version: str) -> _Implementation:
+        made = super().__new__(cls, name)
+        made.version = version
+        return made
+
+
+def _described(version: str, tcp_flag: bool = False) -> Optional[_Description]:
     """What the launcher knows about the mpirun whose version this is; None: nothing."""
     try:
         return _asked(version, tcp_flag)
@@ -108,11 +119,11 @@ def _described(version: str, tcp_flag: bool = False) -> Optional[_Implementation
 
 
 @functools.lru_cache(maxsize=16)
-def _asked(version: str, tcp_flag: bool) -> _Implementation:
+def _asked(version: str, tcp_flag: bool) -> _Description:
     words = ["run", "--mpi", "--print-command", f"--mpi-version={version}", "-np", "1", "-H", "localhost:1"]
     printed = program.output_of(*words, *(["--tcp"] if tcp_flag else []), "true").splitlines()
     parts = dict(line[2:].split(":", 1) for line in printed[1:] if line.startswith("# "))
-    return _Implementation(_NAMES[printed[0][2:]], shlex.split(parts["flags"]), shlex.split(parts["binding"]))
+    return _Description(_NAMES[printed[0][2:]], shlex.split(parts["flags"]), shlex.split(parts["binding"]))
 
 
 def _version(env: Optional[Mapping[str, str]]) -> Optional[str]:
@@ -123,9 +134,14 @@ def _version(env: Optional[Mapping[str, str]]) -> Optional[str]:
 
 def _version_of(implementation: Optional[str], env: Optional[Mapping[str, str]]) -> Optional[str]:
     """What ``mpirun --version`` prints, if it is one of this implementation; else what this one would print."""
+    if isinstance(implementation, _Implementation):
+        return implementation.version
+    if implementation not in _VERSIONS:
+        return None
+    # A function that a tool has replaced gives the bare name.
     version = _version(env)
     found = None if version is None else _described(version)
-    return version if found is not None and found.name == implementation else _VERSIONS.get(implementation or "")
+    return version if found is not None and found.name == implementation else _VERSIONS[implementation]
 
 
 def _get_mpi_implementation(env: Optional[Mapping[str, str]] = None) -> str:
@@ -134,7 +150,7 @@ def _get_mpi_implementation(env: Optional[Mapping[str, str]] = None) -> str:
     if version is None:
         return _MISSING_IMPL
     found = _described(version)
-    return _UNKNOWN_IMPL if found is None else found.name
+    return _UNKNOWN_IMPL if found is None else _Implementation(found.name, version)
 
 
 def _get_mpi_implementation_flags(
@@ -144,7 +160,9 @@ def _get_mpi_implementation_flags(
     implementation; None for each where there is no mpirun that the launcher knows."""
     version = _version_of(_get_mpi_implementation(env), env)
     found = None if version is None else _described(version, bool(tcp_flag))
-    return (None, None, None) if found is None else (found.flags, found.binding, found.name)
+    if version is None or found is None:
+        return None, None, None
+    return found.flags, found.binding, _Implementation(found.name, version)
 
 
 def mpi_available(env: Optional[Mapping[str, str]] = None) -> bool:
