@@ -74,9 +74,9 @@ class Exchange(Rounds):
             raise self._problem
         if not self._round and not any(rows.is_awaited for rows in self._rows):
             return False
-        for each in [*self._round, *self._rows]:
+        for call in self._calls():
             try:
-                each.call.wait()  # may be called again after an interrupt
+                call.wait()  # may be called again after an interrupt
             except (RuntimeError, ValueError) as problem:
                 self._problem = problem
         if self._problem is not None:
@@ -92,7 +92,10 @@ class Exchange(Rounds):
 
     def settled(self) -> bool:
         """Whether this round is complete, so that ``advance`` would not wait."""
-        return all(each.call.settled() for each in [*self._round, *self._rows])
+        return all(call.settled() for call in self._calls())
+
+    def _calls(self) -> List[Any]:
+        return [bucket.call for bucket in self._round] + [rows.call for rows in self._rows]
 
     def finish(self) -> List[Any]:
         """Waits for all rounds, and returns the reduced gradients."""
