@@ -211,7 +211,7 @@ FAULTS = (
         "keras/test_callbacks",
     ),
     Fault(
-        "keras",
+        "unused-variables",
         f"{PYTHON}/_keras/unused_variables.py",
         "self._farandole.where_used(variable, lambda: update(gradient, variable, learning_rate))",
         "update(gradient, variable, learning_rate)",
