@@ -3,30 +3,18 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <future>
-#include <optional>
 #include <random>
 #include <set>
 
-#include "actors/event_loop/loop.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/launch/elastic_driver.hpp"
-#include "actors/launch/hands.hpp"
 #include "actors/launch/host_driver.hpp"
-#include "actors/launch/host_gatherer.hpp"
-#include "actors/launch/input_reader.hpp"
-#include "actors/launch/job_watch.hpp"
-#include "actors/launch/process_keeper.hpp"
-#include "actors/launch/reach_checker.hpp"
-#include "actors/launch/record_folder.hpp"
-#include "actors/launch/record_gatherer.hpp"
+#include "actors/launch/launcher_parts.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
-#include "actors/launch/standard_input.hpp"
-#include "actors/launch/worker_records.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 
 namespace farandole {
@@ -40,16 +28,6 @@ auto exit_reporter(const caf::actor& rendezvous, caller_output* caller) {
       caller->ended(slot, manner);
   };
 }
-
-std::function<void()> timeout_reporter(caller_output* caller) {
-  return [caller] {
-    if (caller)
-      caller->timed_out();
-  };
-}
-
-/// For connections between hosts, also with a short start timeout.
-constexpr std::chrono::milliseconds min_dial_timeout{1000};
 
 /// For the records and traces of other hosts, and for the disk, at the end of a job.
 constexpr std::chrono::seconds longest_for_hosts{10}, longest_for_disk{10};
@@ -78,37 +56,6 @@ private:
 };
 
 } // namespace
-
-/// Destroyed in reverse order: the writer writes all output before the actor system ends, and the keeper ends last.
-struct launcher::parts {
-  parts(process_keeper started, const launcher_options& options)
-      : keeper(std::move(started)), values(options.values), log(log_options_of(options.values)) {}
-
-  process_keeper keeper;
-  settings values;
-  logger log;
-  job_watch watch;
-  input_reader input{STDIN_FILENO};
-  record_writer record_files{keeper}; ///< its thread sends to the gatherer, which ends before the system does
-  loop_system system;
-  output_writer writer;
-  std::shared_ptr<worker_records> records = std::make_shared<worker_records>();
-  record_gatherer_actor gatherer; ///< null: this process starts no workers
-  record_explainer explain;
-  const std::string record_folders = record_folders_of_this_user();
-  std::unique_ptr<caller_output> caller; ///< null if no program has called this launcher
-  caller_input_actor caller_input;
-  std::int32_t input_slot = -1;
-  standard_input_actor standard_input; ///< null if no slot receives the standard input
-  agent_registry_actor agents;         ///< null: there are no other hosts
-  std::uint16_t agent_port = 0;
-  link_settings agent_links;
-  std::string placer_name;
-  std::size_t workers = 1;
-  caf::actor rendezvous; ///< the rendezvous, or the remote_rendezvous actor if it runs in another process
-  std::uint16_t port = 0;
-  std::vector<failed_host> failed; ///< hosts that failed, from the journal of an earlier launcher
-};
 
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 
@@ -200,44 +147,6 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   return {};
 }
 
-error launcher::start_agents(parts& made, const launcher_options& options) {
-  auto links = link_settings::of(options.values);
-  links.credentials = std::make_shared<const tls_credentials>(options.secret);
-  links.log = &made.log;
-  agent_registry_spec spec;
-  spec.rules.start_timeout = options.values.duration(setting::start_timeout);
-  spec.rules.start_timeout_setting = options.values.cited(setting::start_timeout);
-  spec.rules.retries = options.members.elastic;
-  spec.rules.most_others = options.agents.most_others;
-  spec.rules.version = options.agents.version;
-  spec.secret = options.secret;
-  spec.ip = options.agents.bind_ips.front();
-  spec.rendezvous = {options.remote_ip.empty() ? options.bind_ips.front() : options.remote_ip, made.port};
-  spec.environment = own_environment();
-  spec.keeper = &made.keeper;
-  spec.log = &made.log;
-  spec.place = options.agents.place;
-  spec.slots = real_slots(made.system.get());
-  if (made.caller)
-    spec.agent_connected = [caller = made.caller.get()](const std::string& host) {
-      caller->agent_connected(host);
-    };
-  if (spec.place.takes_all_hosts)
-    spec.rules.starts_at_once = most_slots; // they need only one command
-  made.agents = made.system.get().spawn(agent_registry, spec);
-  auto opened = listen(made.system.get(), options.agents.bind_ips, options.agents.port,
-                       caf::actor_cast<caf::actor>(made.agents), links);
-  if (!opened)
-    return opened.error();
-  for (const auto& listener : *opened)
-    caf::anon_send(made.agents, listener);
-  made.agent_port = opened->front().port;
-  made.agent_links = links;
-  made.workers = options.agents.workers;
-  made.placer_name = options.agents.place.name;
-  return {};
-}
-
 void launcher::start_input(const launcher_options& options) {
   parts_->input_slot = options.input_slot;
   if (options.input_slot < 0)
@@ -266,62 +175,6 @@ void launcher::start_remote(const launcher_options& options) {
 
 std::uint16_t launcher::port() const {
   return parts_->port;
-}
-
-std::uint16_t launcher::agent_port() const {
-  return parts_->agent_port;
-}
-
-void launcher::ask_for_agents(const std::string& addresses, const std::string& text) {
-  if (parts_->caller)
-    parts_->caller->waits_for_agents(addresses, text);
-  else
-    parts_->writer.write(STDERR_FILENO, text + "\n");
-}
-
-std::optional<agent_facts> launcher::gather_agents(const std::vector<std::string>& hosts, std::size_t count,
-                                                   int& exit_code) {
-  assert(parts_->agents);
-  agent_facts facts; // written only on the loop before `finished`
-  host_gatherer_spec spec;
-  spec.hosts = hosts;
-  spec.count = hosts.empty() ? count : hosts.size();
-  spec.placer = parts_->placer_name;
-  spec.agents = parts_->agents;
-  spec.say = [this](const std::string& line) { parts_->writer.write(STDERR_FILENO, line + "\n"); };
-  spec.timeout = parts_->values.duration(setting::start_timeout);
-  spec.timeout_setting = parts_->values.cited(setting::start_timeout);
-  spec.timed_out = timeout_reporter(parts_->caller.get());
-  spec.finished = [&facts, done = parts_->watch.finished()](int code, agent_facts found) {
-    facts = std::move(found);
-    done(code);
-  };
-  const auto gatherer = parts_->system.get().spawn(host_gatherer, spec);
-  caf::anon_send(gatherer, start_atom::value);
-  exit_code = parts_->watch.wait_for(gatherer);
-  return exit_code == 0 ? std::optional(std::move(facts)) : std::nullopt;
-}
-
-std::optional<reach_results> launcher::test_hosts(const std::vector<reach_check::tested_host>& hosts,
-                                                  const std::string& own_host, int& exit_code) {
-  assert(parts_->agents);
-  reach_results results; // written only on the loop before `finished`
-  reach_checker_spec spec;
-  spec.hosts = hosts;
-  spec.own_host = own_host;
-  const auto longest = parts_->values.duration(setting::start_timeout);
-  spec.timeout = std::max(std::chrono::ceil<std::chrono::milliseconds>(longest) / 3, min_dial_timeout);
-  spec.links = parts_->agent_links;
-  spec.agents = parts_->agents;
-  spec.say = [this](const std::string& line) { parts_->writer.write(STDERR_FILENO, line + "\n"); };
-  spec.finished = [&results, done = parts_->watch.finished()](int code, reach_results found) {
-    results = std::move(found);
-    done(code);
-  };
-  const auto checker = parts_->system.get().spawn(reach_checker, spec);
-  caf::anon_send(checker, start_atom::value);
-  exit_code = parts_->watch.wait_for(checker);
-  return exit_code == 0 ? std::optional(std::move(results)) : std::nullopt;
 }
 
 void launcher::expect_slots(const std::map<std::int32_t, std::string>& hosts) {
@@ -541,7 +394,7 @@ int launcher::run(const elastic_job& job) {
   spec.worker_ended = [this](const worker_ending& ending) { keep_record(ending); };
   if (parts_->caller)
     spec.slot_complete = [caller = parts_->caller.get()](std::int32_t slot) { caller->complete(slot); };
-  spec.timed_out = timeout_reporter(parts_->caller.get());
+  spec.timed_out = parts_->timeout_reporter();
   spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous, caller = parts_->caller.get()](std::int32_t slot) {
     caf::anon_send(rendezvous, slot_retired{slot});
