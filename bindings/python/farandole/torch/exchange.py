@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -72,7 +72,7 @@ class Exchange(Rounds):
     def advance(self) -> bool:
         if self._problem is not None:
             raise self._problem
-        if not self._round and not any(rows.is_awaited for rows in self._rows):
+        if not self._in_progress():
             return False
         for call in self._calls():
             try:
@@ -81,30 +81,35 @@ class Exchange(Rounds):
                 self._problem = problem
         if self._problem is not None:
             raise self._problem
-        for rows in self._rows:
-            rows.is_awaited = False
         try:
+            self._add_rows()
             self._next(self._answers())
         except BaseException as problem:
             self._problem = problem
             raise
-        return bool(self._round) or any(rows.is_awaited for rows in self._rows)
+        return self._in_progress()
 
     def settled(self) -> bool:
         """Whether this round is complete, so that ``advance`` would not wait."""
         return all(call.settled() for call in self._calls())
 
-    def _calls(self) -> List[Any]:
-        return [bucket.call for bucket in self._round] + [rows.call for rows in self._rows]
-
     def finish(self) -> List[Any]:
         """Waits for all rounds, and returns the reduced gradients."""
         self.wait()
+        return self._reduced
+
+    def _in_progress(self) -> bool:
+        return bool(self._round or self._rows)
+
+    def _calls(self) -> List[Any]:
+        return [bucket.call for bucket in self._round] + [rows.call for rows in self._rows]
+
+    def _add_rows(self) -> None:
+        """Makes sparse gradients of the rows that have been gathered."""
         for rows in self._rows:
             gradient, values = self._gradients[rows.index], rows.call.finish()
             self._reduced[rows.index] = summed(gradient, rows.places, values, self._how.op, self._process_set)
         self._rows = []
-        return self._reduced
 
     def _answers(self) -> Dict[int, Any]:
         """The results of this round, by the index of the gradient."""
@@ -209,14 +214,12 @@ class _Bucket:
         return op is None or adds(op)
 
 
-class _Rows:
+class _Rows(NamedTuple):
     """The values of a sparse gradient that only other ranks have, on their way, and their places."""
 
-    def __init__(self, index: int, places: torch.Tensor, call: Any) -> None:
-        self.index = index
-        self.places = places
-        self.call = call
-        self.is_awaited = True
+    index: int
+    places: torch.Tensor
+    call: Any
 
 
 _ALONE = -1
