@@ -32,7 +32,7 @@ KERAS = (
     ),
     Exclusion(
         "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
-        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor", "Adamax"),
+        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor", "Adamax", "Muon"),
         {"body": "deep"},
     ),
     Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
