@@ -34,3 +34,23 @@ def fit(model: Any, x: np.ndarray, y: np.ndarray, batch: int, epochs: int = 3, *
 
 def furthest(one: Any, other: Any) -> float:
     return max(float(np.abs(a - b).max()) for a, b in zip(one.get_weights(), other.get_weights()))
+
+
+def tensor_of(keras: Any, array: np.ndarray) -> Any:
+    if hasattr(keras, "ops"):
+        return keras.ops.convert_to_tensor(array)
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(array)
+
+
+def variable_of(keras: Any, array: np.ndarray, name: str) -> Any:
+    if hasattr(keras, "ops"):
+        return keras.Variable(array, name=name)
+    import tensorflow as tf
+
+    return tf.Variable(array, name=name)
+
+
+def array_of(keras: Any, tensor: Any) -> np.ndarray:
+    return np.asarray(keras.ops.convert_to_numpy(tensor) if hasattr(keras, "ops") else tensor.numpy())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nets import ROWS, data, fit, furthest, network, share
+from nets import ROWS, data, fit, furthest, network, share, tensor_of
 
 
 def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, rank: int, size: int) -> None:
@@ -96,7 +96,7 @@ def test_arrays_are_averaged_by_element_and_what_is_no_number_is_left_alone(hvd,
         "scalar": np.float32(rank),
         "integer": rank,
         "flag": rank == 0,
-        "tensor": _as_tensor(keras, np.array([1.0 + rank, 2.0], "float32")),
+        "tensor": tensor_of(keras, np.array([1.0 + rank, 2.0], "float32")),
         **kept,
     }
     hvd.callbacks.MetricAverageCallback().on_epoch_end(0, logs)
@@ -114,14 +114,6 @@ def test_arrays_are_averaged_by_element_and_what_is_no_number_is_left_alone(hvd,
             np.testing.assert_allclose(logs[name], value, err_msg=name)
         assert isinstance(logs["scalar"], float) and logs["matrix"].shape == (2, 2)
     assert all(logs[name] is value for name, value in kept.items())
-
-
-def _as_tensor(keras, array):
-    if hasattr(keras, "ops"):
-        return keras.ops.convert_to_tensor(array)
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(array)
 
 
 def test_a_metric_that_cannot_be_averaged_leaves_nothing_in_flight(hvd, keras, rank: int, size: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nets import ROWS, data, fit, furthest, network, share
+from nets import ROWS, array_of, data, fit, furthest, network, share, tensor_of, variable_of
 
 
 def optimizer(keras, kind: str):
@@ -62,19 +62,20 @@ def test_a_gradient_that_only_some_ranks_have_is_added_to_zeros(
 ) -> None:
     if backend == "jax":
         pytest.skip("JAX has no gradients that are None")
-    parts = [keras.Variable(np.ones(2, "float32"), name=f"part{each}") for each in range(size)]
-    shared, unused = (keras.Variable(np.ones(2, "float32"), name=name) for name in ("shared", "unused"))
+    parts = [variable_of(keras, np.ones(2, "float32"), f"part{each}") for each in range(size)]
+    shared, unused = (variable_of(keras, np.ones(2, "float32"), name) for name in ("shared", "unused"))
     variables = [shared, *parts, unused]
     wrapped = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=passes)
     wrapped.build(variables)
     for _ in range(2 * passes):
-        own = keras.ops.convert_to_tensor(np.full(2, 0.5 * (rank + 1) / passes, "float32"))
-        wrapped.apply([own, *(own if each == rank else None for each in range(size + 1))], variables)
+        own = tensor_of(keras, np.full(2, 0.5 * (rank + 1) / passes, "float32"))
+        gradients = [own, *(own if each == rank else None for each in range(size + 1))]
+        wrapped.apply_gradients(zip(gradients, variables))
     for place, each in enumerate(parts):
         expected = 1.0 - 2 * 0.5 * (place + 1) / size
-        np.testing.assert_allclose(keras.ops.convert_to_numpy(each), [expected] * 2, rtol=1e-5)
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(shared), [1.0 - (size + 1) / 2] * 2, rtol=1e-5)
-    assert keras.ops.convert_to_numpy(unused).tolist() == [1.0, 1.0]
+        np.testing.assert_allclose(array_of(keras, each), [expected] * 2, rtol=1e-5)
+    np.testing.assert_allclose(array_of(keras, shared), [1.0 - (size + 1) / 2] * 2, rtol=1e-5)
+    assert array_of(keras, unused).tolist() == [1.0, 1.0]
 
 
 def test_a_layer_that_is_frozen_between_steps_of_several_passes(hvd, keras, backend, rank: int, size: int) -> None:
@@ -129,7 +130,7 @@ def test_the_gradient_of_a_local_variable_is_divided_and_others_are_averaged(
         shared, local = model.trainable_variables[1], model.trainable_variables[3]
         wrapped.register_local_var(local)
         before = [np.array(model.get_weights()[i]) for i in (1, 3)]
-        gradients = [_tensor(keras, np.full(each.shape, rank + 1.0, "float32")) for each in (shared, local)]
+        gradients = [tensor_of(keras, np.full(each.shape, rank + 1.0, "float32")) for each in (shared, local)]
         wrapped.apply_gradients(zip(gradients, (shared, local)))
         steps = [a - model.get_weights()[i] for a, i in zip(before, (1, 3))]
         np.testing.assert_allclose(steps[0], (size + 1) / 2, rtol=1e-6)
@@ -143,7 +144,7 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(hvd, keras
     variables = model.trainable_variables
     before = model.get_weights()
     for value, moves in ((np.inf if rank == 0 else 1.0, False), (1.0, True)):
-        gradients = [_tensor(keras, np.full(each.shape, value, "float32")) for each in variables]
+        gradients = [tensor_of(keras, np.full(each.shape, value, "float32")) for each in variables]
         if backend == "jax":
             wrapped.build(variables)
             state = [each.value for each in wrapped.variables], gradients, [each.value for each in variables]
@@ -173,7 +174,8 @@ def test_an_infinite_gradient_of_a_local_variable_skips_the_step_on_all_ranks(
     before = model.get_weights()
     for infinite, moves in ((np.inf if rank == 0 else 1.0, False), (1.0, True)):
         values = [1.0, 1.0, 1.0, infinite]
-        gradients = [_tensor(keras, np.full(v.shape, g, "float32")) for v, g in zip(model.trainable_variables, values)]
+        pairs = zip(model.trainable_variables, values)
+        gradients = [tensor_of(keras, np.full(each.shape, value, "float32")) for each, value in pairs]
         model.optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         steps = [float(np.abs(a - b).max()) for a, b in zip(before, model.get_weights())]
         assert all((step > 0) == moves for step in steps)
@@ -217,14 +219,6 @@ def test_a_batch_that_overflows_on_one_rank_is_skipped_by_all_as_in_one_process(
 
 def _scale_of(scaler) -> float:
     return float(np.asarray(scaler.loss_scale if hasattr(scaler, "loss_scale") else scaler.dynamic_scale))
-
-
-def _tensor(keras, array):
-    if hasattr(keras, "ops"):
-        return keras.ops.convert_to_tensor(array)
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(array)
 
 
 def test_a_wrapped_optimizer_keeps_the_name_and_settings_of_the_original(hvd, keras) -> None:
