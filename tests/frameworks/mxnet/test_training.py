@@ -219,6 +219,28 @@ def test_a_parameter_that_other_ranks_use_is_stale_after_a_skipped_update(rank: 
     assert param.data()._fresh_grad == (rank == 0)
 
 
+class Fails(mx.optimizer.SGD):
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        raise ArithmeticError("the update fails")
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_a_parameter_that_other_ranks_use_is_stale_after_a_failed_update(is_wrapped: bool, rank: int) -> None:
+    param = gluon.Parameter("weight", shape=(1,), init="ones")
+    param.initialize()
+    if is_wrapped:
+        trainer: Any = gluon.Trainer([param], hvd.DistributedOptimizer(Fails()))
+    else:
+        trainer = hvd.DistributedTrainer([param], Fails())
+    if rank == 0:
+        with mx.autograd.record():
+            loss = param.data() * 2
+        loss.backward()
+    with pytest.raises(ArithmeticError):
+        trainer.step(1, ignore_stale_grad=True)
+    assert rank == 0 or not param.data()._fresh_grad
+
+
 @pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
 @pytest.mark.parametrize("module", [mx.nd, mx.np])
 def test_compressed_arrays_stay_of_their_kind(module: Any, compression: Any) -> None:

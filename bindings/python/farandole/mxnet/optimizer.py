@@ -125,8 +125,10 @@ def _let_ranks_agree(trainer: Any) -> None:
             own(self, ignore_stale_grad)
             return
         optimizer._stale.agree(self._params)
-        own(self, ignore_stale_grad)
-        optimizer._stale.end_step()
+        try:
+            own(self, ignore_stale_grad)
+        finally:
+            optimizer._stale.end_step()
 
     _update._farandole_agrees = True  # type: ignore[attr-defined]
     trainer._update = _update

@@ -68,8 +68,10 @@ class DistributedTrainer(mx.gluon.Trainer):
         super().allreduce_grads()
 
     def _update(self, ignore_stale_grad: bool = False) -> None:
-        super()._update(ignore_stale_grad)
-        self._stale.end_step()
+        try:
+            super()._update(ignore_stale_grad)
+        finally:
+            self._stale.end_step()
 
     def _allreduce_grads(self) -> None:
         gradients = []
