@@ -5,7 +5,8 @@ Most of the time that a file takes goes into headers, so a group of eight takes 
 of a group lie in one folder. Files that declare the same name for themselves, such as a function in an unnamed
 namespace, get into different groups.
 
-    tools/source_groups.py        prints GROUP=FILE for each file of a group, with paths relative to the root
+    tools/source_groups.py [--tests]    prints GROUP=FILE for each file of a group, with paths relative to the root;
+                                        only those of tests
 """
 
 import re
@@ -118,7 +119,10 @@ def main() -> int:
     for top in FOLDERS:
         for source in sorted((ROOT / top).rglob("*.cpp")):
             folders[source.parent, is_test(source)].append(source)
+    only_tests = sys.argv[1:] == ["--tests"]
     for (folder, tests), sources in folders.items():
+        if only_tests and not tests:
+            continue
         for number, group in enumerate(group for group in in_groups(sources) if len(group) > 1):
             name = "_".join([*folder.relative_to(ROOT).parts, *(["tests"] if tests else []), str(number)])
             for source in group:

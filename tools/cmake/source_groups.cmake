@@ -1,35 +1,67 @@
-# With -DCMAKE_UNITY_BUILD=ON, the files of a folder are compiled together, in the groups of tools/source_groups.py. A whole
-# build then takes a fraction of the time, and a changed file takes its group with it: right for builds that only run
-# tests. The release build compiles each file by itself, so that each includes what it uses.
+# Compiles files of a folder together, in the groups of tools/source_groups.py: always the tests, and with
+# -DFARANDOLE_GROUPS=ON all files. A whole build then takes a fraction of the time, and a changed file takes its group with
+# it. A group names its files by paths relative to the checkout, so that other checkouts find it in the compiler cache.
+# CMake's own unity builds name them by absolute paths.
 function(farandole_group_sources folder)
+  foreach(entry IN LISTS ARGN)
+    string(REGEX MATCH "^([^=]+)=(.+)$" matched ${entry})
+    set(group_of_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
+  endforeach()
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
     if(NOT type STREQUAL "UTILITY")
-      set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+      farandole_group_target(${folder} ${target})
     endif()
   endforeach()
-  if(targets)
-    foreach(entry IN LISTS ARGN)
-      string(REGEX MATCH "^([^=]+)=(.+)$" matched ${entry})
-      set_source_files_properties(${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_2} DIRECTORY ${folder}
-        PROPERTIES UNITY_GROUP ${CMAKE_MATCH_1})
-    endforeach()
-  endif()
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
   foreach(inner IN LISTS folders)
     farandole_group_sources(${inner} ${ARGN})
   endforeach()
 endfunction()
 
-if(CMAKE_UNITY_BUILD)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py
-    OUTPUT_VARIABLE groups OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  string(REPLACE "\n" ";" groups "${groups}")
-  farandole_group_sources(${PROJECT_SOURCE_DIR} ${groups})
-  # A new declaration may need other groups.
-  file(GLOB_RECURSE read CONFIGURE_DEPENDS messages/*.?pp collectives/*.?pp elastic/*.?pp cuda/*.?pp actors/*.?pp
-    bindings/*.?pp tools/*.?pp tests/*.?pp)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${read} tools/source_groups.py)
+# Replaces the sources of a target by groups. Those with options of their own stay alone.
+function(farandole_group_target folder target)
+  get_target_property(sources ${target} SOURCES)
+  set(kept)
+  set(groups)
+  foreach(source IN LISTS sources)
+    set(group)
+    if(NOT source MATCHES "^\\$<")
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE OUTPUT_VARIABLE path)
+      cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      get_source_file_property(options ${source} DIRECTORY ${folder} COMPILE_OPTIONS)
+      get_source_file_property(is_alone ${source} DIRECTORY ${folder} SKIP_UNITY_BUILD_INCLUSION)
+      if(NOT options AND NOT is_alone)
+        set(group ${group_of_${path}})
+      endif()
+    endif()
+    if(group)
+      list(APPEND groups ${group})
+      string(APPEND text_${group} "#include \"${path}\"\n")
+    else()
+      list(APPEND kept ${source})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES groups)
+  foreach(group IN LISTS groups)
+    set(file ${PROJECT_BINARY_DIR}/groups/${target}/${group}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${group}}" @ONLY)
+    list(APPEND kept ${file})
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${kept}")
+endfunction()
+
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(which --tests)
+if(FARANDOLE_GROUPS)
+  set(which)
 endif()
+execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py ${which}
+  OUTPUT_VARIABLE groups OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+string(REPLACE "\n" ";" groups "${groups}")
+farandole_group_sources(${PROJECT_SOURCE_DIR} ${groups})
+# A new declaration may need other groups.
+file(GLOB_RECURSE read CONFIGURE_DEPENDS messages/*.?pp collectives/*.?pp elastic/*.?pp cuda/*.?pp actors/*.?pp
+  bindings/*.?pp tools/*.?pp tests/*.?pp)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${read} tools/source_groups.py)

@@ -406,7 +406,7 @@ def build(part: Part, folder: str, *options: str) -> bool:
     if not stamp.exists() or stamp.read_text() != wanted:
         shutil.rmtree(ROOT / folder, ignore_errors=True)
         fixed = ("-G", "Ninja", "-S", ".", "-B", folder, f"-DPython_EXECUTABLE={PYTHON}")
-        kind = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_UNITY_BUILD=ON")
+        kind = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DFARANDOLE_GROUPS=ON")
         if not part.prepare("cmake", *fixed, *kind, *options):
             return False
         stamp.write_text(wanted)
