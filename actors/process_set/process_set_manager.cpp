@@ -157,12 +157,14 @@ void process_set_manager_state::notified(const set_progressed& progress) {
       log_event(running_set, "started with ranks " + ranks_to_text(running_set.set_state->ranks));
     if (end_reason_)
       return;
+    if (!running_set.reason)
+      pattern_.shared->sets.open(running_set.set_state);
+    awaited_.erase(progress.number);
+    settle_if_done();
     // The set was told to end while the other members were still connecting to it.
     if (running_set.reason)
-      return stop(running_set, running_set.reason);
-    pattern_.shared->sets.open(running_set.set_state);
-    awaited_.erase(progress.number);
-    return settle_if_done();
+      stop(running_set, running_set.reason);
+    return;
   case set_progressed::stage::ended:
     running_set.last_schedule_received = true;
     return fail_if_over(progress.number);
@@ -213,9 +215,9 @@ void process_set_manager_state::gone(std::uint32_t number) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
+// A change in progress is carried out: it is complete on the member that has left.
 void process_set_manager_state::leave(const error& reason) {
   leaving_ = true;
-  settle(reason);
   std::vector<std::uint32_t> numbers;
   for (auto& [number, running_set] : running_)
     numbers.push_back(number);
@@ -224,7 +226,7 @@ void process_set_manager_state::leave(const error& reason) {
     if (auto found = running_.find(number); found != running_.end()) {
       if (found->second.failed) {
         log_event(found->second, "ended");
-        abandon(number, reason);
+        give_up(number, reason);
       } else
         stop(found->second, reason);
     }

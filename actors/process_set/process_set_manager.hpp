@@ -73,6 +73,7 @@ private:
   void report_fault(running_set& set, const std::string& reason);
   void restart(const set_restart& set_to_restart);
   void abandon(std::uint32_t number, const error& reason);
+  void give_up(std::uint32_t number, const error& reason);
   void send_last_schedule(std::uint32_t number);
   void fail_queues();
   static error shut_down();

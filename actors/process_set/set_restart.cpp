@@ -38,7 +38,7 @@ void process_set_manager_state::report_fault(running_set& set, const std::string
   // The global set has ended, so no answer will come.
   if (leaving_) {
     log_event(set, "ended");
-    return abandon(set.set_state->number, shut_down());
+    return give_up(set.set_state->number, shut_down());
   }
   requests batch;
   batch.faults.push_back({set.set_state->number, reason});
@@ -112,6 +112,13 @@ void process_set_manager_state::abandon(std::uint32_t number, const error& reaso
   abandoned_.push_back({entry.set_state, entry.tree.address(), entry.stopped, reason});
   self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
   fail_queues();
+}
+
+// Abandons a set for good. A change that starts or ends it here has failed.
+void process_set_manager_state::give_up(std::uint32_t number, const error& reason) {
+  abandon(number, reason);
+  if (awaited_.erase(number))
+    settle(reason);
 }
 
 // Sends the last schedule of a set whose negotiator can no longer send it: the other members wait for it before they
