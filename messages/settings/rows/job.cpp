@@ -209,7 +209,7 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_TRUSTED_NETWORK",
      .job_wide = true,
      .doc = "Allows data paths that neither authenticate nor encrypt tensors (gloo, mpi, ccl, and ucx over "
-            "TCP). Every process that can reach the workers is then trusted. See guides/security.md."},
+            "TCP). Every process that can reach the workers is then trusted. See docs/guides/security.md."},
     {.id = setting::disable_group_fusion,
      .name = "disable group fusion",
      .type = flag,

@@ -1,4 +1,4 @@
-"""The first script of the README, and the examples: plain, resumed, and elastic ones that lose a worker."""
+"""The script of the README, and the examples: plain, resumed, and elastic ones that lose a worker."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -214,12 +214,13 @@ class _Bucket:
         return op is None or adds(op)
 
 
-class _Rows(NamedTuple):
+class _Rows:
     """The values of a sparse gradient that only other ranks have, on their way, and their places."""
 
-    index: int
-    places: torch.Tensor
-    call: Any
+    def __init__(self, index: int, places: torch.Tensor, call: Any) -> None:
+        self.index = index
+        self.places = places
+        self.call = call
 
 
 _ALONE = -1
