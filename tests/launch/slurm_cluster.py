@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence
 
 from launched import wait_for
+from namespaces.ssh_hosts import SshHosts
 
 DEADLINE_S = 240.0
 INSTALLED = Path(__file__).resolve().parents[2] / ".setup" / "launchers"
@@ -41,6 +42,18 @@ def why_not() -> str:
     if not (PROGRAMS / "bin" / "srun").exists():
         return f"{PROGRAMS}/bin/srun is not installed; tools/setup --launch installs it"
     return "" if os.getuid() == 0 else "slurmd needs root"
+
+
+@contextlib.contextmanager
+def on_hosts(hosts: SshHosts, folder: Path, cpus: int) -> Iterator[Dict[str, str]]:
+    """Runs a cluster on the first two hosts, each with so many CPUs; the environment in which its commands reach it."""
+    folder.mkdir()
+    nodes = [
+        Node(hosts.names[number], hosts.names[number], hosts.addresses[number], hosts.entering(number))
+        for number in range(2)
+    ]
+    with slurm_cluster(folder, nodes, cpus) as environment:
+        yield environment
 
 
 @contextlib.contextmanager

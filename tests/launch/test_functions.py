@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 from typing import Callable
 
 import pytest
+from guides import GUIDES
 from launched import DEADLINE_S
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import RUNTIME, SshHosts
 from workers import SILENT, exit_code, python, wait_until_empty
+
+GUIDE = (GUIDES / "functions.md").read_text()
 
 
 @functools.cache
@@ -35,6 +39,39 @@ def call(hosts: SshHosts, launcher_command: None) -> Callable[..., Process]:
         return hosts.start(0, python(hosts.shared, script, *arguments), environment)
 
     return start
+
+
+def test_the_example_of_the_guide_prints_what_it_says(call: Callable[..., Process], hosts: SshHosts) -> None:
+    example = re.search(r"^```python\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    assert example
+    # The example needs no framework, which would be imported by all workers.
+    job = call(example.group(1).replace("horovod.torch", "horovod.numpy"))
+    assert exit_code(job) == 0, job.text
+    expected = re.search(r"print\(horovod.run\(.*\)\)  # (.*)", example.group(1))
+    assert expected and f"{expected.group(1)}\n" in job.text, job.text
+    wait_until_empty(hosts, 0, 1)
+
+
+def test_the_error_that_the_guide_shows_is_raised(call: Callable[..., Process], hosts: SshHosts) -> None:
+    shown = re.search(r"^    RuntimeError: Horovod detected.*\n(?:    .*\n)+", GUIDE, re.MULTILINE)
+    assert shown
+    job = call("""\
+        import horovod
+        import os
+
+
+        def train(batch):
+            rank = int(os.environ["HOROVOD_RANK"])
+            return batch["labels"] if rank == 1 else rank
+
+
+        horovod.run(train, args=({},), num_proc=2, hosts="a:1,b:1")
+        """)
+    assert exit_code(job) == 1, job.text
+    lines = iter(re.sub('File ".*/', 'File "', job.text).replace("script0.py", "train.py").splitlines())
+    missing = [line[4:] for line in shown.group(0).splitlines() if line[4:] not in lines]
+    assert missing == [], job.text
+    wait_until_empty(hosts, 0, 1)
 
 
 def test_results_come_from_all_hosts(call: Callable[..., Process], hosts: SshHosts) -> None:

@@ -5,127 +5,38 @@ from __future__ import annotations
 import os
 import re
 import sys
-from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict
 
-import pytest
+from guides import (
+    GUIDES,
+    TRAIN,
+    TRAIN_ELASTICALLY,
+    Reader,
+    assert_all_ranks,
+    commands_of,
+    hosts,
+    message_of,
+    page,
+    reader,
+)
 from launched import DEADLINE_S, wait_until
-from namespaces import FARANDOLE, Process
+from namespaces import FARANDOLE
 from namespaces.ssh_hosts import SshHosts
 from workers import exit_code, wait_until_empty
 
-GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
-PROGRAMS = "horovodrun|farandole|mpirun|srun|torchrun|source|sysctl|ss|python"
-COMMAND = re.compile(rf"\(umask |([A-Z_]+=\S* )*({PROGRAMS})\s")
-
-# `test_other_launchers.py` runs srun in a cluster, and `parallel/test_launch_reference.py` loads the completion.
-# `test_schedulers.py` runs the commands of the page on schedulers, in their jobs.
-RUN_BY_OTHER_TESTS = re.compile(r".*\bsrun\b|source |farandole (completion|manual) ")
-
-# A worker prints its place, as the worker of the guide does, and takes part in one operation.
-TRAIN = """
-import numpy, farandole.numpy as hvd
-
-hvd.init()
-total = hvd.allreduce(numpy.ones(1000), op=hvd.Sum, name="ones")
-assert (total == hvd.size()).all()
-print(f"rank {hvd.rank()} of {hvd.size()}", flush=True)
-hvd.shutdown()
-"""
-
-
-def commands_of(page: str) -> List[str]:
-    """The commands in the code blocks of a page, without the output below them."""
-    text = re.sub(r"\\\n\s*", "", (GUIDES / f"{page}.md").read_text())
-    found = []
-    for line in text.splitlines():
-        command = line.strip().removeprefix("$ ")
-        if line.startswith("    ") and COMMAND.match(command) and not RUN_BY_OTHER_TESTS.match(command):
-            found.append(command)
-    return found
-
-
-class Reader:
-    """Types the commands of one page on the hosts, and knows which it has not typed yet."""
-
-    def __init__(self, hosts: SshHosts, page: str) -> None:
-        self.hosts = hosts
-        self.left = list(dict.fromkeys(commands_of(page)))
-        self.page = page
-
-    def take(self, *words: str) -> str:
-        """The command of the page that contains all these words. It counts as typed."""
-        found = [command for command in self.left if all(word in command for word in words)]
-        assert len(found) == 1, f"{words} must be in one command of {self.page}.md, not in {found} of {self.left}"
-        self.left.remove(found[0])
-        return found[0]
-
-    def start(self, number: int, command: str) -> Process:
-        path = f"{Path(FARANDOLE).parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        # mpirun refuses to run as root, and to start more processes than the machine has cores. All workers share the
-        # cores of this machine, so that the last one may call init() late.
-        settings = {
-            "HOME": str(self.hosts.home),
-            "XDG_RUNTIME_DIR": "/run/user/0",
-            "PATH": path,
-            "OMP_NUM_THREADS": "1",
-            "HOROVOD_START_TIMEOUT": "80",
-            # torchrun leaves a folder for logs there.
-            "TMPDIR": str(self.hosts.shared),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        }
-        return self.hosts.start(number, ["bash", "-c", command], settings)
-
-    def run(self, command: str) -> str:
-        """Types a command on the first host; its output."""
-        process = self.start(0, command)
-        assert exit_code(process) == 0, f"{command}:\n{process.text}"
-        return process.text
-
-    def run_job(self, command: str) -> None:
-        assert_all_ranks(self.run(command), command)
-
-
-def assert_all_ranks(text: str, command: str) -> None:
-    """Every rank of the job has printed its place, once."""
-    places = re.findall(r"rank (\d+) of (\d+)", text)
-    sizes = {int(size) for _, size in places}
-    assert len(sizes) == 1, f"{command}:\n{text}"
-    assert sorted(int(rank) for rank, _ in places) == list(range(sizes.pop())), f"{command}:\n{text}"
+__all__ = ["hosts", "reader"]  # the fixtures
 
 
 def runs(hosts: SshHosts, number: int, command: str) -> bool:
     return any(each.command == command for each in hosts.processes(number))
 
 
-@pytest.fixture
-def hosts(permitted: None, launcher_command: None, made_hosts: List[SshHosts], tmp_path: Path) -> SshHosts:
-    made = SshHosts(tmp_path, ["alpha", "beta"])
-    made_hosts.append(made)
-    made.make()
-    (made.shared / "train.py").write_text(TRAIN)
-    return made
-
-
-@pytest.fixture
-def reader(request: pytest.FixtureRequest, hosts: SshHosts) -> Iterator[Reader]:
-    """A reader of the page that the test names. After the test, no command of the page is left."""
-    made = Reader(hosts, request.param)
-    yield made
-    assert made.left == [], f"no test runs these commands of {made.page}.md"
-
-
-def page(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("reader", [name], indirect=True)
-
-
 def test_every_page_about_launching_is_tested() -> None:
-    linked = re.findall(r"\]\((\w[\w-]*)\.md\)", (GUIDES / "launching.md").read_text())
+    linked = re.findall(r"\]\((\w[\w-]*)\.md[)#]", (GUIDES / "launching.md").read_text())
     tested = {"ssh", "agents", "mpirun", "torchrun", "by-hand", "functions", "running-jobs", "firewalls", "elastic"}
-    elsewhere = {"schedulers", "sessions", "security", "troubleshooting"}
-    assert tested <= set(linked) <= tested | elsewhere
+    tested |= {"troubleshooting"}
+    elsewhere = {"schedulers", "sessions"}
+    assert tested | elsewhere == set(linked)
     assert len(commands_of("launching")) >= 5
 
 
@@ -136,6 +47,19 @@ def test_commands_of_the_page_with_all_ways(reader: Reader) -> None:
         reader.left = [command for command in reader.left if command not in commands_of(other)]
     reader.run_job(reader.take("horovodrun -np 2"))
     reader.run_job(reader.take("--start-timeout 120"))
+
+
+# Starts the workers of a job as the guide says.
+PYTHON_OF_THE_PAGE = re.compile(r"^```python\n(import time.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_of_the_page_with_all_ways_starts_the_workers(hosts: SshHosts) -> None:
+    program = PYTHON_OF_THE_PAGE.search((GUIDES / "launching.md").read_text())
+    assert program
+    (hosts.shared / "program.py").write_text(program.group(1))
+    started = Reader(hosts, "launching").start(0, "python program.py")
+    assert exit_code(started) == 0, started.text
+    assert_all_ranks(started.text, program.group(1))
 
 
 @page("ssh")
@@ -202,25 +126,6 @@ def test_commands_of_the_page_without_a_launcher(reader: Reader) -> None:
     rendezvous.stop()
 
 
-# A worker of an elastic job prints its place when it begins to train.
-TRAIN_ELASTICALLY = """
-import numpy, farandole.numpy as hvd
-
-hvd.init()
-state = hvd.elastic.NumPyState(step=0)
-
-@hvd.elastic.run
-def train(state):
-    print(f"rank {hvd.rank()} of {hvd.size()}", flush=True)
-    while state.step < 20:
-        hvd.allreduce(numpy.ones(1000), op=hvd.Sum, name="ones")
-        state.step += 1
-        state.commit()
-
-train(state)
-"""
-
-
 @page("elastic")
 def test_commands_of_the_page_on_elastic_jobs(reader: Reader) -> None:
     shared = reader.hosts.shared
@@ -268,6 +173,61 @@ def test_commands_of_the_page_on_running_jobs(reader: Reader) -> None:
     assert exit_code(job) == 0, job.text
     assert "[5]<stdout>:line typed here" in job.text
     wait_until_empty(reader.hosts, 0, 1)
+
+    place = "import os\nprint('rank', os.environ['HOROVOD_RANK'], 'of', os.environ['HOROVOD_SIZE'])\n"
+    (shared / "train.py").write_text(place)
+    command = reader.take("nohup")
+    reader.run(command)  # the shell ends at once, and the job goes on
+    wait_until(lambda: (shared / "log").read_text().count("of 8\n") == 8, "the workers have printed their places")
+    assert_all_ranks((shared / "log").read_text(), command)
+    wait_until_empty(reader.hosts, 0, 1)
+
+
+@page("security")
+def test_commands_of_the_page_on_security(reader: Reader) -> None:
+    secret = reader.hosts.shared / "secret"
+    reader.run(reader.take("openssl rand"))
+    reader.run_job(reader.take("mpirun"))
+    assert reader.take("torchrun") in commands_of("torchrun")  # the test of that page runs it
+
+    secret.chmod(0o644)
+    job = reader.start(0, "FARANDOLE_SECRET_FILE=$PWD/secret farandole run --agents 1 -np 1 true")
+    assert exit_code(job) == 2, job.text
+    readable = message_of("security", "FARANDOLE_SECRET_FILE=/home/me/secret can be read", 2)
+    assert readable.replace("/home/me/secret", str(secret)) in job.text
+
+    gloo = reader.take("FARANDOLE_CPU_PATH=gloo")
+    job = reader.start(0, gloo)
+    assert exit_code(job) == 2, job.text
+    assert message_of("security", "horovodrun: error: FARANDOLE_CPU_PATH=gloo", 3) in job.text
+    trusted = f"FARANDOLE_TRUSTED_NETWORK=1 {gloo}"
+    text = reader.run(trusted)
+    assert_all_ranks(text, trusted)
+    assert text.count(message_of("security", "tensors travel by gloo", 2)) == 1, text
+
+    (reader.hosts.shared / "train.py").write_text(
+        "import fractions\nimport farandole.numpy as hvd\n\nhvd.init()\n"
+        "hvd.broadcast_object({'parts': [1, 2]}, 0)\nhvd.broadcast_object(fractions.Fraction(1, 2), 0)\n"
+    )
+    job = reader.start(0, reader.take("FARANDOLE_SAFE_OBJECTS=1"))
+    assert exit_code(job) == 1, job.text
+    assert message_of("security", "_pickle.UnpicklingError", 2) in job.text
+
+
+@page("troubleshooting")
+def test_commands_of_the_page_on_troubleshooting(reader: Reader) -> None:
+    """`parallel/test_launch_troubleshooting.py` compares the messages of the page with those of the product."""
+    reader.run(reader.take("openssl rand"))
+    login = reader.take("ssh ").replace("node2", "beta")
+    reader.run(login)
+    reader.hosts.stop_sshd(1)
+    reader.hosts.start_sshd(1, keys=reader.hosts.shared / "no_keys")
+    assert exit_code(reader.start(0, login)) == 255
+    job = reader.start(0, "horovodrun -np 2 -H alpha:1,beta:1 python train.py")
+    assert exit_code(job) == 1, job.text
+    first = message_of("troubleshooting", "farandole: could not connect to some hosts", 3)
+    assert first.replace("node2", "beta").split("Permission")[0] in " ".join(job.text.split()), job.text
+    assert "Permission denied (publickey" in job.text, job.text
 
 
 # ---- firewalls ----

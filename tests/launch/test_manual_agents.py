@@ -89,6 +89,15 @@ def test_an_agent_is_named_after_its_host_by_default(agents: Agents) -> None:
     assert places(job, 2) == ["b b", "c c"], job.text
 
 
+def test_an_agent_has_a_slot_for_each_core_that_it_may_use(agents: Agents) -> None:
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    job = agents.run("1", "-np", str(len(cores)), "sh", "-c", PLACE)
+    words = [FARANDOLE, "agent", "--launcher", agents.addresses, "--secret-file", str(agents.hosts.secret)]
+    agents.hosts.start(1, ["taskset", "-c", ",".join(map(str, cores)), *words])
+    assert exit_code(job) == 0, job.text
+    assert places(job, len(cores)) == ["b b"] * len(cores), job.text
+
+
 def test_members_that_agents_start_compute_the_sums(agents: Agents) -> None:
     job = agents.run("3", "-np", "4", *python(agents.hosts.shared, SUMS))
     for number, slots in enumerate(("1", "2", "1")):

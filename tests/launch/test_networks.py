@@ -120,6 +120,44 @@ def test_workers_use_the_addresses_that_other_hosts_reach(apart: SshHosts, launc
     wait_until_empty(apart, 0, 1, 2)
 
 
+def add_blind_interface(hosts: SshHosts, number: int) -> None:
+    """Gives a host an interface whose network has the addresses of all hosts, and no way to them."""
+    for words in (
+        "link add blind0 type veth peer name blind1",
+        f"addr add 10.222.0.{number}/24 dev blind0",
+        "link set blind0 up",
+        "link set blind1 up",
+    ):
+        process = hosts.start(number, ["ip", *words.split()])
+        assert process.end() == 0, process.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["gloo", "ucx"])
+def test_data_paths_of_other_libraries_use_the_interface_that_other_hosts_reach(
+    hosts: SshHosts, launch: Callable[..., Process], path: str
+) -> None:
+    for number in (1, 2):
+        add_blind_interface(hosts, number)
+    settings = {"FARANDOLE_CPU_PATH": path, "FARANDOLE_TRUSTED_NETWORK": "1"}
+    job = launch("-np", "2", "-H", "b:1,c:1", "--verbose", *python(hosts.shared, SUMS), settings=settings)
+    assert exit_code(job) == 0, job.text
+    assert [lines_of(job, rank)[-1] for rank in range(2)] == ["local 0 of 1 on b", "local 0 of 1 on c"], job.text
+    assert SUCCESSFUL in job.text, job.text
+    wait_until_empty(hosts, 0, 1, 2)
+
+
+@pytest.mark.slow
+def test_gloo_uses_the_address_that_other_hosts_reach(apart: SshHosts, launch: Callable[..., Process]) -> None:
+    for number in (1, 2):
+        apart.add_first_address(number, f"10.222.0.{number}")
+        apart.add_address(number, f"10.221.0.{number}/24")
+    settings = {"FARANDOLE_CPU_PATH": "gloo", "FARANDOLE_TRUSTED_NETWORK": "1"}
+    job = launch("-np", "2", "-H", "b:1,c:1", *python(apart.shared, SUMS), settings=settings)
+    assert exit_code(job) == 0, job.text
+    assert [lines_of(job, rank)[-1] for rank in range(2)] == ["local 0 of 1 on b", "local 0 of 1 on c"], job.text
+
+
 def test_hosts_that_do_not_reach_each_other_are_reported_before_any_worker_starts(
     apart: SshHosts, launch: Callable[..., Process]
 ) -> None:

@@ -130,6 +130,15 @@ def held_back(progress: Callable[[], str]) -> bool:
     return len(set(looks)) == 1 and looks[0] != ""
 
 
+def test_a_job_whose_launcher_has_no_standard_output_succeeds(launch: Callable[..., Process], hosts: SshHosts) -> None:
+    errors = hosts.shared / "errors"
+    job = launch("-np", "2", "-H", "a:1,b:1", "sh", "-c", "echo out; echo err >&2", shell=f">&- 2>{errors}")
+    assert exit_code(job) == 0, errors.read_text()
+    said = errors.read_text()
+    assert all(f"[{rank}]<stderr>:err\n" in said for rank in range(2)), said
+    assert said.count("output is lost") == 1, said
+
+
 # A worker prints a line, and once the file of its argument exists it prints without end.
 ENDLESS_OUTPUT = 'echo ready; while ! test -e "$0"; do sleep 0.05; done; exec yes'
 

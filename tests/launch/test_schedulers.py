@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import textwrap
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List
 
@@ -18,7 +17,7 @@ import slurm_cluster
 from launched import DEADLINE_S
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import RUNTIME, SshHosts
-from workers import PLACE, SUMS, TRAINING, begun, exit_code, lines_of, python
+from workers import PLACE, SUMS, TRAINING, add_program, begun, exit_code, lines_of, python
 
 # A rank of jsrun finds its job by itself, and writes its place and a sum.
 RANK_OF_JSRUN = """
@@ -38,13 +37,7 @@ def slurm(hosts: SshHosts, tmp_path: Path) -> Iterator[Dict[str, str]]:
     """A cluster of the hosts a and b; the environment of its commands, which are on PATH."""
     if reason := slurm_cluster.why_not():
         pytest.skip(reason)
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    nodes = [
-        slurm_cluster.Node(hosts.names[number], hosts.names[number], hosts.addresses[number], hosts.entering(number))
-        for number in range(2)
-    ]
-    with slurm_cluster.slurm_cluster(folder, nodes, 2) as environment:
+    with slurm_cluster.on_hosts(hosts, tmp_path / "slurm", 2) as environment:
         yield {
             **environment,
             "PATH": f"{slurm_cluster.PROGRAMS / 'bin'}:{os.environ['PATH']}",
@@ -135,14 +128,6 @@ def lsf(hosts: SshHosts) -> Dict[str, str]:
         "LSB_DJOB_HOSTFILE": str(list_of_hosts),
         "PATH": f"{hosts.shared}/programs:{os.environ['PATH']}",
     }
-
-
-def add_program(hosts: SshHosts, name: str, script: str) -> None:
-    """Puts a program into a folder for PATH."""
-    path = hosts.shared / "programs" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{textwrap.dedent(script)}\n")
-    path.chmod(0o755)
 
 
 def test_in_a_job_of_lsf_blaunch_starts_the_agents(

@@ -211,6 +211,7 @@ def test_a_remote_worker_that_ends_before_init_is_named_by_the_ranks_that_wait_f
     for rank in (0, 2):
         (line,) = lines_of(job, rank, "stderr")
         assert "slot 1 exited with code 5" in line, job.text
+    assert "Process name: 1\nExit code: 5\nCause: Process 1 on b exited with code 5\n" in job.text, job.text
 
 
 def test_a_remote_worker_that_a_signal_kills_gives_128_plus_the_signal(launch: Callable[..., Process]) -> None:

@@ -106,6 +106,14 @@ def python(folder: Path, script: str, *arguments: str) -> List[str]:
     return [sys.executable, str(path), *arguments]
 
 
+def add_program(hosts: SshHosts, name: str, script: str) -> None:
+    """Puts a program into the folder `programs` of all hosts."""
+    path = hosts.shared / "programs" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{textwrap.dedent(script)}\n")
+    path.chmod(0o755)
+
+
 def exit_code(job: Process) -> int:
     """The exit code of the job as a shell reports it."""
     code = job.end(DEADLINE_S)

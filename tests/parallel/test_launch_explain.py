@@ -175,6 +175,26 @@ def test_the_loss_of_a_member_of_an_elastic_job_is_explained_while_the_job_goes_
     assert re.search(r"rank 1 on \S+ was killed by signal 9 \(Killed\); its record ends at", text), text
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_a_signal_ends_leaves_no_copies_of_records(
+    launch: Callable[..., Job], tmp_path: Path, number: signal.Signals
+) -> None:
+    job = launch(1, PRELUDE + "signal.pause()\n")
+    job.pids(1)
+    os.kill(job.process.pid, signal.SIGSTOP)  # the launcher does not answer, so the command waits
+    command = subprocess.Popen([FARANDOLE, "explain"], env=clean_environment(), start_new_session=True)
+
+    def has_folder() -> bool:
+        return any((tmp_path / "run").glob("farandole-records-*"))
+
+    try:
+        wait_until(has_folder, "the command has a folder for the records")
+    finally:
+        command.send_signal(number)
+        command.wait(DEADLINE_S)
+    wait_until(lambda: not has_folder(), "the folder is removed")
+
+
 def test_wrong_paths_and_words_are_refused(tmp_path: Path) -> None:
     assert explain(str(tmp_path / "none"), code=2).endswith("/none cannot be read: No such file or directory\n")
     assert "has no event records (files *.events and *.trace)" in explain(str(tmp_path), code=2)

@@ -92,6 +92,25 @@ def test_a_launched_job_reports_settings_without_effect_and_unknown_variables_on
     )
 
 
+@pytest.mark.parametrize(
+    "content, line, reason",
+    [
+        ("params:\n  cache_capacity: many\n", 2, "(params.cache_capacity) = 'many'"),
+        ("timeline:\n  filename: [a", 2, "end of sequence flow not found"),
+        ("- params\n", 1, "no 'key: value' lines"),
+    ],
+    ids=["wrong-type", "no-yaml", "no-map"],
+)
+def test_a_config_file_that_cannot_be_used_ends_the_launcher_with_2_and_its_place(
+    content: str, line: int, reason: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "job.yaml"
+    config.write_text(content)
+    job = run([LAUNCHER, "-np", "1", "--config-file", str(config), "echo", "started"])
+    assert (job.returncode, job.stdout) == (2, "")
+    assert f"{config}, line {line}" in job.stderr and reason in job.stderr, job.stderr
+
+
 def test_init_reports_settings_without_effect_and_unknown_variables_without_a_launcher() -> None:
     job = run([sys.executable, "-c", INIT], HOROVOD_AUTOTUNE="1", FARANDOLE_FAST_PAHT="0")
     assert job.returncode == 0, job.stderr

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
+#include "actors/launch/process_keeper.hpp"
 #include "actors/launch/record_folder.hpp"
 #include "actors/member/job_call.hpp"
 #include "messages/values/json_text.hpp"
@@ -16,33 +16,18 @@ namespace farandole {
 
 namespace {
 
-/// Removes the folder at its end.
-class temporary_folder {
-public:
-  explicit temporary_folder(std::string path) : path_(std::move(path)) {}
-  ~temporary_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-
-  const std::string& path() const { return path_; }
-
-private:
-  std::string path_;
-};
-
 record_files records_of_job(const job_record& job) {
   record_files none;
-  auto path = make_temporary_record_folder();
-  if (!path) {
-    none.problems.push_back(path.error().text);
+  // The keeper removes the folder at the end of this function, and also if a signal ends this process before.
+  const auto keeper = process_keeper::start();
+  const auto folder = keeper ? make_temporary_record_folder() : expected<std::string>(keeper.error());
+  if (!folder) {
+    none.problems.push_back(folder.error().text);
     return none;
   }
-  const temporary_folder folder(std::move(*path));
+  keeper->remove_at_end(*folder);
   write_records request;
-  request.folder = folder.path();
+  request.folder = *folder;
   const auto written = records_by_launcher(job, request);
   if (!written) {
     none.problems.push_back(written.error().text);
@@ -54,7 +39,7 @@ record_files records_of_job(const job_record& job) {
                             " has no workers with a record now (FARANDOLE_RECORDER_EVENTS=0 disables it)");
     return none;
   }
-  auto found = read_record_files({folder.path()});
+  auto found = read_record_files({*folder});
   found.problems.insert(found.problems.begin(), written->notices.begin(), written->notices.end());
   return found;
 }

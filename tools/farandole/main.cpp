@@ -209,11 +209,12 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   return asked ? 0 : bad_usage;
 }
 
-/// Opens standard streams that were closed at the start, so that no other file gets their descriptors.
+/// Opens standard streams that were closed at the start, so that no other file gets their descriptors. Output to them
+/// fails, as it would to a closed stream, so that the loss of the workers' output is reported.
 void fill_standard_streams() {
   int fd = 0;
   do {
-    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   } while (fd >= 0 && fd <= 2);
   if (fd > 2)
     ::close(fd);
