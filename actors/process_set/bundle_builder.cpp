@@ -68,7 +68,7 @@ bundle_builder::build(const bundle& bundle, std::vector<operation_state_ptr> ope
   for (std::size_t i = 0; i < bundle.entries.size(); ++i) {
     const auto& own = task->operations[i];
     if (own && own->absent && bundle.operation == operation::allgather &&
-        own->signature.operation != bundle.operation)
+        (own->signature.operation != bundle.operation || own->signature.dtype != bundle.dtype))
       own->become_gather(bundle.dtype, bundle.entries[i].row_elements);
     if (auto text = complaint(bundle, bundle.entries[i], task->operations[i], joined); !text.empty())
       return broken(" names tensor " + called(bundle.entries[i]) + ", " + text);

@@ -117,6 +117,30 @@ TEST_CASE("a member that is absent from an allreduce contributes no rows to the 
   CHECK(away->outcome.dtype == dtype::int64);
 }
 
+TEST_CASE(
+    "a member that is absent from an allgather contributes its rows, or none if the others gather indices") {
+  auto away = submitted(operation::allgather, {3, 2});
+  std::vector<std::byte> memory(24);
+  away->input = memory.data();
+  away->absent = true;
+  auto bundle = scheduled(operation::allgather, {{0, "t", 20, {7, 3}, 2}});
+  SECTION("values") {
+    const auto bundle_work = built(bundle_builder(1, 2), bundle, {away});
+    CHECK(bundle_work.parts[0].input == memory.data());
+    CHECK(bundle_work.parts[0].input_bytes == 24);
+    CHECK(away->outcome.kind == result_kind::requested);
+  }
+  SECTION("indices") {
+    bundle.dtype = dtype::int64;
+    bundle.entries = {{0, "t", 7, {7, 0}, 1}};
+    const auto bundle_work = built(bundle_builder(1, 2), bundle, {away});
+    CHECK(bundle_work.parts[0].input_bytes == 0);
+    CHECK(bundle_work.gathered == sizes{56, 0});
+    CHECK(away->outcome.kind == result_kind::rows);
+    CHECK(away->outcome.row_elements == 1);
+  }
+}
+
 TEST_CASE("a member that is absent from an allreduce takes part in the allreduce of the others") {
   auto away = submitted(operation::allreduce, {4});
   std::vector<std::byte> memory(16);

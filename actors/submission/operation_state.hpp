@@ -151,7 +151,7 @@ struct operation_state : operation_request, phase_word {
   /// Allocates the output, to which each member sends the given number of rows.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
-  /// This member is absent from an allgather, which it has requested as an allreduce: makes it an allgather of no rows.
+  /// This member is absent from an allgather other than the operation that it has requested: makes it one of no rows.
   /// Only the event loop may call it, while it has claimed the operation.
   void become_gather(farandole::dtype dtype, std::int64_t row_elements);
   /// No member contributes: settles the operation without a result. Returns false if it is not queued any more.

@@ -195,7 +195,7 @@ void define_handle(nb::module_& module) {
           "False if no rank has contributed.")
       .def_prop_ro(
           "has_rows", [](const operation_handle& self) { return self.kind() == result_kind::rows; },
-          "Whether this rank was absent from an allreduce, and the others gathered rows instead: see "
+          "Whether this rank was absent, and the others gathered other rows than it asked for: see "
           "dlpack().")
       .def_prop_ro("last_rank", &operation_handle::last_rank, "The rank that joined last.");
   module.def("wait_all", &wait_all, "handles"_a, "Waits for all; raises the error of the first that failed.");

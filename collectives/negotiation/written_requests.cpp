@@ -24,11 +24,14 @@ bool alike(const signature& reference, const signature& other) {
   return reference == as_reference;
 }
 
+// Sparse reductions gather indices of this type, and under the name of a dense reduction nothing else does.
+constexpr auto index_type = dtype::int64;
+
 } // namespace
 
 void written_requests::add(std::int32_t member, const request& asked, std::size_t members) {
   (asked.absent ? any_absent_ : any_present_) = true;
-  if (asked.absent && asked.signature.operation == operation::allreduce)
+  if (asked.absent)
     add_absent(member, asked.signature, members);
   else
     add_reference(member, asked.signature, members);
@@ -47,6 +50,7 @@ void written_requests::add_absent(std::int32_t member, const signature& asked, s
   if (same == absent_.end())
     same = absent_.insert(same, {asked, member_mask(members)});
   same->members.add(static_cast<std::size_t>(member));
+  note_rows(member, asked);
 }
 
 void written_requests::add_reference(std::int32_t member, const signature& asked, std::size_t members) {
@@ -54,10 +58,17 @@ void written_requests::add_reference(std::int32_t member, const signature& asked
     reference_ = asked;
     if (free_first(asked))
       first_dims_.assign(members, 0);
+    for (const auto& entry : absent_)
+      entry.members.for_each(
+          [&](std::size_t away) { note_rows(static_cast<std::int32_t>(away), entry.signature); });
   } else if (!alike(reference_, asked)) {
     others_.emplace_back(member, asked);
   }
-  if (!first_dims_.empty() && !asked.shape.empty())
+  note_rows(member, asked);
+}
+
+void written_requests::note_rows(std::int32_t member, const signature& asked) {
+  if (!first_dims_.empty() && alike(reference_, asked))
     first_dims_[static_cast<std::size_t>(member)] = asked.shape[0];
 }
 
@@ -75,15 +86,22 @@ bool written_requests::gathers() const {
   return has_reference_ && reference_.operation == operation::allgather;
 }
 
+bool written_requests::lacks_rows(const signature& absent) const {
+  return gathers() && (absent.operation != operation::allgather ||
+                       (reference_.dtype == index_type && absent.dtype != index_type));
+}
+
 bool written_requests::has_no_rows(std::int32_t member) const {
-  return gathers() && std::ranges::any_of(absent_, [member](const auto& entry) {
-           return entry.members.has(static_cast<std::size_t>(member));
-         });
+  return std::ranges::any_of(absent_, [this, member](const auto& entry) {
+    return entry.members.has(static_cast<std::size_t>(member)) && lacks_rows(entry.signature);
+  });
 }
 
 bool written_requests::differ() const {
-  const auto is_other = [this](const auto& entry) { return !(entry.signature == reference_); };
-  return !others_.empty() || (has_reference_ && !gathers() && std::ranges::any_of(absent_, is_other));
+  const auto is_other = [this](const auto& entry) {
+    return !lacks_rows(entry.signature) && !alike(reference_, entry.signature);
+  };
+  return !others_.empty() || (has_reference_ && std::ranges::any_of(absent_, is_other));
 }
 
 signature written_requests::signature_of(std::int32_t member) const {

@@ -15,19 +15,19 @@ namespace farandole {
 
 class written_requests {
 public:
-  /// Adds the request of a member, at most one for each. The first one that is not an absent allreduce becomes the
-  /// reference. `members`: size of the set.
+  /// Adds the request of a member, at most one for each. The first one that is not absent becomes the reference.
+  /// `members`: size of the set.
   void add(std::int32_t member, const request& asked, std::size_t members);
   /// Removes all requests. The memory is kept for later ones.
   void clear();
 
   bool empty() const { return groups_.empty(); }
-  /// The signature of the member that asked first; if any member contributes, of the first that does or that gathers.
+  /// The signature of the first member that contributes, if any does.
   const signature& reference() const { return reference_; }
   /// Whether a member contributes nothing, and whether none contributes anything.
   bool any_absent() const { return any_absent_; }
   bool all_absent() const { return !any_present_; }
-  /// Whether the member is absent from an allgather that it has requested as an allreduce: it has no rows.
+  /// Whether the member is absent from an allgather other than the operation that it has requested: it has no rows.
   bool has_no_rows(std::int32_t member) const;
   /// Whether any member wants no cell on the fast path for the tensor.
   bool no_fast_path() const { return no_fast_path_; }
@@ -50,16 +50,20 @@ private:
 
   void add_absent(std::int32_t member, const signature& asked, std::size_t members);
   void add_reference(std::int32_t member, const signature& asked, std::size_t members);
-  /// Whether those that contribute, or are absent from the same operation, gather rows.
+  /// Stores the first extent of a member, if it may differ and the member fits the reference.
+  void note_rows(std::int32_t member, const signature& asked);
+  /// Whether those that contribute gather rows.
   bool gathers() const;
+  /// Whether those that contribute gather rows of which a member that is absent from this operation has none.
+  bool lacks_rows(const signature& absent) const;
 
   signature reference_; ///< valid if has_reference_
   bool has_reference_ = false;
   std::vector<std::int64_t> first_dims_;
   std::vector<std::uint8_t> devices_;
   std::vector<std::pair<std::int32_t, signature>> others_; ///< members that differ from the reference
-  /// Members that are absent from an allreduce, by signature, of which there is nearly always one. They fit an
-  /// allreduce and an allgather, so they are compared when there is a reference.
+  /// Members that are absent, by signature, of which there is nearly always one. They fit the operation that they have
+  /// requested, and the gathering of the indices of a sparse reduction, so they are compared when there is a reference.
   std::vector<absent_members> absent_;
   std::vector<group_claim> groups_;
   bool no_fast_path_ = false;

@@ -129,8 +129,66 @@ TEST_CASE("a member that is absent from an allreduce fits the allreduce and the 
   CHECK(written.any_absent());
   CHECK_FALSE(written.all_absent());
   written.clear();
+  CHECK_FALSE(written.has_no_rows(1));
   written.add(0, ask({7}), 3);
   CHECK_FALSE(written.any_absent());
   CHECK_FALSE(written.differ());
   CHECK(written.reference() == ask({7}).signature);
+}
+
+TEST_CASE(
+    "a member that is absent from an allgather fits the same one, and that of indices in place of values") {
+  auto away = gather({2, 3});
+  away.absent = true;
+  auto other = gather({5, 3});
+  const bool first = GENERATE(true, false);
+  CAPTURE(first);
+  written_requests written;
+  const auto compare = [&] {
+    if (first)
+      written.add(1, away, 3);
+    written.add(0, other, 3);
+    if (!first)
+      written.add(1, away, 3);
+    CHECK(written.reference() == other.signature);
+    CHECK(written.signature_of(1) == away.signature);
+    return !written.differ();
+  };
+  SECTION("the same operation: it sends its rows") {
+    CHECK(compare());
+    CHECK_FALSE(written.has_no_rows(1));
+    CHECK(written.first_dims() == std::vector<std::int64_t>{5, 2, 0});
+  }
+  SECTION("indices: it has no rows") {
+    other.signature.dtype = dtype::int64;
+    other.signature.shape = {5, 1};
+    CHECK(compare());
+    CHECK(written.has_no_rows(1));
+    CHECK(written.first_dims() == std::vector<std::int64_t>{5, 0, 0});
+  }
+  SECTION("indices that it gathers, too") {
+    away.signature.dtype = other.signature.dtype = dtype::int64;
+    CHECK(compare());
+    CHECK_FALSE(written.has_no_rows(1));
+  }
+  SECTION("indices in place of other indices") {
+    away.signature.dtype = other.signature.dtype = dtype::int64;
+    other.signature.shape = {5, 1};
+    CHECK_FALSE(compare());
+    CHECK_FALSE(written.has_no_rows(1));
+  }
+  SECTION("rows of another size") {
+    other.signature.shape = {5, 4};
+    CHECK_FALSE(compare());
+    CHECK_FALSE(written.has_no_rows(1));
+  }
+  SECTION("values of another type") {
+    other.signature.dtype = dtype::float64;
+    CHECK_FALSE(compare());
+  }
+  SECTION("an allreduce") {
+    other = ask({2, 3});
+    CHECK_FALSE(compare());
+    CHECK_FALSE(written.has_no_rows(1));
+  }
 }

@@ -14,7 +14,7 @@ namespace farandole {
 enum class result_kind : std::uint8_t {
   requested,
   none, ///< no member contributed
-  rows  ///< the caller asked for an allreduce, and those that contributed for an allgather
+  rows  ///< the caller was absent, and those that contributed have gathered other rows than it asked for
 };
 
 struct result {

@@ -65,16 +65,18 @@
 #
 # Absent contributions
 # --------------------
-# A member that has nothing to contribute to an allreduce in this step, for example a gradient of a parameter that it
-# did not use, says so in its full request (`absent`), and never by an id. The leader treats it as follows:
+# A member that has nothing to contribute to an allreduce or allgather in this step, for example a gradient of a
+# parameter that it did not use, says so in its full request (`absent`), and never by an id. The leader treats it as
+# follows:
 # - Every member that has not joined is absent: the tensor is listed in `absent` of the schedule. It does not move, and
 #   has no result.
-# - Others request the allreduce: the tensor moves, and the absent member contributes zeros, which it has submitted.
-# - Others request an allgather of that name: the absent member contributes no rows. It learns their number and size
-#   from the bundle.
-# An allgather may be absent too; unless all members are, its rows move like those of any other. A tensor gets no id in
-# a step in which a member is absent, and an id that it had is forgotten: so all members request it in full until all
-# of them contribute again.
+# - Others request the same: the tensor moves, and the absent member contributes what it has submitted: zeros, or what it
+#   has left of earlier contributions.
+# - Others request an allgather of that name in place of its allreduce, or of int64 in place of its allgather of another
+#   type: they gather the indices of a sparse gradient, and the absent member contributes no rows. It learns their number
+#   and size from the bundle.
+# A tensor gets no id in a step in which a member is absent, and an id that it had is forgotten: so all members request
+# it in full until all of them contribute again.
 #
 # Inline values
 # -------------

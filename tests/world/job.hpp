@@ -30,7 +30,7 @@ struct job_report {
   std::uint64_t disagreed = 0;
   std::uint64_t taken_back = 0;
   std::uint64_t without_result = 0; ///< no member contributed
-  std::uint64_t as_rows = 0;        ///< reductions that became gathers of other members' rows
+  std::uint64_t as_rows = 0;        ///< operations that became gathers of other members' rows
   std::uint64_t steps = 0;          ///< messages taken by actors
   std::chrono::nanoseconds lasted{0};
   warm_steps warm; ///< from the third step on, until the last begins

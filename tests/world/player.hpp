@@ -29,9 +29,9 @@ struct stage {
   std::int32_t finished = 0;        ///< players that have played all steps
   std::int32_t in_last_step = 0;    ///< players that have begun the last step
   std::int32_t last_to_join = -1;
-  std::uint64_t without_result = 0;                    ///< operations to which no member contributed
-  std::uint64_t as_rows = 0;                           ///< reductions that became gathers
-  std::int32_t furthest = -1;                          ///< last step that any player has begun
+  std::uint64_t without_result = 0; ///< operations to which no member contributed
+  std::uint64_t as_rows = 0;        ///< operations that became gathers of other members' rows
+  std::int32_t furthest = -1;       ///< last step that any player has begun
   std::function<void(std::int32_t step)> entered = {}; ///< called when the first player begins a step
 };
 

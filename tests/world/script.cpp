@@ -103,6 +103,10 @@ signature script::signature_of(std::int32_t step, std::int32_t tensor, std::int3
     result.reduce_op = reduce_op::sum;
     result.dtype = dtype::int64;
     result.shape = {1 + (rank + version) % 5, 2};
+  } else if (sparse(step, tensor) && tensor % 3 == 0 && result.dtype != dtype::int64) {
+    // Like a message of a compressor that gathers.
+    result.operation = operation::allgather;
+    result.reduce_op = reduce_op::sum;
   }
   if (odd_rank(step, tensor) == rank) {
     if (tensor % 2 == 0)

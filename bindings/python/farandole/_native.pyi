@@ -77,7 +77,7 @@ class Handle:
     @property
     def has_rows(self) -> bool:
         """
-        Whether this rank was absent from an allreduce, and the others gathered rows instead: see dlpack().
+        Whether this rank was absent, and the others gathered other rows than it asked for: see dlpack().
         """
 
     @property

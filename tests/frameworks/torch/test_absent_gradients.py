@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List
 
+import by_hand
 import horovod.torch as hvd
 import pytest
 import torch
-from horovod.torch.compression import Allreduce, GradientCompressor
+from horovod.torch.compression import Allgather, Allreduce, GradientCompressor
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 STEPS = 6
@@ -120,13 +121,35 @@ class Levels(GradientCompressor):
         return levels * step
 
 
-@pytest.mark.parametrize("name", ["fp16", "topk", "powersgd", "levels"])
+class Bits(GradientCompressor):
+    """Gathers gradients without loss, in messages that look like the indices of sparse gradients with rows."""
+
+    def exchange(self, name: str, gradient: torch.Tensor, how: Any) -> Any:
+        gathered = yield Allgather(gradient.double().view(torch.int64).reshape(-1, 1))
+        stacked = gathered.view(torch.float64).reshape(-1, *gradient.shape)
+        return stacked.sum(0).mul_(how.factor).to(gradient.dtype)
+
+
+class Halves(GradientCompressor):
+    """Sends each half in a message of its own, the second one in two rounds."""
+
+    def exchange(self, name: str, gradient: torch.Tensor, how: Any) -> Any:
+        flat = gradient.reshape(-1)
+        middle = len(flat) // 2
+        firsts, second = yield [Allgather(flat[None, :middle]), Allreduce(flat[middle:] / 2)]
+        second += yield Allreduce(flat[middle:] / 2)
+        return torch.cat([firsts.sum(0) * how.factor, second]).view(gradient.shape)
+
+
+@pytest.mark.parametrize("name", ["fp16", "topk", "powersgd", "levels", "bits", "halves"])
 def test_an_unused_parameter_stays_as_it_is_with_compression(name: str, rank: int, size: int) -> None:
     compressions = {
         "fp16": lambda: hvd.Compression.fp16,
         "topk": lambda: hvd.Compression.topk(0.5, min_elements=8),
         "powersgd": lambda: hvd.Compression.powersgd(1, min_elements=8),
         "levels": Levels,
+        "bits": Bits,
+        "halves": Halves,
     }
     model, optimizer = train(rank, size, OPTIMIZERS["adam"], compression=compressions[name](), groups=2)
     untouched = Experts()
@@ -208,6 +231,13 @@ class Tables(torch.nn.Module):
         {"compression": hvd.Compression.fp16},
         {"compression": hvd.Compression.powersgd(1, min_elements=10)},
         {"compression": hvd.Compression.powersgd(1, min_elements=10), "groups": 2},
+        {"compression": hvd.Compression.topk(0.4, min_elements=12)},
+        {"compression": hvd.Compression.topk(0.4, min_elements=12), "groups": 2},
+        {"compression": hvd.Compression.topk(0.4, min_elements=12), "backward_passes_per_step": 2},
+        {"compression": Bits()},
+        {"compression": Bits(), "groups": 1},
+        {"compression": Halves()},
+        {"compression": Halves(), "groups": 2},
     ],
     ids=lambda each: ", ".join(f"{key}={type(value).__name__}" for key, value in each.items()) or "plain",
 )
@@ -270,14 +300,27 @@ def test_sparse_adam_gets_a_sparse_gradient_of_a_table_that_its_rank_has_not_use
             torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5)
 
 
+COMPRESSIONS: Dict[str, Callable[[], Any]] = {
+    "none": lambda: hvd.Compression.none,
+    "topk": lambda: hvd.Compression.topk(0.25, min_elements=1),
+    "bits": Bits,
+    "halves": Halves,
+}
+each_compression = pytest.mark.parametrize("compression", list(COMPRESSIONS))
+
+
+@each_compression
+@pytest.mark.parametrize("sparse", [True, False], ids=["sparse", "dense"])
 @several_ranks
-def test_two_ranks_that_lack_the_sparse_gradients_of_each_other_do_not_wait_for_each_other(
-    rank: int, size: int
+def test_two_ranks_that_lack_the_gradients_of_each_other_do_not_wait_for_each_other(
+    sparse: bool, compression: str, rank: int, size: int
 ) -> None:
-    tables: List[torch.nn.Embedding] = [torch.nn.Embedding(4, 2, sparse=True) for _ in range(size)]
+    tables: List[torch.nn.Embedding] = [torch.nn.Embedding(4, 2, sparse=sparse) for _ in range(size)]
     named = [(f"table.{number}", each.weight) for number, each in enumerate(tables)]
     hvd.broadcast_parameters(dict(named), root_rank=0)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([each for _, each in named], lr=1.0), named)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([each for _, each in named], lr=1.0), named, compression=COMPRESSIONS[compression]()
+    )
     before = [each.detach().clone() for _, each in named]
     tables[rank](torch.tensor([rank % 4])).sum().backward()
     optimizer.step()
@@ -286,13 +329,56 @@ def test_two_ranks_that_lack_the_sparse_gradients_of_each_other_do_not_wait_for_
         torch.testing.assert_close(after.detach(), each)
 
 
+@each_compression
 @several_ranks
-def test_a_gradient_that_is_sparse_on_one_rank_and_dense_on_another_is_an_error_on_all(rank: int, size: int) -> None:
+def test_a_gradient_that_is_sparse_on_one_rank_and_dense_on_another_is_an_error_on_all(
+    compression: str, rank: int
+) -> None:
     table = torch.nn.Embedding(4, 2, sparse=rank == 0)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), [("table", table.weight)])
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=1.0),
+        [(f"table.{compression}", table.weight)],
+        compression=COMPRESSIONS[compression](),
+    )
     table(torch.tensor([1])).sum().backward()
-    with pytest.raises(hvd.MismatchError, match="table"):
+    with pytest.raises(hvd.MismatchError, match=f"table.{compression}"):
         optimizer.step()
+
+
+@several_ranks
+def test_errors_of_topk_wait_for_a_dense_gradient(rank: int, size: int) -> None:
+    """A step in which others have a sparse gradient, or no rank has one, does not touch them. In a step in which others
+    have a dense gradient, they are sent as if this rank had zeros."""
+    parameter = torch.nn.Parameter(torch.zeros(6, 4))
+    compression = hvd.Compression.topk(0.25, min_elements=1)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([parameter], lr=0.0), [("weight", parameter)], compression=compression
+    )
+    simulated = [hvd.Compression.topk(0.25, min_elements=1) for _ in range(size)]
+
+    def of_rank(number: int, step: int) -> torch.Tensor:
+        return torch.randn(6, 4, generator=torch.Generator().manual_seed(10 * step + number))
+
+    for step, kind in enumerate(["dense on all", "sparse on one", "on none", "dense on one", "sparse on one"]):
+        given = [of_rank(each, step) if each == 0 or kind == "dense on all" else None for each in range(size)]
+        if kind == "on none":
+            given = [None] * size
+        parameter.grad = None if given[rank] is None else of_rank(rank, step)
+        if parameter.grad is not None and kind == "sparse on one":
+            parameter.grad = parameter.grad.to_sparse(1)
+        optimizer.step()
+        if kind == "on none":
+            assert parameter.grad is None
+            continue
+        assert parameter.grad is not None
+        assert parameter.grad.is_sparse == (kind == "sparse on one")
+        if kind == "sparse on one":
+            expected = of_rank(0, step) / size
+        else:
+            filled = [torch.zeros(6, 4) if each is None else each for each in given]
+            expected = by_hand.exchange(simulated, "weight", filled)[0]
+        torch.testing.assert_close(parameter.grad.to_dense(), expected, msg=lambda text, kind=kind: f"{kind}: {text}")
+        torch.testing.assert_close(compression.state_dict(), simulated[rank].state_dict())
 
 
 @several_ranks

@@ -196,11 +196,6 @@ FARANDOLE = (
         default("resume"),
     ),
     Exclusion(
-        "topk needs sparse_as_dense if a rank lacks a sparse gradient",
-        lambda r: r.embedding == "sparse" and "rare_words" in r.extras and "as_dense" not in r.wrapping,
-        {"wrapping": without("wrapping", "topk")},
-    ),
-    Exclusion(
         "a parameter is not used inside and outside of a reentrant checkpoint",
         lambda r: r.checkpoint == "reentrant",
         {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from farandole import _native
@@ -48,6 +49,14 @@ def handles_of(call: Any) -> List[Any]:
     """The native handles of a call, which may be a handle itself."""
     handles: List[Any] = getattr(call, "handles", [call])
     return handles
+
+
+def abandon(call: Any) -> None:
+    """Withdraws operations that other ranks may not request, and waits until they have ended."""
+    for handle in handles_of(call):
+        handle.cancel()
+    with contextlib.suppress(RuntimeError, ValueError):
+        call.wait()
 
 
 _PLAIN = (
@@ -152,9 +161,9 @@ broadcasts = Broadcasts()
 allgathers = _gathers(operations.ALLGATHER, "allgather")
 """By whether the caller waits."""
 alltoalls = _gathers(operations.ALLTOALL, "alltoall")
-SPARSE_REDUCTION = _native.Request(operations.ALLGATHER, "allreduce")
-"""Gathers the indices of a sparse gradient, under the name of its dense reduction: ranks without a gradient do not know
-which of the two the others request."""
+GATHERED_REDUCTION = _native.Request(operations.ALLGATHER, "allreduce")
+"""Gathers the indices of a sparse gradient, or the messages of a compressor, under the name of the dense reduction:
+ranks without a gradient do not know which of them the others request."""
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
 
 

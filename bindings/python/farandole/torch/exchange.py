@@ -7,14 +7,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import calls
-from farandole.common.calls import handles_of
+from farandole.common.calls import abandon, handles_of
 from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import adds
 from farandole.torch import entry
 from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
-from farandole.torch.memory import like
+from farandole.torch.memory import elements_of, has_unknown_type, like, rows_of_bytes
 from farandole.torch.ops.sparse import start_values, summed
 
 
@@ -36,8 +36,10 @@ class Exchange(Rounds):
     round, and that are reduced alike, become ready together.
 
     If no rank contributes to a gradient, its result is None, and its compressor keeps its state. If this rank
-    contributes nothing, and others have a sparse gradient, which is not compressed, the result is sparse. Therefore a
-    first message that is reduced has the name of its gradient: the others gather indices under this name.
+    contributes nothing, and others have a sparse gradient, which is not compressed, the result is sparse. Therefore the
+    first message has the name of its gradient: the others gather indices, of int64, under this name. The other messages
+    of the first round are sent ahead, and waited for as a round of their own. A rank that contributes nothing sends
+    them only when the first message has been answered: if the gradient is sparse, no rank answers them.
 
     :param absent: for each gradient, whether this rank contributes nothing; the gradient is zeros then
     """
@@ -63,8 +65,13 @@ class Exchange(Rounds):
         self._steps = [compressor.exchange(name, each, how) for name, each in zip(names, gradients)]
         self._reduced: List[Optional[torch.Tensor]] = [None] * len(self._steps)
         self._rows: List[_Rows] = []
+        self._held: Dict[int, List[Tuple[int, Message]]] = {}
+        """By gradient, the other messages of its first round that are not sent yet, with their positions."""
+        self._first_answers: Dict[int, List[Any]] = {}
+        """By gradient, the answer to its first message, until those to the others come."""
         self._is_first = True
         self._round: List[_Bucket] = []
+        self._ahead: List[_Bucket] = []
         self._problem: Optional[BaseException] = None
         compressor.count(raw=sum(bytes_of(each) for each in gradients))
         self._next(dict.fromkeys(range(len(self._steps))))
@@ -80,6 +87,8 @@ class Exchange(Rounds):
             except (RuntimeError, ValueError) as problem:
                 self._problem = problem
         if self._problem is not None:
+            for bucket in self._ahead:
+                abandon(bucket.call)  # ranks with a sparse gradient do not request these
             raise self._problem
         try:
             self._add_rows()
@@ -117,7 +126,7 @@ class Exchange(Rounds):
         for bucket in self._round:
             result = bucket.call.finish()
             results = [result] if len(bucket.asked) == 1 else result
-            for (index, position, _), each, handle in zip(bucket.asked, results, handles_of(bucket.call)):
+            for (index, position, message), each, handle in zip(bucket.asked, results, handles_of(bucket.call)):
                 if handle.has_rows:
                     self._steps[index].close()
                     self._rows.append(self._gather(index, torch.utils.dlpack.from_dlpack(handle.dlpack())))
@@ -126,7 +135,7 @@ class Exchange(Rounds):
                     self._steps[index].close()
                     continue
                 self._compressor.count(received=bytes_of(each))
-                came.setdefault(index, {})[position] = each
+                came.setdefault(index, {})[position] = _as_given(message, each)
         return {
             index: parts[_ALONE] if _ALONE in parts else [parts[position] for position in sorted(parts)]
             for index, parts in came.items()
@@ -140,61 +149,73 @@ class Exchange(Rounds):
 
     @torch.no_grad()
     def _next(self, answers: Dict[int, Any]) -> None:
-        self._round = []
+        self._round, self._ahead = self._ahead, []
         buckets: Dict[Any, _Bucket] = {}
         for index, answer in answers.items():
-            try:
-                said = self._steps[index].send(answer)
-            except StopIteration as ended:
-                self._reduced[index] = ended.value
-                continue
-            asked = [(_ALONE, said)] if isinstance(said, (Allreduce, Allgather)) else list(enumerate(said))
-            if not asked:
-                raise ValueError(
-                    f"the compressor of {self._names[index]!r} yielded an empty list: nothing can come of it"
-                )
-            for position, message in asked:
-                kind = (type(message), getattr(message, "op", None))
+            for position, message in self._asked(index, answer):
+                is_ahead = self._is_first and position > 0
+                kind = (is_ahead, type(message), getattr(message, "op", None))
                 buckets.setdefault(kind, _Bucket()).asked.append((index, position, message))
-        for bucket in buckets.values():
+        for (is_ahead, *_), bucket in buckets.items():
             bucket.call = self._start(bucket)
-            self._round.append(bucket)
+            (self._ahead if is_ahead else self._round).append(bucket)
         self._is_first = False
         for bucket in buckets.values():
             if bucket.may_be_absent:
                 self._absent.difference_update(index for index, _, _ in bucket.asked)
 
+    def _asked(self, index: int, answer: Any) -> List[Tuple[int, Message]]:
+        """The messages that follow this answer, with their positions; none if the exchange has ended."""
+        if index in self._held:
+            self._first_answers[index] = answer
+            return self._held.pop(index)
+        if index in self._first_answers:
+            answer = self._first_answers.pop(index) + answer
+        try:
+            said = self._steps[index].send(answer)
+        except StopIteration as ended:
+            self._reduced[index] = ended.value
+            return []
+        if isinstance(said, (Allreduce, Allgather)):
+            return [(_ALONE, said)]
+        asked = list(enumerate(said))
+        if not asked:
+            raise ValueError(f"the compressor of {self._names[index]!r} yielded an empty list: nothing can come of it")
+        if self._is_first and len(asked) > 1:
+            sent = 1 if index in self._absent else len(asked)
+            asked, self._held[index] = asked[:sent], asked[sent:]
+        return asked
+
+    def _name(self, index: int, position: int, message: Message) -> str:
+        """The same on all ranks, whichever other gradients are in the group there."""
+        name = self._names[index]
+        if self._is_first and position in (_ALONE, 0):
+            return name
+        return ".".join(filter(None, (name, message.label, str(position) if position > 0 else "")))
+
     def _start(self, bucket: _Bucket) -> Any:
         asked = bucket.asked
-        tensors = [each.tensor.contiguous() for _, _, each in asked]
+        names = [self._name(*each) for each in asked]
+        tensors = [_as_sent(message) for _, _, message in asked]
         self._compressor.count(sent=sum(bytes_of(each) for each in tensors))
-        index, position, message = asked[0]
-        is_first = self._is_first and isinstance(message, Allreduce)
-        name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
-        if is_first and position == _ALONE:
-            name = self._names[index]
         alone = len(asked) == 1
-        absent = [bucket.may_be_absent and each in self._absent for each, _, _ in asked]
+        absent = [bucket.may_be_absent and index in self._absent for index, _, _ in asked]
+        message = asked[0][2]
         if isinstance(message, Allgather):
+            request = calls.GATHERED_REDUCTION
             if alone:
-                request = calls.allgathers[False]
-                return entry.start_unsized(request, name, tensors[0], self._process_set, absent=absent[0])
-            return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set, absent=absent)
+                return entry.start_unsized(request, names[0], tensors[0], self._process_set, absent=absent[0])
+            return entry.start_group(request, names, tensors, None, self._process_set, absent=absent)
         # A compressor's tensors are not overwritten, except the gradient itself if the caller allows it.
         targets = [
             tensor if self._in_place and tensor is self._gradients[index] else like(tensor)
             for tensor, (index, _, _) in zip(tensors, asked)
         ]
         how = self._how if message.op is None else Reduction(message.op, 1.0, 1.0, self._how.size)
+        request = calls.reduction(None, how.op, how.prescale, how.postscale)
         if alone:
-            request = calls.reduction(None, how.op, how.prescale, how.postscale)
-            return entry.start(request, name, tensors[0], targets[0], self._process_set, absent=absent[0])
-        if is_first and all(position == _ALONE for _, position, _ in asked):
-            names = [self._names[each] for each, _, _ in asked]  # the group may have other members on other ranks
-            request = calls.reduction(None, how.op, how.prescale, how.postscale)
-            return entry.start_group(request, names, tensors, targets, self._process_set, absent=absent)
-        request = calls.grouped_reduction(None, how.op, how.prescale, how.postscale)
-        return entry.start_group(request, name, tensors, targets, self._process_set, absent=absent)
+            return entry.start(request, names[0], tensors[0], targets[0], self._process_set, absent=absent[0])
+        return entry.start_group(request, names, tensors, targets, self._process_set, absent=absent)
 
 
 class _Bucket:
@@ -224,6 +245,20 @@ class _Rows:
 
 
 _ALONE = -1
+
+
+def _as_sent(message: Message) -> torch.Tensor:
+    """The tensor to send for a message. What is gathered travels as bytes if it is of int64, the type of the indices
+    that other ranks may gather under the same name, or of a type that the runtime does not know."""
+    tensor = message.tensor.contiguous()
+    if isinstance(message, Allgather) and (tensor.dtype == torch.int64 or has_unknown_type(tensor)):
+        return rows_of_bytes(tensor.resolve_neg())
+    return tensor
+
+
+def _as_given(message: Message, result: torch.Tensor) -> torch.Tensor:
+    """The result of a message in the type that the compressor has given it."""
+    return result if result.dtype == message.tensor.dtype else elements_of(result, message.tensor.dtype)
 
 
 def advance_together(calls: Sequence[Any]) -> None:

@@ -130,7 +130,7 @@ class GradientTransfers:
         name = self._names[index]
         if self._travels_sparse(index):
             gradient = self._gradient(index)
-            call = start_rows(gradient, name, self._reduction.op, self._process_set, calls.SPARSE_REDUCTION, name)
+            call = start_rows(gradient, name, self._reduction.op, self._process_set, calls.GATHERED_REDUCTION, name)
             return Transfer(call, lambda reduced: setattr(parameter, "grad", reduced))
         if isinstance(self._compression, GradientCompressor):
             return self._exchange([index])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, Callable  # noqa: F401  (the table of signatures names Callable)
 
 import torch
 
 from farandole.common.arguments import head, require_process_set
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import Call, allgathers
+from farandole.common.calls import Call, abandon, allgathers
 from farandole.common.process_sets import ProcessSet  # noqa: F401
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import require_tensor
@@ -32,10 +31,7 @@ class SparseReduction(Call):
         try:
             self._indices.wait()
         except (RuntimeError, ValueError):
-            for handle in self._values.handles:
-                handle.cancel()
-            with contextlib.suppress(RuntimeError, ValueError):
-                self._values.wait()
+            abandon(self._values)
             raise
         self._values.wait()
 
