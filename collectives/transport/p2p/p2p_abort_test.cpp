@@ -137,11 +137,10 @@ TEST_CASE("between hosts: an abort in any phase leaves the buffers unchanged aft
     const bytes before = buffer, wide_before = wide;
     if (raiser.joinable())
       raiser.join();
-    if (self.rank == aborted) {
-      put(self.control, "returned");
-      std::string go;
-      take(self.control, go);
-    }
+    // A process that ends resets its connections: none does before the others have seen what the abort does.
+    put(self.control, "returned");
+    std::string go;
+    take(self.control, go);
     if (buffer != before || wide != wide_before)
       return std::string{"touched after the return"};
     return std::string{to_string(end.error.kind)} + ": " + end.error.text;
@@ -152,7 +151,10 @@ TEST_CASE("between hosts: an abort in any phase leaves the buffers unchanged aft
   members.tell(aborted, "abort");
   CHECK(members.hear(aborted) == "returned");
   members.tell(frozen, "go");
+  for (const std::int32_t other : {frozen, 1})
+    CHECK(members.hear(other) == "returned");
   for (const std::int32_t other : {frozen, 1}) {
+    members.tell(other, "look");
     const std::string end = members.hear(other);
     if (!settings.others_may_finish ||
         end != "none: ") // a member that needs no more of the aborted member may have succeeded
