@@ -34,7 +34,10 @@ PAGES = "docs/guides/errors*.md"
 CPP_FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools"]
 PYTHON_FOLDERS = ["bindings/python/farandole", "bindings/python/horovod"]
 GAP = "…"
-REPORTERS = {"refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error", "InvalidArgument"}
+REPORTERS = {
+    *("refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error"),
+    *("InvalidArgument", "Unimplemented"),
+}
 """C++ functions whose first argument is the text of an error, or a reason that an error names."""
 PROBLEMS = {"problem", "problem_"}
 """C++ variables that hold such a text."""

@@ -60,42 +60,59 @@ private:
   TF_OpKernelConstruction* node_;
 };
 
-std::string without_scope(const std::string& name) {
-  const auto slash = name.rfind('/');
-  return slash == std::string::npos ? name : name.substr(slash + 1);
+std::string scope_of(const std::string& name) {
+  return name.substr(0, name.rfind('/') + 1);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
+std::string without_scope(const std::string& name) {
+  return name.substr(name.rfind('/') + 1);
+}
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
+    const auto end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  return lines;
+  return parts;
+}
+
+/// A node's name without the numbers ("then/_12/") that TensorFlow adds where it replaces a condition by its branches.
+/// They count the conditions of the whole graph, of which ranks that lack different gradients have different numbers.
+std::string without_numbers(const std::string& name) {
+  std::string kept;
+  for (const auto& part : parts_of(name, '/'))
+    if (part.size() < 2 || part[0] != '_' || part.find_first_not_of("0123456789", 1) != std::string::npos)
+      kept += (kept.empty() ? "" : "/") + part;
+  return kept;
 }
 
 /// The names of a node's tensors in the runtime: the node's name, unless the node has a `tensor_name`. The tensors
-/// of a group get one line of `tensor_name` each, or a number.
+/// of a group get one line of `tensor_name` each, in the scope of the node, or a number. So a tensor has the same name
+/// in a group as in a node of its own in that scope.
 std::vector<std::string> names_of(attributes& read, const kind& of) {
   if (of.operation == FARANDOLE_JOIN)
     return {"join.noname"};
   if (of.operation == FARANDOLE_BARRIER)
     return {"barrier.noname"};
+  const std::string node = without_numbers(read.node_name());
   std::string name = read.text("tensor_name");
   if (name.empty())
-    name = read.node_name();
-  if (read.flag("ignore_name_scope"))
-    name = without_scope(name);
+    name = node;
+  const bool ignores_scope = read.flag("ignore_name_scope");
   if (!of.grouped)
-    return {name};
-  auto lines = lines_of(name);
+    return {ignores_scope ? without_scope(name) : name};
+  const auto lines = parts_of(name, '\n');
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(read.integer("num_tensors"), 1));
-  if (lines.size() == count && count > 1)
-    return lines;
+  const bool names_each = lines.size() == count && count > 1;
   std::vector<std::string> members;
-  for (std::size_t i = 1; i <= count; ++i)
-    members.push_back(lines.front() + "_" + std::to_string(i) + "of" + std::to_string(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string own = names_each ? scope_of(node) + lines[i] : lines.front();
+    members.push_back(ignores_scope ? without_scope(own) : own);
+    if (!names_each)
+      members.back() += "_" + std::to_string(i + 1) + "of" + std::to_string(count);
+  }
   return members;
 }
 

@@ -69,8 +69,8 @@ class Recording:
         self.calls.append(("one", [name]))
         return self._reduced(gradient, how)
 
-    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
-        self.calls.append(("group", [name] * len(gradients)))
+    def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
+        self.calls.append(("group", list(names)))
         return [self._reduced(each, how) for each in gradients]
 
 
@@ -188,7 +188,7 @@ def test_gradients_of_one_group_are_reduced_in_one_operation() -> None:
     one, framework = reducer(groups=[["u", "b"]], key_of=lambda key: key)
     reduced = reduce_all(one)
     numpy.testing.assert_array_equal(reduced["u"], GRADIENTS["u"])
-    assert framework.calls == [("group", ["grad.u"] * 2), ("one", ["grad.w"])]
+    assert framework.calls == [("group", ["grad.u", "grad.b"]), ("one", ["grad.w"])]
 
 
 @pytest.mark.parametrize("groups", [None, 1])
@@ -201,7 +201,13 @@ def test_all_gradients_of_a_parameter_that_occurs_twice_are_reduced(groups: Opti
 def test_a_parameter_without_a_gradient_is_left_out_of_its_group() -> None:
     one, framework = reducer(groups=1)
     assert reduce_all(one, {**GRADIENTS, "b": None})["b"] is None
-    assert framework.calls == [("group", ["grad.w"] * 2)]
+    assert framework.calls == [("group", ["grad.w", "grad.u"])]
+
+
+def test_a_parameter_without_a_gradient_keeps_its_place_in_the_groups() -> None:
+    one, framework = reducer(groups=2)
+    reduce_all(one, {"a": None, **GRADIENTS})
+    assert framework.calls == [("one", ["grad.w"]), ("group", ["grad.b", "grad.u"])]
 
 
 def test_local_gradients_are_divided_and_not_reduced() -> None:
@@ -220,10 +226,10 @@ def test_sparse_gradients_are_reduced_outside_their_group_or_made_dense() -> Non
     given = {"w": GRADIENTS["w"], "e": rows, "u": GRADIENTS["u"]}
     one, framework = reducer(members=2, groups=1, op=Sum)
     assert isinstance(reduce_all(one, given)["e"], Rows)
-    assert framework.calls == [("one", ["grad.e"]), ("group", ["grad.w"] * 2)]
+    assert framework.calls == [("one", ["grad.e"]), ("group", ["grad.w", "grad.u"])]
     dense, framework = reducer(members=2, groups=1, op=Sum, sparse_as_dense=True)
     numpy.testing.assert_array_equal(reduce_all(dense, given)["e"], [[0, 0], [8, 12], [0, 0]])
-    assert framework.calls == [("group", ["grad.w"] * 3)]
+    assert framework.calls == [("group", ["grad.w", "grad.e", "grad.u"])]
 
 
 @pytest.mark.parametrize("members, included", [(1, True), (4, False)])

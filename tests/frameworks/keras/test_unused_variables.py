@@ -45,6 +45,8 @@ def uses(step: int, rank: int, size: int) -> List[bool]:
         ("adamw", {}),
         pytest.param("nadam", {}, marks=pytest.mark.slow),
         ("ema", {}),
+        ("momentum", {"groups": 2}),
+        ("adamw", {"groups": [[3, 0], [2, 1]]}),
     ],
     ids=str,
 )
@@ -54,12 +56,14 @@ def test_a_variable_that_some_ranks_or_all_do_not_use_in_a_function(
     """Ranks trace new functions in different steps."""
     import tensorflow as tf
 
-    if "compression" in options:
-        options = {"compression": hvd.Compression.fp16}
     variables, expected = (
         [keras.Variable(np.full((2, 3), 1.0 + each, "float32"), name=f"part{each}") for each in range(5)]
         for _ in range(2)
     )
+    if "compression" in options:
+        options = {"compression": hvd.Compression.fp16}
+    if isinstance(options.get("groups"), list):
+        options = {"groups": [[variables[each] for each in group] for group in options["groups"]]}
     optimizer, reference = hvd.DistributedOptimizer(OPTIMIZERS[kind](keras), **options), OPTIMIZERS[kind](keras)
     optimizer.build(variables)
     reference.build(expected)
@@ -83,6 +87,26 @@ def test_a_variable_that_some_ranks_or_all_do_not_use_in_a_function(
             np.testing.assert_allclose(one.numpy(), other.numpy(), tolerance, tolerance, err_msg=f"{step}: {place}")
     for one, other in zip(optimizer.variables, reference.variables):
         np.testing.assert_allclose(one.numpy(), other.numpy(), tolerance, tolerance, err_msg=one.path)
+
+
+@several_ranks
+def test_variables_of_several_types_in_one_group(hvd: Any, keras: Any, rank: int, size: int) -> None:
+    """On one rank, only one variable of each type has a gradient; on the others, two have."""
+    import tensorflow as tf
+
+    variables = [keras.Variable(np.ones(2, dtype), dtype=dtype) for dtype in ("float32", "float64") for _ in range(2)]
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), groups=1)
+    optimizer.build(variables)
+    used = [True, rank > 0, rank > 0, True]
+
+    @tf.function(autograph=False)
+    def step() -> None:
+        optimizer.apply([tf.ones(2, each.dtype) if here else None for here, each in zip(used, variables)], variables)
+
+    step()
+    share = (size - 1) / size
+    for variable, mean in zip(variables, [1.0, share, share, 1.0]):
+        np.testing.assert_allclose(variable.numpy(), 1.0 - mean, 1e-6, 1e-6)
 
 
 @several_ranks
@@ -111,6 +135,29 @@ def test_sums_of_several_passes_that_some_ranks_or_all_lack_in_a_function(
         reference.apply([total, total / size, total / size, None], expected)
         for one, other in zip(variables, expected):
             np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-5, 1e-5, err_msg=f"{step}: {one.path}")
+
+
+@several_ranks
+def test_two_optimizers_that_sum_passes_in_one_function(hvd: Any, keras: Any, rank: int, size: int) -> None:
+    """Ranks that lack different gradients have different numbers of conditions in their graphs."""
+    import tensorflow as tf
+
+    parts = [[keras.Variable(np.ones(2, "float32"), name=f"part{each}") for each in range(3)] for _ in range(2)]
+    optimizers = [hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), backward_passes_per_step=2) for _ in parts]
+    for optimizer, variables in zip(optimizers, parts):
+        optimizer.build(variables)
+    used = [True, rank == 0, rank == 0]
+
+    @tf.function(autograph=False)
+    def run_pass() -> None:
+        for optimizer, variables in zip(optimizers, parts):
+            optimizer.apply([tf.ones(2) if each else None for each in used], variables)
+
+    for _ in range(2):
+        run_pass()
+    for variables in parts:
+        for variable, mean in zip(variables, [1.0, 1.0 / size, 1.0 / size]):
+            np.testing.assert_allclose(variable.numpy(), 1.0 - 2.0 * mean, 1e-6, 1e-6)
 
 
 @several_ranks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,26 @@ print("GOOD", rank, flush=True)
 """
 
 
+# Rank 0 alone has the gradient of `part`. In functions that XLA does not compile, all is as without XLA.
+ABSENT = """
+import sys, keras, numpy as np, tensorflow as tf, horovod.tensorflow as hvd
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+variables = [keras.Variable(np.ones(2, "float32"), name=each) for each in ("shared", "part", "unused")]
+optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+optimizer.build(variables)
+
+def step(own):
+    optimizer.apply([own, own if rank == 0 else None, None], variables)
+
+tf.function(step, autograph=False)(tf.ones([2]))
+for variable, wanted in zip(variables, [0.0, 1.0 - 1.0 / size, 1.0]):
+    np.testing.assert_allclose(variable.numpy(), [wanted] * 2, 1e-6, err_msg=variable.name)
+print("GOOD", rank, flush=True)
+tf.function(step, autograph=False, jit_compile=True)(tf.ones([2]))
+"""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
     """The settings by which a job finds the XLA library, which this fixture builds once."""
@@ -94,6 +115,14 @@ def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[s
     job = run_script(2, tmp_path, COMPILED, **built)
     assert job.returncode == 0, job.stdout
     assert job.stdout.count("GOOD") == 2
+
+
+@pytest.mark.slow
+def test_a_function_of_a_rank_that_lacks_a_gradient_is_not_compiled(built: Dict[str, str], tmp_path: Path) -> None:
+    job = run_script(2, tmp_path, ABSENT, **built)
+    assert job.returncode != 0 and job.stdout.count("GOOD") == 2, job.stdout
+    found = re.search(r"HorovodAbsentAllreduce \(unimplemented\): \S*grad_\d_(\w+): .* jit_compile=False", job.stdout)
+    assert found and found[1] in ("part", "unused"), job.stdout
 
 
 @pytest.mark.slow

@@ -170,16 +170,20 @@ def test_a_gradient_that_only_some_ranks_have_is_added_to_nothing(options, rank,
 
 
 @several_ranks
-def test_a_gradient_that_only_some_ranks_have_in_a_function_is_an_error_that_names_the_remedy(rank, size):
+@pytest.mark.parametrize("options", [{}, {"groups": 1}], ids=str)
+def test_a_gradient_that_only_some_ranks_have_in_a_function_is_an_error_that_names_the_remedy(rank, size, options):
     shared, part = tf.Variable([1.0], name="shared"), tf.Variable([1.0, 2.0], name="part")
+    unused = tf.Variable([1.0])
 
     @tf.function
     def step(unconnected):
-        with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+        with hvd.DistributedGradientTape(tf.GradientTape(), **options) as tape:
             loss = tf.reduce_sum(shared * (rank + 1.0))
             if rank == 0:
                 loss += 3.0 * tf.reduce_sum(part)
-        return tape.gradient(loss, [shared, part], unconnected_gradients=unconnected)
+        found = tape.gradient(loss, [shared, part, unused], unconnected_gradients=unconnected)
+        assert (found[2] is None) == (unconnected == tf.UnconnectedGradients.NONE)
+        return found[:2]
 
     if rank:
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)grad_1_part.*UnconnectedGradients.ZERO"):

@@ -31,14 +31,14 @@ class _Verbs:
 
     def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
         """Reduces one gradient."""
-        return self.grouped_allreduce([gradient], name, how)[0]
+        return self.grouped_allreduce([gradient], [name], how)[0]
 
-    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+    def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
         """Reduces several gradients as one group."""
         plain = [each.contiguous() if hasattr(each, "contiguous") else each for each in gradients]
         return self._adapter.grouped_allreduce(
             plain,
-            name=name,
+            name=names[0],
             compression=how.compression,
             op=how.op,
             prescale_factor=how.prescale_factor,

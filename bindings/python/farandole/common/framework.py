@@ -51,8 +51,8 @@ class ReducesGradients(Protocol):
     def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
         """A gradient, dense or sparse, reduced over the set; of the type and device that it came with."""
 
-    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
-        """Dense gradients reduced as one."""
+    def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
+        """Dense gradients reduced as one; each has a name."""
 
 
 class Framework(HoldsArrays, ReducesGradients, Protocol):

@@ -218,7 +218,9 @@ class GradientReducer(Generic[Key]):
     def reduced(self, gradients: Sequence[Any], keys: Sequence[Key], names: Sequence[str]) -> List[Any]:
         """Like ``reduce``, but without the check whether this process takes part, which graphs make when they run."""
         result = list(gradients)
-        places: Dict[Key, List[int]] = {}  # a variable may occur several times, each with a gradient
+        # A variable may occur several times, each with a gradient. One without a gradient keeps its place in the
+        # groups, because other ranks may have its gradient.
+        places: Dict[Key, List[int]] = {key: [] for key in keys if key not in self._local}
         for index, key in enumerate(keys):
             if result[index] is None:
                 continue
@@ -228,7 +230,7 @@ class GradientReducer(Generic[Key]):
                 continue
             if self.sparse_as_dense and self._framework.is_sparse(result[index]):
                 result[index] = self._framework.densified(result[index])
-            places.setdefault(key, []).append(index)
+            places[key].append(index)
         for group in partition(list(places), self._groups, self._key_of):
             self._reduce_group(result, [index for key in group for index in places[key]], names)
         return result
@@ -241,6 +243,6 @@ class GradientReducer(Generic[Key]):
             gradients[index] = self._framework.allreduce(gradients[index], names[index], self.how)
         if len(dense) > 1:
             together = [gradients[index] for index in dense]
-            reduced = self._framework.grouped_allreduce(together, names[dense[0]], self.how)
+            reduced = self._framework.grouped_allreduce(together, [names[index] for index in dense], self.how)
             for index, each in zip(dense, reduced):
                 gradients[index] = each

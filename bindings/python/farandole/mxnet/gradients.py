@@ -42,9 +42,9 @@ class _Verbs:
         (reduced,) = self._reduced([gradient], name, how, together=False)
         return reduced
 
-    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+    def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
         """Reduced as one, in place."""
-        return self._reduced(gradients, name, how, together=True)
+        return self._reduced(gradients, names[0], how, together=True)
 
     def _reduced(self, gradients: Sequence[Any], name: str, how: Reduction, together: bool) -> List[Any]:
         if any(self.is_sparse(each) for each in gradients):

@@ -43,7 +43,9 @@ class UnknownSetError(tf.errors.InvalidArgumentError, ValueError):
 
 _CLASSES = {each.kind: each for each in (MismatchError, WorkerLostError, ShutdownError, OperationTimeoutError)}
 
-_OPERATION = re.compile(r"\bHorovod(?:Grouped)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)")
+_OPERATION = re.compile(
+    r"\bHorovod(?:Grouped|Absent)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)"
+)
 _INTERRUPT = re.compile(r"\bHostsUpdatedInterrupt: (True|False)\b")
 
 

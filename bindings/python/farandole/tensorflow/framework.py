@@ -87,16 +87,15 @@ class Verbs:
             )
             return _of_pairs(how.compression.decompress(reduced, context), zeros), is_reduced
 
-    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
-        """Reduces several gradients as one group. If ``name`` is empty, the operation is named after the gradients in
-        a graph. A ``name`` with as many lines as gradients holds a name for each."""
+    def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
+        """Reduces several gradients as one group."""
         reduced = reductions.grouped_allreduce(
             [_as_pairs(each) for each in gradients],
             compression=how.compression,
             op=how.op,
             prescale_factor=how.prescale_factor,
             postscale_factor=how.postscale_factor,
-            name=name or None,
+            name="\n".join(names),
             process_set=how.process_set,
             ignore_name_scope=self.ignore_name_scope,
             **self._devices,

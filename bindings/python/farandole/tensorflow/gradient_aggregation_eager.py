@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from farandole.common.gradient_accumulator import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.tensorflow.conditional import Conditions, reduced_if
 from farandole.tensorflow.gradient_aggregation import (
     Locals,
     ReduceFunction,
@@ -66,7 +67,7 @@ class LocalGradientAggregationHelperEager:
                     self._totals[key] = tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
 
     def compute_gradients(
-        self, grads: Sequence[Any], vars: Sequence[Any], conditions: Optional[Dict[int, Any]] = None
+        self, grads: Sequence[Any], vars: Sequence[Any], conditions: Optional[Conditions] = None
     ) -> List[Any]:
         """Adds the gradients of this pass to the sums. The pass that completes the sums reduces them and resets the
         accumulators to zero. Passes may have different variables, because a script may freeze some.
@@ -91,27 +92,13 @@ class LocalGradientAggregationHelperEager:
         if tf.executing_eagerly():  # then the reduction may give gradients that this rank lacks
             is_complete = int(self.counter) == self.backward_passes_per_step
             return self._completed(totals, list(vars)) if is_complete else self._copies(totals)
-        there: List[int] = []
-        found: Dict[int, Any] = {}
-
-        def completed() -> Any:
-            made = self._completed(totals, list(vars), None if conditions is None else found)
-            there.extend(place for place, each in enumerate(made) if each is not None)
-            return [made[place] for place in there], list(found.values())
-
-        def copied() -> Any:  # traced after the other branch
-            copies = self._copies(totals)
-            nothing = [tf.zeros(vars[place].shape, vars[place].dtype) for place in there]
-            made = [each if copies[place] is None else copies[place] for place, each in zip(there, nothing)]
-            return made, [tf.constant(False) for _ in found]
-
-        chosen, flags = tf.cond(tf.equal(self.counter, self.backward_passes_per_step), completed, copied)
-        result: List[Any] = [None] * len(gradients)
-        for place, each in zip(there, chosen):
-            result[place] = each
-        if conditions is not None:
-            conditions.update(zip(found, flags))
-        return result
+        return reduced_if(
+            tf.equal(self.counter, self.backward_passes_per_step),
+            lambda found: self._completed(totals, list(vars), found),
+            lambda: totals,
+            vars,
+            conditions,
+        )
 
     def begin_anew(self) -> None:
         """Resets the counter and the sums."""
@@ -124,9 +111,7 @@ class LocalGradientAggregationHelperEager:
     def _copies(totals: List[Any]) -> List[Any]:
         return apply_op_to_not_none_tensors(tf.identity, totals)
 
-    def _completed(
-        self, totals: List[Any], variables: List[Any], conditions: Optional[Dict[int, Any]] = None
-    ) -> List[Any]:
+    def _completed(self, totals: List[Any], variables: List[Any], conditions: Optional[Conditions] = None) -> List[Any]:
         passes = self.backward_passes_per_step if self.average_aggregated_gradients else 1
         sums = apply_op_to_not_none_tensors(
             lambda total: tf.identity(total) / tf.cast(passes, total.dtype) if passes > 1 else tf.identity(total),

@@ -9,9 +9,10 @@ from farandole.tensorflow.mpi_ops import Average, Sum, size_op
 
 
 def _attributes(op: Any, *names: str) -> Dict[str, Any]:
-    """The attributes of the gradient's operation: those of the node, with ``.gradient`` appended to each name."""
+    """The attributes of the gradient's operation: those of the node, with ``.gradient`` appended to each name. In a
+    graph, the new node has a name of its own."""
     taken = {name: op.get_attr(name) for name in ("process_set_id", "ignore_name_scope", "blocking", *names)}
-    name = op.get_attr("tensor_name")  # bytes in a graph
+    name = op.get_attr("tensor_name") if tf.executing_eagerly() else ""
     name = name.decode() if isinstance(name, bytes) else name
     return {**taken, "tensor_name": "\n".join(f"{line}.gradient" for line in name.split("\n")) if name else ""}
 

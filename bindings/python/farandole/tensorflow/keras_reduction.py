@@ -7,10 +7,11 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from farandole._keras.options import Options
 from farandole._keras.variables import of_backend
+from farandole.tensorflow.conditional import Conditions
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Min
-from farandole.tensorflow.reducing import Conditions, GradientReduction
+from farandole.tensorflow.reducing import GradientReduction
 
 _FINITE = SimpleNamespace(path="finite")
 """Stands for a variable where ranks agree whether their gradients are finite."""
@@ -92,7 +93,8 @@ class KerasReduction:
             change()
             return tf.constant(True)
 
-        tf.cond(condition, changed, lambda: tf.constant(False))
+        # Other conditions have the same names on ranks that have fewer of these.
+        tf.cond(condition, changed, lambda: tf.constant(False), name="where_used")
 
     def end_step(self) -> None:
         """Forgets the conditions, which are tensors of a graph."""

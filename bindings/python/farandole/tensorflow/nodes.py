@@ -56,6 +56,8 @@ def run_group(
 ) -> List[Any]:
     """The same for a group of tensors, with one node for each element type in the group.
 
+    :param name: the name of the group, or one line for each of the caller's tensors with the name that it has also
+        outside of groups
     :param numbers: the positions of these tensors among the caller's, for names
     """
     tensors = tensors_of(operation, name, tensors)
@@ -65,7 +67,11 @@ def run_group(
     for places in kinds:
         some = [tensors[place] for place in places]
         own = group_name(name, [numbers[place] for place in places], len(kinds) > 1)
-        outputs = _run(operation, own, some, process_set, ignore_name_scope, attributes)
+        if len(places) == 1 and name is not None and "\n" in name:
+            single = operation.replace("grouped_", "")
+            outputs = [_run(single, own, some[0], process_set, ignore_name_scope, attributes)]
+        else:
+            outputs = _run(operation, own, some, process_set, ignore_name_scope, attributes)
         for place, output in zip(places, outputs):
             results[place] = output
             shape = tensors[place].shape
@@ -89,14 +95,16 @@ def _run(
         # other thread needs to be woken.
         taken.update(tensor_name=name or "", blocking=True)
     else:
+        if name is not None and "\n" in name:  # the kernel puts each line into the scope of the node
+            taken["tensor_name"] = name
+            name = name.split("\n")[0]
         taken["name"] = _node_name(operation, name, given if isinstance(given, list) else [given])
     return getattr(raw, f"horovod_{operation}")(given, **taken)
 
 
 def _node_name(operation: str, name: Optional[str], tensors: Sequence[Any]) -> str:
-    """The name of a node. A ``name`` of several lines, one for each member of a group, is not used: the node is named
-    after its tensors."""
-    if name is not None and "\n" not in name:
+    """The name of a node: the given one, or one after its tensors."""
+    if name is not None:
         return _NOT_IN_NODE_NAMES.sub("_", name)
     ends = tensors if len(tensors) == 1 else (tensors[0], tensors[-1])
     kind = "Horovod" + operation.title().replace("_", "")

@@ -6,9 +6,8 @@ still being computed. Outside of graphs all gradients are ready already, and are
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
-from farandole import xla
 from farandole._keras.library import variable_kinds
 from farandole._keras.variables import of_backend
 from farandole.common import membership
@@ -17,15 +16,12 @@ from farandole.common.reduction import GradientReducer, adds, chosen_groups, req
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.absent_gradients import completed
 from farandole.tensorflow.compression import Compression
+from farandole.tensorflow.conditional import Conditions, copied, reduced_if
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average
 from farandole.tensorflow.nodes import normalize_name, set_id
 from farandole.tensorflow.util import reference
-
-Conditions = Dict[int, Any]
-"""Whether some rank has the gradient of a variable in this step, as a tensor of one boolean, by the ``id`` of the
-backend's own variable."""
 
 
 class GradientReduction:
@@ -48,7 +44,7 @@ class GradientReduction:
         if op == Adasum:
             require_adasum(process_set, mpi_ops.size())
         self._name = name
-        self._groups = chosen_groups(num_groups, groups, variable_kinds(), stacklevel=4)
+        groups = chosen_groups(num_groups, groups, variable_kinds(), stacklevel=4)
         self._process_set = process_set
         self._verbs = Verbs(device_dense, device_sparse)
         self._sparse_as_dense = sparse_as_dense
@@ -66,8 +62,8 @@ class GradientReduction:
                 scale_local_gradients,
             )
 
-        self._in_graphs = reducer(self._groups)
-        self._at_once = reducer(self._groups or 1)
+        self._in_graphs = reducer(groups)
+        self._at_once = reducer(groups or 1)
 
     def register_local(self, variable: Any) -> None:
         """Excludes this variable's gradient from reduction: each rank keeps its own."""
@@ -96,7 +92,7 @@ class GradientReduction:
         keys = [reference(each) for each in variables]
         if tf.executing_eagerly():
             gradients = self._completed(gradients, variables)
-            return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
+            return self._at_once.reduce(gradients, keys, self._names(variables, generic_names))
         prefix = _generic_prefix() if generic_names else ""
         # Named by their variables, because a rank that lacks a gradient has no tensor after which to name it.
         names = [
@@ -105,20 +101,23 @@ class GradientReduction:
         ]
         self._verbs.ignore_name_scope = generic_names
         with tf.name_scope(f"{self._name}_Allreduce"):
+
+            def reduced(found: Optional[Conditions]) -> List[Any]:
+                made = self._in_graphs.reduced(gradients, keys, names)
+                self._add_absent(made, variables, names, found)
+                return made
+
             if self._may_change():
-                return self._where_included(list(gradients), keys, names)
-            made = self._in_graphs.reduce(gradients, keys, names)
-            self._add_absent(made, variables, names, conditions)
-            return made
+                included = mpi_ops.process_set_included_op(set_id("allreduce", None, self._process_set)) > 0
+                return reduced_if(included, reduced, lambda: list(gradients), variables, conditions)
+            return reduced(conditions) if self.takes_part() else list(gradients)
 
     def _add_absent(
         self, made: List[Any], variables: Sequence[Any], names: List[str], conditions: Optional[Conditions]
     ) -> None:
-        """Takes part in the reductions of the gradients that this rank lacks in a graph, and others may have.
-
-        Not for groups, whose names depend on their members, and not where XLA may compile the graph.
-        """
-        if not (self.takes_part() and adds(self._in_graphs.how.op)) or self._groups is not None or xla.is_wanted():
+        """Takes part in the reductions of the gradients that this rank lacks in a graph, and others may have; each by
+        itself, also where it is in a group on other ranks."""
+        if not adds(self._in_graphs.how.op):
             return
         checks = []
         last = max((place for place, each in enumerate(made) if each is not None), default=None)
@@ -134,7 +133,7 @@ class GradientReduction:
                 made[place], conditions[id(of_backend(variable))] = reduced, is_reduced
         if checks and last is not None:  # a session runs only what its results need
             with tf.control_dependencies(checks):
-                made[last] = _copied(made[last])
+                made[last] = copied(made[last])
 
     def _completed(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """The gradients of this rank, completed by those that only other ranks have."""
@@ -152,40 +151,14 @@ class GradientReduction:
         """Whether this process may enter or leave the set while the graph is in use."""
         return membership.is_elastic() and self._process_set is not global_process_set
 
-    def _where_included(self, gradients: List[Any], keys: List[Any], names: List[str]) -> List[Any]:
-        there = [place for place, each in enumerate(gradients) if each is not None]
-        included = mpi_ops.process_set_included_op(set_id("allreduce", None, self._process_set)) > 0
-
-        def reduced() -> List[Any]:
-            answer = self._in_graphs.reduced(gradients, keys, names)
-            return [_copied(answer[place]) for place in there]
-
-        chosen = tf.cond(included, reduced, lambda: [_copied(gradients[place]) for place in there])
-        for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
-            gradients[place] = each
-        return gradients
-
-    def _names(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool) -> List[str]:
+    def _names(self, variables: Sequence[Any], generic_names: bool) -> List[str]:
         """The names by which ranks match gradients outside of graphs: the position of each variable, and its name for
-        readability.
-
-        Gradients that are reduced as one group share one text with a line for each, so that a stall warning can name
-        the missing one.
-        """
+        readability."""
         names = []
         for place, variable in enumerate(variables):
             known = "" if generic_names else f"_{normalize_name(mpi_ops.name_of(variable))}"
             names.append(f"{self._name}_Allreduce/grad_{place}{known}")
-        if self._groups is not None:
-            return names
-        dense = [place for place, each in enumerate(gradients) if self._is_reduced_dense(each, variables[place])]
-        lines = "\n".join(names[place] for place in dense)
-        return [lines if place in dense else name for place, name in enumerate(names)]
-
-    def _is_reduced_dense(self, gradient: Any, variable: Any) -> bool:
-        if gradient is None or self.is_local(variable):
-            return False
-        return self._sparse_as_dense or not self._verbs.is_sparse(gradient)
+        return names
 
     def takes_part(self) -> bool:
         """Whether this process reduces gradients at all."""
@@ -204,12 +177,3 @@ def _generic_prefix() -> str:
     calls = tf.compat.v1.get_collection_ref("farandole_generic_names")
     calls.append(None)
     return f"grad{len(calls)}" if len(calls) > 1 else "grad"
-
-
-def _copied(gradient: Any) -> Any:
-    if not isinstance(gradient, tf.IndexedSlices):
-        return tf.identity(gradient)
-    shape = gradient.dense_shape
-    return tf.IndexedSlices(
-        tf.identity(gradient.values), tf.identity(gradient.indices), None if shape is None else tf.identity(shape)
-    )

@@ -92,6 +92,22 @@ private:
 
 REGISTER_XLA_OP(Name("HorovodAllreduce"), allreduce_op);
 
+/// Cannot be compiled: ranks that lack different gradients compile different programs, whose custom calls may wait for
+/// each other in different orders.
+class absent_allreduce_op : public tensorflow::XlaOpKernel {
+public:
+  explicit absent_allreduce_op(tensorflow::OpKernelConstruction* node) : XlaOpKernel(node) {}
+
+  void Compile(tensorflow::XlaOpKernelContext* context) override {
+    context->CtxFailure(tensorflow::errors::Unimplemented(
+        "HorovodAbsentAllreduce (unimplemented): " + name() +
+        ": the gradient is None on this rank, and XLA cannot compile a function in which ranks may lack "
+        "different gradients; leave variables out that no rank uses, or pass jit_compile=False"));
+  }
+};
+
+REGISTER_XLA_OP(Name("HorovodAbsentAllreduce"), absent_allreduce_op);
+
 int dtype_of(ffi::DataType type) {
   switch (type) {
   case ffi::DataType::U8:
