@@ -248,8 +248,8 @@ _ALONE = -1
 
 
 def _as_sent(message: Message) -> torch.Tensor:
-    """The tensor to send for a message. What is gathered travels as bytes if it is of int64, the type of the indices
-    that other ranks may gather under the same name, or of a type that the runtime does not know."""
+    """The tensor to send for a message. A gathered tensor travels as bytes if it is of int64, the type of the
+    indices that other ranks may gather under the same name, or of a type that the runtime does not know."""
     tensor = message.tensor.contiguous()
     if isinstance(message, Allgather) and (tensor.dtype == torch.int64 or has_unknown_type(tensor)):
         return rows_of_bytes(tensor.resolve_neg())
