@@ -42,9 +42,9 @@ error departure_error(departure_report report) {
   const auto pending = report.pending.empty() ? "" : "; pending here: " + list_of(std::move(report.pending));
   if (report.own)
     return {error_kind::shut_down,
-            "Farandole has been shut down on this rank" + pending +
-                (pending.empty() ? "; call init() again to go on"
-                                 : ". Wait for all operations before you call shutdown() or end the script")};
+            pending.empty() ? std::string(own_departure)
+                            : "Farandole has been shut down on this rank" + pending +
+                                  ". Wait for all operations before you call shutdown() or end the script"};
   auto text = report.member + " " + report.manner.text() + " after " + operations(report.manner.submitted) +
               " (this rank: " + operations(report.submitted) + ")" + pending + ". " + remedy_for(report);
   error reason{report.manner.failed() ? error_kind::disconnected : error_kind::shut_down, std::move(text)};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/values/error.hpp"
@@ -18,6 +19,10 @@ struct departure_report {
   std::vector<std::string> pending; ///< names of operations that were pending here
   std::uint64_t submitted = 0;      ///< operations that this rank submitted to the global set
 };
+
+/// The text of departure_error() if this process left, and nothing was pending here.
+inline constexpr std::string_view own_departure =
+    "Farandole has been shut down on this rank; call init() again to go on";
 
 /// The error of all operations that were pending when the generation ended or are submitted afterwards.
 error departure_error(departure_report report);

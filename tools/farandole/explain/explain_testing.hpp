@@ -57,6 +57,7 @@ public:
   made_record& regroup(std::uint64_t ms, regroup_phase phase, std::uint64_t generation) {
     return add(1, ms, event_kind::regroup, 0, static_cast<std::uint8_t>(phase), generation);
   }
+  made_record& joined(std::uint64_t ms) { return add(1, ms, event_kind::joined, 0, 0); }
   made_record& path(event_kind kind, std::uint64_t ms, error_kind problem = error_kind::none) {
     return add(2, ms, kind, name("shm"), static_cast<std::uint8_t>(problem));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "collectives/negotiation/departure_report.hpp"
 #include "collectives/operation.hpp"
 #include "messages/record/event_kinds.hpp"
 
@@ -17,17 +18,26 @@ bool has_equal_inputs(std::uint8_t recorded) {
          !row_of(static_cast<operation>(number)).first_dim_free();
 }
 
+/// Whether its caller waits for a call that the other rank has neither made nor completed.
+bool waits_in_vain(const rank_activity& caller, const tensor_key& tensor, const rank_activity& other) {
+  return !other.has_pending(tensor) && !other.has_passed(caller, tensor);
+}
+
 // Each waits for a tensor that the other has not called.
 std::optional<order_conflict> conflict_between(const rank_activity& first, const rank_activity& other) {
   for (const auto& [tensor, since] : first.waits)
     for (const auto& [other_tensor, other_since] : other.waits)
-      if (tensor.set == other_tensor.set && !other.has_pending(tensor) && !first.has_pending(other_tensor))
+      if (tensor.set == other_tensor.set && waits_in_vain(first, tensor, other) &&
+          waits_in_vain(other, other_tensor, first))
         return order_conflict{first.rank, tensor, other.rank, other_tensor};
   return std::nullopt;
 }
 
-/// Leaves out texts that contain another one: ranks repeat the reason that another rank gave.
+/// Leaves out texts that contain another one: ranks repeat the reason that another rank gave. That a rank has left is a
+/// reason only if there is no other.
 void keep_shortest(std::vector<std::string>& reasons) {
+  if (reasons.size() > 1)
+    std::erase(reasons, own_departure);
   const auto all = reasons;
   std::erase_if(reasons, [&](const std::string& reason) {
     return std::ranges::any_of(all, [&](const std::string& other) {
@@ -105,6 +115,7 @@ explanation job_reader::explain() {
       result_.ranks.push_back(unknown);
     }
   }
+  std::ranges::stable_sort(others_, {}, &rank_activity::slot);
   for (const auto* activity : others_)
     result_.ranks.push_back(state_of(*activity));
   find_conflicts();
@@ -140,12 +151,22 @@ pending_tensor job_reader::describe(const tensor_key& tensor,
                                     bool (*holds)(const tensor_calls& calls)) const {
   pending_tensor result;
   result.tensor = tensor;
-  for (const auto rank : members_of(tensor.set)) {
+  const auto ranks = members_of(tensor.set);
+  // Of ranks in different calls, the row describes the latest one.
+  const rank_activity* latest = nullptr;
+  for (const auto rank : ranks)
+    if (const auto* activity = find(rank))
+      if (const auto* calls = activity->calls_of(tensor);
+          calls && holds(*calls) && (!latest || activity->has_passed(*latest, tensor)))
+        latest = activity;
+  for (const auto rank : ranks) {
     const auto* activity = find(rank);
     const auto* calls = activity ? activity->calls_of(tensor) : nullptr;
     if (!activity) {
       result.unknown.push_back(rank);
     } else if (!calls || !holds(*calls)) {
+      (latest && activity->has_passed(*latest, tensor) ? result.complete : result.missing).push_back(rank);
+    } else if (latest->has_passed(*activity, tensor)) {
       result.missing.push_back(rank);
     } else if (result.called.empty()) {
       result.called.push_back(rank);
@@ -156,8 +177,13 @@ pending_tensor job_reader::describe(const tensor_key& tensor,
       result.called.push_back(rank);
       result.since = std::min(result.since, calls->since);
       const bool same_size = !has_equal_inputs(result.operation) || calls->bytes == result.bytes;
-      if (calls->operation != result.operation || !same_size)
+      if (calls->operation != result.operation || !same_size) {
+        if (result.differs.empty()) {
+          result.other_operation = calls->operation;
+          result.other_bytes = calls->bytes;
+        }
         result.differs.push_back(rank);
+      }
     }
   }
   return result;
@@ -176,6 +202,8 @@ rank_state job_reader::state_of(const rank_activity& activity) const {
   if (activity.last) {
     state.tensor = activity.last->tensor;
     state.pending = activity.has_pending(activity.last->tensor);
+    const auto* calls = activity.calls_of(activity.last->tensor);
+    state.failed = calls && calls->problem != error_kind::none;
   }
   if (!activity.started) {
     state.work = rank_work::not_started;
@@ -190,6 +218,7 @@ rank_state job_reader::state_of(const rank_activity& activity) const {
     state.work = rank_work::waiting;
     state.tensor = longest->first;
     state.pending = true;
+    state.failed = false;
     state.since = longest->second;
   } else if (activity.path) {
     state.work = rank_work::on_path;
@@ -204,10 +233,14 @@ rank_state job_reader::state_of(const rank_activity& activity) const {
   return state;
 }
 
+// A rank whose process is dead or cannot go on has not chosen another order.
 void job_reader::find_conflicts() {
+  const auto can_go_on = [](const rank_activity& activity) {
+    return !activity.is_gone() && !is_held(activity.state);
+  };
   for (const auto& [rank, activity] : members_)
     for (const auto& [other, other_activity] : members_)
-      if (rank < other)
+      if (rank < other && can_go_on(*activity) && can_go_on(*other_activity))
         if (auto conflict = conflict_between(*activity, *other_activity))
           result_.conflicts.push_back(std::move(*conflict));
 }

@@ -17,12 +17,15 @@ struct pending_tensor {
   tensor_key tensor;
   std::uint8_t operation = 0; ///< of the first rank that called it
   std::uint64_t bytes = 0;
-  record_time since{0};              ///< the first of these calls
-  std::vector<std::int32_t> called;  ///< ranks
-  std::vector<std::int32_t> missing; ///< ranks whose records show no such call
-  std::vector<std::int32_t> unknown; ///< ranks without a record
+  record_time since{0};               ///< the first of these calls
+  std::vector<std::int32_t> called;   ///< ranks
+  std::vector<std::int32_t> complete; ///< ranks on which the same call, or a later one, is complete
+  std::vector<std::int32_t> missing;  ///< ranks whose records show no such call
+  std::vector<std::int32_t> unknown;  ///< ranks without a record
   std::vector<std::int32_t>
       differs; ///< of `called`: ranks that called another operation, or with another size
+  std::uint8_t other_operation = 0; ///< of the first of these
+  std::uint64_t other_bytes = 0;
 };
 
 /// What a rank was doing.
@@ -44,6 +47,7 @@ struct rank_state {
   rank_work work = rank_work::no_record;
   std::optional<tensor_key> tensor; ///< for which it waited; else, of its last call
   bool pending = false;             ///< its last call had not completed
+  bool failed = false;              ///< its last call had failed
   std::string path;                 ///< with on_path
   std::optional<record_time> since; ///< of this work
   std::string ending;               ///< how its process ended; empty: it ran
@@ -77,10 +81,13 @@ struct explanation {
   bool running = false; ///< it runs: no process had ended either
   std::vector<std::string> reasons;    ///< why the ranks' generation ended, each once
   std::vector<pending_tensor> pending; ///< longest first
-  std::vector<rank_state> ranks;       ///< by rank; those that are no members last
+  std::vector<rank_state> ranks;       ///< by rank; those that are no members last, by slot
   std::vector<order_conflict> conflicts;
   std::vector<count_difference> counts;
-  std::vector<pending_tensor> mismatched; ///< calls that failed because ranks called different operations
+  std::vector<pending_tensor> mismatched; ///< calls that failed because the requests of ranks differed
+
+  /// Whether the processes of the job have become its ranks.
+  bool came_together() const { return size != 0; }
 };
 
 /// The activities are those of different ranks of one job in one generation, or of processes that are no members.

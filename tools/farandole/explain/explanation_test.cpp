@@ -54,6 +54,63 @@ TEST_CASE("a rank that has called the other's tensor as well is not in a conflic
   CHECK(job.pending[0].called == ranks{0, 1});
 }
 
+TEST_CASE(
+    "a rank whose record still waits for what another one has completed is behind, not in another order",
+    "[explain]") {
+  auto ahead = made_record(0, 2).complete(990, "a").complete(993, "b").complete(996, "a").call(999, "b");
+  ahead.wait(999, "b").copied(4000);
+  auto behind = made_record(1, 2).complete(990, "a").complete(993, "b").call(996, "a").wait(996, "a");
+  const auto running = explain({ahead, behind.copied(4000)});
+  CHECK(running.conflicts.empty());
+  REQUIRE(running.pending.size() == 2);
+  CHECK(running.pending[0].tensor.name == "a");
+  CHECK(running.pending[0].complete == ranks{0});
+  CHECK(running.pending[0].missing.empty());
+  CHECK_THAT(text_of(running),
+             Contains("a (allreduce, 16 B), for 3.0 s: called by rank 1; complete on rank 0"));
+  CHECK_THAT(json_of(running), Contains("\"called\": [1], \"complete\": [0]"));
+
+  behind.record().copied->state = 'T';
+  const auto stopped = text_of(explain({ahead, behind}));
+  CHECK_THAT(stopped,
+             Contains("Cause:\n  rank 0 waits for rank 1, which has not called b: it has waited for a "
+                      "for 3.0 s; its process is stopped (by SIGSTOP or Ctrl-Z).\n\n"));
+}
+
+TEST_CASE("a rank in an earlier call for the same tensor has not made the later one", "[explain]") {
+  const auto job = explain({made_record(0, 2).complete(990, "a").call(993, "a").wait(993, "a"),
+                            made_record(1, 2).call(990, "a").wait(990, "a")});
+  REQUIRE(job.pending.size() == 1);
+  CHECK(job.pending[0].called == ranks{0});
+  CHECK(job.pending[0].missing == ranks{1});
+  CHECK_THAT(text_of(job),
+             Contains("rank 0 waited for rank 1, which had not called a again: it waited for a"));
+}
+
+TEST_CASE("the state of a stopped or stuck process is the cause, not the order of calls", "[explain]") {
+  const auto state = GENERATE('T', 't', 'D', 'Z');
+  auto held = waiting(1, 2, 2000, "b").copied(4000);
+  held.record().copied->state = state;
+  const auto other_order = explain({waiting(0, 2, 1000, "a").copied(4000), held});
+  CHECK(other_order.conflicts.empty());
+  CHECK_THAT(text_of(other_order),
+             Contains("it has waited for b for 2.0 s; its process ") && !Contains("rank 0, which"));
+
+  auto inside = waiting(1, 2, 1000, "a").copied(4000);
+  inside.record().copied->state = state;
+  const auto text = text_of(explain({waiting(0, 2, 1000, "a").copied(4000), inside}));
+  CHECK_THAT(text, Contains("Cause:\n  rank 1 on alpha has waited for a for 3.0 s; its process "));
+  CHECK_THAT(text, !Contains("is being moved"));
+}
+
+TEST_CASE("a rank that was killed does not call in another order", "[explain]") {
+  const auto job =
+      explain({waiting(0, 2, 1000, "a"), waiting(1, 2, 2000, "b").copied(4000, "was killed by signal 9")});
+  CHECK(job.conflicts.empty());
+  CHECK_THAT(text_of(job),
+             Contains("Cause:\n  rank 1 on alpha was killed by signal 9") && !Contains("rank 0, which"));
+}
+
 TEST_CASE("a rank in user code is named with its last call, and since when", "[explain]") {
   const auto job =
       explain({waiting(0, 3, 2000, "x"), waiting(1, 3, 2000, "x"), made_record(2, 3).complete(998, "y")});
@@ -142,6 +199,28 @@ TEST_CASE("a report of a stall says what the missing ranks of the running job ar
   CHECK(text_of_ranks(job, {2}).empty());
 }
 
+TEST_CASE("processes that have not come together are named by slot, in order", "[explain]") {
+  const auto before_init = [](std::int32_t slot) {
+    auto record = made_record(-1, 0).copied(4000);
+    record.record().process = 0;
+    record.record().member.host.clear();
+    record.record().origin = {};
+    record.record().copied->slot = slot;
+    return record;
+  };
+  CHECK_THAT(text_of(explain({before_init(1), before_init(0)})),
+             Contains("A job of 2 processes that have not come together yet, at 2023-11-14 22:13:24 UTC.\n\n"
+                      "Cause:\n  the processes of slots 0 and 1 have not called init().\n\n"
+                      "Ranks:\n  the process of slot 0 has not called init()\n"
+                      "  the process of slot 1 has not called init()\n"));
+  auto waits = made_record(-1, 0, 0).regroup(3000, regroup_phase::waiting, 0).copied(4000);
+  waits.record().copied->slot = 0;
+  const auto text = text_of(explain({before_init(1), waits}));
+  CHECK_THAT(text, Contains("Cause:\n  the process of slot 1 has not called init().\n\n"));
+  CHECK_THAT(text,
+             Contains("no member yet; since 2023-11-14 22:13:23 UTC it has waited for the other processes"));
+}
+
 TEST_CASE("a process that joins is no member yet", "[explain]") {
   const auto job = explain({made_record(-1, 0)});
   CHECK(job.ranks.at(0).work == rank_work::joining);
@@ -170,14 +249,34 @@ TEST_CASE("a tensor that all ranks called was being moved", "[explain]") {
 TEST_CASE("calls with other operations or sizes are named", "[explain]") {
   const auto sizes = explain({waiting(0, 2, 1000, "x"), made_record(1, 2).call(1000, "x", 32)});
   CHECK(sizes.pending.at(0).differs == ranks{1});
-  CHECK_THAT(text_of(sizes), Contains("rank 1 called x with another operation or size than rank 0."));
+  CHECK_THAT(text_of(sizes), Contains("rank 0 called x with 16 B, rank 1 with 32 B."));
   const auto rows = explain({made_record(0, 2).call(1, "x", 8, operation::allgather),
                              made_record(1, 2).call(1, "x", 16, operation::allgather)});
   CHECK(rows.pending.at(0).differs.empty());
-  const auto mismatched = explain({made_record(0, 2).call(1, "x").settle(2, "x", error_kind::mismatch),
-                                   made_record(1, 2).call(1, "x", 32).settle(2, "x", error_kind::mismatch)});
-  CHECK(mismatched.mismatched.at(0).called == ranks{0, 1});
-  CHECK_THAT(text_of(mismatched), Contains("the ranks called different operations under the name x."));
+}
+
+TEST_CASE("after a mismatch, the operation has failed, and what differs is said if it is recorded",
+          "[explain]") {
+  const auto failed = [](std::int32_t rank, std::uint64_t bytes, operation requested) {
+    return made_record(rank, 2).call(1, "x", bytes, requested).settle(2, "x", error_kind::mismatch);
+  };
+  const auto sizes = explain({failed(0, 16, operation::allreduce), failed(1, 32, operation::allreduce)});
+  CHECK(sizes.mismatched.at(0).called == ranks{0, 1});
+  CHECK_THAT(text_of(sizes), Contains("Cause:\n  rank 0 called x with 16 B, rank 1 with 32 B.\n"));
+  CHECK_THAT(text_of(sizes), Contains("rank 0 on alpha was in user code for 5.0 s, since x failed"));
+  CHECK_THAT(text_of(explain({failed(0, 16, operation::allreduce), failed(1, 16, operation::broadcast)})),
+             Contains("rank 0 called allreduce under the name x, rank 1 broadcast."));
+  CHECK_THAT(
+      text_of(explain({failed(0, 16, operation::allreduce), failed(1, 16, operation::allreduce)})),
+      Contains("the ranks made different requests under the name x; the error on each rank says how they "
+               "differ."));
+}
+
+TEST_CASE("that a rank has left is a reason only if there is no other", "[explain]") {
+  const std::string left = "Farandole has been shut down on this rank; call init() again to go on";
+  CHECK(explain({made_record(0, 1).fail(10, left)}).reasons == std::vector{left});
+  CHECK(explain({made_record(0, 2).fail(10, left), made_record(1, 2).fail(11, "the disk is full")}).reasons ==
+        std::vector<std::string>{"the disk is full"});
 }
 
 TEST_CASE("only members of a process set can miss its tensors", "[explain]") {
@@ -220,14 +319,12 @@ TEST_CASE("names that could disturb a terminal or JSON are escaped", "[explain]"
 TEST_CASE("JSON has the same facts", "[explain]") {
   const auto json = json_of(explain({waiting(0, 2, 1000, "a"), waiting(1, 2, 2000, "b")}));
   CHECK_THAT(json, Contains("\"size\": 2, \"generation\": 1"));
-  CHECK_THAT(
-      json,
-      Contains(
-          "\"seconds\": 4.000000000, \"called\": [0], \"missing\": [1], \"unknown\": [], \"differs\": []"));
+  CHECK_THAT(json, Contains("\"seconds\": 4.000000000, \"called\": [0], \"complete\": [], \"missing\": [1], "
+                            "\"unknown\": [], \"differs\": []"));
   CHECK_THAT(json, Contains("{\"ranks\": [0, 1], \"tensors\": [\"a\", \"b\"]}"));
   CHECK_THAT(json, Contains("\"work\": \"waiting\", \"text\": \"waited for b for 3.0 s\""));
 }
 
 TEST_CASE("no records give an empty explanation", "[explain]") {
-  CHECK_THAT(text_of(explain({})), Contains("A job of 0 ranks"));
+  CHECK_THAT(text_of(explain({})), Contains("A job of 0 processes"));
 }

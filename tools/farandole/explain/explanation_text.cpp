@@ -74,9 +74,14 @@ std::string regroup_text(const rank_state& state, const explanation& job) {
     return "";
   return "; since " + time_text(state.regroup->since) + " it " +
          (state.regroup->phase == regroup_phase::waiting
-              ? in_tense(job, "waited", "has waited") + " for the next generation"
+              ? in_tense(job, "waited", "has waited") +
+                    (job.came_together() ? " for the next generation" : " for the other processes")
               : in_tense(job, "connected", "has been connecting") + " to the members of generation " +
                     std::to_string(state.regroup->generation));
+}
+
+const char* settled_text(const rank_state& state) {
+  return state.failed ? " failed" : " was complete";
 }
 
 /// What the rank was doing, as the rest of a sentence.
@@ -92,7 +97,7 @@ std::string work_text(const rank_state& state, const explanation& job) {
   case rank_work::user_code:
     return in_tense(job, "was", "has been") + " in user code for " + lasted() + ", since " +
            (state.pending ? "it called " + tensor + ", which " + in_tense(job, "was", "is") + " not complete"
-                          : tensor + " was complete");
+                          : tensor + settled_text(state));
   case rank_work::no_call:
     return in_tense(job, "had", "has") + " not called any operation";
   case rank_work::joining:
@@ -104,7 +109,7 @@ std::string work_text(const rank_state& state, const explanation& job) {
            (state.since && state.since->count() > 0 ? "; its record ends at " + time_text(*state.since)
                                                     : "") +
            (state.tensor ? ", after " + std::string(state.pending ? "it had called " : "") + tensor +
-                               (state.pending ? "" : " was complete")
+                               (state.pending ? "" : settled_text(state))
                          : "");
   case rank_work::no_record:
     return "has no record here: it ran on another host, or kept no record";
@@ -122,6 +127,45 @@ const rank_state* find(const explanation& job, std::int32_t rank) {
   return found == job.ranks.end() ? nullptr : &*found;
 }
 
+/// Whether a rank waits for the ranks that have not called the tensor. One that is dead or held waits for nobody.
+bool has_waiting_rank(const explanation& job, const pending_tensor& tensor) {
+  return std::ranges::any_of(tensor.called, [&](std::int32_t rank) {
+    const auto* state = find(job, rank);
+    return state && state->work != rank_work::gone && !is_held(state->state);
+  });
+}
+
+/// Whether a cause names the rank as one that others wait for.
+bool is_awaited(const explanation& job, std::int32_t rank) {
+  return job.conflicts.empty() && std::ranges::any_of(job.pending, [&](const pending_tensor& tensor) {
+           return has_waiting_rank(job, tensor) &&
+                  std::ranges::find(tensor.missing, rank) != tensor.missing.end();
+         });
+}
+
+/// How the requests of two ranks differ, as far as the records tell.
+std::string difference_text(const pending_tensor& row) {
+  if (row.differs.empty())
+    return "the ranks made different requests under the name " + name_text(row.tensor) +
+           "; the error on each rank says how they differ.";
+  const auto first = "rank " + std::to_string(row.called.front()) + " called ";
+  const auto other = ", rank " + std::to_string(row.differs.front());
+  if (row.operation != row.other_operation)
+    return first + operation_text(row.operation) + " under the name " + name_text(row.tensor) + other + " " +
+           operation_text(row.other_operation) + ".";
+  return first + name_text(row.tensor) + " with " + std::to_string(row.bytes) + " B" + other + " with " +
+         std::to_string(row.other_bytes) + " B.";
+}
+
+/// The processes that the others of a job wait for at its start. Those that are held or have ended have causes of their own.
+std::vector<std::int32_t> slots_before_init(const explanation& job) {
+  std::vector<std::int32_t> slots;
+  for (const auto& state : job.ranks)
+    if (state.work == rank_work::not_started && state.ending.empty() && !is_held(state.state))
+      slots.push_back(state.slot);
+  return slots;
+}
+
 /// Why the pending tensors could not be completed, each as a sentence.
 std::vector<std::string> causes_of(const explanation& job) {
   std::vector<std::string> causes;
@@ -132,29 +176,40 @@ std::vector<std::string> causes_of(const explanation& job) {
   for (const auto& state : job.ranks)
     if (state.work == rank_work::gone || (state.work == rank_work::not_started && !state.ending.empty()))
       add(process_text(state) + " " + with_ending(state, job) + ".");
+  const bool waits = !job.came_together() || !job.pending.empty();
+  bool any_held = false;
+  for (const auto& state : job.ranks)
+    if (waits && is_held(state.state)) {
+      any_held = true;
+      if (!is_awaited(job, state.rank))
+        add(process_text(state) + " " + with_ending(state, job) + ".");
+    }
+  if (const auto slots = slots_before_init(job); !job.came_together() && !slots.empty())
+    add((slots.size() == 1 ? "the process of " : "the processes of ") + numbers_text("slot", slots) +
+        in_tense(job, " had", slots.size() == 1 ? " has" : " have") + " not called init().");
   for (const auto& conflict : job.conflicts)
     add("rank " + std::to_string(conflict.rank) + " " + in_tense(job, "waited", "waits") + " for " +
         name_text(conflict.tensor) + ", rank " + std::to_string(conflict.other) + " for " +
         name_text(conflict.other_tensor) + ": they call in different orders.");
   for (const auto& tensor : job.mismatched)
-    add("the ranks called different operations under the name " + name_text(tensor.tensor) + ".");
+    add(difference_text(tensor));
   for (const auto& tensor : job.pending) {
     if (!tensor.differs.empty())
-      add(ranks_text(tensor.differs) + " called " + name_text(tensor.tensor) +
-          " with another operation or size than rank " + std::to_string(tensor.called.front()) + ".");
+      add(difference_text(tensor));
     for (const auto rank : tensor.missing)
       if (const auto* state = find(job, rank);
-          state && state->work != rank_work::gone && job.conflicts.empty())
+          state && state->work != rank_work::gone && job.conflicts.empty() && has_waiting_rank(job, tensor))
         add(ranks_text(tensor.called) +
             in_tense(job, " waited for", tensor.called.size() == 1 ? " waits for" : " wait for") + " rank " +
             std::to_string(rank) + ", which " + in_tense(job, "had", "has") + " not called " +
-            name_text(tensor.tensor) + ": it " + with_ending(*state, job) + ".");
+            name_text(tensor.tensor) + (state->pending && state->tensor == tensor.tensor ? " again" : "") +
+            ": it " + with_ending(*state, job) + ".");
     if (!tensor.unknown.empty() && tensor.missing.empty())
       add("all ranks with a record " + in_tense(job, "had", "have") + " called " + name_text(tensor.tensor) +
           ", so " + ranks_text(tensor.unknown) +
           in_tense(job, " had not called it, was gone, or was slow to move it.",
                    " has not called it, is gone, or is slow to move it."));
-    if (tensor.unknown.empty() && tensor.missing.empty() && tensor.differs.empty())
+    if (tensor.unknown.empty() && tensor.missing.empty() && tensor.differs.empty() && !any_held)
       add("all ranks " + in_tense(job, "had", "have") + " called " + name_text(tensor.tensor) + "; it " +
           in_tense(job, "was being moved when its record ends.", "is being moved."));
   }
@@ -167,6 +222,16 @@ std::string rank_text(const rank_state& state, const explanation& job, const cha
   for (const auto& line : state.stack)
     text += "\n" + (indentation + printable(line));
   return text;
+}
+
+std::string members_text(const explanation& job) {
+  if (job.came_together())
+    return std::to_string(job.size) + (job.size == 1 ? " rank" : " ranks") + ", generation " +
+           std::to_string(job.generation);
+  const bool one = job.ranks.size() == 1;
+  return std::to_string(job.ranks.size()) + (one ? " process" : " processes") + " that " +
+         in_tense(job, "had not come together",
+                  one ? "has not come together yet" : "have not come together yet");
 }
 
 template <class Row, class Text>
@@ -184,6 +249,8 @@ std::string pending_text(const pending_tensor& row, const explanation& job) {
   auto text = name_text(row.tensor) + " (" + operation_text(row.operation) + ", " +
               std::to_string(row.bytes) + " B), for " + duration_text(job.time - row.since) + ": called by " +
               ranks_text(row.called);
+  if (!row.complete.empty())
+    text += "; complete on " + ranks_text(row.complete);
   if (!row.missing.empty())
     text += "; not by " + ranks_text(row.missing);
   if (!row.unknown.empty())
@@ -230,8 +297,9 @@ std::string json_pending(const pending_tensor& row, const explanation& job) {
   return "{" + json_tensor(row.tensor) + ", \"operation\": " + json_string(operation_text(row.operation)) +
          ", \"bytes\": " + std::to_string(row.bytes) +
          ", \"seconds\": " + json_number(seconds(job.time - row.since)) +
-         ", \"called\": " + json_ranks(row.called) + ", \"missing\": " + json_ranks(row.missing) +
-         ", \"unknown\": " + json_ranks(row.unknown) + ", \"differs\": " + json_ranks(row.differs) + "}";
+         ", \"called\": " + json_ranks(row.called) + ", \"complete\": " + json_ranks(row.complete) +
+         ", \"missing\": " + json_ranks(row.missing) + ", \"unknown\": " + json_ranks(row.unknown) +
+         ", \"differs\": " + json_ranks(row.differs) + "}";
 }
 
 std::string json_rank(const rank_state& state, const explanation& job) {
@@ -259,13 +327,12 @@ std::string json_rank(const rank_state& state, const explanation& job) {
 } // namespace
 
 std::string text_of(const explanation& job) {
-  std::string page = "A job of " + std::to_string(job.size) + (job.size == 1 ? " rank" : " ranks") +
-                     ", generation " + std::to_string(job.generation) +
-                     (job.ended ? ", which ended at " : ", at ") + time_text(job.time) + ".\n";
+  std::string page = "A job of " + members_text(job) + (job.ended ? ", which ended at " : ", at ") +
+                     time_text(job.time) + ".\n";
   for (const auto& reason : job.reasons)
     page += "The ranks ended with: " + printable(reason) + "\n";
   auto causes = causes_of(job);
-  if (causes.empty())
+  if (causes.empty() && job.came_together())
     page += std::string("\nNo rank waits for another") + (job.running ? " now.\n" : ".\n");
   const auto as_is = [](const std::string& line) { return line; };
   add_list(page, "Cause:", causes, as_is);

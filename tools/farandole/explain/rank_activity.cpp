@@ -1,6 +1,7 @@
 #include "tools/farandole/explain/rank_activity.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -91,6 +92,9 @@ bool activity_reader::follow(const event& entry) {
   case event_kind::set_end:
     activity_.sets.erase(entry.set);
     break;
+  case event_kind::joined:
+    activity_.joined = time_of(entry);
+    break;
   case event_kind::path_begin:
     activity_.path = {record_.name(entry.name), time_of(entry)};
     break;
@@ -153,7 +157,12 @@ void activity_reader::follow_operation(const event& entry) {
     // A call that moves from the fast path to the leader is one call.
     if (calls.count > 0 && calls.pending)
       break;
-    calls = {calls.count + 1, true, error_kind::none, time, record_time{0}, entry.detail, entry.first};
+    ++calls.count;
+    calls.pending = true;
+    calls.problem = error_kind::none;
+    calls.since = time;
+    calls.operation = entry.detail;
+    calls.bytes = entry.first;
     break;
   }
   case event_kind::settled:
@@ -182,12 +191,11 @@ void activity_reader::settle(named_state& tensor, const event& entry) {
   if (ends_generation(problem))
     return fail_at(entry);
   auto& calls = tensor.second.calls;
-  // The event of the call may have been overwritten.
-  if (calls.count == 0)
-    calls = {1, true, error_kind::none, time_of(entry), record_time{0}, 0, 0};
+  calls.count = std::max<std::uint64_t>(calls.count, 1); // the event of the call may have been overwritten
   calls.pending = false;
   calls.problem = problem;
-  calls.until = time_of(entry);
+  calls.completed_since = calls.since;
+  calls.completed = time_of(entry);
 }
 
 rank_activity activity_reader::finish() {
@@ -204,6 +212,10 @@ rank_activity activity_reader::finish() {
 
 } // namespace
 
+bool is_held(char state) {
+  return std::string_view("TtDZ").find(state) != std::string_view::npos;
+}
+
 const tensor_calls* rank_activity::calls_of(const tensor_key& tensor) const {
   const auto found = tensors.find(tensor);
   return found == tensors.end() ? nullptr : &found->second;
@@ -212,6 +224,17 @@ const tensor_calls* rank_activity::calls_of(const tensor_key& tensor) const {
 bool rank_activity::has_pending(const tensor_key& tensor) const {
   const auto* calls = calls_of(tensor);
   return calls && calls->pending;
+}
+
+record_time rank_activity::earlier_calls_end(const tensor_key& tensor) const {
+  const auto* calls = calls_of(tensor);
+  const auto completed = calls ? calls->completed : record_time{0};
+  return completed.count() == 0 && dropped != 0 ? record_time::max() : std::max(completed, joined);
+}
+
+bool rank_activity::has_passed(const rank_activity& other, const tensor_key& tensor) const {
+  const auto* calls = calls_of(tensor);
+  return calls && calls->completed_since > other.earlier_calls_end(tensor);
 }
 
 std::uint64_t last_generation(const event_record& record) {
@@ -251,7 +274,10 @@ rank_activity activity_in(const event_record& record, std::uint64_t generation, 
   for (const auto& thread : record.threads)
     activity.dropped += thread.dropped;
   if (record.copied) {
-    activity.copied = scale.system(record.origin.ticks) + (record.copied->time.steady - record.origin.steady);
+    // A process that has not called init() has no times of its own.
+    activity.copied = activity.started ? scale.system(record.origin.ticks) +
+                                             (record.copied->time.steady - record.origin.steady)
+                                       : record.copied->time.system;
     activity.slot = record.copied->slot;
     activity.ending = record.copied->ending;
     activity.told_to_end = record.copied->told_to_end;

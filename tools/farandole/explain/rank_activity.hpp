@@ -18,6 +18,9 @@ namespace farandole {
 /// Times of records are in UTC, since 1970.
 using record_time = std::chrono::nanoseconds;
 
+/// Whether a process in this state cannot go on: it is stopped, waits for a disk or a device, or is dead.
+bool is_held(char state);
+
 struct tensor_key {
   std::uint16_t set = 0; ///< 0: the global process set
   std::string name;
@@ -31,7 +34,8 @@ struct tensor_calls {
   bool pending = true;                   ///< the last one had not completed
   error_kind problem = error_kind::none; ///< of the last call, if it failed while the job went on
   record_time since{0};                  ///< time of the last call
-  record_time until{0};                  ///< when it completed; 0: it is pending
+  record_time completed_since{0};        ///< time of the last call that has completed; 0: it is not recorded
+  record_time completed{0};              ///< when that call completed; 0: none has
   std::uint8_t operation = 0;            ///< as in the record
   std::uint64_t bytes = 0;               ///< of the input
 };
@@ -67,6 +71,7 @@ struct rank_activity {
   };
   std::optional<call_event> last;
   std::set<std::uint16_t> sets; ///< ids of process sets, other than the global one, to which it belongs
+  record_time joined{0};        ///< when all members of a set had joined last; 0: never
 
   /// The moment from which the job fails for this rank: the calls that were pending then fail as a consequence.
   std::optional<record_time> failure;
@@ -87,6 +92,12 @@ struct rank_activity {
   bool is_gone() const { return started && !ending.empty() && !told_to_end && reason.empty(); }
   const tensor_calls* calls_of(const tensor_key& tensor) const;
   bool has_pending(const tensor_key& tensor) const;
+  /// A call for this tensor that another rank made after this time, and completed, is the last one of this rank or a later
+  /// one: every rank makes a call before any rank completes it, except for ranks that have joined. The record may not
+  /// tell the time; then no call was made after the result.
+  record_time earlier_calls_end(const tensor_key& tensor) const;
+  /// Whether it completed the last call of the other rank for this tensor, or a later one.
+  bool has_passed(const rank_activity& other, const tensor_key& tensor) const;
 };
 
 /// The generation of which the last events of the record are.

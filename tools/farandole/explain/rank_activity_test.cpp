@@ -31,7 +31,8 @@ TEST_CASE("after its last call has completed, a rank is in user code", "[explain
   const auto activity = made_record(0, 2).complete(10, "a").activity();
   CHECK(activity.waits.empty());
   CHECK_FALSE(activity.has_pending({0, "a"}));
-  CHECK(activity.calls_of({0, "a"})->until == at_ms(12));
+  CHECK(activity.calls_of({0, "a"})->completed_since == at_ms(10));
+  CHECK(activity.calls_of({0, "a"})->completed == at_ms(12));
   REQUIRE(activity.last);
   CHECK(activity.last->tensor == tensor_key{0, "a"});
   CHECK(activity.last->time == at_ms(12));
@@ -75,6 +76,33 @@ TEST_CASE("a call that fails alone is not pending, and the rank goes on", "[expl
   CHECK_FALSE(activity.has_pending({0, "a"}));
   CHECK(activity.calls_of({0, "a"})->problem == error_kind::mismatch);
   CHECK(activity.waits.empty());
+}
+
+TEST_CASE("a rank has passed another one if it completed the call that is pending there", "[explain]") {
+  const tensor_key a{0, "a"};
+  const auto other = made_record(1, 2).complete(10, "a").call(20, "a").activity();
+  CHECK_FALSE(made_record(0, 2).activity().has_passed(other, a));
+  CHECK_FALSE(made_record(0, 2).complete(11, "a").activity().has_passed(other, a)); // the call before
+  CHECK_FALSE(made_record(0, 2).complete(10, "a").call(21, "a").activity().has_passed(other, a));
+  CHECK(made_record(0, 2).complete(10, "a").complete(21, "a").activity().has_passed(other, a));
+  CHECK(made_record(0, 2).complete(10, "a").complete(21, "a").call(23, "a").activity().has_passed(other, a));
+  SECTION("its first call") {
+    CHECK(made_record(0, 2).complete(10, "a").activity().has_passed(
+        made_record(1, 2).call(20, "a").activity(), a));
+  }
+  SECTION("calls that others completed while it had joined are earlier ones") {
+    const auto joined = made_record(1, 2).complete(10, "a").joined(30).call(40, "a").activity();
+    CHECK_FALSE(made_record(0, 2).complete(20, "a").activity().has_passed(joined, a));
+    CHECK(made_record(0, 2).complete(20, "a").complete(31, "a").activity().has_passed(joined, a));
+  }
+  SECTION("what was overwritten is not known") {
+    auto record = made_record(1, 2).call(20, "a");
+    record.record().threads[0].dropped = 1;
+    CHECK_FALSE(made_record(0, 2).complete(10, "a").activity().has_passed(record.activity(), a));
+    made_record without_call(0, 2);
+    without_call.settle(21, "a");
+    CHECK_FALSE(without_call.activity().has_passed(other, a));
+  }
 }
 
 TEST_CASE("a path that has not ended, or ended by the failure, was running", "[explain]") {
@@ -157,6 +185,13 @@ TEST_CASE("the time of the copy gives the rate of the processor's counter", "[ex
   record.copied(1'000);
   record.record().copied->time.ticks = 6'000;
   CHECK(record.activity().last_event == at_ms(500));
+}
+
+TEST_CASE("a process that has not called init() has the time of its copy", "[explain]") {
+  auto record = made_record(-1, 0).copied(4000);
+  record.record().process = 0;
+  record.record().origin = {};
+  CHECK(record.activity().copied == at_ms(4000));
 }
 
 TEST_CASE("without the events of its beginning, a record has the rank of its header, and a completed call",

@@ -30,20 +30,24 @@ std::string name_text(const tensor_key& tensor) {
 }
 
 std::string ranks_text(std::span<const std::int32_t> ranks) {
+  return numbers_text("rank", ranks);
+}
+
+std::string numbers_text(const std::string& noun, std::span<const std::int32_t> numbers) {
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < ranks.size();) {
+  for (std::size_t i = 0; i < numbers.size();) {
     auto end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
       ++end;
     if (end - i >= 3) {
-      parts.push_back(std::to_string(ranks[i]) + " to " + std::to_string(ranks[end - 1]));
+      parts.push_back(std::to_string(numbers[i]) + " to " + std::to_string(numbers[end - 1]));
     } else {
       for (auto position = i; position < end; ++position)
-        parts.push_back(std::to_string(ranks[position]));
+        parts.push_back(std::to_string(numbers[position]));
     }
     i = end;
   }
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::string text = noun + (numbers.size() == 1 ? " " : "s ");
   for (std::size_t i = 0; i < parts.size(); ++i)
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;

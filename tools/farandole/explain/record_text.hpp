@@ -16,6 +16,8 @@ std::string time_text(record_time time);
 std::string name_text(const tensor_key& tensor);
 /// "rank 3", "ranks 0, 1 and 3", "ranks 0 to 7 and 9".
 std::string ranks_text(std::span<const std::int32_t> ranks);
+/// The same with another noun: "slot 3", "slots 0 and 1".
+std::string numbers_text(const std::string& noun, std::span<const std::int32_t> numbers);
 
 std::string json_string(const std::string& text);
 std::string json_number(double value);
