@@ -127,7 +127,7 @@ const rank_state* find(const explanation& job, std::int32_t rank) {
   return found == job.ranks.end() ? nullptr : &*found;
 }
 
-/// Whether a rank waits for the ranks that have not called the tensor. One that is dead or held waits for nobody.
+/// Whether a rank waits for the ranks that have not called the tensor. One that is dead or held waits for none.
 bool has_waiting_rank(const explanation& job, const pending_tensor& tensor) {
   return std::ranges::any_of(tensor.called, [&](std::int32_t rank) {
     const auto* state = find(job, rank);
