@@ -75,6 +75,20 @@ class Mistake(NamedTuple):
     survivors_report: bool = False
 
 
+# Rank 1 ends its script when rank 0 has made its third call.
+ENDED_EARLY = """
+import os, time
+
+for step in range(2):
+    hvd.allreduce(numpy.ones(2), name="weights")
+if hvd.rank() == 0:
+    third = hvd.allreduce_async(numpy.ones(2), name="weights")
+    open("called", "w").close()
+    hvd.synchronize(third)
+while not os.path.exists("called"):
+    time.sleep(0.01)
+"""
+
 MISTAKES = [
     Mistake(
         "shapes",
@@ -86,7 +100,7 @@ MISTAKES = [
     Mistake(
         "ended early",
         [shown("farandole: this worker ends because", 3)],
-        "for step in range(2 + (hvd.rank() == 0)):\n    hvd.allreduce(numpy.ones(2), name='weights')\n",
+        ENDED_EARLY,
         ["-np", "2"],
         survivors_report=True,
     ),
