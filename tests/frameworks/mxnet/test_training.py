@@ -220,7 +220,7 @@ def test_a_parameter_that_other_ranks_use_is_stale_after_a_skipped_update(rank: 
 
 
 class Fails(mx.optimizer.SGD):
-    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         raise ArithmeticError("the update fails")
 
 
