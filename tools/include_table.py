@@ -255,7 +255,7 @@ FOLDERS: dict[str, list[str]] = {
     ],
     "tools/farandole/cli": ["actors/launch", "messages/values"],
     "tools/farandole/chaos": ["actors/launch", "actors/rendezvous", "messages/values", "tools/farandole/cli"],
-    "tools/farandole/explain": ["collectives", "messages/record", "messages/values"],
+    "tools/farandole/explain": ["collectives", "collectives/negotiation", "messages/record", "messages/values"],
     "tools/farandole/report": ["messages/record", "messages/values", "tools/farandole/explain"],
     "tools/farandole/placers": ["actors/launch", "messages/values", "tools/farandole/cli"],
     "tools/farandole/reference": ["messages/settings", "tools/farandole/cli"],
