@@ -2,11 +2,9 @@
 # -DFARANDOLE_GROUPS=ON all files. A whole build then takes a fraction of the time, and a changed file takes its group with
 # it. A group names its files by paths relative to the checkout, so that other checkouts find it in the compiler cache.
 # CMake's own unity builds name them by absolute paths.
+
+# Replaces the sources of all targets of a folder and of the folders in it.
 function(farandole_group_sources folder)
-  foreach(entry IN LISTS ARGN)
-    string(REGEX MATCH "^([^=]+)=(.+)$" matched ${entry})
-    set(group_of_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
-  endforeach()
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
@@ -16,11 +14,11 @@ function(farandole_group_sources folder)
   endforeach()
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
   foreach(inner IN LISTS folders)
-    farandole_group_sources(${inner} ${ARGN})
+    farandole_group_sources(${inner})
   endforeach()
 endfunction()
 
-# Replaces the sources of a target by groups. Those with options of their own stay alone.
+# Replaces the sources of a target by groups. Those with options or definitions of their own stay alone.
 function(farandole_group_target folder target)
   get_target_property(sources ${target} SOURCES)
   set(kept)
@@ -31,8 +29,9 @@ function(farandole_group_target folder target)
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE OUTPUT_VARIABLE path)
       cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
       get_source_file_property(options ${source} DIRECTORY ${folder} COMPILE_OPTIONS)
+      get_source_file_property(definitions ${source} DIRECTORY ${folder} COMPILE_DEFINITIONS)
       get_source_file_property(is_alone ${source} DIRECTORY ${folder} SKIP_UNITY_BUILD_INCLUSION)
-      if(NOT options AND NOT is_alone)
+      if(NOT options AND NOT definitions AND NOT is_alone)
         set(group ${group_of_${path}})
       endif()
     endif()
@@ -53,15 +52,22 @@ function(farandole_group_target folder target)
 endfunction()
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-set(which --tests)
-if(FARANDOLE_GROUPS)
-  set(which)
+set(which)
+# A new declaration may need other groups.
+set(read messages/*.?pp collectives/*.?pp elastic/*.?pp cuda/*.?pp actors/*.?pp bindings/*.?pp tools/*.?pp tests/*.?pp)
+if(NOT FARANDOLE_GROUPS)
+  set(which --tests)
+  string(REPLACE "*.?pp" "*.hpp" headers "${read}")
+  string(REPLACE "*.?pp" "*_test.cpp" tests "${read}")
+  set(read ${headers} ${tests} tests/*.cpp)
 endif()
 execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/source_groups.py ${which}
   OUTPUT_VARIABLE groups OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" groups "${groups}")
-farandole_group_sources(${PROJECT_SOURCE_DIR} ${groups})
-# A new declaration may need other groups.
-file(GLOB_RECURSE read CONFIGURE_DEPENDS messages/*.?pp collectives/*.?pp elastic/*.?pp cuda/*.?pp actors/*.?pp
-  bindings/*.?pp tools/*.?pp tests/*.?pp)
+foreach(entry IN LISTS groups)
+  string(REGEX MATCH "^([^=]+)=(.+)$" matched ${entry})
+  set(group_of_${CMAKE_MATCH_2} ${CMAKE_MATCH_1})
+endforeach()
+farandole_group_sources(${PROJECT_SOURCE_DIR})
+file(GLOB_RECURSE read CONFIGURE_DEPENDS ${read})
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${read} tools/source_groups.py)
