@@ -103,6 +103,7 @@ def test_the_other_hosts_go_on_after_a_death_on_a_host(
     assert ("host b was lost: " in job.text) == (kind == "agent"), job.text
 
 
+@pytest.mark.slow
 def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Dict
 
+import pytest
 from guides import (
     GUIDES,
     TRAIN,
@@ -99,6 +100,7 @@ def test_commands_of_the_page_on_mpirun(reader: Reader) -> None:
     wait_until_empty(reader.hosts, 0, 1)
 
 
+@pytest.mark.slow
 @page("torchrun")
 def test_commands_of_the_page_on_torchrun(reader: Reader) -> None:
     reader.run(reader.take("openssl rand"))

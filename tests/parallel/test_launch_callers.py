@@ -65,6 +65,7 @@ def test_a_caller_that_dies_in_a_collective_is_named_in_the_errors_of_the_others
         assert re.search(rf"\brank {victim} on \S+", line), job.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operation", ["allreduce", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alltoall", "barrier"))]
 )

@@ -56,6 +56,7 @@ def test_the_report_has_every_block_and_entry_in_order(words: Tuple[str, ...]) -
         assert [re.sub(r"^    \[[X ]\] ", "", line) for line in lines] == entries, title
 
 
+@pytest.mark.slow
 def test_a_framework_is_marked_if_its_binding_can_be_imported() -> None:
     marks = dict(blocks_of(report(LAUNCHER, "--check-build")))["Available Frameworks:"]
     python = Path(LAUNCHER).with_name("python3")
@@ -71,6 +72,7 @@ def test_a_framework_is_marked_if_its_binding_can_be_imported() -> None:
         assert line.startswith("    [X]") == (imported.returncode == 0), line
 
 
+@pytest.mark.slow
 def test_the_report_names_the_gpus_or_the_reason_why_there_are_none() -> None:
     report_text = report(FARANDOLE, "check")
     lines = report_text.split("\nFarandole GPUs:\n")[1].split("\n\n")[0].splitlines()

@@ -238,6 +238,7 @@ def test_a_job_that_is_not_elastic_cannot_be_drained(tmp_path: Path) -> None:
         job.kill()
 
 
+@pytest.mark.slow
 def test_a_drain_waits_for_a_worker_without_commits_and_a_second_sigterm_kills_it(start: Callable[..., Job]) -> None:
     job = start_three(start, "stuck")
     job.read_until(lambda text: "STUCK" in text)

@@ -246,6 +246,7 @@ def test_a_set_that_fails_alone_rolls_back_only_its_members(actor: str, elastic:
     assert starts["0"] == starts["1"], job.text
 
 
+@pytest.mark.slow
 def test_a_failed_set_rolls_back_all_members_if_others_took_part(elastic: Callable[..., Job]) -> None:
     fault = "set=1,rank=1,actor=set_client,message=150"
     job = elastic(

@@ -67,6 +67,7 @@ def outcomes(tmp_path: Path, limit: str, when: str, spares: List[int], shortage:
     return [works(run_script(2, tmp_path, script, survivors_report=True), shortage) for script in scripts]
 
 
+@pytest.mark.slow
 def test_too_few_descriptors_are_reported_by_init(tmp_path: Path) -> None:
     worked = outcomes(tmp_path, "NOFILE", "before init", [0, 3, 6, 7, 8, 40], "Too many open files")
     assert not worked[0]

@@ -139,6 +139,7 @@ def test_torchrun_starts_a_job_and_restarts_it_after_a_failure(tmp_path: Path) -
         assert f"rank {rank} trained, 2 in torch's group" in job.stdout, job.stdout
 
 
+@pytest.mark.slow
 def test_torch_variables_set_by_hand_start_a_job(tmp_path: Path, unused_port: int) -> None:
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port)}
     command = [sys.executable, write_script(tmp_path, TORCH_JOB)]

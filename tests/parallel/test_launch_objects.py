@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from launched import needs_launcher, run_script
 
 pytestmark = needs_launcher
@@ -111,6 +112,7 @@ def test_objects_are_of_the_scripts_own_classes_on_every_rank(tmp_path: Path) ->
     assert done.returncode == 0 and done.stdout.count("SAME") == 2, done.stdout
 
 
+@pytest.mark.slow
 def test_classes_and_functions_without_a_name_are_sent_by_value(tmp_path: Path) -> None:
     done = run_script(2, tmp_path, BY_VALUE)
     assert done.returncode == 0 and done.stdout.count("SENT") == 2, done.stdout

@@ -34,6 +34,7 @@ def run(
     return run_script(ranks, tmp_path, script, survivors_report=survivors_report, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_training_script_runs_over_the_example_plugin(library: Path, tmp_path: Path, ranks: int) -> None:
     script = """

@@ -52,6 +52,7 @@ for name, operation in {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

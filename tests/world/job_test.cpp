@@ -39,14 +39,14 @@ job_options training(std::int32_t steps) {
 } // namespace
 
 TEST_CASE("every worker runs the same bundles under random networks, orders and faults") {
-  for (const auto seed : seeds(200)) {
+  for (const auto seed : seeds(80)) {
     INFO("seed " << seed);
     check(run_job(job_options::drawn(seed, 20)));
   }
 }
 
 TEST_CASE("every worker of a small set runs the same bundles") {
-  for (const auto seed : seeds(60))
+  for (const auto seed : seeds(24))
     for (const std::int32_t members : {1, 2, 3}) {
       INFO("seed " << seed << ", " << members << " members");
       check(run_job(job_options::drawn(seed, members)));
@@ -63,7 +63,7 @@ TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
 }
 
 TEST_CASE("every worker runs the same bundles with relays in trees of various depths") {
-  for (const auto seed : seeds(60)) {
+  for (const auto seed : seeds(24)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 20);
     options.host_ranks = static_cast<std::int32_t>(1 + seed % 7);
@@ -74,7 +74,7 @@ TEST_CASE("every worker runs the same bundles with relays in trees of various de
 
 TEST_CASE("every worker runs the same bundles with learned buckets and later faults") {
   std::uint64_t asked = 0, dissolved = 0;
-  for (const auto seed : seeds(60)) {
+  for (const auto seed : seeds(24)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 20);
     options.cache_capacity = 1024;
@@ -97,7 +97,7 @@ TEST_CASE("every worker runs the same bundles with learned buckets and later fau
     asked += report.sent.buckets;
     dissolved += report.sent.dissolved;
   }
-  if (seeds(60).size() > 5) { // a single seed may learn no bucket, or dissolve none
+  if (seeds(24).size() > 5) { // a single seed may learn no bucket, or dissolve none
     CHECK(asked > 0);
     CHECK(dissolved > 0);
   }
@@ -105,7 +105,7 @@ TEST_CASE("every worker runs the same bundles with learned buckets and later fau
 
 TEST_CASE(
     "tensors without names match again after a join before which members made unequal numbers of calls") {
-  for (const auto seed : seeds(40)) {
+  for (const auto seed : seeds(16)) {
     INFO("seed " << seed);
     auto options = job_options::drawn(seed, 20);
     options.unnamed = options.in_order = true;

@@ -45,7 +45,7 @@ RANK_OPTIONS = (
 )
 # Options of pytest-xdist for tests that start jobs. They mostly wait, so two at a time keep two cores busy.
 TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
-THREE_AT_A_TIME = ("-n", "3", "--dist", "worksteal")  # those that wait for other hosts
+FOUR_AT_A_TIME = ("-n", "4", "--dist", "worksteal")  # those that wait for other hosts
 # Each rank writes a file of its own; pytest expands the variables.
 RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
 SHARED_MEMORY = Path("/dev/shm")

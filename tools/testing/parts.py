@@ -20,7 +20,7 @@ from testing.frameworks import (
     recipes,
     versions,
 )
-from testing.part import PYTHON, ROOT, THREE_AT_A_TIME, TWO_AT_A_TIME, Part
+from testing.part import FOUR_AT_A_TIME, PYTHON, ROOT, TWO_AT_A_TIME, Part
 
 # Each simulated elastic job of the standard suite has one of these seeds; `seeds` adds more, fresh ones too.
 FIXED_SEEDS = 2000
@@ -114,12 +114,12 @@ def hosts(part: Part) -> None:
 
 def launch(part: Part) -> None:
     """jobs on several hosts: by ssh, agents, mpirun, srun, torchrun, functions and sessions (needs root)"""
-    part.pytest("tests/launch", options=(*THREE_AT_A_TIME, "-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
+    part.pytest("tests/launch", options=(*FOUR_AT_A_TIME, "-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
 
 
 def observe(part: Part) -> None:
     """the record of events and its views: timeline, explain, dump, trace, report, stalls and logs"""
-    part.pytest(*OBSERVED, OBSERVED_ON_HOSTS, options=(*THREE_AT_A_TIME, "-rs"))
+    part.pytest(*OBSERVED, OBSERVED_ON_HOSTS, options=(*FOUR_AT_A_TIME, "-rs"))
 
 
 def ray(part: Part) -> None:
@@ -246,6 +246,7 @@ def attacks(part: Part) -> None:
 def seeds(part: Part) -> None:
     """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, launches with as many; a thousand workers"""
     part.command(WORLD, "a thousand workers run*", "--seeds", "10")
+    part.command(WORLD, "every worker*", "--seeds", "500")
     for base in (FIXED_SEEDS, secrets.randbits(32)):
         elastic_jobs(part, base, MORE_SEEDS)
         part.command(WORLD, "launches leave*", "--base", str(base), "--seeds", str(MORE_SEEDS))

@@ -66,6 +66,7 @@ def outputs(model: Any, frame: Any) -> Any:
     return numpy.array([row["y__output"] for row in model.transform(frame).collect()])
 
 
+@pytest.mark.slow
 def test_a_model_of_layers_of_pytorch_is_loaded_without_pickles(
     model: TorchModel, frame: Any, tmp_path: Path, no_pickles: None
 ) -> None:

@@ -80,6 +80,7 @@ print(f"DONE slot {slot} included {pair.included()} traces {steps[0][0].experime
 """
 
 
+@pytest.mark.slow
 def test_a_graph_of_a_rank_that_enters_a_set_reduces_the_gradients_that_it_lacks(
     keras: Any, backend: str, tmp_path: Path, jobs: List[Job]
 ) -> None:
