@@ -83,13 +83,13 @@ def names_of_headers(path: Path) -> frozenset[str]:
     return frozenset().union(*(names_in(header)[0] for header in closure(path) if header.suffix == ".hpp"))
 
 
-def in_groups(sources: Iterable[Path]) -> list[list[Path]]:
-    """Groups of at most MOST_TOGETHER files; a file that suits no other is a group by itself."""
+def in_groups(sources: Iterable[Path], most: int = MOST_TOGETHER) -> list[list[Path]]:
+    """Groups of at most `most` files; a file that suits no other is a group by itself."""
     groups: list[list[Path]] = []
     joinable: list[list[Path]] = []
     for source in sources:
         alone = NOT_TOGETHER.search(source.read_text())
-        fits = (group for group in joinable if len(group) < MOST_TOGETHER and all(agree(source, x) for x in group))
+        fits = (group for group in joinable if len(group) < most and all(agree(source, x) for x in group))
         if group := None if alone else next(fits, None):
             group.append(source)
             continue

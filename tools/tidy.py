@@ -6,8 +6,8 @@ verdict depended on: the tool, the configuration, its compile command, itself an
 includes. It is looked at again only when one of these has changed. The stamps lie in the user's cache folder, beside
 those of ccache, so other checkouts of the same source use them, too.
 
-Nearly all of the time goes into headers, so the files of a folder are checked together, as one source that includes
-all. Only if there are complaints is each file checked alone.
+Most of the time goes into headers, so files are checked together, as one source that includes them. Only if there are
+complaints are files checked alone: those that the complaints concern.
 """
 
 import argparse
@@ -30,6 +30,7 @@ import source_groups
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole" / "tidy"
 STAMP_DAYS = 30
+MOST_TOGETHER = 32
 # What g++ is told and clang does not understand.
 QUIET = [
     "-Wno-unknown-warning-option",
@@ -40,7 +41,8 @@ QUIET = [
 
 # In a group, the files themselves are headers, too.
 GROUP_FILTER = r"/(messages|collectives|elastic|cuda|actors|bindings|tools|tests|docs)/.*\.(hpp|cpp|h|c)$"
-# What differs between the commands of a folder's files.
+UNREADABLE = "[clang-diagnostic-error"
+# What differs between the commands of files that are compiled with the same options.
 OWN_PATHS = re.compile(r" -o \S+| -c \S+| -M[TF] \S+")
 # g++'s precompiled headers are none to clang.
 PRECOMPILED = re.compile(r" -Winvalid-pch| -include \S*cmake_pch\.hxx")
@@ -57,12 +59,11 @@ def without_precompiled(build: Path) -> Path:
 
 
 def groups_of(sources: list[tuple[Path, str]]) -> list[list[Path]]:
-    """The files of a folder that are compiled with the same options, in groups."""
+    """The files that are compiled with the same options, in groups."""
     same = defaultdict(list)
     for source, command in sources:
-        options = OWN_PATHS.sub("", PRECOMPILED.sub("", command))
-        same[source.parent, options].append(source)
-    return [group for all_of in same.values() for group in source_groups.in_groups(all_of)]
+        same[OWN_PATHS.sub("", PRECOMPILED.sub("", command))].append(source)
+    return [group for all_of in same.values() for group in source_groups.in_groups(all_of, MOST_TOGETHER)]
 
 
 def together(build: Path, number: int, sources: list[Path]) -> Path:
@@ -133,16 +134,23 @@ def complaints_of(tool: str, build: Path, source: Path, *options: str) -> str:
 def tidy(tool: str, build: Path, number: int, sources: list[Path]) -> list[tuple[Path, str, float]]:
     """Checks the files of a group: each file, the complaints (empty if there are none) and the seconds it took."""
     begin = time.monotonic()
+    suspects = sources
     if len(sources) > 1:
         folder = together(build, number, sources)
-        if not complaints_of(tool, folder, folder / "group.cpp", f"--header-filter={GROUP_FILTER}"):
-            share = (time.monotonic() - begin) / len(sources)
-            return [(source, "", share) for source in sources]
-    result = []
-    for source in sources:
+        complaints = complaints_of(tool, folder, folder / "group.cpp", f"--header-filter={GROUP_FILTER}")
+        suspects = [source for source in sources if concern(complaints, source)] or (sources if complaints else [])
+    share = (time.monotonic() - begin) / len(sources)
+    result = [(source, "", share) for source in sources if source not in suspects]
+    for source in suspects:
         begin = time.monotonic()
         result.append((source, complaints_of(tool, build, source), time.monotonic() - begin))
     return result
+
+
+def concern(complaints: str, source: Path) -> bool:
+    """Whether a group's complaints may be of this file: they name it or a header of it. After an error the rest of the
+    group was not checked."""
+    return UNREADABLE in complaints or any(f"{path}:" in complaints for path in source_groups.closure(source))
 
 
 def main() -> int:
