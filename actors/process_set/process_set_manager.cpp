@@ -157,14 +157,12 @@ void process_set_manager_state::notified(const set_progressed& progress) {
       log_event(running_set, "started with ranks " + ranks_to_text(running_set.set_state->ranks));
     if (end_reason_)
       return;
-    if (!running_set.reason)
-      pattern_.shared->sets.open(running_set.set_state);
     awaited_.erase(progress.number);
-    settle_if_done();
-    // The set was told to end while the other members were still connecting to it.
-    if (running_set.reason)
+    if (running_set.reason) // told to end while the other members were still connecting to the set
       stop(running_set, running_set.reason);
-    return;
+    else
+      pattern_.shared->sets.open(running_set.set_state);
+    return settle_if_done();
   case set_progressed::stage::ended:
     running_set.last_schedule_received = true;
     return fail_if_over(progress.number);

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "collectives/operation.hpp"
+#include "messages/record/event_kinds.hpp"
 #include "messages/values/json_text.hpp"
 #include "messages/values/printable.hpp"
 
@@ -27,6 +29,13 @@ std::string name_text(const tensor_key& tensor) {
   const auto name =
       tensor.name.empty() ? std::string("a tensor without a recorded name") : printable_name(tensor.name);
   return name + (tensor.set == 0 ? "" : " of process set " + std::to_string(tensor.set));
+}
+
+std::string operation_text(std::uint8_t recorded) {
+  const auto number = static_cast<std::uint8_t>(recorded & ~adasum_detail);
+  const auto name = number < operation_count ? std::string(row_of(static_cast<operation>(number)).name)
+                                             : "operation " + std::to_string(number);
+  return (recorded & adasum_detail) != 0 ? name + " with Adasum" : name;
 }
 
 std::string ranks_text(std::span<const std::int32_t> ranks) {

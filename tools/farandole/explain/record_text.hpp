@@ -1,4 +1,4 @@
-// Times, ranks and tensors of records in words for a terminal, and as JSON for programs.
+// Times, ranks, operations and tensors of records in words for a terminal, and as JSON for programs.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ double seconds(record_time duration);
 /// "2026-11-26 16:48:35 UTC".
 std::string time_text(record_time time);
 std::string name_text(const tensor_key& tensor);
+/// `recorded`: the operation and its flags, as in the record.
+std::string operation_text(std::uint8_t recorded);
 /// "rank 3", "ranks 0, 1 and 3", "ranks 0 to 7 and 9".
 std::string ranks_text(std::span<const std::int32_t> ranks);
 /// The same with another noun: "slot 3", "slots 0 and 1".

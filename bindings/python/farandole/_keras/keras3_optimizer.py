@@ -55,10 +55,10 @@ class OfKeras3(Distributed):
 
         Reduces here only if the optimizer's own ``stateless_apply`` does not call ``apply()``.
         """
-        if not has_own_stateless_apply(type(self)):
-            return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
-        reduced = self._farandole(list(grads), list(self._trainable_variables))  # type: ignore[attr-defined]
-        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
+        apply = super().stateless_apply  # type: ignore[misc]
+        if is_own_stateless_apply(apply.__func__):
+            grads = self._farandole(list(grads), list(self._trainable_variables))  # type: ignore[attr-defined]
+        return apply(optimizer_variables, grads, trainable_variables)
 
     def save_own_variables(self, store: Any) -> None:
         """As the wrapped optimizer's. The accumulated gradients of backward passes are not saved."""
@@ -97,7 +97,9 @@ def let_ranks_agree(scaler: Any) -> None:
     scaler.check_finite = check_finite
 
 
-def has_own_stateless_apply(kind: type) -> bool:
-    """Whether the class has a ``stateless_apply`` that does not call ``apply()``, as ``LossScaleOptimizer`` does."""
-    definer = next(each for each in kind.__mro__ if "stateless_apply" in vars(each) and each is not OfKeras3)
-    return definer.__name__ != "BaseOptimizer"
+def is_own_stateless_apply(method: Any) -> bool:
+    """Whether a class's ``stateless_apply`` does not call ``apply()``, as that of Keras' base class does.
+    ``LossScaleOptimizer`` has such a method."""
+    from keras.optimizers import Optimizer
+
+    return method is not Optimizer.stateless_apply

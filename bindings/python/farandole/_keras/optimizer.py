@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 from farandole._keras import keras2_optimizer, keras3_optimizer
 from farandole._keras.distributed import Distributed
 from farandole._keras.keras2_optimizer import OfKeras2
-from farandole._keras.keras3_optimizer import OfKeras3, has_own_stateless_apply
+from farandole._keras.keras3_optimizer import OfKeras3, is_own_stateless_apply
 from farandole._keras.library import Library, library_of
 from farandole._keras.options import Options
 from farandole._keras.unused_variables import OfKeras3OnTensorFlow
@@ -63,7 +63,8 @@ def distributed(
         process_set,
         scale_local_gradients,
     )
-    if used.backend == "jax" and backward_passes_per_step > 1 and has_own_stateless_apply(type(optimizer)):
+    own_apply = used.backend == "jax" and is_own_stateless_apply(type(optimizer).stateless_apply)
+    if own_apply and backward_passes_per_step > 1:
         raise ValueError(f"on JAX, backward_passes_per_step > 1 does not go together with {type(optimizer).__name__}")
     wrapped = wrapped_in(_class_of(type(optimizer), used, options), optimizer)
     object.__setattr__(wrapped, "_farandole", used.reduction(options))

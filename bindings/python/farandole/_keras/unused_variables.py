@@ -28,9 +28,10 @@ class OfKeras3OnTensorFlow(OfKeras3):
 
     def _farandole_is_plain(self) -> bool:
         """Whether each variable is changed in ``update_step()``, in the step in which its gradient is reduced."""
-        base: Any = next(each for each in type(self).__mro__ if each.__name__ == "BaseOptimizer")
+        from keras.optimizers import Optimizer
+
         own = super(OfKeras3, self).update_step.__func__  # type: ignore[misc]
-        return own is not base.update_step and not getattr(self, "gradient_accumulation_steps", None)
+        return own is not Optimizer.update_step and not getattr(self, "gradient_accumulation_steps", None)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """As the wrapped optimizer's, where a rank has used the variable."""

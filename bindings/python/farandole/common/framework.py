@@ -52,7 +52,10 @@ class ReducesGradients(Protocol):
         """A gradient, dense or sparse, reduced over the set; of the type and device that it came with."""
 
     def grouped_allreduce(self, gradients: Sequence[Any], names: Sequence[str], how: Reduction) -> List[Any]:
-        """Dense gradients reduced as one; each has a name."""
+        """Dense gradients reduced as one group, of which all ranks have the same members: ``names[0]`` names the group.
+
+        An adapter that lets ranks lack members, as graphs of TensorFlow do, submits each by its own name.
+        """
 
 
 class Framework(HoldsArrays, ReducesGradients, Protocol):

@@ -112,7 +112,8 @@ _OWN = ("_optimizer", "_averager", "_stale")
 def _let_ranks_agree(trainer: Any) -> None:
     """Makes this class, ``gluon.Trainer``, ask all ranks which gradients are stale if it has a distributed optimizer.
 
-    It passes the others to the optimizer, which waits until all ranks have passed the same.
+    It passes the others to the optimizer, which waits until all ranks have passed the same. Users make the trainer of a
+    ``DistributedOptimizer``, so a class of our own would not be used.
     """
     if getattr(trainer._update, "_farandole_agrees", False):
         return

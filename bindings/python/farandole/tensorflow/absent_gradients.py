@@ -1,7 +1,8 @@
 """Gradients that only some ranks have, outside of graphs.
 
 There each operation of TensorFlow ends before the next one begins, so ranks have to agree which gradients there are
-before the first reduction.
+before the first reduction. In a graph this would be one more operation in each step: there, ranks take part in the
+reductions of gradients that they may lack (``GradientReduction._add_absent``).
 """
 
 from __future__ import annotations

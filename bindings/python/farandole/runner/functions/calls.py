@@ -10,10 +10,11 @@ import concurrent.futures
 import json
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Deque, Dict, Generator, List, Optional, Sequence, Set, Tuple
 
 from farandole.runner import worker
 from farandole.runner.functions import call, messages, paths, pickling, values
+from farandole.runner.functions.delivery import Delivery
 
 
 @dataclass(frozen=True)
@@ -80,41 +81,6 @@ class _Running:
     """By slot."""
 
 
-@dataclass
-class _Step:
-    """A call on the workers in some slots, by which they load a value."""
-
-    function: Callable[..., Any]
-    arguments: Tuple[Any, ...]
-    slots: List[int]
-
-
-@dataclass
-class _Delivery:
-    """A value on its way to workers that lack it."""
-
-    key: str
-    slots: List[int]
-    steps: Generator[_Step, Dict[int, Any], None]
-    """Each is answered by its results by slot."""
-
-
-def _steps_to_load(key: str, content: bytes, lacking: Dict[str, List[int]]) -> Generator[_Step, Dict[int, Any], None]:
-    """The steps by which workers load a value, which is sent once per host. ``lacking`` has their slots by host."""
-    first = {host: slots[0] for host, slots in lacking.items()}
-    keeping = list(first.values())
-    kept = yield _Step(values.keep, (key, content), keeping)
-    others = [slot for slots in lacking.values() for slot in slots[1:]]
-    if others:
-        places = {host: kept[slot] for host, slot in first.items()}
-        were_loaded = yield _Step(values.load, (key, places), others)
-        missing = [slot for slot in others if not were_loaded[slot]]
-        if missing:
-            yield _Step(values.keep, (key, content), missing)
-            keeping += missing
-    yield _Step(values.release, (key,), keeping)
-
-
 class Calls:
     """The calls of a session, in their order, and its workers.
 
@@ -149,7 +115,7 @@ class Calls:
         self._has_lost_workers = False
         """Whether workers have died or were told to leave since the running call began."""
         self._values: weakref.WeakKeyDictionary[values.Reference, bytes] = weakref.WeakKeyDictionary()
-        self._delivery: Optional[_Delivery] = None
+        self._delivery: Optional[Delivery] = None
         self._outgoing: List[Tuple[int, bytes]] = []
         self._first_end = ""
         """How the first worker that has died did so, in words."""
@@ -439,24 +405,22 @@ class Calls:
         running.ranks[slot] = process.rank
         running.state.begin(slot, process.place)
 
-    def _next_delivery(self) -> Optional[_Delivery]:
+    def _next_delivery(self) -> Optional[Delivery]:
         """The delivery of a value that some workers lack."""
         for reference, content in list(self._values.items()):
-            slots = sorted(slot for slot, each in self._staying.items() if reference.key not in each.loaded)
-            if slots:
-                lacking: Dict[str, List[int]] = {}
-                for slot in slots:
-                    lacking.setdefault(self._processes[slot].host, []).append(slot)
-                return _Delivery(reference.key, slots, _steps_to_load(reference.key, content, lacking))
+            lacking: Dict[str, List[int]] = {}
+            for slot, process in sorted(self._staying.items()):
+                if reference.key not in process.loaded:
+                    lacking.setdefault(process.host, []).append(slot)
+            if lacking:
+                return Delivery(reference.key, content, lacking)
         return None
 
     def _deliver(self, results: Optional[Dict[int, Any]]) -> None:
         """Begins the next step of the delivery, if there is one."""
         assert self._delivery is not None
-        steps = self._delivery.steps
-        try:
-            step = next(steps) if results is None else steps.send(results)
-        except StopIteration:
+        step = self._delivery.next_step(results)
+        if step is None:
             self._end_delivery()
             return
         pieces = pickling.pieces_of((step.function, step.arguments, {}), "value")
