@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 
 #include "messages/values/device.hpp"
 
@@ -17,14 +16,14 @@ public:
 
   /// Whether the device has worked for too long. To be asked until the work has ended.
   bool has_passed(const device_progress& progress, time_point current_time) {
-    if (!begun_ && progress.begun())
-      begun_ = current_time;
-    return begun_ && current_time - *begun_ >= timeout_;
+    if (end_ == time_point::max() && progress.begun())
+      end_ = current_time + timeout_;
+    return current_time >= end_;
   }
 
 private:
   std::chrono::nanoseconds timeout_;
-  std::optional<time_point> begun_;
+  time_point end_ = time_point::max(); ///< until the device has begun, there is none
 };
 
 } // namespace farandole

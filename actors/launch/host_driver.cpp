@@ -4,6 +4,7 @@
 
 #include "actors/event_loop/clock.hpp"
 #include "actors/launch/hands.hpp"
+#include "actors/rendezvous/this_host.hpp"
 
 namespace farandole {
 
@@ -77,7 +78,7 @@ void host_driver_state::finished(const slot_finished& event) {
 void host_driver_state::summarise(const root_cause::conclusion& cause) {
   const auto& slot = spec_.slots.at(static_cast<std::size_t>(cause.slot));
   for (const auto& line :
-       failure_summary({std::to_string(cause.slot), cause.code, slot.host, cause.text,
+       failure_summary({std::to_string(cause.slot), cause.code, host_name_of(slot.host), cause.text,
                         cause.ran ? slot.label : "", slot.folder, last_errors_[cause.slot]}))
     say(line);
 }

@@ -85,6 +85,10 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+std::string host_name_of(const std::string& listed) {
+  return listed == "localhost" ? host_name() : listed;
+}
+
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values) {
   address_list remote;
   if (look_up(remote_ip, AI_NUMERICHOST | AI_NUMERICSERV, remote) != 0)

@@ -18,6 +18,10 @@ std::string host_identity(const settings& values);
 /// Returns the name of the host, for messages.
 std::string host_name();
 
+/// Returns the name for messages of a host that the list of a job's hosts calls `listed`: of `localhost`, this host's own
+/// name, which its workers use too.
+std::string host_name_of(const std::string& listed);
+
 /// Set by a launcher for workers whose address it has chosen (elastic/network_choice.hpp): the address of their host at
 /// which other members reach them.
 inline constexpr const char* member_address_variable = "FARANDOLE_MEMBER_ADDRESS";

@@ -207,6 +207,7 @@ def test_the_launcher_of_the_mpi_operator_waits_for_the_names_of_its_workers(
     servers = [start_sshd_of_worker(hosts, number, worker) for number in WORKERS.values()]
     arguments = [each.replace("/etc/mpi/", f"{hosts_of_operator}/") for each in container["args"]]
     settings: Dict[str, str] = {each["name"]: each["value"] for each in container["env"]}
+    settings["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"  # as in each pod
     rsh = settings.pop("FARANDOLE_RSH").replace("ssh ", f"ssh -F {hosts.ssh_config} ", 1)
     job = launch(*arguments[:-2], sys.executable, arguments[-1], settings=settings, rsh=rsh)
     job.read_until(rf"{next(iter(WORKERS))} {notice}", DEADLINE_S)

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import subprocess
 import sys
 from typing import Callable
 
 import pytest
 from guides import GUIDES
 from launched import DEADLINE_S
-from namespaces import FARANDOLE, Process
+from namespaces import Process
 from namespaces.ssh_hosts import RUNTIME, SshHosts
 from workers import SILENT, exit_code, python, wait_until_empty
 
 GUIDE = (GUIDES / "functions.md").read_text()
 
 
-@functools.cache
-def has_channel() -> bool:
-    """Whether the launcher offers the channel for functions."""
-    answers = [
-        subprocess.run([FARANDOLE, "run", option], check=False, capture_output=True, text=True).stdout
-        for option in ("--help", "--help-all")
-    ]
-    return any("--call-descriptor" in answer for answer in answers)
-
-
 @pytest.fixture
 def call(hosts: SshHosts, launcher_command: None) -> Callable[..., Process]:
     """Starts a Python program on host a."""
-    if not has_channel():
-        pytest.skip(f"{FARANDOLE} has no --call-descriptor")
 
     def start(script: str, *arguments: str) -> Process:
         environment = {"HOME": str(hosts.home), "XDG_RUNTIME_DIR": RUNTIME, "FARANDOLE_RSH": hosts.rsh}

@@ -123,7 +123,7 @@ def test_a_rank_that_ends_early_is_named_by_the_others_and_in_one_report(
     assert len(blocks) == 2, job.text
     report = blocks[1].splitlines()[1:]
     assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
-    assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
+    assert report[2].startswith(f"Cause: Process 1 on {socket.gethostname()} {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
     assert report[-2] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
     assert report[-1].startswith("farandole: what each rank was doing: farandole explain /"), job.text
@@ -179,7 +179,7 @@ def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
         assert len(consequence) == 1 and named in consequence[0], job.text
     report = job.text.split("exited with non-zero status.")[1].splitlines()[1:]
     assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
-    assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
+    assert report[2].startswith(f"Cause: Process 1 on {socket.gethostname()} {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
 
 
@@ -187,7 +187,7 @@ def test_a_rank_that_fails_is_the_cause_rather_than_one_that_exited_with_0(launc
     script = EARLY_SCRIPT.replace('hvd.allreduce(numpy.ones(2), name="more")', "sys.exit(7)")
     job = launch(2, script, "pass", survivors_report=True)
     assert job.end() == 7, job.text
-    assert "Process name: 0\nExit code: 7\nCause: Process 0 on localhost exited with code 7\n" in job.text
+    assert f"Process name: 0\nExit code: 7\nCause: Process 0 on {socket.gethostname()} exited with code 7\n" in job.text
 
 
 def test_a_rank_that_exits_before_init_is_the_cause_and_the_others_print_one_line(launch: Callable[..., Job]) -> None:
@@ -198,7 +198,7 @@ def test_a_rank_that_exits_before_init_is_the_cause_and_the_others_print_one_lin
         lines = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
         assert len(lines) == 1 and "slot 1 exited with code 1" in lines[0], job.text
     report = job.text.split("exited with non-zero status.")[1]
-    assert "Process name: 1\nExit code: 1\nCause: Process 1 on localhost exited with code 1\n" in report
+    assert f"Process name: 1\nExit code: 1\nCause: Process 1 on {socket.gethostname()} exited with code 1\n" in report
     assert "Last lines of its stderr:\n    no data\n" in report
 
 
@@ -208,7 +208,8 @@ def test_a_scripts_excepthook_is_called_and_log_level_info_prints_tracebacks(lau
     job = launch(2, hook + script, "raise KeyError('on purpose')", survivors_report=True)
     assert job.end() == 1, job.text
     assert "own hook: KeyError" in job.text and "own hook: WorkerLostError" in job.text
-    assert "Cause: Process 1 on localhost ended with an uncaught exception (KeyError: 'on purpose')" in job.text
+    cause = f"Process 1 on {socket.gethostname()} ended with an uncaught exception (KeyError: 'on purpose')"
+    assert f"Cause: {cause}" in job.text
     job = launch(2, script, "raise KeyError('on purpose')", flags=["--log-level", "info"], survivors_report=True)
     assert job.end() == 1, job.text
     assert job.text.count("<stderr>:Traceback (most recent call last)") >= 2, job.text

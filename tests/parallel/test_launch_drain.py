@@ -109,8 +109,12 @@ def pid_of(job: Job, slot: int) -> int:
 
 
 def drain(*words: str) -> Tuple[int, str]:
+    return farandole("drain", *words)
+
+
+def farandole(*words: str) -> Tuple[int, str]:
     done = subprocess.run(
-        [FARANDOLE, "drain", *words],
+        [FARANDOLE, *words],
         check=False,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -189,10 +193,11 @@ def test_a_drain_of_one_of_two_jobs_does_not_affect_the_other(start: Callable[..
     other = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1)
     other.read_until(lambda text: len(beginnings(text)) >= 2)
     names = [f"script-{job.process.pid}" for job in (one, other)]
-    code, output = drain("1")
-    assert code == 1
-    assert "several jobs run; name the one that you mean:" in output
-    assert all(re.search(rf"^  {name} ", output, re.MULTILINE) for name in names), output
+    for words in (["drain", "1"], ["dump"], ["explain"], ["report"], ["trace", "start"], ["trace", "stop"]):
+        code, output = farandole(*words)
+        assert code == 2, output
+        assert f"farandole {words[0]}: several jobs run; name the one that you mean:\n" in output
+        assert all(re.search(rf"^  {name} ", output, re.MULTILINE) for name in names), output
     code, output = drain("--job", names[0], "1")
     assert code == 0, output
     assert_left(one, [1], [(0, 0), (2, 1)])
@@ -207,14 +212,14 @@ def test_impossible_drains_are_refused_and_sigint_to_the_launcher_ends_the_worke
 ) -> None:
     job = start(["-np", "2", "--min-np", "2", "-H", "localhost:2"], 1)
     job.read_until(lambda text: len(beginnings(text)) >= 2)
-    for words, part in [
-        (["7"], "there is no rank 7: the job has ranks 0 to 1"),
-        (["elsewhere"], "there is no worker on host 'elsewhere': the job has workers on localhost"),
-        (["1"], "would go on with 1 of its members, fewer than the 2 that it needs (--min-np)"),
-        (["--job", "other", "1"], "there is no job other; these run:"),
+    for words, part, expected in [
+        (["7"], "there is no rank 7: the job has ranks 0 to 1", 1),
+        (["elsewhere"], "there is no worker on host 'elsewhere': the job has workers on localhost", 1),
+        (["1"], "would go on with 1 of its members, fewer than the 2 that it needs (--min-np)", 1),
+        (["--job", "other", "1"], "there is no job other; these run:", 2),
     ]:
         code, output = drain(*words)
-        assert code == 1, output
+        assert code == expected, output
         assert part in output
     job.process.send_signal(signal.SIGINT)
     assert job.end() == 130, job.text
@@ -226,13 +231,13 @@ def test_impossible_drains_are_refused_and_sigint_to_the_launcher_ends_the_worke
 
 def test_a_job_that_is_not_elastic_cannot_be_drained(tmp_path: Path) -> None:
     code, output = drain("0")
-    assert code == 1
+    assert code == 2
     assert "no job of yours runs here" in output
     job = Job(["-np", "1", "sh", "-c", "echo runs; exec sleep 600"])
     try:
         job.read_until(lambda text: "runs" in text)
         code, output = drain("0")
-        assert code == 1
+        assert code == 2
         assert "is not elastic" in output
     finally:
         job.kill()

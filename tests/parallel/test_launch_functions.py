@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import io
 import os
@@ -22,21 +21,9 @@ import pytest
 from farandole.runner import launch, program
 from farandole.runner.functions import launcher
 from horovod.runner.common.util.timeout import TimeoutException
-from launched import DEADLINE_S, FARANDOLE, assert_gone, is_running, wait_for
+from launched import DEADLINE_S, assert_gone, is_running, wait_for
 
 FAKE = Path(__file__).with_name("fake_launcher.py")
-
-
-@functools.cache
-def has_channel() -> bool:
-    """Whether the real launcher offers the channel."""
-    try:
-        answer = subprocess.run([FARANDOLE, "run", "--help-all"], check=False, capture_output=True, text=True)
-        if answer.returncode != 0:
-            answer = subprocess.run([FARANDOLE, "run", "--help"], check=False, capture_output=True, text=True)
-    except OSError:
-        return False
-    return "--call-descriptor" in answer.stdout
 
 
 def write_fake(folder: Path) -> str:
@@ -53,13 +40,6 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = write_fake(tmp_path)
     monkeypatch.setattr(program, "path_of_launcher", lambda: path)
     return path
-
-
-@pytest.fixture
-def any_launcher(request: pytest.FixtureRequest) -> None:
-    """Jobs are started by the real launcher; by the small one where that does not offer the channel."""
-    if not has_channel():
-        request.getfixturevalue("fake")
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +76,6 @@ def fail_with_labels() -> None:
     raise KeyError("labels")
 
 
-@pytest.mark.usefixtures("any_launcher")
 class TestJobs:
     def test_results_come_in_the_order_of_the_ranks(self) -> None:
         def function(base: int, factor: int = 1) -> List[int]:
@@ -187,8 +166,6 @@ class TestJobs:
     def test_an_elastic_job_that_gets_too_few_slots_in_time_raises_the_exception_for_timeouts(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        if not has_channel():
-            pytest.skip("the small launcher finds no hosts")
         script = tmp_path / "hosts"
         script.write_text("#!/bin/sh\necho localhost:1\n")
         script.chmod(0o755)
@@ -241,20 +218,16 @@ class TestJobs:
         script = tmp_path / "script.py"
         script.write_text(
             textwrap.dedent("""
-            import os, signal, sys
+            import os, signal
             import horovod
-            from farandole.runner import program
-            if sys.argv[1:]:
-                program.path_of_launcher = lambda: sys.argv[1]
             def function():
                 print("pid", os.getpid())
                 signal.pause()
             horovod.run(function, num_proc=2)
             """)
         )
-        given = [program.path_of_launcher()] if program.path_of_launcher() != FARANDOLE else []
         process = subprocess.Popen(
-            [sys.executable, str(script), *given], stdout=subprocess.PIPE, text=True, start_new_session=True
+            [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         assert process.stdout is not None
         workers = [int(process.stdout.readline().split()[-1]) for _ in range(2)]

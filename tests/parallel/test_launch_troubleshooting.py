@@ -106,7 +106,7 @@ MISTAKES = [
     ),
     Mistake(
         "killed",
-        [shown("Cause: Process 1 on localhost", 1)],
+        [shown("Cause: Process 1 on node1", 1)],
         "if hvd.rank() == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\nhvd.allreduce(numpy.ones(2))\n",
         ["-np", "2"],
     ),
@@ -187,7 +187,7 @@ def test_mistakes_with_ports_and_secrets_give_the_messages_of_their_sections(tmp
 def test_a_limit_of_open_files_gives_the_messages_of_its_section(tmp_path: Path) -> None:
     for limit, message, command in (
         (10, shown("this process may have … descriptors open", 2), [sys.executable, write_script(tmp_path, PRELUDE)]),
-        (20, shown("Process 0 on localhost could not be started", 1), [LAUNCHER, "-np", "32", "true"]),
+        (20, shown("Process 0 on node1 could not be started", 1), [LAUNCHER, "-np", "32", "true"]),
     ):
         output = run(tmp_path, "sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *command)
         assert says(output, message), (limit, output)

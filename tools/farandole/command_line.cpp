@@ -10,6 +10,7 @@
 #include "collectives/transport/registry/forced_path.hpp"
 #include "elastic/thread_affinity.hpp"
 #include "messages/settings/known_variables.hpp"
+#include "messages/settings/settings_page.hpp"
 #include "tools/farandole/cli/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
@@ -44,8 +45,25 @@ struct given {
   run_request request;
 };
 
+/// The default as the flag takes it; empty if there is none, or for a switch, which is off.
+std::string default_of(const setting_row& row) {
+  const auto defaults = settings::built_in();
+  if (row.type == setting_type::flag || defaults.plain(row.id).empty())
+    return {};
+  return row.flag_factor == 1 ? defaults.shown(row.id)
+                              : shown_number(static_cast<double>(defaults.integer(row.id)) / row.flag_factor);
+}
+
+/// What the setting does, its possible values if they are few, its default and its environment variable.
+std::string doc_of(const setting_row& row) {
+  const auto values = row.choices.empty() ? "" : " Values: " + values_of(row) + ".";
+  const auto by_default = default_of(row);
+  return std::string(row.doc) + values + " (" + (by_default.empty() ? "" : "default: " + by_default + "; ") +
+         std::string(row.environment) + ")";
+}
+
 void add_setting(CLI::App& app, const setting_row& row, given& into) {
-  const std::string doc = std::string(row.doc) + " (" + std::string(row.environment) + ")";
+  const auto doc = doc_of(row);
   const auto keep = [&into](std::string_view flag) {
     return [&into, flag = std::string(flag)](const std::string& value) { into.flags[flag] = value; };
   };
@@ -90,6 +108,24 @@ void add_settings(CLI::App& app, given& into) {
   old("--no-log-hide-timestamp", "--log-with-timestamp");
 }
 
+/// The options that only Farandole's own programs pass. The help does not show them.
+void add_caller_options(CLI::App& app, run_request& request) {
+  // Connected socket that the launcher inherits from the program that has called it, and on which it exchanges messages
+  // with the workers (horovod.run).
+  app.add_option("--call-descriptor", request.call_descriptor)->type_name("INT")->group("");
+  // The program that has called the launcher starts the workers, on any host, and they reach the launcher at this address
+  // of this host (gloo_run.launch_gloo).
+  app.add_option("--caller-address", request.caller_address)->type_name("IP")->group("");
+  // With --call-descriptor: the workers serve calls, and the caller changes their number (farandole.session). Makes the
+  // job elastic.
+  app.add_flag("--session", request.session)->group("");
+  // Of callers that have looked at mpirun or at the hosts of a job of LSF themselves (mpi_run.py, js_run.py).
+  app.add_option("--mpi-version", request.mpi.version_text)->group("");
+  app.add_option("--mpi-flags", request.mpi.flags)->group("");
+  app.add_option("--mpi-large-cluster", request.mpi.large_cluster)->group("");
+  app.add_option("--print-rank-file", request.rank_file_cpus)->check(CLI::PositiveNumber)->group("");
+}
+
 void add_launch_options(CLI::App& app, given& into) {
   auto& request = into.request;
   app.add_flag("-v,--version", into.version, "Prints the version of the interface.");
@@ -114,19 +150,6 @@ void add_launch_options(CLI::App& app, given& into) {
                  "elastic job, the number of one of the first workers. All others have an empty one.")
       ->type_name("RANK");
   app.add_flag("--verbose", request.verbose, "Prints each step.");
-  app.add_option(
-         "--call-descriptor", request.call_descriptor,
-         "Connected socket that the launcher inherits from the program that has called it, and on which it "
-         "exchanges messages with the workers (horovod.run).")
-      ->type_name("INT");
-  app.add_option(
-         "--caller-address", request.caller_address,
-         "The program that has called the launcher starts the workers, on any host, and they reach the "
-         "launcher at this address of this host (gloo_run.launch_gloo).")
-      ->type_name("IP");
-  app.add_flag("--session", request.session,
-               "With --call-descriptor: the workers serve calls, and the caller changes their number "
-               "(farandole.session). Makes the job elastic.");
   app.add_option("--config-file", into.config_file, "Settings as YAML; options take precedence.")
       ->type_name("FILE");
   app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp,
@@ -147,11 +170,7 @@ void add_launch_options(CLI::App& app, given& into) {
   app.add_flag("--print-command", request.print_command,
                "With --mpi, or --jsrun and --binding-args: prints the command line of mpirun or jsrun for a "
                "shell, and starts nothing.");
-  // Of callers that have looked at mpirun or at the hosts of a job of LSF themselves (mpi_run.py, js_run.py).
-  app.add_option("--mpi-version", request.mpi.version_text)->group("");
-  app.add_option("--mpi-flags", request.mpi.flags)->group("");
-  app.add_option("--mpi-large-cluster", request.mpi.large_cluster)->group("");
-  app.add_option("--print-rank-file", request.rank_file_cpus)->check(CLI::PositiveNumber)->group("");
+  add_caller_options(app, request);
   gloo->excludes(mpi)->excludes(jsrun);
   mpi->excludes(jsrun);
 }

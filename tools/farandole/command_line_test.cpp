@@ -103,6 +103,23 @@ TEST_CASE("the version, the report and help need no other arguments", "[command 
   CHECK_FALSE(contains(help.text, "Excludes"));
 }
 
+TEST_CASE("help tells defaults and possible values, and hides the options between programs",
+          "[command line]") {
+  const auto lines = parsed({"--help"}).text;
+  std::string help; // without the breaks of lines
+  std::istringstream in(lines);
+  for (std::string word; in >> word;)
+    help += word + " ";
+  CHECK(contains(help,
+                 "Values: trace, debug, info, warning, error, fatal. (default: warning; HOROVOD_LOG_LEVEL)"));
+  CHECK(contains(help, "(default: 128; HOROVOD_FUSION_THRESHOLD)"));
+  CHECK(contains(help, "(default: 30 s; HOROVOD_START_TIMEOUT)"));
+  CHECK(contains(help, "(HOROVOD_TIMELINE)"));
+  for (const char* name : {"--call-descriptor", "--caller-address", "--session", "--mpi-version",
+                           "--mpi-flags", "--mpi-large-cluster", "--print-rank-file"})
+    CHECK_FALSE(contains(help, name));
+}
+
 TEST_CASE("--disable-cache is accepted without a warning, and the help says that nothing is cached",
           "[command line]") {
   const auto got = parsed({"-np", "1", "--disable-cache", "true"});

@@ -96,7 +96,7 @@ int drain_job(const wishes& wanted) {
     return fail(problem.text, bad_usage);
   const auto job = find_job(wanted.job, job_kind::elastic);
   if (!job)
-    return fail(job.error().text, refused_code);
+    return fail(job.error().text, bad_usage);
   drain_call call({job->ip, job->port, job->secret}, asked);
   const auto plan = call.next(answer_time);
   if (!plan)

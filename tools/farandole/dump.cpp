@@ -15,6 +15,7 @@ namespace {
 
 constexpr int refused_code = 1;
 constexpr int incomplete_code = 2;
+constexpr int bad_usage = 2;
 
 constexpr const char* teaching = R"(
 Each worker records what it does in memory that its launcher holds as well. The command asks the launcher to copy the
@@ -41,7 +42,7 @@ int fail(const std::string& text, int code) {
 int dump(const wishes& wanted) {
   const auto job = find_job(wanted.job, job_kind::any);
   if (!job)
-    return fail(job.error().text, refused_code);
+    return fail(job.error().text, bad_usage);
   const auto folder = make_output_folder(wanted.folder);
   if (!folder)
     return fail(folder.error().text, refused_code);
@@ -84,8 +85,7 @@ int run_dump(const std::vector<std::string>& words) {
   } catch (const CLI::CallForHelp& asked) {
     return app->exit(asked);
   } catch (const CLI::ParseError& problem) {
-    return fail("error: " + refusal_of(*app, problem, words) + "; see farandole dump --help",
-                incomplete_code);
+    return fail("error: " + refusal_of(*app, problem, words) + "; see farandole dump --help", bad_usage);
   }
   return dump(wanted);
 }

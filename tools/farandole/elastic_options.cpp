@@ -57,8 +57,9 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
       ->type_name("INT");
   app.add_option("--max-np,--max-num-proc", into.limit, "Maximum number of workers (default: -np).")
       ->type_name("INT");
-  app.add_option("--slots-per-host,--slots", into.slots_per_host,
-                 "Number of slots of hosts for which the script prints none.")
+  app.add_option(
+         "--slots-per-host,--slots", into.slots_per_host,
+         "Number of slots of hosts for which the script prints none (default: such a line is an error).")
       ->type_name("INT");
   app.add_option(
          "--reset-limit", into.reset_limit,

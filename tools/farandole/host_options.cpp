@@ -119,10 +119,14 @@ void add_host_options(CLI::App& app, host_options& into, run_request& request) {
       ->type_name("INT")
       ->check(CLI::Range(1, 65535).description(""))
       ->needs(agents);
-  app.add_option("-p,--ssh-port", into.ssh_port, "Port of ssh on other hosts.")
+  app.add_option(
+         "-p,--ssh-port", into.ssh_port,
+         "Port of ssh on other hosts (default: that of ssh, 22 unless its configuration has another).")
       ->type_name("INT")
       ->check(CLI::Range(1, 65535).description(""));
-  app.add_option("-i,--ssh-identity-file", request.ssh_identity_file, "Key for ssh.")->type_name("FILE");
+  app.add_option("-i,--ssh-identity-file", request.ssh_identity_file,
+                 "Key for ssh (default: those of its configuration).")
+      ->type_name("FILE");
   hosts->excludes(file)->excludes(script);
   file->excludes(script);
   agents->excludes(hosts)->excludes(file)->excludes(script);

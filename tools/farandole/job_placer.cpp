@@ -21,6 +21,8 @@ constexpr const char* rank_name = "rank-";
 constexpr const char* rank_variables = "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$JSM_NAMESPACE_RANK}}";
 /// In place of the launcher's port, which is not known when the line of mpirun is composed.
 constexpr std::uint16_t any_port = 0;
+/// Kubernetes sets it in each pod.
+constexpr const char* pod_variable = "KUBERNETES_SERVICE_HOST";
 
 } // namespace
 
@@ -29,6 +31,7 @@ expected<ssh_options> remote_shell_of(const run_request& request, const std::str
   ssh_options options;
   options.port = request.ssh_port;
   options.identity_file = request.ssh_identity_file;
+  options.names_appear = environment(pod_variable).has_value();
   options.program.remote = request.values.text(setting::remote_program);
   options.program.own = program;
   auto text = request.values.text(setting::remote_shell);

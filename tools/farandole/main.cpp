@@ -201,12 +201,13 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
               << std::endl;
     return 0;
   }
-  const bool asked = command == "help" || command == "--help" || command == "-h";
-  if (!asked)
-    std::cerr << "farandole: error: there is no command '" << command << "'" << nearest_command(command)
-              << "\n\n";
-  (asked ? std::cout : std::cerr) << overview() << std::flush;
-  return asked ? 0 : bad_usage;
+  if (command == "help" || command == "--help" || command == "-h") {
+    std::cout << overview() << std::flush;
+    return 0;
+  }
+  std::cerr << "farandole: error: there is no command '" << printable(command) << "'"
+            << nearest_command(command) << "; farandole --help lists all" << std::endl;
+  return bad_usage;
 }
 
 /// Opens standard streams that were closed at the start, so that no other file gets their descriptors. Output to them

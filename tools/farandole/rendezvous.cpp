@@ -109,10 +109,9 @@ std::unique_ptr<CLI::App> make_app(wishes& wanted) {
                 "continue from the records before the damage; later ones are discarded");
   app->add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app->add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
-  app->add_option(
-      "--call-descriptor", wanted.call_descriptor,
-      "connected socket that this process inherits; it ends when the program that has called it closes "
-      "its end");
+  // Of farandole's own programs: a connected socket that this process inherits; it ends when the program that has called it
+  // closes its end.
+  app->add_option("--call-descriptor", wanted.call_descriptor)->group("");
   app->add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
   return app;
 }

@@ -203,7 +203,7 @@ expected<int> run_fixed(running_job job, const std::set<std::string>& remote) {
   std::map<std::int32_t, std::string> names;
   std::vector<slot_spec> slots;
   for (const auto& place : *places) {
-    names.emplace(place.rank, place.host);
+    names.emplace(place.rank, host_name_of(place.host));
     const auto agent = agents.find(place.host);
     auto slot = slot_for(place, job, agent == agents.end() ? nullptr : &agent->second);
     if (!slot)

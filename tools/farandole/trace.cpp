@@ -190,7 +190,7 @@ int start(const wishes& wanted) {
                 bad_input);
   const auto job = find_job(wanted.job, job_kind::any);
   if (!job)
-    return fail(job.error().text, refused_code);
+    return fail(job.error().text, bad_input);
   write_records request;
   request.task = {record_action::begin_traces, {wanted.steps, std::uint64_t{wanted.most_mib} << 20}};
   const bool waits = wanted.steps > 0;
@@ -209,7 +209,7 @@ int start(const wishes& wanted) {
 
 int stop(const wishes& wanted) {
   const auto job = find_job(wanted.job, job_kind::any);
-  return job ? end_traces(*job, wanted) : fail(job.error().text, refused_code);
+  return job ? end_traces(*job, wanted) : fail(job.error().text, bad_input);
 }
 
 void add_job(CLI::App& command, wishes& wanted) {

@@ -229,6 +229,7 @@ rank_state job_reader::state_of(const rank_activity& activity) const {
     state.since = activity.last->time;
   } else {
     state.work = rank_work::no_call;
+    state.since = activity.entered;
   }
   return state;
 }

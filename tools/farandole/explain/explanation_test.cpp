@@ -175,7 +175,9 @@ TEST_CASE("a rank inside a path, one that called nothing, and one that never cal
   CHECK(job.ranks.at(4).work == rank_work::not_started);
   const auto text = text_of(job);
   CHECK_THAT(text, Contains("rank 1 on alpha moved tensors on the path shm for 3.0 s"));
-  CHECK_THAT(text, Contains("waited for rank 2, which had not called x: it had not called any operation."));
+  CHECK_THAT(text,
+             Contains("waited for rank 2, which had not called x: it had not called any operation in the "
+                      "4.0 s since its generation began."));
   CHECK_THAT(text, Contains("the process of slot 3 had not called init(); its process exited with code 3."));
   CHECK_THAT(text, Contains("rank 3 has no record here"));
 }

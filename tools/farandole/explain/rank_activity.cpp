@@ -118,6 +118,7 @@ void activity_reader::enter(const event& entry) {
   tensors_.clear();
   last_ = nullptr;
   activity_.generation = entry.first;
+  activity_.entered = time_of(entry);
   activity_.size = static_cast<std::int32_t>(high_half(entry.second));
   activity_.rank = static_cast<std::int32_t>(low_half(entry.second));
 }

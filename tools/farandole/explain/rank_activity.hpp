@@ -53,6 +53,7 @@ struct rank_activity {
   std::int32_t size = 0;
   std::uint64_t job = 0;
   std::uint64_t generation = 0;
+  std::optional<record_time> entered; ///< when it entered the generation; empty: it is not recorded
   std::string host;
   bool started = false; ///< the process has called init()
 

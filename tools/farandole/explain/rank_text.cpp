@@ -66,7 +66,8 @@ std::string work_text(const rank_state& state, const explanation& job) {
            (state.pending ? "it called " + tensor + ", which " + in_tense(job, "was", "is") + " not complete"
                           : tensor + settled_text(state));
   case rank_work::no_call:
-    return in_tense(job, "had", "has") + " not called any operation";
+    return in_tense(job, "had", "has") + " not called any operation" +
+           (state.since ? " in the " + lasted() + " since its generation began" : "");
   case rank_work::joining:
     return in_tense(job, "had called init(), but was", "has called init(), but is") + " no member yet";
   case rank_work::not_started:

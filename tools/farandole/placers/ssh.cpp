@@ -60,16 +60,16 @@ std::string agent_command_line(std::vector<std::string> agent, const std::string
   return shell_line(agent);
 }
 
-bool says_host_is_missing(const std::deque<std::string>& printed) {
-  constexpr std::string_view texts[] = {
-      "ssh: Could not resolve hostname ",                          // OpenSSH
-      "Error from server (NotFound): pods ",                       // kubectl: there is no such pod
+bool says_host_is_missing(const std::deque<std::string>& printed, bool names_appear) {
+  constexpr std::string_view of_openssh = "ssh: Could not resolve hostname ";
+  constexpr std::string_view of_kubectl[] = {
+      "Error from server (NotFound): pods ",                       // there is no such pod
       "does not have a host assigned",                             // it waits for a node
       "error: unable to upgrade connection: container not found ", // it has a node, and does not run yet
   };
   return std::ranges::any_of(printed, [&](const std::string& line) {
-    return std::ranges::any_of(texts,
-                               [&](std::string_view text) { return line.find(text) != std::string::npos; });
+    const auto contains = [&](std::string_view text) { return line.find(text) != std::string::npos; };
+    return (names_appear && contains(of_openssh)) || std::ranges::any_of(of_kubectl, contains);
   });
 }
 
@@ -81,7 +81,9 @@ placer ssh_placer(const ssh_options& options) {
       is_ssh ? "; install an ssh client, or name another remote shell by FARANDOLE_RSH"
              : "; check the remote shell (" + options.origin + "): " + shell_line(options.remote_shell);
   made.programs = options.program.candidates();
-  made.host_is_missing = says_host_is_missing;
+  made.host_is_missing = [names_appear = options.names_appear](const std::deque<std::string>& printed) {
+    return says_host_is_missing(printed, names_appear);
+  };
   auto program = options.program;
   if (!is_openssh(options))
     program.dial_timeout = {};

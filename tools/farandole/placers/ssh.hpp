@@ -18,6 +18,7 @@ struct ssh_options {
   std::string origin;                    ///< of the remote shell, for messages: "FARANDOLE_RSH"
   std::optional<std::int32_t> port;
   std::string identity_file;
+  bool names_appear = false; ///< names of hosts appear while they start, as those of pods do
   agent_program program;
 };
 
@@ -31,8 +32,10 @@ std::vector<std::string> remote_shell_words(const ssh_options& options, const st
 /// words and texts in single quotes. `agent` are the words of the agent.
 std::string agent_command_line(std::vector<std::string> agent, const std::string& host);
 
-/// Whether ssh, or the `kubectl exec` that a remote shell calls, has printed that the host or pod does not exist yet.
-bool says_host_is_missing(const std::deque<std::string>& printed);
+/// Whether the `kubectl exec` that a remote shell calls has printed that the pod does not exist yet; if `names_appear`, also
+/// whether ssh has printed that it cannot resolve the name. Only ssh can tell: its configuration may know other names, and
+/// jump hosts may resolve them.
+bool says_host_is_missing(const std::deque<std::string>& printed, bool names_appear);
 
 placer ssh_placer(const ssh_options& options);
 

@@ -58,14 +58,28 @@ TEST_CASE("port and key go to another remote shell only if it is ssh, before the
 
 TEST_CASE("a host or pod that does not exist yet is told from other failures by what ssh and kubectl print") {
   using lines = std::deque<std::string>;
-  CHECK(says_host_is_missing(
-      lines{"a greeting", "ssh: Could not resolve hostname b: Name or service not known"}));
-  CHECK(says_host_is_missing(lines{"Error from server (NotFound): pods \"b\" not found", "+ exit"}));
-  CHECK(says_host_is_missing(lines{"Error from server (BadRequest): pod b does not have a host assigned"}));
-  CHECK(says_host_is_missing(lines{"error: unable to upgrade connection: container not found (\"worker\")"}));
-  CHECK_FALSE(says_host_is_missing(lines{}));
-  CHECK_FALSE(says_host_is_missing(lines{"ssh: connect to host b port 22: Connection refused"}));
-  CHECK_FALSE(says_host_is_missing(lines{"command terminated with exit code 127"}));
+  const lines unresolved{"a greeting", "ssh: Could not resolve hostname b: Name or service not known"};
+  CHECK(says_host_is_missing(unresolved, true));
+  CHECK_FALSE(says_host_is_missing(unresolved, false));
+  for (const bool names_appear : {false, true}) {
+    const auto is_missing = [&](const std::string& line) {
+      return says_host_is_missing(lines{line, "+ exit"}, names_appear);
+    };
+    CHECK(is_missing("Error from server (NotFound): pods \"b\" not found"));
+    CHECK(is_missing("Error from server (BadRequest): pod b does not have a host assigned"));
+    CHECK(is_missing("error: unable to upgrade connection: container not found (\"worker\")"));
+    CHECK_FALSE(is_missing("ssh: connect to host b port 22: Connection refused"));
+    CHECK_FALSE(is_missing("command terminated with exit code 127"));
+    CHECK_FALSE(says_host_is_missing(lines{}, names_appear));
+  }
+}
+
+TEST_CASE("a name that ssh cannot resolve is expected to appear only in a pod") {
+  const std::deque<std::string> unresolved{"ssh: Could not resolve hostname b: Name or service not known"};
+  auto options = plain();
+  CHECK_FALSE(ssh_placer(options).host_is_missing(unresolved));
+  options.names_appear = true;
+  CHECK(ssh_placer(options).host_is_missing(unresolved));
 }
 
 TEST_CASE("a given remote program is used where the host has no other, and quoted for any login shell") {
