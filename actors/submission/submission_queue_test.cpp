@@ -201,6 +201,59 @@ TEST_CASE("a member that joins after a complete round leaves the next round", "[
   CHECK(join->left == std::vector<fast_path_round>{{1, 1}});
 }
 
+TEST_CASE("an operation that waits on the fast path leaves it to be withdrawn", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1, 2));
+  const auto open = member.submit(completion_mode::any);
+  REQUIRE(open->now() == phase::on_fast_path);
+
+  member.queue->withdraw(*open);
+  const auto queued = member.queue->take_queue();
+  REQUIRE(queued.size() == 2);
+  CHECK(std::get<operation_state_ptr>(queued[0]).get() == open.get());
+  CHECK(open->now() == phase::queued);
+  CHECK(open->left == std::vector<fast_path_round>{{1, 0}});
+  CHECK(std::get<withdrawal_request>(queued[1]).name == "t");
+}
+
+TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1));
+  const auto complete = member.submit(completion_mode::any);
+  member.queue->withdraw(*complete);
+  CHECK(complete->settled());
+  CHECK_FALSE(complete->problem);
+  CHECK(member.queue->take_queue().empty());
+}
+
+TEST_CASE("an operation that is withdrawn from the fast path after the end fails", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1, 2));
+  const auto open = member.submit(completion_mode::any);
+  member.queue->close();
+  member.queue->withdraw(*open);
+  CHECK(member.queue->take_queue().empty());
+  REQUIRE(open->settled());
+  CHECK(open->problem.kind == error_kind::shut_down);
+}
+
+TEST_CASE("failures are counted by name", "[submission_queue]") {
+  const queue_of_member member;
+  CHECK(member.queue->failures("t") == 0);
+  member.queue->count_failure("t");
+  member.queue->count_failure("u");
+  member.queue->count_failure("t");
+  CHECK(member.queue->failures("t") == 2);
+  CHECK(member.queue->failures("u") == 1);
+  CHECK(member.queue->failures("v") == 0);
+}
+
 TEST_CASE("the record has each step of an operation through the leader", "[submission_queue]") {
   queue_of_member member;
   REQUIRE(member.moved(completion_mode::wait));
