@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <unordered_set>
+#include <utility>
 
 #include "actors/submission/device_gate.hpp"
 #include "actors/submission/nvtx_ranges.hpp"
@@ -109,11 +110,22 @@ submission_queue::submit_group(std::span<const submission> requests) {
   return all;
 }
 
-error submission_queue::check(const submission& request) const {
+// The operation is recorded as one that has ended and was never submitted. Only the first one is, so that a caller that
+// goes on does not overwrite the events before the end.
+error submission_queue::refuse_after_end(const submission& request) {
+  if (recorder_ && !std::exchange(refusal_recorded_, true))
+    recorder_->record(event_kind::settled, recorder_->intern(request.name), set_,
+                      static_cast<std::uint8_t>(ended_.kind));
+  auto reason = ended_;
+  reason.text = printable_name(request.name) + ": " + reason.text;
+  return reason;
+}
+
+error submission_queue::check(const submission& request) {
   if (auto reason = epoch_.refuse())
     return reason;
   if (ended_)
-    return ended_;
+    return refuse_after_end(request);
   if (auto problem = wrong_request(request, size_, ranks_))
     return problem;
   if (request.memory.device >= 0 && devices_.size() >= most_devices &&

@@ -100,7 +100,8 @@ public:
   std::uint64_t joins() const { return joins_.load(std::memory_order_relaxed); }
 
 private:
-  error check(const submission& request) const;
+  error check(const submission& request);
+  error refuse_after_end(const submission& request);
   struct arrival {
     known_tensor& entry;
     operation_state_ptr operation;
@@ -139,6 +140,7 @@ private:
   std::map<std::string, std::uint64_t, std::less<>> failures_; ///< by name
   std::vector<std::int32_t> devices_; ///< that this member has used in the set, in that order
   error ended_;
+  bool refusal_recorded_ = false;
 
   mailbox<submission_message> queue_; ///< to the event loop
   mailbox<assigned_id> news_;         ///< from the event loop

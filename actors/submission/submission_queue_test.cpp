@@ -243,6 +243,34 @@ TEST_CASE("an operation that is withdrawn from the fast path after the end fails
   CHECK(open->problem.kind == error_kind::shut_down);
 }
 
+TEST_CASE("after the end, the error of a submission names its tensor, and the first one is recorded",
+          "[submission_queue]") {
+  queue_of_member member;
+  error reason{error_kind::shut_down, "rank 1 on alpha ended its script after 2 operations"};
+  reason.consequence = true;
+  REQUIRE(member.queue->end(reason) == submission_queue::attempt::done);
+  submission request;
+  request.name = "late";
+  request.signature.shape = {3};
+  request.input = reinterpret_cast<const std::byte*>(member.tensor.data());
+  request.output = reinterpret_cast<std::byte*>(member.tensor.data());
+  for (int call = 0; call < 2; ++call) {
+    const auto refused = member.queue->submit(request);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == error_kind::shut_down);
+    CHECK(refused.error().text == "late: rank 1 on alpha ended its script after 2 operations");
+    CHECK(refused.error().consequence);
+  }
+  const auto record = read_event_record(member.recorder->region()->bytes());
+  REQUIRE(record);
+  REQUIRE(record->threads.size() == 1);
+  REQUIRE(record->threads[0].events.size() == 1);
+  const auto& entry = record->threads[0].events[0];
+  CHECK(entry.kind == event_kind::settled);
+  CHECK(entry.detail == static_cast<std::uint8_t>(error_kind::shut_down));
+  CHECK(record->name(entry.name) == "late");
+}
+
 TEST_CASE("failures are counted by name", "[submission_queue]") {
   const queue_of_member member;
   CHECK(member.queue->failures("t") == 0);

@@ -176,7 +176,7 @@ def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
     named = f"rank 1 on {socket.gethostname()} {ending.told}"
     for rank in (0, 2):
         consequence = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
-        assert len(consequence) == 1 and named in consequence[0], job.text
+        assert len(consequence) == 1 and f"allreduce.more: {named}" in consequence[0], job.text
     report = job.text.split("exited with non-zero status.")[1].splitlines()[1:]
     assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text

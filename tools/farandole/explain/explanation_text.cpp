@@ -191,6 +191,10 @@ std::vector<std::string> causes_of(const explanation& job) {
     add("rank " + std::to_string(conflict.rank) + " " + in_tense(job, "waited", "waits") + " for " +
         name_text(conflict.tensor) + ", rank " + std::to_string(conflict.other) + " for " +
         name_text(conflict.other_tensor) + ": they call in different orders.");
+  for (const auto& late : job.late)
+    if (!job.left.empty())
+      add(ranks_text(late.ranks) + " called " + name_text(late.tensor) + " after " + ranks_text(job.left) +
+          " had left the job.");
   for (const auto& tensor : job.mismatched)
     add(difference_text(tensor));
   for (const auto& tensor : job.pending) {
@@ -358,7 +362,12 @@ std::string json_of(const explanation& job) {
          ", \"time\": " + json_number(seconds(job.time)) + ", \"ended\": " + (job.ended ? "true" : "false") +
          ",\n \"reasons\": " + json_list(job.reasons, json_string) +
          ",\n \"causes\": " + json_list(causes_of(job), json_string) +
-         ",\n \"pending\": " + json_list(job.pending, pending) +
+         ",\n \"pending\": " + json_list(job.pending, pending) + ",\n \"late\": " +
+         json_list(job.late,
+                   [](const late_tensor& row) {
+                     return "{" + json_tensor(row.tensor) + ", \"ranks\": " + json_ranks(row.ranks) + "}";
+                   }) +
+         ",\n \"left\": " + json_ranks(job.left) +
          ",\n \"mismatched\": " + json_list(job.mismatched, pending) +
          ",\n \"ranks\": " + json_list(job.ranks, [&](const auto& state) { return json_rank(state, job); }) +
          ",\n \"conflicts\": " +
