@@ -77,7 +77,7 @@ void host_driver_state::finished(const slot_finished& event) {
 void host_driver_state::summarise(const root_cause::conclusion& cause) {
   const auto& slot = spec_.slots.at(static_cast<std::size_t>(cause.slot));
   for (const auto& line :
-       failure_summary({std::to_string(cause.slot), cause.code, slot.host, cause.text,
+       failure_summary({std::to_string(cause.slot), cause.process_code, slot.host, cause.text,
                         cause.ran ? slot.label : "", slot.folder, last_errors_[cause.slot]}))
     say(line);
 }

@@ -83,7 +83,7 @@ private:
 /// Describes the process whose failure made a job fail.
 struct failure_report {
   std::string process;                ///< "1", or "host[0]" in an elastic job
-  int code = 0;                       ///< the launcher's exit code
+  int code = 0;                       ///< its exit code
   std::string host;                   ///< empty if it is not known
   std::string text;                   ///< "exited with code 3"
   std::string label;                  ///< prefix of its lines in the output: "1"; empty if it wrote none

@@ -24,7 +24,9 @@ class root_cause {
 public:
   struct conclusion {
     std::int32_t slot = 0;
-    int code = 0;     ///< the launcher's exit code; not 0
+    int code = 0; ///< the launcher's exit code; not 0
+    /// That of the process, 0 if it ended without an error. The launcher's if its signal ended the process.
+    int process_code = 0;
     std::string text; ///< "exited with code 3", to follow the process's name
     bool ran = true;  ///< false if the process could not be started
   };
@@ -63,6 +65,7 @@ private:
   std::vector<failure> failures_; ///< in the order in which the processes ended
   std::set<std::int32_t> ran_;
   std::map<std::int32_t, std::string> endings_; ///< of processes that the launcher had sent no signal
+  std::map<std::int32_t, int> codes_;           ///< of the same processes that ran
   std::map<std::int32_t, slot_fate> fates_;
   std::map<std::int32_t, departure> departures_; ///< of members whose leaving ended the generation
   std::vector<std::int32_t> slots_;              ///< by rank; empty: a rank equals its slot

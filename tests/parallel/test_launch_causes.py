@@ -49,7 +49,7 @@ JOIN = "If ranks have different numbers of batches, call join()"
 class Ending(NamedTuple):
     action: str
     told: str  # in the errors of the others, after the rank's name
-    code: int  # of the launcher
+    code: int  # of rank 1; of the launcher, too, if it is not 0
     cause: str  # in its report
 
 
@@ -122,7 +122,7 @@ def test_a_rank_that_ends_early_is_named_by_the_others_and_in_one_report(
     blocks = job.text.split("Horovod detected that one or more processes exited with non-zero status.")
     assert len(blocks) == 2, job.text
     report = blocks[1].splitlines()[1:]
-    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[:2] == ["Process name: 1", f"Exit code: {ending.code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
     assert report[-2] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
@@ -178,7 +178,7 @@ def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
         consequence = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
         assert len(consequence) == 1 and f"allreduce.more: {named}" in consequence[0], job.text
     report = job.text.split("exited with non-zero status.")[1].splitlines()[1:]
-    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[:2] == ["Process name: 1", f"Exit code: {ending.code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
 
