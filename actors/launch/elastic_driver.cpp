@@ -291,7 +291,12 @@ int elastic_driver_state::summarise() {
     report.code = cause->process_code;
     report.text = cause->text;
   }
-  for (const auto& line : failure_summary(report))
+  std::vector<failed_process> others;
+  for (const auto slot : cause_.failed())
+    if (const auto found = reports_.find(slot);
+        found != reports_.end() && found->second.process != report.process)
+      others.push_back({found->second.process, found->second.last_lines});
+  for (const auto& line : failure_summary(report, others))
     say(line);
   // A rule of the worker scheduler, or a signal, may have set another exit code for the job.
   return ending_->code() == first->code ? code : ending_->code();

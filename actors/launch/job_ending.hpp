@@ -91,7 +91,15 @@ struct failure_report {
   std::deque<std::string> last_lines; ///< the last lines of its standard error
 };
 
-/// Returns the last block of a failed job's output. There is one such block, however many processes failed.
-std::vector<std::string> failure_summary(const failure_report& cause);
+/// Another process that failed.
+struct failed_process {
+  std::string name;
+  std::deque<std::string> last_lines; ///< as in failure_report
+};
+
+/// Returns the last block of a failed job's output. There is one such block, however many processes failed. Ranks that
+/// disagree all end with the same error, as the last lines of `others` show: then the block says so.
+std::vector<std::string> failure_summary(const failure_report& cause,
+                                         const std::vector<failed_process>& others);
 
 } // namespace farandole

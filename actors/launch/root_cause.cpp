@@ -99,6 +99,14 @@ std::int32_t root_cause::slot_of(std::int32_t rank) const {
   return rank >= 0 && position < slots_.size() ? slots_[position] : -1;
 }
 
+std::vector<std::int32_t> root_cause::failed() const {
+  std::vector<std::int32_t> slots;
+  for (const auto& failure : failures_)
+    slots.push_back(failure.slot);
+  std::sort(slots.begin(), slots.end());
+  return slots;
+}
+
 auto root_cause::judge() const -> std::optional<conclusion> {
   if (failures_.empty())
     return std::nullopt;

@@ -48,6 +48,8 @@ public:
 
   /// Returns the slot whose end made this slot fail, as far as is known now, or the slot itself.
   std::int32_t culprit_of(std::int32_t slot) const;
+  /// Returns the slots of the processes that failed before the launcher sent them signals, ascending.
+  std::vector<std::int32_t> failed() const;
   /// Returns the cause, or nothing if no process has failed.
   std::optional<conclusion> judge() const;
 

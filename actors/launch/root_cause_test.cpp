@@ -103,9 +103,11 @@ TEST_CASE("the earliest of several unconnected failures is the cause", "[cause]"
   CHECK_FALSE(judge.judge());
   judge.could_not_start(2, "could not be started: no such file", 127);
   judge.ended(1, killed, false);
+  judge.ended(3, {128 + SIGTERM, SIGTERM}, true);
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 2);
   CHECK(judge.judge()->code == 127);
+  CHECK(judge.failed() == std::vector<std::int32_t>{1, 2});
 }
 
 TEST_CASE("an exit after the launcher's signal is no failure", "[cause]") {

@@ -183,6 +183,24 @@ def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
     assert "    its very last words" in report, job.text
 
 
+def test_an_error_that_all_ranks_have_in_common_is_reported_once(launch: Callable[..., Job]) -> None:
+    script = PRELUDE + "hvd.allreduce(numpy.ones(2 + hvd.rank()), name='grad')\n"
+    job = launch(3, script, survivors_report=True)
+    assert job.end() == 1, job.text
+    report = job.text.split("exited with non-zero status. ")[1]
+    error = "MismatchError: allreduce.grad: shapes differ: rank 0 has [2], rank 1 has [3]; every rank must submit"
+    first = re.match(
+        r"The first of several with the same error was:\nProcess name: (\d)\nExit code: 1\n"
+        rf"Cause: Process \1 on localhost ended with an uncaught exception \({re.escape(error)}",
+        report,
+    )
+    assert first, job.text
+    others = " and ".join(rank for rank in "012" if rank != first.group(1))
+    assert f"The same error ended processes {others}, so none of these processes is the cause alone.\n" in report
+    assert f"Last lines of its stderr, the same as of processes {others}:\n" in report
+    assert report.count(error) == 2, job.text
+
+
 def test_a_rank_that_fails_is_the_cause_rather_than_one_that_exited_with_0(launch: Callable[..., Job]) -> None:
     script = EARLY_SCRIPT.replace('hvd.allreduce(numpy.ones(2), name="more")', "sys.exit(7)")
     job = launch(2, script, "pass", survivors_report=True)
