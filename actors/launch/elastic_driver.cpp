@@ -282,17 +282,24 @@ int elastic_driver_state::summarise() {
   const auto& first = scheduler_->first_failure();
   if (!first || scheduler_->code() == 0)
     return ending_->code();
-  failure_report report{first->worker, first->code, "", "failed", "", "", {}};
+  auto code = first->code;
+  failure_report report{first->worker, code, "", "failed", "", "", {}};
   const auto cause = cause_.judge();
   if (cause && reports_.contains(cause->slot)) {
+    code = cause->code;
     report = reports_.at(cause->slot);
-    report.code = cause->code;
+    report.code = cause->process_code;
     report.text = cause->text;
   }
-  for (const auto& line : failure_summary(report))
+  std::vector<failed_process> others;
+  for (const auto slot : cause_.failed())
+    if (const auto found = reports_.find(slot);
+        found != reports_.end() && found->second.process != report.process)
+      others.push_back({found->second.process, found->second.last_lines});
+  for (const auto& line : failure_summary(report, others))
     say(line);
   // A rule of the worker scheduler, or a signal, may have set another exit code for the job.
-  return ending_->code() == first->code ? report.code : ending_->code();
+  return ending_->code() == first->code ? code : ending_->code();
 }
 
 void elastic_driver_state::say(const std::string& line) {

@@ -77,9 +77,14 @@ void host_driver_state::finished(const slot_finished& event) {
 
 void host_driver_state::summarise(const root_cause::conclusion& cause) {
   const auto& slot = spec_.slots.at(static_cast<std::size_t>(cause.slot));
+  std::vector<failed_process> others;
+  for (const auto other : cause_.failed())
+    if (other != cause.slot)
+      others.push_back({std::to_string(other), last_errors_[other]});
   for (const auto& line :
-       failure_summary({std::to_string(cause.slot), cause.code, host_name_of(slot.host), cause.text,
-                        cause.ran ? slot.label : "", slot.folder, last_errors_[cause.slot]}))
+       failure_summary({std::to_string(cause.slot), cause.process_code, host_name_of(slot.host), cause.text,
+                        cause.ran ? slot.label : "", slot.folder, last_errors_[cause.slot]},
+                       others))
     say(line);
 }
 

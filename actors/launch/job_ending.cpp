@@ -109,13 +109,43 @@ void job_ending::finish(step& decision) {
   decision.call_next.reset();
 }
 
-std::vector<std::string> failure_summary(const failure_report& cause) {
+namespace {
+
+/// The processes of which this holds, as "process 1" or "processes 0, 1 and 2"; empty if there are none.
+template <class Holds>
+std::string processes_where(const std::vector<failed_process>& processes, Holds holds) {
+  std::vector<std::string> names;
+  for (const auto& process : processes)
+    if (holds(process))
+      names.push_back(process.name);
+  std::string text = names.empty() ? "" : names.size() == 1 ? "process " : "processes ";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+} // namespace
+
+std::vector<std::string> failure_summary(const failure_report& cause,
+                                         const std::vector<failed_process>& others) {
+  const auto same_error = processes_where(others, [&](const failed_process& other) {
+    return !other.last_lines.empty() && !cause.last_lines.empty() &&
+           other.last_lines.back() == cause.last_lines.back();
+  });
+  const auto same_lines = processes_where(
+      others, [&](const failed_process& other) { return other.last_lines == cause.last_lines; });
   std::vector<std::string> lines{
-      "Horovod detected that one or more processes exited with non-zero status. The one that caused it was:",
+      std::string("Horovod detected that one or more processes exited with non-zero status. ") +
+          (same_error.empty() ? "The one that caused it was:"
+                              : "The first of several with the same error was:"),
       "Process name: " + cause.process, "Exit code: " + std::to_string(cause.code),
       "Cause: Process " + cause.process + (cause.host.empty() ? "" : " on " + cause.host) + " " + cause.text};
+  if (!same_error.empty())
+    lines.push_back("The same error ended " + same_error +
+                    ", so none of these processes is the cause alone.");
   if (!cause.last_lines.empty())
-    lines.emplace_back("Last lines of its stderr:");
+    lines.push_back("Last lines of its stderr" +
+                    (same_lines.empty() ? "" : ", the same as of " + same_lines) + ":");
   for (const auto& line : cause.last_lines)
     lines.push_back("    " + line);
   if (!cause.label.empty())

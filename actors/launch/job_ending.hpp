@@ -83,7 +83,7 @@ private:
 /// Describes the process whose failure made a job fail.
 struct failure_report {
   std::string process;                ///< "1", or "host[0]" in an elastic job
-  int code = 0;                       ///< the launcher's exit code
+  int code = 0;                       ///< its exit code
   std::string host;                   ///< empty if it is not known
   std::string text;                   ///< "exited with code 3"
   std::string label;                  ///< prefix of its lines in the output: "1"; empty if it wrote none
@@ -91,7 +91,15 @@ struct failure_report {
   std::deque<std::string> last_lines; ///< the last lines of its standard error
 };
 
-/// Returns the last block of a failed job's output. There is one such block, however many processes failed.
-std::vector<std::string> failure_summary(const failure_report& cause);
+/// Another process that failed.
+struct failed_process {
+  std::string name;
+  std::deque<std::string> last_lines; ///< as in failure_report
+};
+
+/// Returns the last block of a failed job's output. There is one such block, however many processes failed. Ranks that
+/// disagree all end with the same error, as the last lines of `others` show: then the block says so.
+std::vector<std::string> failure_summary(const failure_report& cause,
+                                         const std::vector<failed_process>& others);
 
 } // namespace farandole

@@ -157,7 +157,7 @@ TEST_CASE("if another process is at fault, the line about terminating the worker
 TEST_CASE("the report of a failure names the cause, its last lines and the place of its full output",
           "[ending]") {
   failure_report cause{"1", 3, "alpha", "exited with code 3", "1", "", {"Traceback", "KeyError"}};
-  CHECK(failure_summary(cause) ==
+  CHECK(failure_summary(cause, {}) ==
         std::vector<std::string>{"Horovod detected that one or more processes exited with non-zero status. "
                                  "The one that caused it was:",
                                  "Process name: 1", "Exit code: 3",
@@ -168,9 +168,33 @@ TEST_CASE("the report of a failure names the cause, its last lines and the place
                                  "output"});
   cause.folder = "logs/rank.1";
   cause.last_lines.clear();
-  const auto lines = failure_summary(cause);
+  const auto lines = failure_summary(cause, {});
   REQUIRE(lines.size() == 5);
   CHECK(lines.back() == "Full output: logs/rank.1/stdout and logs/rank.1/stderr");
   cause.label.clear(); // a process that never ran
-  CHECK(failure_summary(cause).size() == 4);
+  CHECK(failure_summary(cause, {}).size() == 4);
+}
+
+TEST_CASE(
+    "processes that end with the same error as the first one are named, and their lines are printed once") {
+  const failure_report cause{"2", 1, "alpha", "ended", "2", "", {"Traceback", "step()", "MismatchError: g"}};
+  const std::deque<std::string> other_place{"Traceback", "evaluate()", "MismatchError: g"};
+  const auto lines = failure_summary(
+      cause,
+      {{"0", cause.last_lines}, {"1", other_place}, {"3", {"KeyError"}}, {"4", cause.last_lines}, {"5", {}}});
+  REQUIRE(lines.size() == 10);
+  CHECK(lines[0] == "Horovod detected that one or more processes exited with non-zero status. "
+                    "The first of several with the same error was:");
+  CHECK(lines[1] == "Process name: 2");
+  CHECK(lines[4] ==
+        "The same error ended processes 0, 1 and 4, so none of these processes is the cause alone.");
+  CHECK(lines[5] == "Last lines of its stderr, the same as of processes 0 and 4:");
+  CHECK(lines[6] == "    Traceback");
+}
+
+TEST_CASE("processes that wrote nothing have no error in common") {
+  const failure_report cause{"2", 1, "alpha", "exited with code 1", "2", "", {}};
+  const auto lines = failure_summary(cause, {{"0", {}}});
+  CHECK(lines.size() == 5);
+  CHECK(lines[0].ends_with("The one that caused it was:"));
 }

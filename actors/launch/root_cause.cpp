@@ -44,6 +44,7 @@ void root_cause::ended(std::int32_t slot, const process_end& exit_status, bool t
   if (told_to_end)
     return;
   endings_[slot] = exit_status.text();
+  codes_[slot] = exit_status.code;
   if (exit_status.failed())
     failures_.push_back({slot, exit_status.code});
 }
@@ -98,6 +99,14 @@ std::int32_t root_cause::slot_of(std::int32_t rank) const {
   return rank >= 0 && position < slots_.size() ? slots_[position] : -1;
 }
 
+std::vector<std::int32_t> root_cause::failed() const {
+  std::vector<std::int32_t> slots;
+  for (const auto& failure : failures_)
+    slots.push_back(failure.slot);
+  std::sort(slots.begin(), slots.end());
+  return slots;
+}
+
 auto root_cause::judge() const -> std::optional<conclusion> {
   if (failures_.empty())
     return std::nullopt;
@@ -105,11 +114,12 @@ auto root_cause::judge() const -> std::optional<conclusion> {
     return culprit_of(failure.slot) == failure.slot;
   });
   if (cause != failures_.end())
-    return conclusion{cause->slot, cause->code, text_of(cause->slot), cause->ran};
+    return conclusion{cause->slot, cause->code, cause->code, text_of(cause->slot), cause->ran};
   // The process at fault has exited with code 0, or had not ended before the launcher sent signals.
   const auto& first = failures_.front();
   const auto culprit = culprit_of(first.slot);
-  return conclusion{culprit, first.code, text_of(culprit)};
+  const auto own = codes_.find(culprit);
+  return conclusion{culprit, first.code, own == codes_.end() ? first.code : own->second, text_of(culprit)};
 }
 
 } // namespace farandole

@@ -24,7 +24,9 @@ class root_cause {
 public:
   struct conclusion {
     std::int32_t slot = 0;
-    int code = 0;     ///< the launcher's exit code; not 0
+    int code = 0; ///< the launcher's exit code; not 0
+    /// That of the process, 0 if it ended without an error. The launcher's if its signal ended the process.
+    int process_code = 0;
     std::string text; ///< "exited with code 3", to follow the process's name
     bool ran = true;  ///< false if the process could not be started
   };
@@ -46,6 +48,8 @@ public:
 
   /// Returns the slot whose end made this slot fail, as far as is known now, or the slot itself.
   std::int32_t culprit_of(std::int32_t slot) const;
+  /// Returns the slots of the processes that failed before the launcher sent them signals, ascending.
+  std::vector<std::int32_t> failed() const;
   /// Returns the cause, or nothing if no process has failed.
   std::optional<conclusion> judge() const;
 
@@ -63,6 +67,7 @@ private:
   std::vector<failure> failures_; ///< in the order in which the processes ended
   std::set<std::int32_t> ran_;
   std::map<std::int32_t, std::string> endings_; ///< of processes that the launcher had sent no signal
+  std::map<std::int32_t, int> codes_;           ///< of the same processes that ran
   std::map<std::int32_t, slot_fate> fates_;
   std::map<std::int32_t, departure> departures_; ///< of members whose leaving ended the generation
   std::vector<std::int32_t> slots_;              ///< by rank; empty: a rank equals its slot

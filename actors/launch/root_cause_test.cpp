@@ -35,6 +35,7 @@ TEST_CASE("a rank that raised is the cause, even if others ended before it", "[c
   REQUIRE(cause);
   CHECK(cause->slot == 1);
   CHECK(cause->code == 7);
+  CHECK(cause->process_code == 7);
   CHECK(cause->text == "ended with an uncaught exception (KeyError: 'labels')");
 }
 
@@ -45,6 +46,7 @@ TEST_CASE("a rank that raised is the cause, even if the launcher's signal ended 
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 1);
   CHECK(judge.judge()->code == 1);
+  CHECK(judge.judge()->process_code == 1);
 }
 
 TEST_CASE("a rank that ended well while others waited for it is the cause; a waiting rank gives the code",
@@ -57,6 +59,7 @@ TEST_CASE("a rank that ended well while others waited for it is the cause; a wai
   REQUIRE(cause);
   CHECK(cause->slot == 1);
   CHECK(cause->code == 9);
+  CHECK(cause->process_code == 0);
   CHECK(cause->text == "ended its script while others still had operations to complete");
 }
 
@@ -100,9 +103,11 @@ TEST_CASE("the earliest of several unconnected failures is the cause", "[cause]"
   CHECK_FALSE(judge.judge());
   judge.could_not_start(2, "could not be started: no such file", 127);
   judge.ended(1, killed, false);
+  judge.ended(3, {128 + SIGTERM, SIGTERM}, true);
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 2);
   CHECK(judge.judge()->code == 127);
+  CHECK(judge.failed() == std::vector<std::int32_t>{1, 2});
 }
 
 TEST_CASE("an exit after the launcher's signal is no failure", "[cause]") {

@@ -93,6 +93,7 @@ private:
   void send(requests batch);
   void arm();
   void look_in(std::chrono::microseconds interval);
+  void fail(const failure& failure);
   void settle_without_result(const std::vector<std::string>& names);
   void apply_assignments(const schedule& plan);
   void answer_questions(const schedule& plan);

@@ -41,8 +41,7 @@ void set_client_state::follow(const envelope& message) {
                     },
                     [this](part_tag<schedule_part::failures>, auto& failures) {
                       for (const auto& failure : failures)
-                        if (auto failed = operations_.take_under_any_key(failure.name))
-                          failed->claim_and_settle(phase::queued, failure.reason);
+                        fail(failure);
                     },
                     [this](part_tag<schedule_part::absent>, auto& names) { settle_without_result(names); },
                     [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
@@ -89,6 +88,14 @@ void set_client_state::end_in_order(const schedule& plan) {
     return setup_.ended();
   departed_ = plan.departed.value_or(departed_member{});
   finish_generation();
+}
+
+void set_client_state::fail(const failure& failure) {
+  // A withdrawn operation fails only where it was requested.
+  if (failure.reason.kind != error_kind::aborted)
+    setup_.queue->count_failure(failure.name);
+  if (const auto failed = operations_.take_under_any_key(failure.name))
+    failed->claim_and_settle(phase::queued, failure.reason);
 }
 
 void set_client_state::settle_without_result(const std::vector<std::string>& names) {

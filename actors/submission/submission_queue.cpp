@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <unordered_set>
+#include <utility>
 
 #include "actors/submission/device_gate.hpp"
 #include "actors/submission/nvtx_ranges.hpp"
@@ -109,11 +110,22 @@ submission_queue::submit_group(std::span<const submission> requests) {
   return all;
 }
 
-error submission_queue::check(const submission& request) const {
+// The operation is recorded as one that has ended and was never submitted. Only the first one is, so that a caller that
+// goes on does not overwrite the events before the end.
+error submission_queue::refuse_after_end(const submission& request) {
+  if (recorder_ && !std::exchange(refusal_recorded_, true))
+    recorder_->record(event_kind::settled, recorder_->intern(request.name), set_,
+                      static_cast<std::uint8_t>(ended_.kind));
+  auto reason = ended_;
+  reason.text = printable_name(request.name) + ": " + reason.text;
+  return reason;
+}
+
+error submission_queue::check(const submission& request) {
   if (auto reason = epoch_.refuse())
     return reason;
   if (ended_)
-    return ended_;
+    return refuse_after_end(request);
   if (auto problem = wrong_request(request, size_, ranks_))
     return problem;
   if (request.memory.device >= 0 && devices_.size() >= most_devices &&
@@ -242,10 +254,20 @@ void submission_queue::begin_range(std::span<const arrival> together) const {
 void submission_queue::withdraw(operation_state& operation) {
   if (operation.name == set_change_name)
     return; // other members may rely on it already
-  std::lock_guard guard(mutex_);
-  // On the fast path, the operation stays: the other members may have read this member's cell already.
-  if (operation.now() == phase::queued && !ended_)
-    enqueue(withdrawal_request{operation.name});
+  // Without the lock: if the operation is complete on the fast path, its callback may submit again.
+  const bool left = operation.leave_fast_path() == operation_state::leaving::left;
+  error reason;
+  {
+    std::lock_guard guard(mutex_);
+    reason = ended_;
+    read_news();
+    if (!reason && left)
+      request_instead(operation);
+    if (!reason && operation.now() == phase::queued)
+      enqueue(withdrawal_request{operation.name});
+  }
+  if (left && reason)
+    operation.claim_and_settle(phase::queued, reason);
 }
 
 void submission_queue::settle_from_loop(operation_state& operation) {
@@ -261,6 +283,13 @@ void submission_queue::enqueue_watch(operation_state& operation, bool slow) {
   std::lock_guard guard(mutex_);
   if (is_on_fast_path(operation.now()) && !ended_)
     enqueue(watch_request{operation_state_ptr::share(&operation), slow});
+}
+
+std::uint64_t submission_queue::failures(std::string_view name) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  const auto found = failures_.find(name);
+  return found == failures_.end() ? 0 : found->second;
 }
 
 void submission_queue::close() {
@@ -291,12 +320,18 @@ void submission_queue::forget(std::uint32_t id) {
   news_.push({id, true, {}, {}, 0, 0, 0, nullptr});
 }
 
+void submission_queue::count_failure(std::string name) {
+  failed_names_.push(std::move(name));
+}
+
 // The caller holds the lock.
 void submission_queue::read_news() {
-  if (news_.seems_empty())
-    return;
-  for (auto& change : news_.take_all())
-    table_.apply(std::move(change));
+  if (!news_.seems_empty())
+    for (auto& change : news_.take_all())
+      table_.apply(std::move(change));
+  if (!failed_names_.seems_empty())
+    for (auto& name : failed_names_.take_all())
+      ++failures_[std::move(name)];
 }
 
 submission_queue::attempt submission_queue::end(const error& reason) {

@@ -10,11 +10,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/submission/fast_path_slot.hpp"
@@ -54,13 +56,16 @@ public:
   expected<std::vector<operation_state_ptr>> submit_group(std::span<const submission> requests);
   /// Requests a change of the process sets, together with all other members; one at a time. Global set only.
   expected<operation_state_ptr> submit(const set_change& change);
-  /// Withdraws an operation if it has not been scheduled.
+  /// Withdraws an operation if it has not been scheduled, and is not complete on the fast path.
   void withdraw(operation_state& operation);
   /// No caller may come to wait for this operation, yet its end must be reported: if it is on the fast path, the
   /// event loop watches it.
   void settle_from_loop(operation_state& operation);
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void report_slow(operation_state& operation);
+  /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
+  /// name is in flight here, the number is the same on all members.
+  std::uint64_t failures(std::string_view name);
   /// The runtime ends: later submissions fail, and the event loop is not rung again. Waits for the lock.
   void close();
 
@@ -72,6 +77,8 @@ public:
   /// the fast path if `slot` is given.
   void learn(std::uint32_t id, const operation_state& own, std::shared_ptr<fast_path_slot> slot);
   void forget(std::uint32_t id);
+  /// The leader has failed the operation of this name on all members. To be called before it is settled here.
+  void count_failure(std::string name);
 
   /// The result of an attempt that must not block.
   enum class attempt { done, busy };
@@ -93,7 +100,8 @@ public:
   std::uint64_t joins() const { return joins_.load(std::memory_order_relaxed); }
 
 private:
-  error check(const submission& request) const;
+  error check(const submission& request);
+  error refuse_after_end(const submission& request);
   struct arrival {
     known_tensor& entry;
     operation_state_ptr operation;
@@ -110,6 +118,7 @@ private:
   bool publish_together(std::span<const arrival> together);
   void give_up_next_round(known_tensor& entry, operation_state& operation);
   void leave_all_slots(operation_state& join);
+  void request_instead(operation_state& operation);
   void enqueue_watch(operation_state& operation, bool slow);
   void enqueue(submission_message message);
   void read_news();
@@ -128,11 +137,14 @@ private:
 
   std::mutex mutex_;
   tensor_table table_;
+  std::map<std::string, std::uint64_t, std::less<>> failures_; ///< by name
   std::vector<std::int32_t> devices_; ///< that this member has used in the set, in that order
   error ended_;
+  bool refusal_recorded_ = false;
 
   mailbox<submission_message> queue_; ///< to the event loop
   mailbox<assigned_id> news_;         ///< from the event loop
+  mailbox<std::string> failed_names_; ///< likewise
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> on_fast_path_{0};
   std::atomic<std::uint64_t> joins_{0};

@@ -57,14 +57,19 @@ bool submission_queue::publish_together(std::span<const arrival> together) {
 void submission_queue::leave_all_slots(operation_state& join) {
   for (auto& [name, entry] : table_) {
     auto& open = entry.last;
-    if (entry.slot && open && leave_fast_path(*open)) {
-      entry.next_round = open->round;
-      give_up_next_round(entry, *open);
-      enqueue(open);
-    } else {
+    if (entry.slot && open && leave_fast_path(*open))
+      request_instead(*open);
+    else
       give_up_next_round(entry, join);
-    }
   }
+}
+
+// The operation has left the fast path: it is requested from the leader.
+void submission_queue::request_instead(operation_state& operation) {
+  auto& entry = table_.at(operation.name);
+  entry.next_round = operation.round;
+  give_up_next_round(entry, operation);
+  enqueue(operation_state_ptr::share(&operation));
 }
 
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.

@@ -201,6 +201,87 @@ TEST_CASE("a member that joins after a complete round leaves the next round", "[
   CHECK(join->left == std::vector<fast_path_round>{{1, 1}});
 }
 
+TEST_CASE("an operation that waits on the fast path leaves it to be withdrawn", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1, 2));
+  const auto open = member.submit(completion_mode::any);
+  REQUIRE(open->now() == phase::on_fast_path);
+
+  member.queue->withdraw(*open);
+  const auto queued = member.queue->take_queue();
+  REQUIRE(queued.size() == 2);
+  CHECK(std::get<operation_state_ptr>(queued[0]).get() == open.get());
+  CHECK(open->now() == phase::queued);
+  CHECK(open->left == std::vector<fast_path_round>{{1, 0}});
+  CHECK(std::get<withdrawal_request>(queued[1]).name == "t");
+}
+
+TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1));
+  const auto complete = member.submit(completion_mode::any);
+  member.queue->withdraw(*complete);
+  CHECK(complete->settled());
+  CHECK_FALSE(complete->problem);
+  CHECK(member.queue->take_queue().empty());
+}
+
+TEST_CASE("an operation that is withdrawn from the fast path after the end fails", "[submission_queue]") {
+  queue_of_member member;
+  const auto first = member.moved(completion_mode::any);
+  REQUIRE(first);
+  member.queue->learn(1, *first, member.slot(1, 2));
+  const auto open = member.submit(completion_mode::any);
+  member.queue->close();
+  member.queue->withdraw(*open);
+  CHECK(member.queue->take_queue().empty());
+  REQUIRE(open->settled());
+  CHECK(open->problem.kind == error_kind::shut_down);
+}
+
+TEST_CASE("after the end, the error of a submission names its tensor, and the first one is recorded",
+          "[submission_queue]") {
+  queue_of_member member;
+  error reason{error_kind::shut_down, "rank 1 on alpha ended its script after 2 operations"};
+  reason.consequence = true;
+  REQUIRE(member.queue->end(reason) == submission_queue::attempt::done);
+  submission request;
+  request.name = "late";
+  request.signature.shape = {3};
+  request.input = reinterpret_cast<const std::byte*>(member.tensor.data());
+  request.output = reinterpret_cast<std::byte*>(member.tensor.data());
+  for (int call = 0; call < 2; ++call) {
+    const auto refused = member.queue->submit(request);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == error_kind::shut_down);
+    CHECK(refused.error().text == "late: rank 1 on alpha ended its script after 2 operations");
+    CHECK(refused.error().consequence);
+  }
+  const auto record = read_event_record(member.recorder->region()->bytes());
+  REQUIRE(record);
+  REQUIRE(record->threads.size() == 1);
+  REQUIRE(record->threads[0].events.size() == 1);
+  const auto& entry = record->threads[0].events[0];
+  CHECK(entry.kind == event_kind::settled);
+  CHECK(entry.detail == static_cast<std::uint8_t>(error_kind::shut_down));
+  CHECK(record->name(entry.name) == "late");
+}
+
+TEST_CASE("failures are counted by name", "[submission_queue]") {
+  const queue_of_member member;
+  CHECK(member.queue->failures("t") == 0);
+  member.queue->count_failure("t");
+  member.queue->count_failure("u");
+  member.queue->count_failure("t");
+  CHECK(member.queue->failures("t") == 2);
+  CHECK(member.queue->failures("u") == 1);
+  CHECK(member.queue->failures("v") == 0);
+}
+
 TEST_CASE("the record has each step of an operation through the leader", "[submission_queue]") {
   queue_of_member member;
   REQUIRE(member.moved(completion_mode::wait));

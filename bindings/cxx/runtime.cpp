@@ -336,6 +336,13 @@ expected<std::vector<handle>> runtime::submit_group(std::span<const submission> 
   return handles;
 }
 
+std::uint64_t runtime::failures(std::uint32_t set, std::string_view name) const {
+  if (!member_->is_local())
+    return 0;
+  const auto queue = member_->queue(set);
+  return queue ? (*queue)->failures(name) : 0;
+}
+
 expected<std::uint32_t> runtime::add_process_set(std::vector<std::int32_t> ranks) {
   set_change wanted{set_change_kind::add, 0, {std::move(ranks)}};
   if (auto problem = put_in_form(wanted.sets))

@@ -225,6 +225,10 @@ public:
   /// All or none, and all in one process set; the members become ready together.
   expected<std::vector<handle>> submit_group(std::span<const submission> requests);
 
+  /// The number of operations of this name in the set that have failed on all members, because these disagreed. While
+  /// none of this name is in flight here, the number is the same on all members. 0 for an unknown set.
+  std::uint64_t failures(std::uint32_t set, std::string_view name) const;
+
   // Changes of the process sets are collective: every member of the job makes the same call, whether it is in
   // the set or not, and all calls return when the change has come about on their member. Where members
   // differ, all get `invalid_argument`, nothing changes and the job goes on. They need

@@ -364,7 +364,16 @@ void define_runtime(nb::module_& module) {
           "request"_a, "name"_a.none(), "inputs"_a, "outputs"_a.none(), "set"_a.none(),
           "absent"_a = nb::none(),
           "Hands several arrays in, all or none: (request, name, list of names or None, inputs, outputs or "
-          "None, set) -> [Handle]. absent: for each, whether this rank contributes nothing.");
+          "None, set) -> [Handle]. absent: for each, whether this rank contributes nothing.")
+      .def(
+          "failures",
+          [](const python_runtime& self, const request& asked_request, nb::handle name, nb::handle set) {
+            return failures(*self.running, asked_request, name, set);
+          },
+          "request"_a, "name"_a, "set"_a.none(),
+          "How many such operations of this name have failed on all ranks, because these disagreed. The "
+          "number "
+          "is the same on all ranks, while none of this name is in flight on this one.");
 }
 
 void define_foreign_jobs(nb::module_& module) {

@@ -188,4 +188,9 @@ nb::list submit_group(const std::shared_ptr<process_runtime>& running, const req
   return handles;
 }
 
+std::uint64_t failures(process_runtime& running, const request& request, nb::handle name, nb::handle set) {
+  const std::uint32_t set_id = set_number(set);
+  return running.core().failures(set_id, full_name(running, request, name, set_id));
+}
+
 } // namespace farandole::native

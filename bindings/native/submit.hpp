@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -36,5 +37,9 @@ operation_handle submit(const std::shared_ptr<process_runtime>& running, const r
 nanobind::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
                             nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
                             nanobind::handle set, nanobind::handle absent);
+
+/// runtime::failures() of the operation that such a call submits under this name.
+std::uint64_t failures(process_runtime& running, const request& request, nanobind::handle name,
+                       nanobind::handle set);
 
 } // namespace farandole::native

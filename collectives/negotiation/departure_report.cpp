@@ -43,7 +43,7 @@ error departure_error(departure_report report) {
   if (report.own)
     return {error_kind::shut_down,
             pending.empty() ? std::string(own_departure)
-                            : "Farandole has been shut down on this rank" + pending +
+                            : std::string(left_by_itself) + pending +
                                   ". Wait for all operations before you call shutdown() or end the script"};
   auto text = report.member + " " + report.manner.text() + " after " + operations(report.manner.submitted) +
               " (this rank: " + operations(report.submitted) + ")" + pending + ". " + remedy_for(report);

@@ -20,7 +20,9 @@ struct departure_report {
   std::uint64_t submitted = 0;      ///< operations that this rank submitted to the global set
 };
 
-/// The text of departure_error() if this process left, and nothing was pending here.
+/// The text of departure_error() begins so if this process left.
+inline constexpr std::string_view left_by_itself = "Farandole has been shut down on this rank";
+/// The whole text, if nothing was pending here.
 inline constexpr std::string_view own_departure =
     "Farandole has been shut down on this rank; call init() again to go on";
 

@@ -10,13 +10,11 @@ namespace farandole {
 
 namespace {
 
-// The failure for a member that has requested a tensor which another member has withdrawn.
-refusal taken_back(std::int32_t rank, request_table::row_id row, const request_table& rows) {
-  const auto& name = rows.name(row);
+// The failure for a member that has requested a tensor which the member of rank `culprit` has withdrawn.
+refusal taken_back(std::int32_t rank, const std::string& name, std::int32_t culprit) {
   return {rank,
           {name,
-           {error_kind::aborted, printable_name(name) + " was taken back by rank " +
-                                     std::to_string(rows.withdrawn(row)->rank()) +
+           {error_kind::aborted, printable_name(name) + " was taken back by rank " + std::to_string(culprit) +
                                      " before every rank had asked for it"}}};
 }
 
@@ -153,10 +151,16 @@ void negotiation::take_withdrawal(negotiation_step& step, const std::string& nam
   if (const auto* tensor = row ? ids_.find(request_table_.id(*row)) : nullptr)
     ids_.miss(*tensor, request_table_, step.result);
   // A tensor that is not pending has been scheduled or has failed, so there is nothing to withdraw.
-  if (!row || !request_table_.asked().has(*row, step.member) || request_table_.withdrawn(*row))
+  if (!row || !request_table_.asked().has(*row, step.member))
     return;
-  for (const auto rank : request_table_.withdraw(*row, request_table_.members().rank_of(step.member)))
-    step.result.refusals.push_back(taken_back(rank, *row, request_table_));
+  const auto culprit = request_table_.members().rank_of(step.member);
+  if (auto* earlier = request_table_.withdrawn(*row)) {
+    if (earlier->drop_early(step.member))
+      step.result.refusals.push_back(taken_back(culprit, name, culprit));
+    return;
+  }
+  for (const auto rank : request_table_.withdraw(*row, culprit))
+    step.result.refusals.push_back(taken_back(rank, name, culprit));
   responses_.withdrawn(*row, request_table_, ids_, step);
 }
 
@@ -216,8 +220,8 @@ void negotiation::turn_away(negotiation_step& step, request_table::row_id row, c
     request_table_.withdrawn(row)->keep_early(step.member, asked);
     return;
   }
-  step.result.refusals.push_back(
-      taken_back(request_table_.members().rank_of(step.member), row, request_table_));
+  step.result.refusals.push_back(taken_back(request_table_.members().rank_of(step.member),
+                                            request_table_.name(row), request_table_.withdrawn(row)->rank()));
   if (counted == request_table::count::complete)
     complete(step, row);
 }

@@ -10,4 +10,8 @@ void withdrawal::keep_early(std::int32_t member, const request& asked) {
     early_.emplace_back(member, asked);
 }
 
+bool withdrawal::drop_early(std::int32_t member) {
+  return std::erase_if(early_, [&](const auto& kept) { return kept.first == member; }) > 0;
+}
+
 } // namespace farandole

@@ -19,6 +19,8 @@ public:
   std::int32_t rank() const { return rank_; }
   /// Only the first request of each member is kept.
   void keep_early(std::int32_t member, const request& asked);
+  /// The member takes its kept request back, too. Returns whether there was one.
+  bool drop_early(std::int32_t member);
   /// Removes and returns the kept requests, each with its member, in the order of arrival.
   std::vector<std::pair<std::int32_t, request>> take_early() { return std::exchange(early_, {}); }
 

@@ -49,7 +49,9 @@ constexpr event_row rows[] = {
      .name = "tensor",
      .detail = "error kind, 0: none",
      .first = "round + 1 on the fast path, else 0",
-     .meaning = "The operation is complete on this member, with this outcome."},
+     .meaning =
+         "The operation is complete on this member, with this outcome. If it was submitted after the end of "
+         "the generation, there are no earlier events of it."},
     {.kind = event_kind::announced,
      .text = "announced",
      .writer = "event loop",

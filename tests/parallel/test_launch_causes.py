@@ -49,7 +49,7 @@ JOIN = "If ranks have different numbers of batches, call join()"
 class Ending(NamedTuple):
     action: str
     told: str  # in the errors of the others, after the rank's name
-    code: int  # of the launcher
+    code: int  # of rank 1; of the launcher, too, if it is not 0
     cause: str  # in its report
 
 
@@ -122,7 +122,7 @@ def test_a_rank_that_ends_early_is_named_by_the_others_and_in_one_report(
     blocks = job.text.split("Horovod detected that one or more processes exited with non-zero status.")
     assert len(blocks) == 2, job.text
     report = blocks[1].splitlines()[1:]
-    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[:2] == ["Process name: 1", f"Exit code: {ending.code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on {socket.gethostname()} {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
     assert report[-2] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
@@ -176,11 +176,29 @@ def test_a_rank_that_ends_between_operations_is_named_when_the_next_ones_fail(
     named = f"rank 1 on {socket.gethostname()} {ending.told}"
     for rank in (0, 2):
         consequence = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
-        assert len(consequence) == 1 and named in consequence[0], job.text
+        assert len(consequence) == 1 and f"allreduce.more: {named}" in consequence[0], job.text
     report = job.text.split("exited with non-zero status.")[1].splitlines()[1:]
-    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[:2] == ["Process name: 1", f"Exit code: {ending.code}"], job.text
     assert report[2].startswith(f"Cause: Process 1 on {socket.gethostname()} {ending.cause}"), job.text
     assert "    its very last words" in report, job.text
+
+
+def test_an_error_that_all_ranks_have_in_common_is_reported_once(launch: Callable[..., Job]) -> None:
+    script = PRELUDE + "hvd.allreduce(numpy.ones(2 + hvd.rank()), name='grad')\n"
+    job = launch(3, script, survivors_report=True)
+    assert job.end() == 1, job.text
+    report = job.text.split("exited with non-zero status. ")[1]
+    error = "MismatchError: allreduce.grad: shapes differ: rank 0 has [2], rank 1 has [3]; every rank must submit"
+    first = re.match(
+        r"The first of several with the same error was:\nProcess name: (\d)\nExit code: 1\n"
+        rf"Cause: Process \1 on localhost ended with an uncaught exception \({re.escape(error)}",
+        report,
+    )
+    assert first, job.text
+    others = " and ".join(rank for rank in "012" if rank != first.group(1))
+    assert f"The same error ended processes {others}, so none of these processes is the cause alone.\n" in report
+    assert f"Last lines of its stderr, the same as of processes {others}:\n" in report
+    assert report.count(error) == 2, job.text
 
 
 def test_a_rank_that_fails_is_the_cause_rather_than_one_that_exited_with_0(launch: Callable[..., Job]) -> None:

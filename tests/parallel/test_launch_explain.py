@@ -128,6 +128,22 @@ def test_a_rank_that_was_killed_is_explained(launch: Callable[..., Job]) -> None
     assert re.search(r"rank 2 on \S+ waited for allreduce\.second for ", text), text
 
 
+def test_a_call_after_another_rank_has_left_is_explained(launch: Callable[..., Job]) -> None:
+    script = PRELUDE + (
+        "import select\n"
+        "from farandole.common import job\n"
+        "hvd.allreduce(numpy.ones(4), name='first')\n"
+        "if hvd.rank() != 1:\n"
+        "    while job.runtime.alive:\n"
+        "        select.select([], [], [], 0.02)  # polls without occupying a core\n"
+        "    hvd.allreduce(numpy.ones(4), name='forgotten')\n"
+    )
+    folder = folder_of(launch(3, script, survivors_report=True))
+    text = explain(str(folder))
+    assert "Cause:\n  ranks 0 and 2 called allreduce.forgotten after rank 1 had left the job.\n\n" in text, text
+    assert re.search(r"^The ranks ended with: rank 1 on \S+ ended its script after 1 operation ", text, re.M), text
+
+
 @pytest.mark.slow
 def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Job]) -> None:
     # The rank holds the GIL in a C function, so no thread of Python can run.

@@ -89,6 +89,19 @@ while not os.path.exists("called"):
     time.sleep(0.01)
 """
 
+# Rank 0 makes a call that rank 1 has left out, once it knows that rank 1 has ended its script.
+FORGOTTEN = """
+import select
+from farandole.common import job
+
+for step in range(2):
+    hvd.allreduce(numpy.ones(2), name="weights")
+if hvd.rank() == 0:
+    while job.runtime.alive:
+        select.select([], [], [], 0.02)  # polls without occupying a core
+    hvd.allreduce(numpy.ones(2), name="loss")
+"""
+
 MISTAKES = [
     Mistake(
         "shapes",
@@ -99,8 +112,15 @@ MISTAKES = [
     ),
     Mistake(
         "ended early",
-        [shown("farandole: this worker ends because", 3)],
+        [shown("farandole: this worker ends because another one did: rank 1", 3)],
         ENDED_EARLY,
+        ["-np", "2"],
+        survivors_report=True,
+    ),
+    Mistake(
+        "forgotten",
+        [shown("farandole: this worker ends because another one did: allreduce.loss", 3)],
+        FORGOTTEN,
         ["-np", "2"],
         survivors_report=True,
     ),

@@ -287,6 +287,11 @@ class Runtime:
         Hands several arrays in, all or none: (request, name, list of names or None, inputs, outputs or None, set) -> [Handle]. absent: for each, whether this rank contributes nothing.
         """
 
+    def failures(self, request: Request, name: object, set: object | None) -> int:
+        """
+        How many such operations of this name have failed on all ranks, because these disagreed. The number is the same on all ranks, while none of this name is in flight on this one.
+        """
+
 class PendingHandles:
     """Calls by their numbers, until their results are fetched."""
 

@@ -345,6 +345,43 @@ def test_a_gradient_that_is_sparse_on_one_rank_and_dense_on_another_is_an_error_
         optimizer.step()
 
 
+@each_compression
+@several_ranks
+def test_after_gradients_that_are_sparse_on_some_ranks_only_the_names_can_be_used_again(
+    compression: str, rank: int, size: int
+) -> None:
+    """Ranks with a sparse gradient request its values, too, and ranks with a dense one other messages."""
+    name = f"again.{compression}"
+    tables = {is_sparse: torch.nn.Embedding(4, 2, sparse=is_sparse) for is_sparse in (True, False)}
+
+    def step(is_sparse: bool) -> None:
+        table = tables[is_sparse]
+        table.weight.data.zero_()
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(table.parameters(), lr=1.0), [(name, table.weight)], compression=COMPRESSIONS[compression]()
+        )
+        try:
+            (table(torch.tensor([1])) * (rank + 1)).sum().backward()
+            optimizer.step()
+        finally:
+            optimizer.let_go()
+        expected = torch.zeros(4, 2)
+        expected[1] = -(size + 1) / 2
+        torch.testing.assert_close(table.weight.detach(), expected)
+
+    def fail(is_sparse: bool) -> None:
+        with pytest.raises(hvd.MismatchError, match=name):
+            step(is_sparse)
+
+    for attempt in range(2):
+        for _ in range(4):  # small dense messages then use the fast path
+            step(attempt == 0)
+            step(attempt == 1)
+        fail(rank == 0)
+        fail(rank != 0)
+        fail(rank == 0)
+
+
 @several_ranks
 def test_errors_of_topk_wait_for_a_dense_gradient(rank: int, size: int) -> None:
     """A step in which others have a sparse gradient, or no rank has one, does not touch them. In a step in which others

@@ -91,6 +91,16 @@ sentences orders_that_differ(const explanation& job) {
   return causes;
 }
 
+sentences calls_after_a_departure(const explanation& job) {
+  sentences causes;
+  if (job.left.empty())
+    return causes;
+  for (const auto& late : job.late)
+    causes.push_back(ranks_text(late.ranks) + " called " + name_text(late.tensor) + " after " +
+                     ranks_text(job.left) + " had left the job.");
+  return causes;
+}
+
 /// How the requests of two ranks differ, as far as the records tell.
 std::string difference_text(const pending_tensor& row) {
   if (row.differs.empty())
@@ -159,6 +169,7 @@ std::vector<std::string> causes_of(const explanation& job) {
   append(found, held_processes(job));
   append(found, processes_before_init(job));
   append(found, orders_that_differ(job));
+  append(found, calls_after_a_departure(job));
   append(found, requests_that_failed(job));
   for (const auto& tensor : job.pending) {
     append(found, requests_that_differ(tensor));

@@ -59,6 +59,7 @@ private:
   pending_tensor describe(const tensor_key& tensor, bool (*holds)(const tensor_calls& calls)) const;
   rank_state state_of(const rank_activity& activity) const;
   void find_conflicts();
+  void find_late_calls();
   void compare_counts();
 
   std::map<std::int32_t, const rank_activity*> members_; ///< by rank
@@ -119,6 +120,7 @@ explanation job_reader::explain() {
   for (const auto* activity : others_)
     result_.ranks.push_back(state_of(*activity));
   find_conflicts();
+  find_late_calls();
   compare_counts();
   return std::move(result_);
 }
@@ -244,6 +246,20 @@ void job_reader::find_conflicts() {
       if (rank < other && can_go_on(*activity) && can_go_on(*other_activity))
         if (auto conflict = conflict_between(*activity, *other_activity))
           result_.conflicts.push_back(std::move(*conflict));
+}
+
+void job_reader::find_late_calls() {
+  for (const auto& [rank, activity] : members_) {
+    if (activity->reason.starts_with(left_by_itself))
+      result_.left.push_back(rank);
+    if (!activity->refused)
+      continue;
+    const auto& tensor = activity->refused->tensor;
+    auto row = std::ranges::find(result_.late, tensor, &late_tensor::tensor);
+    if (row == result_.late.end())
+      row = result_.late.insert(row, late_tensor{tensor, {}});
+    row->ranks.push_back(rank);
+  }
 }
 
 // Where events were overwritten, the record does not show all calls.

@@ -73,6 +73,12 @@ struct count_difference {
   std::map<std::int32_t, std::uint64_t> calls; ///< by rank
 };
 
+/// A tensor that ranks called after the job had ended.
+struct late_tensor {
+  tensor_key tensor;
+  std::vector<std::int32_t> ranks;
+};
+
 struct explanation {
   std::int32_t size = 0;
   std::uint64_t generation = 0;
@@ -84,6 +90,8 @@ struct explanation {
   std::vector<rank_state> ranks;       ///< by rank; those that are no members last, by slot
   std::vector<order_conflict> conflicts;
   std::vector<count_difference> counts;
+  std::vector<late_tensor> late;
+  std::vector<std::int32_t> left;         ///< ranks that left the job, and thereby ended it
   std::vector<pending_tensor> mismatched; ///< calls that failed because the requests of ranks differed
 
   /// Whether the processes of the job have become its ranks.

@@ -330,3 +330,39 @@ TEST_CASE("JSON has the same facts", "[explain]") {
 TEST_CASE("no records give an empty explanation", "[explain]") {
   CHECK_THAT(text_of(explain({})), Contains("A job of 0 processes"));
 }
+
+TEST_CASE("a call after another rank has left is a cause that names both", "[explain]") {
+  const std::string reason = "rank 1 on alpha ended its script after 1 operation (this rank: 1 operation).";
+  const auto late = [&](std::int32_t rank, const std::string& tensor) {
+    return made_record(rank, 3)
+        .complete(1000, "a")
+        .fail(2000, reason, error_kind::shut_down)
+        .settle(3000, tensor, error_kind::shut_down);
+  };
+  auto left = made_record(1, 3).complete(1000, "a").fail(
+      2000, "Farandole has been shut down on this rank; call init() again to go on", error_kind::shut_down);
+  const auto job = explain({late(0, "b"), left, late(2, "b")});
+  CHECK(job.left == ranks{1});
+  REQUIRE(job.late.size() == 1);
+  CHECK(job.late[0].tensor.name == "b");
+  CHECK(job.late[0].ranks == ranks{0, 2});
+  CHECK_THAT(text_of(job),
+             Contains("The ranks ended with: " + reason) &&
+                 Contains("Cause:\n  ranks 0 and 2 called b after rank 1 had left the job.\n\n"));
+  CHECK_THAT(json_of(job), Contains(R"("late": [{"tensor": "b", "set": 0, "ranks": [0, 2]}])") &&
+                               Contains(R"("left": [1])"));
+
+  const auto different = explain({late(0, "b"), left, late(2, "c")});
+  CHECK_THAT(text_of(different), Contains("rank 0 called b after rank 1 had left the job.") &&
+                                     Contains("rank 2 called c after rank 1 had left the job."));
+}
+
+TEST_CASE("a call after the loss of a rank is a consequence of the loss", "[explain]") {
+  const auto job = explain({made_record(0, 2)
+                                .complete(1000, "a")
+                                .fail(2000, "rank 1 was lost")
+                                .settle(3000, "b", error_kind::disconnected),
+                            made_record(1, 2).complete(1000, "a").copied(2500, "was killed by signal 9")});
+  CHECK(job.left.empty());
+  CHECK_THAT(text_of(job), !Contains(" called b"));
+}

@@ -156,7 +156,12 @@ std::string json_of(const explanation& job) {
          ", \"time\": " + json_number(seconds(job.time)) + ", \"ended\": " + (job.ended ? "true" : "false") +
          ",\n \"reasons\": " + json_list(job.reasons, json_string) +
          ",\n \"causes\": " + json_list(causes_of(job), json_string) +
-         ",\n \"pending\": " + json_list(job.pending, pending) +
+         ",\n \"pending\": " + json_list(job.pending, pending) + ",\n \"late\": " +
+         json_list(job.late,
+                   [](const late_tensor& row) {
+                     return "{" + json_tensor(row.tensor) + ", \"ranks\": " + json_ranks(row.ranks) + "}";
+                   }) +
+         ",\n \"left\": " + json_ranks(job.left) +
          ",\n \"mismatched\": " + json_list(job.mismatched, pending) +
          ",\n \"ranks\": " + json_list(job.ranks, [&](const auto& state) { return json_rank(state, job); }) +
          ",\n \"conflicts\": " +

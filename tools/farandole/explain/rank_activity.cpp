@@ -55,6 +55,7 @@ private:
   void follow_regroup(const event& entry);
   void follow_operation(const event& entry);
   void settle(named_state& tensor, const event& entry);
+  void find_refusal(const event& entry);
   void fail_at(const event& entry);
   named_state& tensor_of(const event& entry);
   record_time time_of(const event& entry) const { return scale_.system(entry.ticks); }
@@ -80,6 +81,8 @@ bool activity_reader::follow(const event& entry) {
     if (!activity_.failure)
       fail_at(entry);
   }
+  if (entry.kind == event_kind::settled)
+    find_refusal(entry);
   follow_regroup(entry);
   // The rest are consequences of the failure.
   if (activity_.failure)
@@ -126,6 +129,15 @@ void activity_reader::enter(const event& entry) {
 void activity_reader::fail_at(const event& entry) {
   activity_.failure = time_of(entry);
   activity_.failure_ticks = entry.ticks;
+}
+
+// An operation that ends with the generation, and was not pending, was submitted after the end.
+void activity_reader::find_refusal(const event& entry) {
+  if (activity_.refused || !ends_generation(kind_in(entry)))
+    return;
+  const auto& [tensor, state] = tensor_of(entry);
+  if (state.calls.count == 0 || !state.calls.pending)
+    activity_.refused = {tensor, time_of(entry)};
 }
 
 // The end of a generation that the process has not entered means that it could not connect to its members.

@@ -71,6 +71,8 @@ struct rank_activity {
     record_time time{0};
   };
   std::optional<call_event> last;
+  /// The first operation that a caller submitted after the end of the generation.
+  std::optional<call_event> refused;
   std::set<std::uint16_t> sets; ///< ids of process sets, other than the global one, to which it belongs
   record_time joined{0};        ///< when all members of a set had joined last; 0: never
 

@@ -218,3 +218,30 @@ TEST_CASE("unknown kinds, operations and errors are no obstacle", "[explain]") {
   CHECK(record.activity().calls_of({9, ""})->problem == error_kind::unknown);
   CHECK_FALSE(record.activity().regroup);
 }
+
+TEST_CASE("an operation that was submitted after the end of the generation is none of its calls",
+          "[explain]") {
+  made_record record(0, 2);
+  record.complete(1000, "a").call(1500, "b").fail(2000, "rank 1 left", error_kind::shut_down);
+  record.settle(2001, "b", error_kind::shut_down);
+  CHECK_FALSE(record.activity().refused);
+  record.settle(3000, "a", error_kind::shut_down).settle(3001, "c", error_kind::shut_down);
+  const auto activity = record.activity();
+  REQUIRE(activity.refused);
+  CHECK(activity.refused->tensor.name == "a");
+  CHECK(activity.refused->time == at_ms(3000));
+  CHECK(activity.has_pending({0, "b"}));
+  CHECK(activity.calls_of({0, "a"})->count == 1);
+  CHECK(activity.calls_of({0, "c"}) == nullptr);
+}
+
+TEST_CASE("an operation that is refused before the end of the generation is recorded marks the end",
+          "[explain]") {
+  made_record record(0, 2);
+  record.complete(1000, "a").settle(1900, "b", error_kind::shut_down);
+  record.fail(2000, "rank 1 left", error_kind::shut_down);
+  const auto activity = record.activity();
+  REQUIRE(activity.refused);
+  CHECK(activity.refused->tensor.name == "b");
+  CHECK(activity.failure == at_ms(1900));
+}

@@ -59,6 +59,16 @@ def abandon(call: Any) -> None:
         call.wait()
 
 
+def following(name: str, request: Any, first: str, process_set: ProcessSet) -> str:
+    """The name of an operation that ranks request together with another one, named ``first``, which is not in flight.
+
+    If the ranks disagree on the first, it fails on all of them, and some may not request the other one. Those that have
+    withdraw it, and its name changes, so that none of its requests is taken for one of the next call.
+    """
+    failures = _job.runtime.failures(request, first, process_set.process_set_id)
+    return f"{name}.{failures}" if failures else name
+
+
 _PLAIN = (
     HorovodBasics.Average,
     HorovodBasics.Sum,

@@ -8,7 +8,7 @@ import torch
 
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.exchange import Rounds
-from farandole.torch.ops.sparse import start_values, summed
+from farandole.torch.ops.sparse import start_no_values, summed
 
 
 class AbsentReduction(Rounds):
@@ -49,8 +49,7 @@ class AbsentReduction(Rounds):
         if not self._handle.has_rows:
             return False
         self._places = torch.utils.dlpack.from_dlpack(self._handle.dlpack())
-        shape = self._parameter.shape[self._places.size(1) :]
-        self._values = start_values(self._parameter.detach().new_empty((0, *shape)), self._name, self._process_set)
+        self._values = start_no_values(self._parameter, self._places, self._name, self._process_set)
         return True
 
     def finish(self) -> Optional[torch.Tensor]:

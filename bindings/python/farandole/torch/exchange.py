@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import calls
-from farandole.common.calls import abandon, handles_of
+from farandole.common.calls import GATHERED_REDUCTION, abandon, following, handles_of
 from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import adds
 from farandole.torch import entry
@@ -15,7 +15,7 @@ from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
 from farandole.torch.memory import elements_of, has_unknown_type, like, rows_of_bytes
-from farandole.torch.ops.sparse import start_values, summed
+from farandole.torch.ops.sparse import start_no_values, summed
 
 
 class Rounds:
@@ -58,6 +58,8 @@ class Exchange(Rounds):
         """The absent gradients of which no message has said so yet: the first that may be absent does."""
         self._compressor = compressor
         self._names = names
+        self._names_after = [following(name, GATHERED_REDUCTION, name, process_set) for name in names]
+        """The first parts of the names of all messages but the first."""
         self._gradients = gradients
         self._how = how
         self._process_set = process_set
@@ -144,8 +146,8 @@ class Exchange(Rounds):
     def _gather(self, index: int, places: torch.Tensor) -> _Rows:
         """Takes part in the gathering of values at these places, with no values of this rank."""
         gradient = self._gradients[index]
-        values = gradient.new_empty((0, *gradient.shape[places.size(1) :]))
-        return _Rows(index, places.to(gradient.device), start_values(values, self._names[index], self._process_set))
+        values = start_no_values(gradient, places, self._names[index], self._process_set)
+        return _Rows(index, places.to(gradient.device), values)
 
     @torch.no_grad()
     def _next(self, answers: Dict[int, Any]) -> None:
@@ -188,10 +190,9 @@ class Exchange(Rounds):
 
     def _name(self, index: int, position: int, message: Message) -> str:
         """The same on all ranks, whichever other gradients are in the group there."""
-        name = self._names[index]
         if self._is_first and position in (_ALONE, 0):
-            return name
-        return ".".join(filter(None, (name, message.label, str(position) if position > 0 else "")))
+            return self._names[index]
+        return ".".join(filter(None, (self._names_after[index], message.label, str(position) if position > 0 else "")))
 
     def _start(self, bucket: _Bucket) -> Any:
         asked = bucket.asked
@@ -202,7 +203,7 @@ class Exchange(Rounds):
         absent = [bucket.may_be_absent and index in self._absent for index, _, _ in asked]
         message = asked[0][2]
         if isinstance(message, Allgather):
-            request = calls.GATHERED_REDUCTION
+            request = GATHERED_REDUCTION
             if alone:
                 return entry.start_unsized(request, names[0], tensors[0], self._process_set, absent=absent[0])
             return entry.start_group(request, names, tensors, None, self._process_set, absent=absent)

@@ -8,7 +8,7 @@ import torch
 
 from farandole.common.arguments import head, require_process_set
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import Call, abandon, allgathers
+from farandole.common.calls import GATHERED_REDUCTION, Call, abandon, allgathers, following
 from farandole.common.process_sets import ProcessSet  # noqa: F401
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import require_tensor
@@ -71,14 +71,27 @@ def start_rows(
             "allreduce"
         )
     entries = tensor.coalesce()
+    values_name = name_of_values(name, request, indices_name, process_set)
     indices = start_unsized(request, indices_name, entries.indices().t().contiguous(), process_set)
-    values = start_values(entries.values(), name, process_set)
+    values = start_values(entries.values(), values_name, process_set)
     return SparseReduction(indices, values, lambda: summed(tensor, indices.finish(), values.finish(), op, process_set))
+
+
+def name_of_values(name: str, request: Any, indices_name: str, process_set: ProcessSet) -> str:
+    """The name under which the values of a sparse tensor are gathered; to be called while the indices are not."""
+    return following(f"{name}.values", request, indices_name, process_set)
 
 
 def start_values(values: torch.Tensor, name: str, process_set: ProcessSet) -> Any:
     """Gathers the values of the entries of a sparse tensor."""
-    return start_unsized(allgathers[False], f"{name}.values", reals_of(values).contiguous(), process_set)
+    return start_unsized(allgathers[False], name, reals_of(values).contiguous(), process_set)
+
+
+def start_no_values(tensor: torch.Tensor, places: torch.Tensor, name: str, process_set: ProcessSet) -> Any:
+    """Takes part in the gathering of the values of a gradient like ``tensor`` at these places, with no values of this
+    rank."""
+    values = tensor.detach().new_empty((0, *tensor.shape[places.size(1) :]))
+    return start_values(values, name_of_values(name, GATHERED_REDUCTION, name, process_set), process_set)
 
 
 def summed(

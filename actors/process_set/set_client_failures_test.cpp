@@ -1,0 +1,32 @@
+// A set client whose leader fails operations.
+#include <catch2/catch.hpp>
+
+#include "actors/process_set/set_client_testing.hpp"
+
+using namespace farandole;
+using farandole::testing::set_client_bench;
+
+TEST_CASE("a failure on all members counts before the operation ends, also where it was not requested") {
+  set_client_bench table(testing::second_of_two());
+  const auto operation = table.submit("a", set_client_bench::scalar());
+  std::uint64_t counted = 0;
+  operation->on_settled([&] { counted = table.queue().failures("a"); });
+  schedule plan;
+  plan.failures = {{"a", {error_kind::mismatch, "a: shapes differ"}},
+                   {"b", {error_kind::precondition, "b: a scalar"}}};
+  table.hear(plan);
+  REQUIRE(operation->settled());
+  CHECK(operation->problem.kind == error_kind::mismatch);
+  CHECK(counted == 1);
+  CHECK(table.queue().failures("b") == 1);
+}
+
+TEST_CASE("the refusal of a withdrawn operation does not count as a failure on all members") {
+  set_client_bench table(testing::second_of_two());
+  const auto operation = table.submit("a", set_client_bench::scalar());
+  schedule plan;
+  plan.failures = {{"a", {error_kind::aborted, "a was taken back by rank 0"}}};
+  table.hear(plan);
+  CHECK(operation->settled());
+  CHECK(table.queue().failures("a") == 0);
+}
