@@ -21,7 +21,7 @@ bool is_digest(std::string_view text) {
 
 } // namespace
 
-std::string encode_host_entry(const host_entry& entry) {
+std::string encode_host_entry(const pmi_entry& entry) {
   auto text = entry.digest;
   for (const auto& address : entry.addresses) {
     const auto field = address.interface + assignment + address.address;
@@ -33,10 +33,10 @@ std::string encode_host_entry(const host_entry& entry) {
   return text;
 }
 
-expected<host_entry> parse_host_entry(std::string_view text, std::int32_t rank) {
+expected<pmi_entry> parse_host_entry(std::string_view text, std::int32_t rank) {
   constexpr std::size_t quoted_bytes = 40;
   const auto quoted = text.substr(0, quoted_bytes);
-  host_entry entry{std::string(text.substr(0, text.find(separator))), {}};
+  pmi_entry entry{std::string(text.substr(0, text.find(separator))), {}};
   bool is_valid = is_digest(entry.digest);
   for (auto end = text.find(separator); is_valid && end != std::string_view::npos;
        end = text.find(separator)) {

@@ -11,17 +11,17 @@
 
 namespace farandole {
 
-struct host_entry {
+struct pmi_entry {
   std::string digest;                  ///< of the host's identity, hexadecimal; equal digests: the same host
   std::vector<host_address> addresses; ///< at which other hosts may reach it
 
-  friend bool operator==(const host_entry&, const host_entry&) = default;
+  friend bool operator==(const pmi_entry&, const pmi_entry&) = default;
 };
 
 /// Leaves out addresses for which there is no room, and those of interfaces whose names cannot be written.
-std::string encode_host_entry(const host_entry& entry);
+std::string encode_host_entry(const pmi_entry& entry);
 
 /// Decodes the entry of a rank, or returns the reason why it is not valid.
-expected<host_entry> parse_host_entry(std::string_view text, std::int32_t rank);
+expected<pmi_entry> parse_host_entry(std::string_view text, std::int32_t rank);
 
 } // namespace farandole

@@ -10,8 +10,8 @@ using Catch::Contains;
 TEST_CASE("the entry of a host is decoded to what was encoded, and every process manager can carry it",
           "[pmi]") {
   for (const auto& entry :
-       {host_entry{"0123abcd", {{"eth0", "10.0.0.1"}, {"eth0", "fd00::1"}, {"ib0", "10.1.0.1"}}},
-        host_entry{"ff", {}}}) {
+       {pmi_entry{"0123abcd", {{"eth0", "10.0.0.1"}, {"eth0", "fd00::1"}, {"ib0", "10.1.0.1"}}},
+        pmi_entry{"ff", {}}}) {
     const auto text = encode_host_entry(entry);
     CHECK(is_pmi_value(text));
     const auto decoded = parse_host_entry(text, 3);
@@ -21,7 +21,7 @@ TEST_CASE("the entry of a host is decoded to what was encoded, and every process
 }
 
 TEST_CASE("addresses for which an entry has no room or no words are left out", "[pmi]") {
-  host_entry entry{"0123abcd", {{"a b", "10.0.0.1"}, {"a;b", "10.0.0.2"}, {"a/b", "10.0.0.3"}}};
+  pmi_entry entry{"0123abcd", {{"a b", "10.0.0.1"}, {"a;b", "10.0.0.2"}, {"a/b", "10.0.0.3"}}};
   CHECK(encode_host_entry(entry) == "0123abcd");
   for (int number = 0; number < 100; ++number)
     entry.addresses.push_back({"eth" + std::to_string(number), "10.0.0." + std::to_string(number)});

@@ -106,7 +106,7 @@ constexpr const char* reached_key = "reached";
 
 expected<meeting_place> job_meeting::hold() {
   auto addresses = addresses_for_others();
-  const host_entry own{host_digest(values_), addresses ? std::move(*addresses) : std::vector<host_address>{}};
+  const pmi_entry own{host_digest(values_), addresses ? std::move(*addresses) : std::vector<host_address>{}};
   if (auto problem = put_and_meet(host_key, encode_host_entry(own)))
     return problem;
   const auto entry = space_.rank() == 0 ? publish() : read();

@@ -202,11 +202,11 @@ members start(const job& together, std::int32_t size, bool on_separate_hosts) {
     auto options = together.options_of(rank);
     if (on_separate_hosts)
       options.settings["FARANDOLE_HOST_ID"] = "host " + std::to_string(rank);
-    all.push_back(elastic_job::start(std::move(options)));
+    all.push_back(started_job::start(std::move(options)));
   }
   members started;
   for (auto& starting_member : all)
-    started.push_back(elastic_job::joined(starting_member));
+    started.push_back(started_job::joined(starting_member));
   return started;
 }
 
@@ -321,7 +321,7 @@ void reduce_until_lost(runtime& member, const std::string& name, std::size_t cou
 
 TEST_CASE("a link that breaks under many callers ends the generation, and all members start the next one") {
   const bool on_separate_hosts = GENERATE(false, true);
-  const elastic_job together(2, 2);
+  const started_job together(2, 2);
   auto all = start(together, 2, on_separate_hosts);
   problem_list problems;
   std::atomic<int> rounds{0};

@@ -46,9 +46,9 @@ void all_sets_work(const std::vector<member_ptr>& members) {
   }
 }
 
-class job_with_sets : public elastic_job {
+class job_with_sets : public started_job {
 public:
-  using elastic_job::elastic_job;
+  using started_job::started_job;
 
   std::vector<numbers> lists;
   std::vector<set_rule> rules;
@@ -167,7 +167,7 @@ TEST_CASE("a member that joins is in the sets whose rule admits it, and learns t
   await_changes(members, 1);
   members.clear();
   members = job.again({0, 1}, kept);
-  members.push_back(elastic_job::joined(waiting));
+  members.push_back(started_job::joined(waiting));
   for (auto& member : members)
     CHECK(member->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {0, 2}}});
   CHECK(members[2]->kept_sets() == members[0]->kept_sets());

@@ -22,7 +22,7 @@
 using namespace farandole;
 
 TEST_CASE("the survivors of a loss start the next generation in their old order") {
-  const elastic_job job(3, 3);
+  const started_job job(3, 3);
   auto members = job.together({0, 1, 2});
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->must_sync());
@@ -71,19 +71,19 @@ std::vector<std::string> recorded_way(const std::string& path) {
 } // namespace
 
 TEST_CASE("a process records its way from one generation to the next") {
-  const elastic_job job(2, 2);
+  const started_job job(2, 2);
   auto path = (std::filesystem::temp_directory_path() / "recorded-way-XXXXXX").string();
   const descriptor file(::mkstemp(path.data()));
   REQUIRE(file);
   auto recorded = job.options_of(1);
   recorded.settings["FARANDOLE_RECORDER_FILE"] = path;
   auto other = job.start(0), first = job.start(recorded);
-  auto lost = elastic_job::joined(other), survivor = elastic_job::joined(first);
+  auto lost = started_job::joined(other), survivor = started_job::joined(first);
   job.exited(0, "was killed by signal 9");
   CHECK(ending(*survivor).kind == error_kind::disconnected);
   survivor.reset();
   auto second = job.start(recorded);
-  survivor = elastic_job::joined(second);
+  survivor = started_job::joined(second);
   const auto way = recorded_way(path);
   ::unlink(path.c_str());
   CHECK(way == std::vector<std::string>{"waiting 0", "connecting 1", "generation begin 1", "lost 1",
@@ -92,7 +92,7 @@ TEST_CASE("a process records its way from one generation to the next") {
 }
 
 TEST_CASE("a new member waits until the others, which are told of it, start the next generation") {
-  const elastic_job job(2, 3);
+  const started_job job(2, 3);
   auto members = job.together({0, 1});
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{0, false});
   job.started(2);
@@ -102,7 +102,7 @@ TEST_CASE("a new member waits until the others, which are told of it, start the 
   CHECK(counted(members) == 2.0F);
   members.clear();
   members = job.together({0, 1});
-  members.push_back(elastic_job::joined(waiting));
+  members.push_back(started_job::joined(waiting));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->must_sync());
   CHECK_FALSE(members[0]->joined_late());
@@ -111,7 +111,7 @@ TEST_CASE("a new member waits until the others, which are told of it, start the 
 }
 
 TEST_CASE("a member whose slot is retired is dismissed, and the others need not sync") {
-  const elastic_job job(3, 3);
+  const started_job job(3, 3);
   auto members = job.together({0, 1, 2});
   job.retired(1);
   await_changes(members, 1);
@@ -128,7 +128,7 @@ TEST_CASE("a member whose slot is retired is dismissed, and the others need not 
 }
 
 TEST_CASE("a member that withdraws is dismissed like a retired member, and sees the change at once") {
-  const elastic_job job(3, 3);
+  const started_job job(3, 3);
   auto members = job.together({0, 1, 2});
   members[1]->withdraw();
   CHECK(members[1]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
@@ -147,7 +147,7 @@ TEST_CASE("a member that withdraws is dismissed like a retired member, and sees 
 }
 
 TEST_CASE("a process in a slot that the launcher has not started is refused") {
-  const elastic_job job(1, 2);
+  const started_job job(1, 2);
   auto members = job.together({0});
   auto stranger = job.start(5).get();
   REQUIRE_FALSE(stranger);
@@ -196,14 +196,14 @@ private:
 } // namespace
 
 TEST_CASE("a member lost during the first connect moves the other members to the next generation") {
-  const elastic_job job(3, 3);
+  const started_job job(3, 3);
   auto first = job.start(0), second = job.start(1);
   silent_member third(job, 2);
   third.await_welcome();
   job.exited(2, "was killed by signal 9");
   std::vector<member_ptr> members;
-  members.push_back(elastic_job::joined(first));
-  members.push_back(elastic_job::joined(second));
+  members.push_back(started_job::joined(first));
+  members.push_back(started_job::joined(second));
   CHECK(counted(members) == 2.0F);
   CHECK(members[0]->generation() == 2);
   CHECK(members[0]->must_sync());
@@ -212,7 +212,7 @@ TEST_CASE("a member lost during the first connect moves the other members to the
 }
 
 TEST_CASE("a member lost during a reconnect keeps neither old nor new members from the next generation") {
-  const elastic_job job(2, 4);
+  const started_job job(2, 4);
   auto members = job.together({0, 1});
   auto added = std::async(std::launch::async, [&] { return members[1]->add_process_set({1}); });
   REQUIRE(members[0]->add_process_set({1}));
@@ -227,14 +227,14 @@ TEST_CASE("a member lost during a reconnect keeps neither old nor new members fr
     auto options = job.options_of(static_cast<std::int32_t>(slot));
     options.sets_before = members[slot]->kept_sets();
     members[slot].reset();
-    again.push_back(elastic_job::start(options));
+    again.push_back(started_job::start(options));
   }
   third.await_welcome();
   job.exited(2, "was killed by signal 9");
   members.clear();
   for (auto& starting_member : again)
-    members.push_back(elastic_job::joined(starting_member));
-  members.push_back(elastic_job::joined(fourth));
+    members.push_back(started_job::joined(starting_member));
+  members.push_back(started_job::joined(fourth));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->generation() == 3);
   CHECK_FALSE(members[0]->joined_late());
@@ -245,7 +245,7 @@ TEST_CASE("a member lost during a reconnect keeps neither old nor new members fr
 
 TEST_CASE("a job that is not elastic fails if a member is lost while others connect, and names the member") {
   job fixed(2);
-  auto first = elastic_job::start(fixed.options_of(0));
+  auto first = started_job::start(fixed.options_of(0));
   silent_member second(fixed, 1, 2);
   second.await_welcome();
   fixed.exited(1, "was killed by signal 9");
@@ -289,7 +289,7 @@ struct process_resources {
 
 /// A job of two members, which a third member joins and leaves `guests` times: two generations each time.
 void join_and_leave(std::int32_t guests) {
-  const elastic_job job(2, 3);
+  const started_job job(2, 3);
   auto members = job.together({0, 1});
   for (std::int32_t guest = 2; guest < 2 + guests; ++guest) {
     job.started(guest);
@@ -297,7 +297,7 @@ void join_and_leave(std::int32_t guests) {
     await_changes(members, 1);
     members.clear();
     members = job.together({0, 1});
-    members.push_back(elastic_job::joined(coming));
+    members.push_back(started_job::joined(coming));
     REQUIRE(counted(members) == 3.0F);
     job.retired(guest);
     await_changes(members, 1);

@@ -17,9 +17,9 @@ namespace farandole {
 using member_ptr = std::unique_ptr<runtime>;
 using starting = std::future<expected<member_ptr>>;
 
-class elastic_job : public job {
+class started_job : public job {
 public:
-  elastic_job(std::int32_t size, std::int32_t limit, const handshake_limits& handshakes = {})
+  started_job(std::int32_t size, std::int32_t limit, const handshake_limits& handshakes = {})
       : job({.size = size, .elastic = true, .minimum = 1, .limit = limit},
             {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}}, handshakes) {
     for (std::int32_t slot = 0; slot < size; ++slot)

@@ -56,7 +56,7 @@ private:
 TEST_CASE("thousands of silent strangers keep no member out of the next generation", "[strangers]") {
   handshake_limits limits;
   limits.hello = std::chrono::minutes{10}; // the rendezvous must close them because of their number alone
-  const elastic_job job(2, 2, limits);
+  const started_job job(2, 2, limits);
   auto members = job.together({0, 1});
   const silent_crowd strangers(job.port(), 4096);
   for (std::uint64_t generation = 2; generation <= 4; ++generation) {

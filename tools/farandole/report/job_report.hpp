@@ -38,7 +38,7 @@ struct job_report {
   bool hosts_compared = true;           ///< the clocks of all hosts were measured, or there is one host
   trace_time clock_error{0};            ///< bound of the error of the measured clocks
   job_steps steps;
-  tensor_table tensors;
+  traced_tensors tensors;
   record_time begin{0};  ///< of the first step, on the first rank
   record_time end{0};    ///< of the last step
   trace_time median{0};  ///< length of a step

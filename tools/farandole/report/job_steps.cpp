@@ -88,7 +88,7 @@ private:
 };
 
 job_steps inferred_steps(std::span<const rank_trace> traces, const matched_calls& matched,
-                         const tensor_table& tensors) {
+                         const traced_tensors& tensors) {
   job_steps found;
   const auto common = common_tensors(matched, tensors.size());
   std::vector<std::uint32_t> names;
@@ -121,7 +121,7 @@ job_steps inferred_steps(std::span<const rank_trace> traces, const matched_calls
 } // namespace
 
 job_steps find_steps(std::span<const rank_trace> traces, const matched_calls& matched,
-                     const tensor_table& tensors) {
+                     const traced_tensors& tensors) {
   job_steps none;
   none.problem = "no record is one of a rank of the job";
   if (traces.empty())

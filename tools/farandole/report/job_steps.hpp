@@ -33,6 +33,6 @@ struct job_steps {
 };
 
 job_steps find_steps(std::span<const rank_trace> traces, const matched_calls& matched,
-                     const tensor_table& tensors);
+                     const traced_tensors& tensors);
 
 } // namespace farandole

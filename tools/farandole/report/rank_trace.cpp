@@ -10,7 +10,8 @@ namespace {
 
 class trace_reader {
 public:
-  trace_reader(const event_record& record, const tick_scale& scale, record_time origin, tensor_table& tensors)
+  trace_reader(const event_record& record, const tick_scale& scale, record_time origin,
+               traced_tensors& tensors)
       : record_(record), scale_(scale), origin_(origin), tensors_(tensors) {}
 
   void follow(const event& entry, std::size_t thread);
@@ -34,7 +35,7 @@ private:
   const event_record& record_;
   tick_scale scale_;
   record_time origin_;
-  tensor_table& tensors_;
+  traced_tensors& tensors_;
   rank_trace trace_;
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> tensor_by_name_;
   std::map<std::uint32_t, tensor_state> states_;                            ///< by tensor
@@ -157,7 +158,7 @@ rank_trace trace_reader::finish() {
 
 } // namespace
 
-std::uint32_t tensor_table::index_of(const tensor_key& tensor) {
+std::uint32_t traced_tensors::index_of(const tensor_key& tensor) {
   const auto [found, is_new] = index_.emplace(tensor, static_cast<std::uint32_t>(tensors_.size()));
   if (is_new)
     tensors_.push_back(tensor);
@@ -165,7 +166,7 @@ std::uint32_t tensor_table::index_of(const tensor_key& tensor) {
 }
 
 rank_trace trace_of(const event_record& record, const rank_activity& activity, const tick_scale& scale,
-                    record_time origin, tensor_table& tensors) {
+                    record_time origin, traced_tensors& tensors) {
   trace_reader reader(record, scale, origin, tensors);
   const auto events = events_by_time(record);
   const auto enters = [&](const thread_event& found) {

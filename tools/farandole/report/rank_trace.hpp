@@ -19,7 +19,7 @@ namespace farandole {
 using trace_time = std::chrono::nanoseconds;
 
 /// Numbers for the tensors of a job, the same for all of its traces.
-class tensor_table {
+class traced_tensors {
 public:
   std::uint32_t index_of(const tensor_key& tensor);
   const tensor_key& at(std::uint32_t index) const { return tensors_[index]; }
@@ -89,6 +89,6 @@ struct rank_trace {
 /// Follows the record in the generation of the activity until the job fails. `scale` is the same for all ranks of a host;
 /// times are counted from `origin`. The caller sets `axis`, `clock_error` and `above`.
 rank_trace trace_of(const event_record& record, const rank_activity& activity, const tick_scale& scale,
-                    record_time origin, tensor_table& tensors);
+                    record_time origin, traced_tensors& tensors);
 
 } // namespace farandole

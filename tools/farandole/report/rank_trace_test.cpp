@@ -12,7 +12,7 @@ trace_time ms(std::int64_t count) {
   return std::chrono::milliseconds(count);
 }
 
-rank_trace trace_in(made_record& made, tensor_table& tensors, std::uint64_t generation = 1) {
+rank_trace trace_in(made_record& made, traced_tensors& tensors, std::uint64_t generation = 1) {
   const auto& record = made.record();
   const auto scale = scale_of(record, {});
   return trace_of(record, activity_in(record, generation, scale), scale, record.origin.system, tensors);
@@ -34,7 +34,7 @@ TEST_CASE("a trace has the calls, waits and transfers of a rank in its order", "
   add(made, 2, 15, event_kind::path_begin, 5); // the second run of one bundle
   add(made, 2, 17, event_kind::path_end, 5, 300'000);
   made.settle(18, "a").resume(19, "a");
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto trace = trace_in(made, tensors);
   CHECK(trace.rank == 1);
   CHECK(trace.host == "alpha");
@@ -64,7 +64,7 @@ TEST_CASE("a call that leaves the fast path is one call, and no longer on it", "
   add(made, 2, 20, event_kind::settled, 0);
   add(made, 0, 30, event_kind::published, 16, 4);
   add(made, 0, 40, event_kind::settled, 5);
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto trace = trace_in(made, tensors);
   REQUIRE(trace.calls.size() == 3);
   CHECK_FALSE(trace.calls[1].round);
@@ -76,7 +76,7 @@ TEST_CASE("the leader's record tells when all ranks had called", "[report]") {
   made_record made(0, 4);
   made.call(10, "a");
   add(made, 1, 15, event_kind::ready, 5'000'000, pair_field(0, 3));
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto trace = trace_in(made, tensors);
   REQUIRE(trace.calls.size() == 1);
   REQUIRE(trace.calls[0].ready);
@@ -90,7 +90,7 @@ TEST_CASE("a trace ends where its generation ends or the job fails, and begins w
   made.complete(10, "a").call(20, "b").wait(20, "b").settle(30, "b", error_kind::disconnected);
   made.resume(30, "b", error_kind::disconnected).fail(31, "rank 1 was lost");
   made.enter(40, 2, 1, 2).complete(50, "c");
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto first = trace_in(made, tensors, 1), second = trace_in(made, tensors, 2);
   REQUIRE(first.calls.size() == 2);
   CHECK_FALSE(first.calls[1].settled);
@@ -105,7 +105,7 @@ TEST_CASE("where events were overwritten, the trace begins with the last thread 
   made_record made(0, 2);
   made.complete(10, "a").complete(20, "a");
   made.record().threads[0].dropped = 7;
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto trace = trace_in(made, tensors);
   CHECK(trace.begin == ms(10));
   CHECK_FALSE(trace.whole);
@@ -115,7 +115,7 @@ TEST_CASE("where events were overwritten, the trace begins with the last thread 
 TEST_CASE("an end without a begin, and a wait without its call, are no obstacle", "[report]") {
   made_record made(0, 2);
   made.settle(1, "a").resume(2, "a").path(event_kind::path_end, 3).wait(4, "b").resume(6, "b");
-  tensor_table tensors;
+  traced_tensors tensors;
   const auto trace = trace_in(made, tensors);
   CHECK(trace.calls.empty());
   CHECK(trace.transfers.empty());

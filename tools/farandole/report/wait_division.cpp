@@ -64,7 +64,7 @@ private:
 } // namespace
 
 wait_division::wait_division(std::span<const rank_trace> traces, const matched_calls& matched,
-                             const tensor_table& tensors)
+                             const traced_tensors& tensors)
     : traces_(traces), matched_(matched), tensors_(tensors), hosts_(traces) {
   const auto is_ready = [](const traced_call& call) { return call.ready.has_value(); };
   for (std::size_t i = 0; i < traces.size(); ++i) {

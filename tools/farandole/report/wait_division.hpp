@@ -48,7 +48,7 @@ class wait_division {
 public:
   /// The arguments must outlive this object.
   wait_division(std::span<const rank_trace> traces, const matched_calls& matched,
-                const tensor_table& tensors);
+                const traced_tensors& tensors);
 
   /// The waits of a rank, in order of time. Of callers that wait at the same time, the one that began first counts.
   std::vector<wait_part> parts_of(std::size_t trace) const;
@@ -106,7 +106,7 @@ private:
 
   std::span<const rank_trace> traces_;
   const matched_calls& matched_;
-  const tensor_table& tensors_;
+  const traced_tensors& tensors_;
   const host_numbers hosts_;
   std::map<std::int32_t, std::size_t> trace_of_rank_;
   std::optional<std::size_t> leader_; ///< trace of the rank with records of readiness
