@@ -191,7 +191,8 @@ def test_an_error_that_all_ranks_have_in_common_is_reported_once(launch: Callabl
     error = "MismatchError: allreduce.grad: shapes differ: rank 0 has [2], rank 1 has [3]; every rank must submit"
     first = re.match(
         r"The first of several with the same error was:\nProcess name: (\d)\nExit code: 1\n"
-        rf"Cause: Process \1 on {re.escape(socket.gethostname())} ended with an uncaught exception \({re.escape(error)}",
+        rf"Cause: Process \1 on {re.escape(socket.gethostname())} ended with an uncaught exception "
+        rf"\({re.escape(error)}",
         report,
     )
     assert first, job.text
