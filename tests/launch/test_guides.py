@@ -302,9 +302,11 @@ def test_a_job_passes_a_firewall_that_lets_the_ports_of_the_guide_through(reader
     assert f'"{first} {last}"' in for_all_programs
     for number in range(2):
         close_all_ports_but(hosts, number, first, last)
-    # The firewall is closed for a port outside of the range.
-    refused = reader.start(0, f"timeout 1 bash -c 'echo > /dev/tcp/{hosts.addresses[1]}/9000'")
-    assert refused.end(DEADLINE_S) == 124, refused.text  # without the firewall, the connection is refused at once
+    # The firewall is closed for ports outside of the range, at both ends.
+    attempt = f"import socket; socket.create_connection(('{hosts.addresses[1]}', 9000), 1, ('', 9000))"
+    dropped = hosts.start(0, [sys.executable, "-c", attempt])
+    assert dropped.end(DEADLINE_S) == 1, dropped.text
+    assert "TimeoutError" in dropped.text  # without the firewall, the connection is refused at once
 
     runs_on_ports_between(reader, with_range, first, last)
     for number in range(2):

@@ -356,6 +356,7 @@ def test_after_gradients_that_are_sparse_on_some_ranks_only_the_names_can_be_use
 
     def step(is_sparse: bool) -> None:
         table = tables[is_sparse]
+        table.zero_grad()
         table.weight.data.zero_()
         optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(table.parameters(), lr=1.0), [(name, table.weight)], compression=COMPRESSIONS[compression]()
