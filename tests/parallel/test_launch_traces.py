@@ -123,7 +123,7 @@ def test_a_running_job_is_traced_for_a_number_of_steps_and_until_stop(
 def test_bad_words_are_refused() -> None:
     assert "--output and --json need --steps" in farandole("trace", "start", "--json", code=2)
     assert "--max-mib" in farandole("trace", "start", "--max-mib", "0", code=2)
-    assert "no job" in farandole("trace", "stop", code=1).lower()
+    assert "no job" in farandole("trace", "stop", code=2).lower()
 
 
 def test_each_rank_writes_all_of_its_events_into_the_folder_of_the_setting(jobs: List[Job], tmp_path: Path) -> None:
