@@ -30,7 +30,7 @@ import source_groups
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole" / "tidy"
 STAMP_DAYS = 30
-MOST_TOGETHER = 32
+MOST_SOURCES = 32
 # What g++ is told and clang does not understand.
 QUIET = [
     "-Wno-unknown-warning-option",
@@ -63,7 +63,7 @@ def groups_of(sources: list[tuple[Path, str]]) -> list[list[Path]]:
     same = defaultdict(list)
     for source, command in sources:
         same[OWN_PATHS.sub("", PRECOMPILED.sub("", command))].append(source)
-    return [group for all_of in same.values() for group in source_groups.in_groups(all_of, MOST_TOGETHER)]
+    return [group for all_of in same.values() for group in source_groups.in_groups(all_of, MOST_SOURCES)]
 
 
 def together(build: Path, number: int, sources: list[Path]) -> Path:

@@ -39,6 +39,13 @@ struct queue_of_member {
     return operation;
   }
 
+  /// Moves the tensor once through the leader, who gives it the id 1 and a fast-path slot.
+  void move_to_fast_path(completion_mode completion, std::uint32_t members = 1) {
+    const auto first = moved(completion);
+    REQUIRE(first);
+    queue->learn(1, *first, slot(1, members));
+  }
+
   operation_state_ptr join() const {
     submission request;
     request.name = "join";
@@ -170,9 +177,7 @@ TEST_CASE("an alltoall or allgather gets a fast-path slot only if the caller wai
 
 TEST_CASE("a member that joins sends its open round to the leader before the join", "[submission_queue]") {
   queue_of_member member;
-  const auto first = member.moved(completion_mode::any);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1, 2));
+  member.move_to_fast_path(completion_mode::any, 2);
   const auto open = member.submit(completion_mode::any);
   CHECK(member.queue->take_queue().empty());
   REQUIRE(open->now() == phase::on_fast_path);
@@ -190,9 +195,7 @@ TEST_CASE("a member that joins sends its open round to the leader before the joi
 
 TEST_CASE("a member that joins after a complete round leaves the next round", "[submission_queue]") {
   queue_of_member member;
-  const auto first = member.moved(completion_mode::any);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1));
+  member.move_to_fast_path(completion_mode::any);
   const auto complete = member.submit(completion_mode::any);
   const auto join = member.join();
   CHECK(complete->settled());
@@ -203,9 +206,7 @@ TEST_CASE("a member that joins after a complete round leaves the next round", "[
 
 TEST_CASE("an operation that waits on the fast path leaves it to be withdrawn", "[submission_queue]") {
   queue_of_member member;
-  const auto first = member.moved(completion_mode::any);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1, 2));
+  member.move_to_fast_path(completion_mode::any, 2);
   const auto open = member.submit(completion_mode::any);
   REQUIRE(open->now() == phase::on_fast_path);
 
@@ -220,9 +221,7 @@ TEST_CASE("an operation that waits on the fast path leaves it to be withdrawn", 
 
 TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[submission_queue]") {
   queue_of_member member;
-  const auto first = member.moved(completion_mode::any);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1));
+  member.move_to_fast_path(completion_mode::any);
   const auto complete = member.submit(completion_mode::any);
   member.queue->withdraw(*complete);
   CHECK(complete->settled());
@@ -232,9 +231,7 @@ TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[s
 
 TEST_CASE("an operation that is withdrawn from the fast path after the end fails", "[submission_queue]") {
   queue_of_member member;
-  const auto first = member.moved(completion_mode::any);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1, 2));
+  member.move_to_fast_path(completion_mode::any, 2);
   const auto open = member.submit(completion_mode::any);
   member.queue->close();
   member.queue->withdraw(*open);
@@ -297,9 +294,7 @@ TEST_CASE("the record has each step of an operation on the fast path, and in det
   queue_of_member member;
   const bool detailed = GENERATE(false, true);
   member.recorder->detailed(detailed);
-  const auto first = member.moved(completion_mode::wait);
-  REQUIRE(first);
-  member.queue->learn(1, *first, member.slot(1));
+  member.move_to_fast_path(completion_mode::wait);
   const auto before = member.recorder->clock().now();
   REQUIRE(member.submit(completion_mode::wait)->try_settle());
   auto expected = std::vector{event_kind::submitted, event_kind::settled, event_kind::published};

@@ -117,7 +117,7 @@ FAULTS = (
         "            setattr(self, name, _copied(value, copier))",
         "            setattr(self, name, value)",
         "A list that is changed in place after it was put back changes the last commit, too.",
-        "frameworks",
+        "framework-jobs",
         "arithmetic/test_state",
     ),
     Fault(
@@ -198,7 +198,7 @@ FAULTS = (
         "for total in get_not_none_from_list(self.locally_aggregated_grads)",
         "for total in get_not_none_from_list(self.locally_aggregated_grads)[1:]",
         "With several passes per step, the sum of the first variable's gradients is not set to zero again.",
-        "frameworks",
+        "framework-jobs",
         "tensorflow/test_launch_sessions",
     ),
     Fault(

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Callable, List, Tuple
 
 import pytest
-from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part
+from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part, run_parts
 from testing.part import TWO_AT_A_TIME, Part, Run, can_mount, shared_memory
 from testing.parts import PARTS
 from testing.results import OF_CHECKS, Failure, Record, first_error
@@ -61,7 +62,7 @@ def test_a_test_that_passes_alone_is_flaky(part: Part, run: Callable[[str], List
     assert "this is the first time" in Path(failure.log).read_text()
     failed, flaky = run_failed_again([part])
     assert failed == [] and flaky == [failure]
-    block = closing_block([("example", part.record)], failed, flaky)
+    block = closing_block([("example", part.record)], 1.0, failed, flaky)
     assert "flaky: example" in block and block.endswith("tools/test: good")
 
 
@@ -116,6 +117,55 @@ def test_tests_run_at_once_and_one_that_fails_is_repeated_alone(part: Part, tmp_
     assert failed == [failure] and flaky == []
 
 
+@pytest.fixture
+def two_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes parts of these functions, which run two at a time."""
+
+    def made(**parts: Callable[[Part], object]) -> None:
+        for name, each in parts.items():
+            monkeypatch.setitem(PARTS, name, each)
+        monkeypatch.setattr("testing.__main__.TWO_TOGETHER", tuple(parts))
+        monkeypatch.setattr("testing.__main__.FOLDER", tmp_path / "results")
+
+    return made
+
+
+def test_two_parts_run_at_the_same_time(
+    two_together: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "test_example.py"
+    file.write_text(PLACE + EACH_WAITS_FOR_THE_OTHER)
+
+    def runs(test: str) -> Callable[[Part], object]:
+        settings = {"PLACE": str(tmp_path)}
+        return lambda part: part.pytest(f"{file}::{test}", python=sys.executable, options=OPTIONS, **settings)
+
+    two_together(one=runs("test_one"), other=runs("test_other"))
+    one, other = run_parts(["one", "other"], {}, "")
+    assert one.record.failures == [] and one.record.tests == other.record.tests == 1
+    (failure,) = other.record.failures
+    assert failure.test.endswith("test_example.py::test_other") and "they have met" in failure.error
+    # The output of each follows its command.
+    shown = capsys.readouterr().out
+    assert shown.index("::test_one") < shown.index("1 passed")
+    assert shown.index("::test_other") < shown.index("they have met")
+
+
+def test_a_part_that_cannot_go_on_ends_the_one_beside_it(
+    two_together: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testing.__main__.INTERRUPTED", interrupted := threading.Event())
+    monkeypatch.setattr("testing.part.INTERRUPTED", interrupted)
+
+    def fails(part: Part) -> None:
+        raise KeyError("no such file")
+
+    two_together(fails=fails, waits=lambda part: part.command("sleep", "600"))
+    with pytest.raises(KeyError, match="no such file"):
+        run_parts(["fails", "waits"], {}, "")
+    assert not (tmp_path / "results" / "waits" / "record.json").exists()  # it has not passed
+
+
 FOUR_PASS_THE_SECOND_TIME = """
 import pytest
 
@@ -136,7 +186,7 @@ def test_a_test_that_fails_alone_too_fails_the_run(part: Part, run: Callable[[st
     (failure,) = run("def test_wrong(): assert 1 == 2\n")
     failed, flaky = run_failed_again([part])
     assert failed == [failure] and flaky == []
-    block = closing_block([("example", part.record)], failed, flaky)
+    block = closing_block([("example", part.record)], 1.0, failed, flaky)
     assert f"FAILED: {failure.name}\n    E   assert 1 == 2" in block
     assert failure.log in block and block.endswith("tools/test: failed")
 

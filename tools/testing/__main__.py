@@ -12,12 +12,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from testing.part import FOLDER, ROOT, Part, remove_stale_shared_memory
-from testing.parts import MORE, NEEDS, PARTS, STANDARD
+from testing.part import FOLDER, INTERRUPTED, ROOT, Part, remove_stale_shared_memory
+from testing.parts import MORE, NEEDS, PARTS, STANDARD, TWO_TOGETHER
 from testing.results import Failure, Record
 
 MOST_FLAKY = 3
@@ -30,7 +32,7 @@ SETTINGS = {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSIO
 
 def parser() -> argparse.ArgumentParser:
     def described(parts: Iterable[str]) -> str:
-        return "\n".join(f"  {name:12} {PARTS[name].__doc__}" for name in parts)
+        return "\n".join(f"  {name:14} {PARTS[name].__doc__}" for name in parts)
 
     made = argparse.ArgumentParser(
         prog="tools/test",
@@ -135,9 +137,30 @@ def tree() -> str:
     return made.hexdigest()
 
 
-def run_part(name: str, options: Dict[str, int], only: str) -> Part:
+def run_parts(names: List[str], options: Dict[str, int], only: str) -> List[Part]:
+    """Runs the parts one after the other, and two at a time where that is allowed."""
+    parts: List[Part] = []
+    for together, group in groupby(names, lambda name: name in TWO_TOGETHER):
+        chosen = list(group)
+        if together and len(chosen) > 1:
+            parts += run_two_at_a_time(chosen, options, only)
+        else:
+            parts += [run_part(name, options, only) for name in chosen]
+    return parts
+
+
+def run_two_at_a_time(names: List[str], options: Dict[str, int], only: str) -> List[Part]:
+    with ThreadPoolExecutor(2) as threads:
+        try:
+            return list(threads.map(lambda name: run_part(name, options, only, is_alone=False), names))
+        except BaseException:
+            INTERRUPTED.set()
+            raise
+
+
+def run_part(name: str, options: Dict[str, int], only: str, is_alone: bool = True) -> Part:
     shutil.rmtree(FOLDER / name, ignore_errors=True)
-    part = Part(name, tree(), options, FOLDER)
+    part = Part(name, tree(), options, FOLDER, is_alone)
     part.only = part.record.only = only
     begin = time.monotonic()
     print(f"== test: {name}", flush=True)
@@ -161,22 +184,23 @@ def passed_before(name: str, options: Dict[str, int], only: str) -> bool:
 def run_once(names: List[str], options: Dict[str, int], only: str, resume: bool, preparing: float) -> int:
     """Runs the parts, then each failed test alone, and prints the table of all parts."""
     shutil.rmtree(FOLDER / "flaky", ignore_errors=True)
-    parts = []
-    for name in names:
-        if resume and passed_before(name, options, only):
-            print(f"== test: {name} has passed on this tree", flush=True)
-        else:
-            parts.append(run_part(name, options, only))
     begin = time.monotonic()
+    passed = [name for name in names if resume and passed_before(name, options, only)]
+    for name in passed:
+        print(f"== test: {name} has passed on this tree", flush=True)
+    parts = run_parts([name for name in names if name not in passed], options, only)
+    began_again = time.monotonic()
     failures, flaky = run_failed_again(parts)
     if len(flaky) <= MOST_FLAKY:
         for part in parts:
             part.record.accept(flaky)
             part.write_record()
+    end = time.monotonic()
     records = [("prepare", Record("", seconds=preparing))]
     records += [(name, Record.read(FOLDER / name / "record.json")) for name in names]
-    records.append(("again", Record("", seconds=time.monotonic() - begin)))
-    print(closing_block(records, failures, flaky))
+    before = sum(each.seconds for name, each in records if name in passed)
+    records.append(("again", Record("", seconds=end - began_again)))
+    print(closing_block(records, preparing + before + end - begin, failures, flaky))
     return 1 if failures or len(flaky) > MOST_FLAKY else 0
 
 
@@ -210,9 +234,9 @@ def repeat(names: List[str], options: Dict[str, int], only: str, times: int) -> 
     shutil.rmtree(FOLDER / "repeat", ignore_errors=True)
     for number in range(1, times + 1):
         print(f"== test: repetition {number} of {times}", flush=True)
-        for name in names:
-            for failure in run_part(name, options, only).record.failures:
-                kept = keep_log(failure, FOLDER / "repeat", f"{number}-{name}")
+        for part in run_parts(names, options, only):
+            for failure in part.record.failures:
+                kept = keep_log(failure, FOLDER / "repeat", f"{number}-{part.name}")
                 failed.setdefault(failure.name, []).append(kept)
     for test, found in sorted(failed.items(), key=lambda item: -len(item[1])):
         print(f"failed {len(found)} of {times} times: {test}\n    {found[0].error}\n    {found[0].log}")
@@ -220,14 +244,16 @@ def repeat(names: List[str], options: Dict[str, int], only: str, times: int) -> 
     return 1 if failed else 0
 
 
-def closing_block(records: List[Tuple[str, Record]], failures: List[Failure], flaky: List[Failure]) -> str:
-    """The last lines of a run: its slowest tests, its parts, and what failed. They fit on a page."""
+def closing_block(
+    records: List[Tuple[str, Record]], seconds: float, failures: List[Failure], flaky: List[Failure]
+) -> str:
+    """The last lines of a run: its slowest tests, its parts, its seconds, and what failed. They fit on a page."""
     slowest = sorted((seconds, test) for _, each in records for test, seconds in each.durations)[-4:]
     lines = [f"slow: {seconds:.0f} s {test}" for seconds, test in reversed(slowest)]
-    lines.append(f"{'part':12} {'seconds':>8} {'tests':>6} {'skipped':>8} {'failed':>7}")
+    lines.append(f"{'part':14} {'seconds':>8} {'tests':>6} {'skipped':>8} {'failed':>7}")
     for name, each in records:
-        lines.append(f"{name:12} {each.seconds:8.0f} {each.tests:6} {each.skipped:8} {len(each.failures):7}")
-    lines.append(f"{'all':12} {sum(each.seconds for _, each in records):8.0f}")
+        lines.append(f"{name:14} {each.seconds:8.0f} {each.tests:6} {each.skipped:8} {len(each.failures):7}")
+    lines.append(f"{'all':14} {seconds:8.0f}")
     found = [("FAILED", failure) for failure in failures] + [("flaky", failure) for failure in flaky]
     for label, failure in found[:MOST_SHOWN]:
         lines += [f"{label}: {failure.name}", f"    {failure.error}", f"    {failure.log}"]

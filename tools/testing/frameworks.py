@@ -25,10 +25,15 @@ ELASTIC_SHARE = 30
 
 def frameworks(part: Part) -> None:
     """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
+    for name, where in FRAMEWORKS.items():
+        ranks_of_framework(part, name, where)
+
+
+def framework_jobs(part: Part) -> None:
+    """the tests of frameworks that start jobs, recipes of training with fixed seeds among them"""
     part.pytest("tests/frameworks/arithmetic")
     fixed_recipes(part)
     for name, where in FRAMEWORKS.items():
-        ranks_of_framework(part, name, where)
         launched_of_framework(part, name, where)
 
 

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,10 @@ RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
 SHARED_MEMORY = Path("/dev/shm")
 IN_OWN_MOUNTS = ("unshare", "--mount", "sh", "-c")
 RANK_PREFIX = re.compile(r"(?m)^\[0\]<std(out|err)>:")
+# Held while the output of a run is shown, so that parts that run at the same time do not mix theirs.
+SHOWING = threading.Lock()
+# Set when the program is interrupted: the runs of other threads end.
+INTERRUPTED = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,15 @@ class Run:
 
 class Part:
     """A part while it runs. `selection` is the expression of marks that selects its tests. If `only` is not empty, it
-    narrows each run."""
+    narrows each run. If it is not alone, the output of a run is shown when the run has ended."""
 
     def __init__(
-        self, name: str, tree: str, options: Optional[Mapping[str, int]] = None, results: Path = FOLDER
+        self,
+        name: str,
+        tree: str,
+        options: Optional[Mapping[str, int]] = None,
+        results: Path = FOLDER,
+        is_alone: bool = True,
     ) -> None:
         self.name = name
         self.folder = results / name
@@ -106,6 +116,7 @@ class Part:
         self.runs: List[Run] = []
         self.selection = "not slow"
         self.only = ""
+        self._is_alone = is_alone
         self._mark = uuid.uuid4().hex
 
     # ---- kinds of runs ------------------------------------------------------------------------------------------
@@ -179,14 +190,18 @@ class Part:
 
     def _carry_out(self, run: Run, number: int, name: str) -> Tuple[List[TestResult], List[Failure]]:
         log = self.folder / f"{name}.log"
-        print(f"-- {run}", flush=True)
+        if self._is_alone:
+            print(f"-- {run}", flush=True)
         begin = time.monotonic()
         with shared_memory() as memory:
             status = self._execute(run, name, log, memory)
             seconds = time.monotonic() - begin
             left = "; ".join(filter(None, (self._end_processes(), files_left(memory))))
         results, is_complete = self._results(run, name)
-        print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
+        with SHOWING:
+            if not self._is_alone:
+                print(f"-- {run}\n{RANK_PREFIX.sub('', log.read_text(errors='replace'))}")
+            print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
         failures = {result.name: result.error for result in reversed(results) if result.error}
         is_empty = run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow"
         if seconds >= run.limit_s:  # once more would take as long
@@ -227,13 +242,21 @@ class Part:
             deadline = time.monotonic() + run.limit_s
             try:
                 while process.poll() is None and time.monotonic() < deadline:
-                    _show(source)
+                    if INTERRUPTED.is_set():
+                        raise KeyboardInterrupt
+                    self._show(source)
                     time.sleep(0.2)
             finally:
                 _kill(os.killpg, process.pid)
                 process.wait()
-            _show(source)
+            self._show(source)
         return process.returncode
+
+    def _show(self, source: TextIO) -> None:
+        """Prints the lines that were added to a log; those of rank 0 without the launcher's prefix."""
+        if self._is_alone:
+            sys.stdout.write(RANK_PREFIX.sub("", source.read()))
+            sys.stdout.flush()
 
     def _results(self, run: Run, name: str) -> Tuple[List[TestResult], bool]:
         """The results of a run, of all its ranks, and whether all its processes have written some."""
@@ -329,12 +352,6 @@ def files_left(memory: Optional[Path]) -> str:
     """Names the files in the /dev/shm of a run; empty if there are none."""
     names = sorted(each.name for each in memory.iterdir()) if memory else []
     return ", ".join(f"{SHARED_MEMORY}/{name}" for name in names)[:1000]
-
-
-def _show(source: TextIO) -> None:
-    """Prints the lines that were added to a log; those of rank 0 without the launcher's prefix."""
-    sys.stdout.write(RANK_PREFIX.sub("", source.read()))
-    sys.stdout.flush()
 
 
 def _kill(kill: Callable[[int, int], None], number: int) -> None:

@@ -14,6 +14,7 @@ import namespaces
 from testing.frameworks import (
     FRAMEWORKS,
     fixed_recipes,
+    framework_jobs,
     frameworks,
     launched_of_framework,
     ranks_of_framework,
@@ -86,8 +87,7 @@ def corpus(part: Part) -> None:
 
 
 def parallel(part: Part) -> None:
-    """real processes and real PyTorch: one suite on 2 and on 4 ranks, parts of it on other paths, and the launcher"""
-    part.pytest(*LAUNCHED, options=TWO_AT_A_TIME)
+    """real processes and real PyTorch: one suite on 2 and on 4 ranks, and parts of it on other paths"""
     part.ranks(2, *tests_of(*RANKED))
     part.ranks(4, *tests_of(*(name for name in RANKED if name not in ON_TWO_RANKS)))
     # Two simulated hosts: the ranks of a host send their requests to the leader through a relay.
@@ -98,6 +98,11 @@ def parallel(part: Part) -> None:
     over_mpi(part, 2, "mpi", "operations", "alltoall")
     if has_stand_in_gpus(part):
         part.ranks(3, *tests_of("nccl", "operations", "join"), options=STAND_IN_GPUS, FARANDOLE_FAKE_GPUS="4")
+
+
+def jobs(part: Part) -> None:
+    """jobs on this host: the launcher, causes of failures, elastic jobs, sessions"""
+    part.pytest(*LAUNCHED, options=TWO_AT_A_TIME)
 
 
 def has_stand_in_gpus(part: Part) -> bool:
@@ -153,9 +158,8 @@ def bench_smoke(part: Part) -> None:
     part.command("tools/bench", "collectives", "--smoke", "--np", "2")
     part.command("tools/bench", "training", "--smoke", "--only", "torch")
     if reason := namespaces.why_not():
-        part.leave_out("bench network and launch", reason)
+        part.leave_out("bench launch", reason)
     else:
-        part.command("tools/bench", "network", "--rounds", "2", "--only", "sweep", "--sizes", "4 B")
         part.command("tools/bench", "launch", "--smoke", "--only", "ssh", "session")
 
 
@@ -334,17 +338,21 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
     "unit": unit,
     "world": world,
     "corpus": corpus,
-    "parallel": parallel,
-    "frameworks": frameworks,
-    "hosts": hosts,
     "launch": launch,
     "observe": observe,
-    "ray": ray,
-    "spark": spark,
     "strangers": strangers,
-    "install": install,
     "bench-smoke": bench_smoke,
+    "parallel": parallel,
+    "jobs": jobs,
+    "frameworks": frameworks,
+    "framework-jobs": framework_jobs,
+    "spark": spark,
+    "ray": ray,
+    "hosts": hosts,
+    "install": install,
 }
+# These leave a third of two processors idle, and run two at a time.
+TWO_TOGETHER = ("parallel", "jobs", "frameworks", "framework-jobs", "spark", "ray", "hosts", "install")
 MORE: Dict[str, Callable[[Part], None]] = {
     "slow": slow,
     "paths": paths,
@@ -365,6 +373,7 @@ PARTS = {**STANDARD, **MORE}
 # The options of tools/setup that fetch what a part needs.
 NEEDS = {
     "frameworks": ("--tests",),
+    "framework-jobs": ("--tests",),
     "install": ("--tests",),
     "launch": ("--launch",),
     "observe": ("--launch",),

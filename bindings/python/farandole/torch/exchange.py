@@ -58,8 +58,8 @@ class Exchange(Rounds):
         """The absent gradients of which no message has said so yet: the first that may be absent does."""
         self._compressor = compressor
         self._names = names
-        self._names_after = [following(name, GATHERED_REDUCTION, name, process_set) for name in names]
-        """The first parts of the names of all messages but the first."""
+        self._names_after: Dict[int, str] = {}
+        """By gradient, the first part of the names of all messages but the first, once there are any."""
         self._gradients = gradients
         self._how = how
         self._process_set = process_set
@@ -184,6 +184,7 @@ class Exchange(Rounds):
         if not asked:
             raise ValueError(f"the compressor of {self._names[index]!r} yielded an empty list: nothing can come of it")
         if self._is_first and len(asked) > 1:
+            self._name_after(index)  # while the first message is not in flight
             sent = 1 if index in self._absent else len(asked)
             asked, self._held[index] = asked[:sent], asked[sent:]
         return asked
@@ -192,7 +193,14 @@ class Exchange(Rounds):
         """The same on all ranks, whichever other gradients are in the group there."""
         if self._is_first and position in (_ALONE, 0):
             return self._names[index]
-        return ".".join(filter(None, (self._names_after[index], message.label, str(position) if position > 0 else "")))
+        return ".".join(filter(None, (self._name_after(index), message.label, str(position) if position > 0 else "")))
+
+    def _name_after(self, index: int) -> str:
+        name = self._names_after.get(index)
+        if name is None:
+            first = self._names[index]
+            name = self._names_after[index] = following(first, GATHERED_REDUCTION, first, self._process_set)
+        return name
 
     def _start(self, bucket: _Bucket) -> Any:
         asked = bucket.asked
