@@ -10,6 +10,7 @@ from with_torch.models import OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
 from with_torch.recipe import Recipe
 from with_torch.seats import LOSSY
+from with_torch.snapshots import HALVES, computes_in_halves
 
 COMPRESSORS = {*LOSSY, "custom", "measured"}
 WITH_ERRORS = {"topk", "powersgd", "custom"}
@@ -40,7 +41,7 @@ PYTORCH = (
     ),
     Exclusion(
         "the sum of gradients in half precision has an error of its own",
-        lambda r: r.op == "Sum" and r.dtype in ("bfloat16", "float16"),
+        lambda r: r.op == "Sum" and r.dtype in HALVES,
         {"dtype": "float32"},
     ),
     Exclusion(
@@ -111,11 +112,31 @@ PYTORCH = (
         {**default("layout", "dtype", "is_autocast"), "extras": without("extras", "mixed")},
     ),
     Exclusion(
+        "the keys' bias of attention has no gradient but a rounding error, by whose size L-BFGS divides",
+        lambda r: is_lbfgs(r) and r.body == "attention",
+        {"body": "deep"},
+    ),
+    Exclusion(
+        "what is added to all logits has no gradient but a rounding error, by whose size optimizers divide",
+        lambda r: r.loss == "entropy",
+        {"extras": without("extras", "expanded")},
+    ),
+    Exclusion(
+        "before a batch norm, the gradient of a bias is a rounding error, which is large in short types",
+        lambda r: r.norm == "sync",
+        default("dtype", "is_autocast"),
+    ),
+    Exclusion(
+        "what is maximized grows without a bound, and with it the rounding errors of halves",
+        computes_in_halves,
+        {"options": without("options", "maximize")},
+    ),
+    Exclusion(
         "the epsilon of most optimizers is 0 in float16",
         lambda r: r.dtype == "float16" and (r.optimizer != "SGD" or r.second or r.embedding == "sparse"),
         {"dtype": "bfloat16"},
     ),
-    Exclusion("a scaler is for float32", lambda r: r.scaler and r.dtype in ("float16", "bfloat16"), default("dtype")),
+    Exclusion("a scaler is for float32", lambda r: r.scaler and r.dtype in HALVES, default("dtype")),
     Exclusion(
         "a scaler needs a gradient of each optimizer",
         lambda r: r.scaler and r.frozen and (r.second or r.added),
@@ -128,7 +149,7 @@ PYTORCH = (
     ),
     Exclusion(
         "a fused step of SGD expects a momentum for a parameter that the first step did not use",
-        lambda r: r.optimizer == "SGD" and {*r.extras} & {*OFTEN_UNUSED},
+        lambda r: r.optimizer == "SGD" and ({*r.extras} & {*OFTEN_UNUSED} or r.frozen == "until"),
         {"options": without("options", "fused")},
     ),
     Exclusion(
@@ -199,6 +220,11 @@ FARANDOLE = (
         "a parameter is not used inside and outside of a reentrant checkpoint",
         lambda r: r.checkpoint == "reentrant",
         {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
+    ),
+    Exclusion(
+        "model.zero_grad() does not set gradients to zero that are views with a graph",
+        lambda r: r.create_graph and r.backward == "grad" and r.clear == "model_zeros",
+        {"clear": "model"},
     ),
     Exclusion(
         "model.zero_grad() does not set gradients to zero while they are reduced for another optimizer's pass",

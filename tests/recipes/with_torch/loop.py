@@ -143,9 +143,10 @@ def step_with_closure(training: Training, is_short: bool) -> None:
         if recipe.clip:
             training.seat.synchronize(optimizer)
             clip(training, [optimizer])
-        # What L-BFGS decides by is averaged by the optimizer, or by the script if it reduces gradients itself.
-        is_decided = recipe.clip and recipe.optimizer == "LBFGS"
-        return (training.loss if is_decided else loss) * training.seat.factor(recipe)
+        # What L-BFGS decides by is reduced by the optimizer, or by the script if it reduces gradients itself.
+        if recipe.clip and recipe.optimizer == "LBFGS":
+            return training.seat.reduced_loss(recipe, training.loss)
+        return loss * training.seat.factor(recipe)
 
     if recipe.clip:
         with training.seat.reduced([optimizer]):

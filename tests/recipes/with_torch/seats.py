@@ -33,6 +33,10 @@ class OneProcess(Seat):
         """The factor of a gradient: the sum over ranks, of which each has the mean of its part."""
         return float(self.size) if recipe.op == "Sum" else 1.0
 
+    def reduced_loss(self, recipe: Recipe, mean: torch.Tensor) -> torch.Tensor:
+        """The loss whose gradients are the reduced ones, of the mean of the losses of all ranks."""
+        return mean * self.factor(recipe)
+
     def has_joined(self, is_short: bool) -> bool:
         return False
 
@@ -111,6 +115,9 @@ class Rank(OneProcess):
 
     def factor(self, recipe: Recipe) -> float:
         return 1.0
+
+    def reduced_loss(self, recipe: Recipe, mean: torch.Tensor) -> torch.Tensor:
+        return mean * self.factor(recipe) * (self.size if recipe.op == "Sum" else 1.0)
 
     def has_joined(self, is_short: bool) -> bool:
         return is_short and self.is_last

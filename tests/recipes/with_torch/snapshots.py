@@ -13,6 +13,8 @@ from with_torch.seats import LOSSY
 if TYPE_CHECKING:
     from with_torch.training import Training
 
+HALVES = ("bfloat16", "float16")
+
 
 def take(training: Training) -> Snapshot:
     """The state of all that a step may change."""
@@ -101,14 +103,16 @@ def is_of_each_rank(recipe: Recipe, key: str) -> bool:
 
 
 def computes_in_halves(recipe: Recipe) -> bool:
-    return recipe.dtype in ("bfloat16", "float16") or "mixed" in recipe.extras or recipe.is_autocast
+    return recipe.dtype in HALVES or "mixed" in recipe.extras or recipe.is_autocast
 
 
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
-    if computes_in_halves(recipe):
-        return 0.1, 1.0
+    if computes_in_halves(recipe):  # optimizers divide by the size of a gradient, even of one that is a rounding error
+        return 0.1, 2.0
     if recipe.optimizer == "Muon":  # it computes in bfloat16
         return 0.05, 0.1
     if recipe.optimizer == "Adafactor":  # it divides a gradient by its size, even one that is only a rounding error
         return 1e-3, 0.1
+    if recipe.optimizer == "LBFGS":  # it divides by a product of differences of gradients
+        return 1e-4, 0.1
     return 1e-3 if recipe.dtype == "float32" else 1e-6, 0.1
