@@ -168,6 +168,23 @@ def output_of(command: Sequence[str], settings: Mapping[str, str] | None = None,
         return process.stdout.read().decode()
 
 
+def pieces_of(
+    command: Sequence[str], settings: Mapping[str, str] | None = None, deadline_s: float = DEADLINE_S
+) -> Iterator[bytes]:
+    """The standard output of a command, piece by piece as it comes."""
+    begin = time.perf_counter()
+    with _running([command], environment(settings), subprocess.PIPE) as (process,):
+        assert process.stdout is not None
+        while True:
+            left_s = begin + deadline_s - time.perf_counter()
+            readable, _, _ = select.select([process.stdout], [], [], max(left_s, 0))
+            piece = os.read(process.stdout.fileno(), 1 << 16) if readable else b""
+            if not piece:
+                break
+            yield piece
+        _wait(process, begin + deadline_s - time.perf_counter(), deadline_s)
+
+
 @contextlib.contextmanager
 def _running(
     commands: Sequence[Sequence[str]], variables: Mapping[str, str], output: int

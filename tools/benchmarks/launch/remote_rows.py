@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Callable, Iterator, Sequence
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import SshHosts, why_not
 
-from benchmarks.launch.measurement import DEADLINE_S, OURS, Failed, Options, Row, Target, seconds_of
+from benchmarks.launch.measurement import DEADLINE_S, OURS, Failed, Options, Row, Target, pieces_of, seconds_of
 from benchmarks.launch.other_launchers import AS_ROOT, HYDRA, OPEN_MPI, compile_with_mpich, hydra, open_mpi
 from benchmarks.worker_group import ROOT
 
@@ -87,6 +88,19 @@ def train(state):
         state.commit()
 
 train(state)
+"""
+
+# Rank 0 prints as fast as it can while rank 1 prints the time, in seconds of CLOCK_MONOTONIC.
+PRINTING = """
+import os, sys, time
+
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    if os.environ["HOROVOD_RANK"] == "0":
+        sys.stdout.buffer.write(b"loss 0.123456 of step 1234567, 1234.5 images/s, 12.3 GB of memory\\n" * 1000)
+    else:
+        print("AT", time.monotonic(), flush=True)
+        time.sleep(0.02)
 """
 
 
@@ -196,6 +210,33 @@ def printed_output(options: Options, folder: Path) -> Iterator[Row]:
             },
             [Target(SSH_CAT, 0.8, bytes_moved=moved)],
         )
+
+
+@contextlib.contextmanager
+def delayed_lines(options: Options, folder: Path) -> Iterator[Row]:
+    with _hosts(folder, ["a", "b"]) as launches:
+        script = launches.hosts.shared / "printing.py"
+        script.write_text(PRINTING)
+        yield Row(
+            "the longest delay of a line beside a rank that prints without a pause, on another host",
+            {OURS: partial(_longest_delay, launches, script)},
+            limit_ms=100,
+        )
+
+
+def _longest_delay(launches: Launches, script: Path) -> float:
+    """Of the lines of rank 1, from its clock to their arrival here."""
+    job = launches.command(launches.job(2, "b:2", [sys.executable, str(script)]))
+    longest, count, rest = 0.0, 0, b""
+    for piece in pieces_of(job, {"HOME": str(launches.hosts.home)}):
+        arrived = time.monotonic()
+        lines, _, rest = (rest + piece).rpartition(b"\n")
+        for line in re.finditer(rb"(?m)^\[1\]<stdout>:AT ([0-9.]+)$", lines):
+            longest = max(longest, arrived - float(line.group(1)))
+            count += 1
+    if count < 20:
+        raise Failed(f"rank 1 printed {count} lines")
+    return longest
 
 
 @contextlib.contextmanager

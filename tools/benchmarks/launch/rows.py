@@ -15,6 +15,7 @@ ROWS: Mapping[str, RowMaker] = {
     "simulated": local_rows.simulated_hosts,
     "hosts": remote_rows.many_hosts,
     "output": remote_rows.printed_output,
+    "delay": remote_rows.delayed_lines,
     "function": function_rows.function_against_script,
     "session": function_rows.empty_call,
     "agent-kill": remote_rows.killed_agent,

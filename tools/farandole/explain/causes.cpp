@@ -154,8 +154,17 @@ sentences ranks_without_a_record(const explanation& job, const pending_tensor& t
                    " has not called it, is gone, or is slow to move it.")};
 }
 
+/// Whether a rank waits for the tensor or moves tensors. The result of a call for which no caller waits may be complete
+/// without an event that says so.
+bool is_waited_for(const explanation& job, const tensor_key& tensor) {
+  return std::ranges::any_of(job.ranks, [&](const rank_state& state) {
+    return state.work == rank_work::on_path || (state.work == rank_work::waiting && state.tensor == tensor);
+  });
+}
+
 sentences transfer_in_progress(const explanation& job, const pending_tensor& tensor) {
-  if (!tensor.unknown.empty() || !tensor.missing.empty() || !tensor.differs.empty() || has_held_process(job))
+  if (!tensor.unknown.empty() || !tensor.missing.empty() || !tensor.differs.empty() ||
+      has_held_process(job) || !is_waited_for(job, tensor.tensor))
     return {};
   return {"all ranks " + in_tense(job, "had", "have") + " called " + name_text(tensor.tensor) + "; it " +
           in_tense(job, "was being moved when its record ends.", "is being moved.")};
