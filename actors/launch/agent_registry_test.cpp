@@ -103,3 +103,39 @@ TEST_CASE("a host that cannot reach the launcher gets a command that forwards po
   launcher_side without_forwarding(log, {}, place, {"c"});
   CHECK(log.wait_for("unusable c: ssh exited with code " + std::to_string(launcher_unreachable_code)));
 }
+
+TEST_CASE("512 agents that dial at once are all accepted, and a connected agent is served meanwhile",
+          "[agent registry]") {
+  event_log log;
+  agent_rules rules;
+  rules.most_others = 513;
+  launcher_side launcher(log, rules);
+  const host_side first(log, launcher.port);
+  REQUIRE(log.wait_for("connected b"));
+  // All come from one address, as they do behind NAT. The launcher closes connections that exceed its limits, and their
+  // agents try again.
+  loop_system others;
+  std::vector<agent_actor> agents;
+  for (int number = 0; number < 512; ++number) {
+    agent_spec spec;
+    spec.launcher = {{"127.0.0.1", launcher.port}};
+    spec.hello.version = "1";
+    spec.hello.program = "agent_test";
+    spec.hello.host = "h" + std::to_string(number) + ".";
+    spec.hello.machine = spec.hello.host;
+    spec.links = launcher_side::links();
+    spec.links.connect_timeout = event_log::patience;
+    spec.slots = real_slots(others.get());
+    spec.own_address_towards = [](const std::string& ip) { return ip; };
+    spec.finished = [](const std::string&) {};
+    spec.waits_for_launcher = true;
+    agents.push_back(others.get().spawn(agent, spec));
+    caf::anon_send(agents.back(), start_atom::value);
+  }
+  launcher.start(1, "echo served");
+  CHECK(log.wait_for("1 wrote 0 served"));
+  for (int number = 0; number < 512; ++number)
+    REQUIRE(log.wait_for("connected h" + std::to_string(number) + "."));
+  for (const auto& each : agents)
+    caf::anon_send(each, interrupt_atom::value, SIGINT);
+}
