@@ -11,7 +11,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterator, Sequence
+from typing import Callable, ContextManager, Iterator, Sequence
 
 from namespaces import FARANDOLE, Process
 from namespaces.ssh_hosts import SshHosts, why_not
@@ -134,6 +134,17 @@ def _hosts(folder: Path, names: Sequence[str]) -> Iterator[Launches]:
 
 
 @contextlib.contextmanager
+def _scripted(
+    folder: Path, script: str, work: str, seconds: Callable[[Launches, Path], float], limit_ms: float
+) -> Iterator[Row]:
+    """A row of a script of Python in a job on two hosts, beside no other launcher."""
+    with _hosts(folder, ["a", "b"]) as launches:
+        file = launches.hosts.shared / "script.py"
+        file.write_text(script)
+        yield Row(work, {OURS: partial(seconds, launches, file)}, limit_ms=limit_ms)
+
+
+@contextlib.contextmanager
 def true_by_ssh(options: Options, folder: Path) -> Iterator[Row]:
     """The launcher is on a third host, so that both of the job's are reached by ssh."""
     placed, words = "b:2,c:2", ["true"]
@@ -212,16 +223,9 @@ def printed_output(options: Options, folder: Path) -> Iterator[Row]:
         )
 
 
-@contextlib.contextmanager
-def delayed_lines(options: Options, folder: Path) -> Iterator[Row]:
-    with _hosts(folder, ["a", "b"]) as launches:
-        script = launches.hosts.shared / "printing.py"
-        script.write_text(PRINTING)
-        yield Row(
-            "the longest delay of a line beside a rank that prints without a pause, on another host",
-            {OURS: partial(_longest_delay, launches, script)},
-            limit_ms=100,
-        )
+def delayed_lines(options: Options, folder: Path) -> ContextManager[Row]:
+    work = "the longest delay of a line beside a rank that prints without a pause, on another host"
+    return _scripted(folder, PRINTING, work, _longest_delay, 100)
 
 
 def _longest_delay(launches: Launches, script: Path) -> float:
@@ -239,16 +243,9 @@ def _longest_delay(launches: Launches, script: Path) -> float:
     return longest
 
 
-@contextlib.contextmanager
-def killed_agent(options: Options, folder: Path) -> Iterator[Row]:
-    with _hosts(folder, ["a", "b"]) as launches:
-        script = launches.hosts.shared / "elastic.py"
-        script.write_text(ELASTIC)
-        yield Row(
-            "kill of an agent with 2 of 4 workers, to the next step of the others (elastic)",
-            {OURS: partial(_seconds_after_kill, launches, script)},
-            limit_ms=250,
-        )
+def killed_agent(options: Options, folder: Path) -> ContextManager[Row]:
+    work = "kill of an agent with 2 of 4 workers, to the next step of the others (elastic)"
+    return _scripted(folder, ELASTIC, work, _seconds_after_kill, 250)
 
 
 def _seconds_after_kill(launches: Launches, script: Path) -> float:
