@@ -168,8 +168,8 @@ PYTORCH = (
         default("compiled"),
     ),
     Exclusion(
-        "an expanded gradient, which backward() copies, is not clipped",
-        lambda r: r.backward == "grad" and r.clip,
+        "an expanded gradient, which backward() copies, is neither clipped nor unscaled",
+        lambda r: r.backward == "grad" and (r.clip or r.scaler),
         {"extras": without("extras", "expanded")},
     ),
     Exclusion(
