@@ -132,6 +132,16 @@ PYTORCH = (
         {"options": without("options", "maximize")},
     ),
     Exclusion(
+        "RMSprop's momentum adds up gradients that are divided by their size, in halves also rounding errors",
+        lambda r: computes_in_halves(r) and r.optimizer == "RMSprop",
+        {"options": without("options", "momentum", "centered")},
+    ),
+    Exclusion(
+        "after a batch that is dropped, only the ranks that have used a parameter have zeros for it",
+        lambda r: r.remainder == "dropped" and r.clear.endswith("_zeros") and {"routed", "rare_words"} & {*r.extras},
+        {"clear": "model"},
+    ),
+    Exclusion(
         "the epsilon of most optimizers is 0 in float16",
         lambda r: r.dtype == "float16" and (r.optimizer != "SGD" or r.second or r.embedding == "sparse"),
         {"dtype": "bfloat16"},
