@@ -36,6 +36,7 @@ FIELDS: Dict[str, Draw] = {
     **dict.fromkeys(("dropout", "is_alone", "ignores"), often((True,), False, 0.05)),
 }
 EXCLUSIONS = (
+    Exclusion("ranks that train alone drop different units", lambda r: r.is_alone, default("dropout")),
     Exclusion(
         "each optimizer has options of its own",
         lambda r: r.options != known_options(r, CHOICES),

@@ -132,9 +132,9 @@ PYTORCH = (
         {"options": without("options", "maximize")},
     ),
     Exclusion(
-        "RMSprop's momentum adds up gradients that are divided by their size, in halves also rounding errors",
+        "the first step of RMSprop is ten times the sign of a gradient, in halves also of one that is a rounding error",
         lambda r: computes_in_halves(r) and r.optimizer == "RMSprop",
-        {"options": without("options", "momentum", "centered")},
+        {"optimizer": "Adam"},
     ),
     Exclusion(
         "after a batch that is dropped, only the ranks that have used a parameter have zeros for it",
@@ -178,8 +178,8 @@ PYTORCH = (
         default("compiled"),
     ),
     Exclusion(
-        "an expanded gradient, which backward() copies, is neither clipped nor unscaled",
-        lambda r: r.backward == "grad" and (r.clip or r.scaler),
+        "an expanded gradient, which backward() copies, is not clipped, unscaled or halved in place",
+        lambda r: r.backward == "grad" and (r.clip or r.scaler or "step" in r.hooks),
         {"extras": without("extras", "expanded")},
     ),
     Exclusion(

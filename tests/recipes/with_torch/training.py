@@ -72,8 +72,9 @@ class Training:
 
     def _in_optimizer(self, named: List[Any]) -> List[Any]:
         """Without the parameters that are added later."""
-        is_late = self.recipe.added and len(self.optimizers[0].param_groups) == self.recipe.groups
-        return [pair for pair in named if not (is_late and pair[0].startswith("head."))]
+        groups = [group["params"] for optimizer in self.optimizers for group in optimizer.param_groups]
+        held = {id(each) for group in groups for each in group}
+        return [pair for pair in named if id(pair[1]) in held or not self.recipe.added]
 
     def broadcast(self) -> None:
         self.seat.broadcast(self.recipe, self.model, self.optimizers)
