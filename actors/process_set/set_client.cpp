@@ -50,17 +50,20 @@ void set_client_state::drain_queue() {
   requests batch;
   std::size_t inline_bytes = 0;
   for (auto& message : queued)
-    std::visit(
-        for_parts{
-            [&](operation_state_ptr& operation) { announce(std::move(operation), batch, inline_bytes); },
-            [&](set_change_request& request) {
-              batch.change = std::move(request.change);
-              announce(std::move(request.operation), batch, inline_bytes);
-            },
-            [&](withdrawal_request& request) { batch.withdraw.push_back(std::move(request.name)); },
-            [&](watch_request& request) { watch(std::move(request)); },
-        },
-        message);
+    std::visit(for_parts{
+                   [&](operation_state_ptr& operation) {
+                     // The earlier operation of this name has ended, so nothing is left of it that could be taken back.
+                     std::erase(batch.withdraw, operation->name);
+                     announce(std::move(operation), batch, inline_bytes);
+                   },
+                   [&](set_change_request& request) {
+                     batch.change = std::move(request.change);
+                     announce(std::move(request.operation), batch, inline_bytes);
+                   },
+                   [&](withdrawal_request& request) { batch.withdraw.push_back(std::move(request.name)); },
+                   [&](watch_request& request) { watch(std::move(request)); },
+               },
+               message);
   if (end_reason_)
     return;
   send(std::move(batch));

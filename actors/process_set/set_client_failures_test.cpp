@@ -30,3 +30,15 @@ TEST_CASE("the refusal of a withdrawn operation does not count as a failure on a
   CHECK(operation->settled());
   CHECK(table.queue().failures("a") == 0);
 }
+
+TEST_CASE("an operation that ends while it is taken back leaves the next one of its name alone") {
+  set_client_bench table(testing::second_of_two());
+  const auto first = table.submit("a", set_client_bench::scalar());
+  table.sent.clear();
+  table.queue().withdraw(*first);
+  REQUIRE(first->claim_and_settle(phase::queued, {})); // by a lane, before the loop reads the queue
+  table.submit("a", set_client_bench::scalar());
+  REQUIRE(table.sent.size() == 1);
+  CHECK(table.sent[0].withdraw.empty());
+  CHECK(table.sent[0].full.size() == 1);
+}

@@ -27,7 +27,7 @@ def compute(late):
     others = hvd.size() - 1
     while others > 0:
         others -= len(os.read(pipe, others))
-    time.sleep(0.05)
+    time.sleep(0.2)  # longer than a transfer on a machine that others use
 """
 
 SUMMANDS = ("outside", "blocked", "negotiation", "queue", "transfer")
@@ -67,7 +67,7 @@ def test_a_late_rank_of_a_job_on_the_fast_path_is_named_from_its_dump(launch: Ca
             "    print('EARLY', early, flush=True)\nhvd.init()",
         )
         + LATE
-        + "for step in range(25):\n"
+        + "for step in range(13):\n"
         "    compute(1)\n"
         "    for name in ('a', 'b'):\n"
         "        hvd.allreduce(numpy.ones(4), name=name)\n"
@@ -78,11 +78,11 @@ def test_a_late_rank_of_a_job_on_the_fast_path_is_named_from_its_dump(launch: Ca
     folder = folder_of(job)
     assert job.text.count("EARLY Farandole has not been initialized; call init() first") == 2, job.text
     text = farandole("report", str(folder))
-    assert "A job of 2 ranks, generation 1: 24 steps, " in text
+    assert "A job of 2 ranks, generation 1: 12 steps, " in text
     assert "The program has marked its steps: the first one here is step 2." in text
     assert " is late at its calls: it spends more time outside the library than the other ranks." in text
     facts: Dict[str, Any] = json.loads(farandole("report", "--json", str(folder)))
-    assert (facts["size"], facts["steps"], facts["marked"]) == (2, 24, True)
+    assert (facts["size"], facts["steps"], facts["marked"]) == (2, 12, True)
     check_sums(facts)
     check_late(facts, 1)
 
@@ -103,7 +103,7 @@ def test_a_late_rank_of_a_running_job_is_named_by_tensors_that_the_leader_schedu
         + (
             "hvd.allreduce(numpy.ones(4), name='warm-up')\n"
             "tensors = [numpy.ones(1 << 18, numpy.float32) for _ in range(2)]\n"
-            "for step in range(25):\n"
+            "for step in range(13):\n"
             "    compute(2)\n"
             "    handles = [hvd.allreduce_async(value, name=f'gradient.{i}') for i, value in enumerate(tensors)]\n"
             "    for handle in handles:\n"
@@ -118,7 +118,7 @@ def test_a_late_rank_of_a_running_job_is_named_by_tensors_that_the_leader_schedu
     text = farandole("report", name)
     assert "each begins with the call for allreduce.gradient.0.\n" in text
     facts: Dict[str, Any] = json.loads(farandole("report", "--json", name))
-    assert (facts["size"], facts["steps"], facts["marked"]) == (3, 24, False)
+    assert (facts["size"], facts["steps"], facts["marked"]) == (3, 12, False)
     check_sums(facts)
     check_late(facts, 2)
     assert facts["mean"]["transfer"] > 0 and facts["mean"]["negotiation"] > 0
