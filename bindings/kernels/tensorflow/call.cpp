@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "bindings/kernels/tensorflow/completion.hpp"
 #include "bindings/kernels/tensorflow/kernel.hpp"
@@ -120,13 +121,11 @@ public:
   void hold() override { hands_.fetch_add(1, std::memory_order_relaxed); }
 
   /// The tensors stay until the operation has settled. The operation is cancelled, if the other ranks do not rely
-  /// on it yet.
+  /// on it yet. TensorFlow is told when it has settled, so that the next step can use its names.
   void give_up() override {
     farandole_error reason{FARANDOLE_ABORTED, "another operation of the same step has failed"};
     refuse(reason);
-    completion done = std::move(done_);
     wait_elsewhere(new errand(*this));
-    done.tell();
   }
 
   /// Called on another thread after give_up(): cancels the operations, and drops the reference of the failed step.
@@ -394,27 +393,32 @@ private:
   void end() {
     // Releases everything before TensorFlow is told: afterwards the node, and the job, may be gone. No lock is held
     // here.
-    completion done = std::move(done_);
+    auto done = std::exchange(done_, std::nullopt);
     const auto step = step_;
     const bool step_fails = failed_ && !node_.blocking;
     drop();
     // Reports this failure before fail_step() reports those that follow from it, so that TensorFlow keeps this one.
-    done.tell();
+    done->tell();
     if (step_fails)
       fail_step(step);
   }
 
+  /// The last one to drop a call that was given up tells TensorFlow.
   void drop() {
-    if (hands_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      delete this;
+    if (hands_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    auto done = std::exchange(done_, std::nullopt);
+    delete this;
+    if (done)
+      done->tell();
   }
 
   const kernel& node_;
   TF_OpKernelContext* context_;
   const std::int64_t step_;
   bool failed_ = false;
-  std::atomic<int> hands_{1}; // references: one until it settles, and one of a failed step
-  completion done_;
+  std::atomic<int> hands_{1};      // references: one until it settles, and one of a failed step
+  std::optional<completion> done_; ///< empty once TensorFlow has been or is being told
   std::vector<farandole_submission> submissions_;
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<std::int64_t> splits_;
