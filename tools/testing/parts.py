@@ -351,7 +351,7 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
     "hosts": hosts,
     "install": install,
 }
-# These leave a third of two processors idle, and run two at a time.
+# These leave up to a third of two processors idle, and run two at a time.
 TWO_TOGETHER = ("parallel", "jobs", "frameworks", "framework-jobs", "spark", "ray", "hosts", "install")
 MORE: Dict[str, Callable[[Part], None]] = {
     "slow": slow,

@@ -107,12 +107,10 @@ def computes_in_halves(recipe: Recipe) -> bool:
 
 
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
-    if computes_in_halves(recipe):  # optimizers divide by the size of a gradient, even of one that is a rounding error
-        return 0.1, 4.0
+    if computes_in_halves(recipe):
+        return 0.1, 1.0
     if recipe.optimizer == "Muon":  # it computes in bfloat16
         return 0.05, 0.1
     if recipe.optimizer == "Adafactor":  # it divides a gradient by its size, even one that is only a rounding error
         return 1e-3, 0.1
-    if recipe.optimizer == "LBFGS":  # it divides by a product of differences of gradients
-        return 1e-4, 0.1
     return 1e-3 if recipe.dtype == "float32" else 1e-6, 0.1
