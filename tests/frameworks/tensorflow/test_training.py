@@ -192,7 +192,7 @@ def test_a_gradient_that_only_some_ranks_have_in_a_function_is_an_error_that_nam
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)grad_1_part.*UnconnectedGradients.ZERO"):
             step(tf.UnconnectedGradients.NONE)
     else:
-        # A step that fails takes back what the other ranks have not asked for yet. Of several tensors TensorFlow names one.
+        # A step that fails takes back what the other ranks have not asked for yet. TensorFlow names one of its tensors.
         try:
             step(tf.UnconnectedGradients.NONE)
         except tf.errors.OpError as problem:
