@@ -151,8 +151,9 @@ def test_two_parts_run_at_the_same_time(
     assert shown.index("::test_other") < shown.index("they have met")
 
 
+@pytest.mark.parametrize("order", [["fails", "waits"], ["waits", "fails"]])
 def test_a_part_that_cannot_go_on_ends_the_one_beside_it(
-    two_together: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_together: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: List[str]
 ) -> None:
     monkeypatch.setattr("testing.__main__.INTERRUPTED", interrupted := threading.Event())
     monkeypatch.setattr("testing.part.INTERRUPTED", interrupted)
@@ -162,7 +163,7 @@ def test_a_part_that_cannot_go_on_ends_the_one_beside_it(
 
     two_together(fails=fails, waits=lambda part: part.command("sleep", "600"))
     with pytest.raises(KeyError, match="no such file"):
-        run_parts(["fails", "waits"], {}, "")
+        run_parts(order, {}, "")
     assert not (tmp_path / "results" / "waits" / "record.json").exists()  # it has not passed
 
 

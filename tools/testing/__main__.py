@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -152,7 +152,10 @@ def run_parts(names: List[str], options: Dict[str, int], only: str) -> List[Part
 def run_two_at_a_time(names: List[str], options: Dict[str, int], only: str) -> List[Part]:
     with ThreadPoolExecutor(2) as threads:
         try:
-            return list(threads.map(lambda name: run_part(name, options, only, is_alone=False), names))
+            parts = [threads.submit(run_part, name, options, only, is_alone=False) for name in names]
+            for ended in as_completed(parts):
+                ended.result()
+            return [each.result() for each in parts]
         except BaseException:
             INTERRUPTED.set()
             raise

@@ -351,8 +351,8 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
     "hosts": hosts,
     "install": install,
 }
-# These leave up to a third of two processors idle, and run two at a time.
-TWO_TOGETHER = ("parallel", "jobs", "frameworks", "framework-jobs", "spark", "ray", "hosts", "install")
+# A part alone leaves up to a third of two processors idle, so these run two at a time.
+TWO_TOGETHER = tuple(STANDARD)
 MORE: Dict[str, Callable[[Part], None]] = {
     "slow": slow,
     "paths": paths,
