@@ -1,8 +1,9 @@
-"""A fixture of all tests."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
-from typing import Iterator
+import logging
+from typing import Callable, Iterator, List, Tuple
 
 import pytest
 
@@ -13,3 +14,31 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+class Messages(logging.Handler):
+    """Keeps the texts of what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: List[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@pytest.fixture
+def messages_of() -> Iterator[Callable[[str], List[str]]]:
+    """Returns a list to which each message of a logger is added until the test ends. It takes the place of pytest's
+    `caplog`, without which tools/test runs the tests on ranks."""
+    kept: List[Tuple[logging.Logger, Messages]] = []
+
+    def begin(name: str) -> List[str]:
+        logger, messages = logging.getLogger(name), Messages()
+        logger.addHandler(messages)
+        kept.append((logger, messages))
+        return messages.texts
+
+    yield begin
+    for logger, messages in kept:
+        logger.removeHandler(messages)

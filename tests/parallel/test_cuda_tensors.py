@@ -3,7 +3,7 @@ tensors that are like them (cuda_tensors.py)."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List
+from typing import Any, Callable, Iterator, List
 
 import horovod.torch as hvd
 import pytest
@@ -91,8 +91,9 @@ def test_without_a_driver_pytorch_copies_through_host_memory(
     size: int,
     copies: List[torch.Tensor],
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    messages_of: Callable[[str], List[str]],
 ) -> None:
+    said = messages_of("farandole.torch")
     gpu._why_out_of_reach.cache_clear()
     monkeypatch.setattr(_native, "why_no_devices", lambda: "there is no NVIDIA driver")
     try:
@@ -104,7 +105,6 @@ def test_without_a_driver_pytorch_copies_through_host_memory(
     finally:
         gpu._why_out_of_reach.cache_clear()
     assert len(copies) == 2
-    said = [each.getMessage() for each in caplog.records if each.name == "farandole.torch"]
     assert said == [
         "PyTorch copies GPU tensors through host memory, and waits for each copy: there is no NVIDIA driver"
     ]
