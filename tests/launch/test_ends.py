@@ -11,7 +11,7 @@ import sys
 from typing import Callable, Dict
 
 import pytest
-from launched import DEADLINE_S, assert_gone, wait_until
+from launched import DEADLINE_S, assert_gone, stop, wait_until
 from namespaces import Process
 from namespaces.ssh_hosts import SshHosts
 from workers import (
@@ -162,7 +162,7 @@ def test_an_agent_that_is_stopped_for_a_while_only_delays_its_workers_output(
     enough = hosts.shared / "enough"
     job = launch("-np", "2", "-H", "a:1,b:1", *python(hosts.shared, UNTIL_FILE, str(enough)))
     agent = agent_of(hosts, 1, pids_of(job, 2)[1])
-    os.kill(agent, signal.SIGSTOP)
+    stop(agent)
     enough.touch()
     job.read_until(r"\[0\]<stdout>:done", DEADLINE_S)  # the worker on a has ended, and the launcher waits for b
     assert lines_of(job, 1)[-1] != "done" and not job.has_ended()

@@ -176,6 +176,16 @@ def is_running(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def stop(pid: int) -> None:
+    """Stops a process. On a busy machine its threads may go on for a while after the signal was sent."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(pid), f"process {pid} stops")
+
+
 def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:
     """Polls the condition until it is true. Returns False if the deadline passes."""
     end = time.monotonic() + deadline_s

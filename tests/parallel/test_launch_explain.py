@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 from elastic_jobs import TRAINING, beginnings
-from launched import DEADLINE_S, FARANDOLE, PRELUDE, Job, clean_environment, launch, needs_launcher, wait_until
+from launched import DEADLINE_S, FARANDOLE, PRELUDE, Job, clean_environment, launch, needs_launcher, stop, wait_until
 
 __all__ = ["launch"]  # the fixture
 
@@ -197,7 +197,7 @@ def test_a_command_that_a_signal_ends_leaves_no_copies_of_records(
 ) -> None:
     job = launch(1, PRELUDE + "signal.pause()\n")
     job.pids(1)
-    os.kill(job.process.pid, signal.SIGSTOP)  # the launcher does not answer, so the command waits
+    stop(job.process.pid)  # the launcher does not answer, so the command waits
     command = subprocess.Popen([FARANDOLE, "explain"], env=clean_environment(), start_new_session=True)
 
     def has_folder() -> bool:

@@ -15,7 +15,7 @@ from typing import Callable, Dict, Iterator, List, Optional
 
 import pytest
 from elastic_jobs import Hosts, beginnings
-from launched import DEADLINE_S, FARANDOLE, Job, clean_environment, needs_launcher, wait_until, write_script
+from launched import DEADLINE_S, FARANDOLE, Job, clean_environment, needs_launcher, stop, wait_until, write_script
 
 pytestmark = needs_launcher
 
@@ -291,7 +291,7 @@ def test_a_member_of_an_earlier_generation_is_refused_and_joins_as_a_new_member(
     job.wait_for_steps()
     # Two members do not reconnect to the rendezvous in time, and the third continues without them.
     for slot in (0, 2):
-        os.kill(members[slot], signal.SIGSTOP)
+        stop(members[slot])
     rendezvous.kill()
     rendezvous.start()
     assert job.members(1) == {1: members[1]}

@@ -10,7 +10,7 @@ from typing import Callable, List
 
 import pytest
 from elastic_jobs import beginnings
-from launched import PRELUDE, Job, launch, needs_launcher, wait_until
+from launched import PRELUDE, Job, is_stopped, launch, needs_launcher, wait_until
 
 __all__ = ["launch"]  # the fixture
 
@@ -54,10 +54,6 @@ TWO_HOSTS = """
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
 """
-
-
-def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
 def await_stop(job: Job) -> int:
