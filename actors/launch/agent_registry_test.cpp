@@ -117,16 +117,9 @@ TEST_CASE("512 agents that dial at once are all accepted, and a connected agent 
   loop_system others;
   std::vector<agent_actor> agents;
   for (int number = 0; number < 512; ++number) {
-    agent_spec spec;
+    agent_spec spec = agent_of("h" + std::to_string(number) + ".", others, launcher_side::links());
     spec.launcher = {{"127.0.0.1", launcher.port}};
-    spec.hello.version = "1";
-    spec.hello.program = "agent_test";
-    spec.hello.host = "h" + std::to_string(number) + ".";
-    spec.hello.machine = spec.hello.host;
-    spec.links = launcher_side::links();
     spec.links.connect_timeout = event_log::patience;
-    spec.slots = real_slots(others.get());
-    spec.own_address_towards = [](const std::string& ip) { return ip; };
     spec.finished = [](const std::string&) {};
     spec.waits_for_launcher = true;
     agents.push_back(others.get().spawn(agent, spec));

@@ -171,6 +171,19 @@ struct launcher_side {
   }
 };
 
+/// An agent of this host, as far as all tests want the same.
+inline agent_spec agent_of(const std::string& host, loop_system& system, const link_settings& links) {
+  agent_spec spec;
+  spec.hello.version = "1";
+  spec.hello.program = "agent_test";
+  spec.hello.host = host;
+  spec.hello.machine = "machine of " + host;
+  spec.links = links;
+  spec.slots = real_slots(system.get());
+  spec.own_address_towards = [](const std::string& ip) { return ip; };
+  return spec;
+}
+
 /// The side of host b.
 struct host_side {
   event_log& log;
@@ -181,18 +194,11 @@ struct host_side {
             const std::string& secret = "a secret of a test", bool waits = true,
             bool ends_with_worker = false)
       : log(events) {
-    agent_spec spec;
+    agent_spec spec = agent_of(host, system, launcher_side::links(secret));
     // Nothing listens at the first address; the agent tries both at once.
     spec.launcher = {{"127.0.0.2", port}, {"127.0.0.1", port}};
-    spec.hello.version = "1";
-    spec.hello.program = "agent_test";
-    spec.hello.host = host;
-    spec.hello.machine = "machine";
-    spec.links = launcher_side::links(secret);
     spec.environment = {"PATH=/usr/bin:/bin", "GREETING=own", "OWN=kept"};
     spec.own_variables = {"SECRET_FD=99"};
-    spec.slots = real_slots(system.get());
-    spec.own_address_towards = [](const std::string& ip) { return ip; };
     spec.finished = [this](const std::string& problem) { log.add("agent finished: " + problem + "."); };
     spec.waits_for_launcher = waits;
     if (ends_with_worker)

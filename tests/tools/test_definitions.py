@@ -7,8 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Dict, List, Tuple
 
+from source_groups import TYPE
+
 ROOT = Path(__file__).resolve().parents[2]
-DEFINITION = re.compile(r"^(?:class|struct|enum class|union) (\w+)(?: final)?(?: : [^{;]*)? \{", re.M)
+DEFINITION = re.compile(TYPE.pattern + r"(?: final)?(?: : [^{;]*)? \{", re.M)
 NAMESPACE = re.compile(r"^namespace ([\w:]+)", re.M)
 
 
