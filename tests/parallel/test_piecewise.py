@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 import horovod.torch as hvd
@@ -12,9 +13,19 @@ from farandole.torch.ops import piecewise
 ROWS, COLUMNS = 1027, 4096  # a little above the bound, and not a multiple of the number of pieces
 
 
+@functools.lru_cache
+def pattern(elements: int) -> torch.Tensor:
+    return torch.arange(elements) % 61
+
+
 def large(rank: int, rows: int = ROWS, columns: int = COLUMNS, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Numbers that half precision holds exactly and that differ between ranks and positions."""
-    return (torch.arange(rows * columns) % 61 + rank).to(dtype).view(rows, columns)
+    return (pattern(rows * columns) + rank).to(dtype).view(rows, columns)
+
+
+def sum_of_all(size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """The sum of what `large` returns for all ranks."""
+    return (pattern(ROWS * COLUMNS) * size + sum(range(size))).to(dtype).view(ROWS, COLUMNS)
 
 
 def check_later_operations_work(size: int, name: str) -> None:
@@ -41,7 +52,7 @@ def test_a_piecewise_allreduce_has_the_right_sum(
     assert summed.dtype == dtype and summed.shape == tensor.shape
     # bfloat16 holds integers up to 256.
     exact = size <= 3
-    expected = sum(large(source, dtype=dtype) for source in range(size))
+    expected = sum_of_all(size, dtype)
     assert torch.equal(summed, expected) if exact else torch.allclose(summed, expected, rtol=0.02)
     assert torch.equal(tensor, large(rank, dtype=dtype)), "the input was changed"
 
