@@ -208,6 +208,43 @@ TEST_CASE(
     CHECK(members.hear(rank) == std::string{to_string(error_kind::none)} + ": ");
 }
 
+TEST_CASE("between hosts: a wait in which messages arrive may last longer than the timeout") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  // On a busy machine the time between two messages may exceed a short timeout. It is longer in the next job.
+  for (auto timeout = std::chrono::milliseconds{100};; timeout *= 2) {
+    job members(between, 4, [timeout](member& self) {
+      std::string go;
+      self.probe = [&](message_phase phase, std::size_t) {
+        if (phase != message_phase::exchange)
+          return;
+        if (self.rank == 0)
+          put(self.control, "begun");
+        else
+          take(self.control, go);
+      };
+      bytes buffer = contents(dtype::float32, 100, self.rank, 0);
+      const auto patience = self.rank == 0 ? timeout : std::chrono::seconds{60};
+      return self.path->run(large_allreduce(buffer), self.deadline(patience)).error.text;
+    });
+    REQUIRE(members.hear(0) == "begun");
+    // The last message arrives when twice the timeout has passed.
+    auto next = std::chrono::steady_clock::now();
+    for (const std::int32_t rank : {1, 2, 3}) {
+      next += timeout * 2 / 3;
+      while (std::chrono::steady_clock::now() <= next)
+        std::this_thread::yield();
+      members.tell(rank, "go");
+    }
+    std::string ends;
+    for (const std::int32_t rank : {0, 1, 2, 3})
+      ends += members.hear(rank);
+    if (ends.empty() || timeout > std::chrono::seconds{10}) {
+      CHECK(ends == "");
+      break;
+    }
+  }
+}
+
 TEST_CASE("between hosts: an operation in which a member stops fails after the timeout") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const auto op = GENERATE(operation::allreduce, operation::allgather, operation::alltoall);
