@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Callable, Iterator, List
 
 import pytest
-from launched import FARANDOLE, Job, assert_gone, needs_launcher
+from launched import FARANDOLE, Job, assert_gone, needs_launcher, wait_until
 
 pytestmark = needs_launcher
 
@@ -100,6 +100,14 @@ def temporary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def sighup_ignored() -> Iterator[None]:
+    """Processes that the test starts ignore SIGHUP, as under nohup."""
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, inherited)
+
+
+@pytest.fixture
 def start(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
     """Starts ``farandole chaos`` with these arguments."""
     jobs: List[Job] = []
@@ -144,13 +152,14 @@ def test_the_seed_determines_the_faults() -> None:
     assert 8 <= len(outputs[0].splitlines()) <= 24
 
 
-def test_a_job_continues_under_faults_and_leaves_no_processes_or_files(
-    chaos: Callable[..., Job], tmp_path: Path, temporary: Path
+def test_a_job_continues_under_faults_and_an_ignored_signal_and_leaves_no_processes_or_files(
+    sighup_ignored: None, chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
     # A kill and, nine seconds later, a drain; in the end a new worker replaces each of the two.
     faults = ("--seed", "72", "--duration", "14", "--every", "6", "--deadline", "600", "--faults", "kill,drain")
     job = chaos(*faults, "-np", "3", "--min-np", "1")
     job.read_until(lambda text: re.search(r"drain +member", text) is not None and len(set(trained(job))) >= 5)
+    job.process.send_signal(signal.SIGHUP)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)
@@ -182,11 +191,19 @@ def test_training_continues_while_the_rendezvous_restarts(
     assert not [path for path in temporary.rglob("*") if not path.is_dir()]
 
 
-def test_sigint_to_the_tool_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_to_the_tool_ends_the_job(chaos: Callable[..., Job], temporary: Path, number: signal.Signals) -> None:
     job = chaos("--faults", "stop", "--duration", "600", "--deadline", "0", "-np", "2")
     job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid \d+\n", text)) >= 2)
-    job.process.send_signal(signal.SIGINT)
-    assert job.end() == 130, job.text
+    job.process.send_signal(number)
+    assert job.end() == 128 + number, job.text
     assert_gone(trained(job))
     assert not list(temporary.glob("farandole-chaos-*"))
 
@@ -249,13 +266,16 @@ def test_a_requested_comparison_fails_if_the_script_prints_no_weights(
     assert "There is nothing to compare" in asked_for.text
 
 
-def test_sigkill_of_the_tool_ends_the_job_and_its_rendezvous(chaos: Callable[..., Job]) -> None:
+def test_sigkill_of_the_tool_ends_the_job_and_its_rendezvous_and_leaves_no_files(
+    chaos: Callable[..., Job], temporary: Path
+) -> None:
     job = chaos("--faults", "rendezvous", "--duration", "600", "-np", "2")
     job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid \d+\n", text)) >= 2)
     started = descendants(job.process.pid)
     assert len(started) >= 4  # launcher, rendezvous, workers
     job.process.kill()
     assert_gone([*started, *trained(job)])
+    wait_until(lambda: not list(temporary.glob("farandole-chaos-*")), "the folder is removed")
 
 
 def descendants(pid: int) -> List[int]:

@@ -40,7 +40,7 @@ pid_t spawn(const child_options& options) {
   if (child != 0)
     return child;
   ::setpgid(0, 0); // a terminal's Ctrl-C must reach only the tool, which then ends the job
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

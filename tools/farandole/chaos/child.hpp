@@ -1,5 +1,5 @@
-// Processes that the tool starts and waits for. They do not outlive the tool: the kernel sends them SIGTERM
-// when it ends for any reason.
+// Processes that the tool starts and waits for. They do not outlive the tool: the kernel kills them when it ends for any
+// reason. A launcher that ended in order would write records of its job, after the tool's folder has been removed.
 #pragma once
 
 #include <sys/types.h>

@@ -45,12 +45,12 @@ error write_program(const std::string& path, const std::string& shell) {
 
 } // namespace
 
-trial::trial(std::string folder, trial_options options)
-    : folder_(std::move(folder)), options_(std::move(options)) {}
+trial::trial(process_keeper keeper, std::string folder, trial_options options)
+    : keeper_(std::move(keeper)), folder_(std::move(folder)), options_(std::move(options)) {}
 
 trial::trial(trial&& other) noexcept
-    : folder_(std::exchange(other.folder_, {})), options_(std::move(other.options_)),
-      command_(std::move(other.command_)), away_(std::move(other.away_)),
+    : keeper_(std::move(other.keeper_)), folder_(std::move(other.folder_)),
+      options_(std::move(other.options_)), command_(std::move(other.command_)), away_(std::move(other.away_)),
       launcher_(std::exchange(other.launcher_, -1)), output_(std::move(other.output_)),
       output_end_(std::move(other.output_end_)), events_(std::move(other.events_)),
       rendezvous_(std::move(other.rendezvous_)), half_line_(std::move(other.half_line_)),
@@ -60,17 +60,18 @@ trial::trial(trial&& other) noexcept
 trial::~trial() {
   end();
   rendezvous_.reset();
-  std::error_code problem;
-  if (!folder_.empty())
-    std::filesystem::remove_all(folder_, problem);
 }
 
 expected<trial> trial::start(const trial_options& options) {
+  auto keeper = process_keeper::start();
+  if (!keeper)
+    return keeper.error();
   std::error_code problem;
   auto name = std::filesystem::temp_directory_path(problem).string() + "/farandole-chaos-XXXXXX";
   if (problem || !::mkdtemp(name.data()))
     return system_error("a folder for temporary files");
-  trial made(name, options);
+  keeper->remove_at_end(name);
+  trial made(std::move(*keeper), name, options);
   for (auto step : {&trial::write_hosts, &trial::write_script})
     if (auto failed = (made.*step)())
       return failed;

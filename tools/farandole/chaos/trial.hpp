@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/launch/process_keeper.hpp"
 #include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
 #include "tools/farandole/chaos/apart.hpp"
@@ -30,7 +31,7 @@ struct trial_options {
   std::vector<std::string> command;
 };
 
-/// Its destructor ends all of its processes and removes its files.
+/// Its destructor ends all of its processes and removes its files, which a process keeper does if the tool is killed.
 class trial {
 public:
   /// Starts the launcher, which is this program itself.
@@ -65,7 +66,7 @@ public:
   std::string kill_shell(const std::string& host) const;
 
 private:
-  trial(std::string folder, trial_options options);
+  trial(process_keeper keeper, std::string folder, trial_options options);
 
   error write_hosts() const;
   error write_script() const;
@@ -80,6 +81,7 @@ private:
   void read_output();
   void read_events();
 
+  process_keeper keeper_; ///< removes the folder
   std::string folder_;
   trial_options options_;
   std::vector<std::string> command_; ///< the script, behind a program that enters its host's network
