@@ -18,6 +18,7 @@ from workers import (
     PLACE,
     SUMS,
     TRAINING,
+    UNTIL_FILE,
     agent_of,
     begun,
     end_training,
@@ -96,6 +97,21 @@ def test_an_agent_has_a_slot_for_each_core_that_it_may_use(agents: Agents) -> No
     agents.hosts.start(1, ["taskset", "-c", ",".join(map(str, cores)), *words])
     assert exit_code(job) == 0, job.text
     assert places(job, len(cores)) == ["b b"] * len(cores), job.text
+
+
+def test_an_agent_and_its_workers_ignore_the_signals_that_were_ignored_at_its_start(agents: Agents) -> None:
+    """nohup ignores SIGHUP, and the shell of a script ignores SIGINT in a command in the background."""
+    go = agents.hosts.shared / "go"
+    job = agents.run("1", "-np", "1", *python(agents.hosts.shared, UNTIL_FILE, str(go)))
+    words = [FARANDOLE, "agent", "--launcher", agents.addresses, "--secret-file", str(agents.hosts.secret)]
+    agent = agents.hosts.start(1, ["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh", *words, "--slots", "1"])
+    worker = pids_of(job, 1)[0]
+    for process in (worker, agent.pid):
+        for number in (signal.SIGHUP, signal.SIGINT):
+            os.kill(process, number)
+    go.touch()
+    assert exit_code(job) == 0, job.text
+    assert agent.end(DEADLINE_S) == 0, agent.text
 
 
 def test_members_that_agents_start_compute_the_sums(agents: Agents) -> None:
