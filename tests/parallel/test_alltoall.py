@@ -97,6 +97,20 @@ def test_rows_of_any_shape_are_exchanged(row: Tuple[int, ...], name: str, rank: 
     check(received, rank, row_counts, size, row)
 
 
+@pytest.mark.parametrize("as_tensor", [False, True], ids=["list", "tensor"])
+def test_more_rows_than_int32_holds_are_counted_in_int64(as_tensor: bool, name: str, rank: int, size: int) -> None:
+    # Rows without elements take no memory.
+    splits = [2**31 + rank] + [1] * (size - 1)
+    x = torch.empty(sum(splits), 0, requires_grad=as_tensor)
+    received, counts = hvd.alltoall(x, torch.tensor(splits) if as_tensor else splits, name=name)
+    wanted = [1 if rank else 2**31 + source for source in range(size)]
+    assert counts.tolist() == wanted and counts.dtype == (torch.int32 if rank else torch.int64)
+    assert received.shape == (sum(wanted), 0)
+    if as_tensor:
+        received.sum().backward()
+        assert x.grad is not None and x.grad.shape == x.shape
+
+
 def test_splits_may_change_between_calls_under_the_same_name(name: str, rank: int, size: int) -> None:
     for step in range(30):
         # The number of rows stays the same for four steps, in which only the splits differ.

@@ -124,8 +124,14 @@ def test_broadcast_copies_the_array_of_the_root(dtype: str, name: str, rank: int
     numpy.testing.assert_array_equal(array, sample(0, dtype))
 
 
-def test_counts_of_rows_are_int32_unless_one_of_them_needs_int64() -> None:
+def test_counts_of_rows_are_int32_unless_one_of_them_needs_int64(name: str, rank: int, size: int) -> None:
     assert [type_of_counts(each) for each in ([], [0, 2**31 - 1], [2**31, 0])] == ["int32", "int32", "int64"]
+    # Rows without elements take no memory.
+    splits = [2**31 + rank] + [1] * (size - 1)
+    received, counts = hvd.alltoall(numpy.empty((sum(splits), 0)), splits, name=name)
+    wanted = [1 if rank else 2**31 + source for source in range(size)]
+    assert counts.tolist() == wanted and counts.dtype == ("int32" if rank else "int64")
+    assert received.shape == (sum(wanted), 0)
 
 
 @pytest.mark.parametrize("dtype", ALL_TYPES)

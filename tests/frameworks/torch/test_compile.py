@@ -93,6 +93,22 @@ def split(a: torch.Tensor) -> torch.Tensor:
     return hvd.alltoall(a * 2, splits=torch.tensor(splits, dtype=torch.int32), name="split")[0]
 
 
+def all_to_rank_0(a: torch.Tensor) -> torch.Tensor:
+    splits = torch.tensor([a.shape[0]] + [0] * (hvd.size() - 1))
+    return hvd.alltoall(a, splits=splits, name="many")[0]
+
+
+def test_a_graph_refuses_more_received_rows_than_int32_counts(rank: int) -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(all_to_rank_0, **FULL)
+        rows_without_elements = torch.empty(2**31, 0)
+        if rank == 0:
+            with pytest.raises(ValueError, match="more than 2147483647 rows came from one rank"):
+                compiled(rows_without_elements)
+        else:
+            assert compiled(rows_without_elements).shape == (0, 0)
+
+
 @pytest.mark.parametrize("function", [ragged, split])
 def test_operations_with_dynamic_output_sizes_compile(function: Callable[..., Any], rank: int, size: int) -> None:
     tensors = [rows(size + rank, rank)]

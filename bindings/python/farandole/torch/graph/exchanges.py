@@ -6,6 +6,7 @@ from typing import Any, Optional, Tuple
 
 import torch
 
+from farandole.common.arguments import head, type_of_counts
 from farandole.common.calls import alltoalls
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start_unsized
@@ -23,13 +24,20 @@ def _alltoall(tensor: Any, name: Any, set: Any) -> Any:
 
 
 def _ragged(tensor: Any, splits: Any, name: Any, set: Any) -> Any:
-    return with_rows(tensor, torch.library.get_ctx().new_dynamic_size()), torch.empty_like(splits)
+    return with_rows(tensor, torch.library.get_ctx().new_dynamic_size()), torch.empty_like(splits, dtype=torch.int32)
 
 
 @node("alltoall_ragged(Tensor tensor, Tensor splits, str? name, SymInt? set) -> (Tensor, Tensor)", _ragged)
 def _alltoall_ragged(tensor: Any, splits: Any, name: Any, set: Any) -> Any:
     call = start_unsized(alltoalls[True], name, tensor.contiguous(), Set(set), splits.tolist())  # type: ignore[arg-type]
-    return call.finish(), torch.tensor(call.handles[0].first_dims, dtype=splits.dtype, device=splits.device)
+    received = call.finish()
+    rows = call.handles[0].first_dims
+    if type_of_counts(rows) != "int32":
+        raise ValueError(
+            f"{head('alltoall', name)} in a compiled graph: more than {2**31 - 1} rows came from one rank, and "
+            "received_splits is int32; send fewer rows at once"
+        )
+    return received, torch.tensor(rows, dtype=torch.int32, device=splits.device)
 
 
 def _keep_set(ctx: Any, inputs: Any, output: Any) -> None:
@@ -56,7 +64,5 @@ def alltoall(tensor: torch.Tensor, splits: Any, name: Optional[str], process_set
     if splits is None:
         return _alltoall(tensor, name, process_set.process_set_id)
     if not isinstance(splits, torch.Tensor):
-        splits = torch.tensor(splits, dtype=torch.int32)
-    elif splits.dtype == torch.int64:
-        splits = splits.to(torch.int32)  # the received splits are int32 too
+        splits = torch.tensor(splits, dtype=torch.int64)
     return _alltoall_ragged(tensor, splits, name, process_set.process_set_id)

@@ -6,6 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
+from farandole.common.arguments import type_of_counts
 from farandole.common.calls import Call, alltoalls
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
@@ -22,7 +23,9 @@ def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: 
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:
-        return call.finish(), torch.tensor(call.handles[0].first_dims, dtype=torch.int32, device=device)
+        received = call.finish()
+        rows = call.handles[0].first_dims
+        return received, torch.tensor(rows, dtype=getattr(torch, type_of_counts(rows)), device=device)
 
     return Call(call.handles, with_received_splits)
 
