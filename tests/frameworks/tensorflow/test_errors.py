@@ -128,6 +128,12 @@ def test_wrong_arguments_are_refused_by_the_call(run, rank, size):
     fine("refused", size)
 
 
+def test_more_received_rows_than_int32_counts_are_refused(run, size):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 2147483647 rows came from one rank"):
+        run(lambda: hvd.alltoall(tf.zeros([size * 2**31, 0]), name="many"))()  # rows without elements
+    fine("refused", size)
+
+
 @several_ranks
 def test_a_process_set_without_this_rank_is_refused(run, rank, size):
     first = hvd.add_process_set([0])
