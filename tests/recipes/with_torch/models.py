@@ -15,14 +15,18 @@ RARE_WORDS = 2
 
 
 class Body(torch.nn.Module):
-    """The layers of this kind, from a row of inputs to a row of features."""
+    """The layers of this kind, from a row of inputs to a row of features.
 
-    def __init__(self, kind: str, bias: bool) -> None:
+    :param memory_format: of the images for a convolution, which have two channels and two points
+    """
+
+    def __init__(self, kind: str, bias: bool, memory_format: torch.memory_format) -> None:
         super().__init__()
         self.kind = kind
+        self.memory_format = memory_format
         if kind == "conv":
-            self.first: Any = torch.nn.Conv2d(1, 4, 2, padding=1)
-            self.last = torch.nn.Linear(36, WIDTH)
+            self.first: Any = torch.nn.Conv2d(2, 4, 2, padding=1)
+            self.last = torch.nn.Linear(24, WIDTH)
         elif kind == "gru":
             self.first = torch.nn.GRU(2, WIDTH, batch_first=True)
         elif kind == "attention":
@@ -35,7 +39,8 @@ class Body(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.kind == "conv":
-            x = self.last(torch.relu(self.first(x.reshape(-1, 1, 2, 2))).flatten(1))
+            images = x.reshape(-1, 2, 2, 1).contiguous(memory_format=self.memory_format)
+            x = self.last(torch.relu(self.first(images)).flatten(1))
         elif self.kind == "gru":
             x = self.first(x.reshape(-1, 2, 2))[0][:, -1]
         elif self.kind == "attention":
@@ -56,7 +61,8 @@ class Network(torch.nn.Module):
         super().__init__()
         bias = recipe.optimizer != "Muon"  # it takes only matrices
         self.recipe = recipe
-        self.body = Body(recipe.body, bias)
+        is_last = recipe.layout == "channels_last"
+        self.body = Body(recipe.body, bias, torch.channels_last if is_last else torch.contiguous_format)
         if recipe.embedding:
             self.table = torch.nn.Embedding(WORDS, INPUTS, sparse=recipe.embedding == "sparse")
         if recipe.is_shared or recipe.checkpoint:
