@@ -20,8 +20,8 @@ class Framework(NamedTuple):
 
     kind: type
     """The class of its recipes."""
-    draw: Callable[[int], Recipe]
-    """The recipe of a seed."""
+    drawn: Callable[[int], Recipe]
+    """The recipe of a seed, whose features may exclude each other."""
     exclusions: Sequence[Exclusion]
     suited: Callable[[Recipe, int], Recipe]
     """The recipe for this number of ranks."""
@@ -42,6 +42,10 @@ class Framework(NamedTuple):
             snapshots = self.play(recipe, seat)
         texts = [f"{each.category.__name__}: {each.message}" for each in caught]
         return snapshots, [re.sub("0x[0-9a-f]+", "0x…", each) for each in texts]
+
+    def draw(self, seed: int) -> Recipe:
+        """The recipe of a seed."""
+        return self.repaired(self.drawn(seed))
 
     def repaired(self, recipe: Recipe) -> Recipe:
         """The recipe without features that exclude each other."""

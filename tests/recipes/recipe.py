@@ -7,7 +7,7 @@ fields their defaults.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 Recipe = Any
 
@@ -20,6 +20,16 @@ def fields(kind: Any) -> Dict[str, Any]:
 def features(recipe: Recipe) -> List[str]:
     """The fields that differ from their defaults."""
     return [name for name, field in fields(recipe).items() if getattr(recipe, name) != field.default]
+
+
+def values(recipe: Recipe) -> Iterator[Tuple[str, Any]]:
+    """What the recipe has in each field: a value, an order, or several names. An option belongs to its optimizer."""
+    for name, field in fields(recipe).items():
+        value = getattr(recipe, name)
+        if field.default == ():
+            yield from ((f"{name} of {recipe.optimizer}" if name == "options" else name, each) for each in value)
+        elif name != "seed":
+            yield name, value
 
 
 def to_words(recipe: Recipe) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Dict
 
 from draws import Draw, drawn_values, often, some
-from excluding import repaired
 
 from with_keras.callbacks import RATES
-from with_keras.exclusions import EXCLUSIONS
 from with_keras.models import BODIES, CONSTRAINTS, EXTRAS
 from with_keras.optimizers import AVERAGES, CHOICES, CLIPS, SCHEDULES
 from with_keras.recipe import Recipe
@@ -56,6 +54,6 @@ FIELDS: Dict[str, Draw] = {
 }
 
 
-def draw(seed: int) -> Recipe:
-    """The recipe of a seed."""
-    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES, WRAPPING)), EXCLUSIONS)
+def drawn(seed: int) -> Recipe:
+    """The recipe of a seed, whose features may exclude each other."""
+    return Recipe(**drawn_values(seed, FIELDS, CHOICES, WRAPPING))

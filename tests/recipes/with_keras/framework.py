@@ -8,7 +8,7 @@ from comparing import Rules
 from frameworks import Framework
 
 from with_keras import snapshots
-from with_keras.drawing import draw
+from with_keras.drawing import drawn
 from with_keras.exclusions import EXCLUSIONS, suited
 from with_keras.recipe import Recipe
 from with_keras.seats import OneProcess, Rank
@@ -21,7 +21,7 @@ def prepare() -> None:
 
 FRAMEWORK = Framework(
     kind=Recipe,
-    draw=draw,
+    drawn=drawn,
     exclusions=EXCLUSIONS,
     suited=suited,
     prepare=prepare,

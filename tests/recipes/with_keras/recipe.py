@@ -16,7 +16,7 @@ class Recipe:
     """Numbers of epochs count from 0."""
 
     seed: int = 0
-    """Of weights and batches. It does not say which features the recipe has; `drawing.draw` draws those."""
+    """Of weights and batches. It does not say which features the recipe has; `drawing.drawn` draws those."""
     steps: int = 2
     """The number of epochs, each of `EPOCH_STEPS` steps."""
 

@@ -1,11 +1,11 @@
-"""Draws a recipe of MXNet from a seed, without features that exclude each other."""
+"""Draws a recipe of MXNet from a seed; and the features that exclude each other."""
 
 from __future__ import annotations
 
 from typing import Dict
 
 from draws import Draw, chosen, drawn_values, often, some
-from excluding import Exclusion, default, known_options, repaired, without
+from excluding import Exclusion, default, known_options, without
 
 from with_mxnet.models import BODIES, EXTRAS, USES
 from with_mxnet.optimizers import CHOICES, IN_FLOAT32, SCHEDULERS
@@ -76,6 +76,6 @@ EXCLUSIONS = (
 )
 
 
-def draw(seed: int) -> Recipe:
-    """The recipe of a seed."""
-    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES)), EXCLUSIONS)
+def drawn(seed: int) -> Recipe:
+    """The recipe of a seed, whose features may exclude each other."""
+    return Recipe(**drawn_values(seed, FIELDS, CHOICES))

@@ -7,7 +7,7 @@ import os
 from frameworks import Framework
 from mxnet.contrib import amp
 
-from with_mxnet.drawing import EXCLUSIONS, draw
+from with_mxnet.drawing import EXCLUSIONS, drawn
 from with_mxnet.recipe import Recipe
 from with_mxnet.seats import OneProcess, Rank
 from with_mxnet.snapshots import RULES
@@ -20,4 +20,4 @@ def prepare() -> None:
     amp.amp._amp_initialized = amp.amp._amp_loss_scale_initialized = True
 
 
-FRAMEWORK = Framework(Recipe, draw, EXCLUSIONS, lambda recipe, size: recipe, prepare, play, OneProcess, Rank, RULES)
+FRAMEWORK = Framework(Recipe, drawn, EXCLUSIONS, lambda recipe, size: recipe, prepare, play, OneProcess, Rank, RULES)

@@ -1,11 +1,11 @@
-"""Draws a recipe of TensorFlow from a seed, without features that exclude each other."""
+"""Draws a recipe of TensorFlow from a seed; and the features that exclude each other."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
 from draws import Draw, drawn_values, often, some
-from excluding import Exclusion, default, known_options, repaired, without
+from excluding import Exclusion, default, known_options, without
 
 from with_tensorflow.gradients import ASKED, STRUCTURES
 from with_tensorflow.models import BODIES, EXTRAS
@@ -105,6 +105,6 @@ FIELDS: Dict[str, Draw] = {
 }
 
 
-def draw(seed: int) -> Recipe:
-    """The recipe of a seed."""
-    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES)), EXCLUSIONS)
+def drawn(seed: int) -> Recipe:
+    """The recipe of a seed, whose features may exclude each other."""
+    return Recipe(**drawn_values(seed, FIELDS, CHOICES))

@@ -8,7 +8,7 @@ from typing import Tuple
 from comparing import Rules
 from frameworks import Framework
 
-from with_tensorflow.drawing import EXCLUSIONS, draw
+from with_tensorflow.drawing import EXCLUSIONS, drawn
 from with_tensorflow.recipe import Recipe
 from with_tensorflow.seats import LOSSY, OneProcess, Rank
 from with_tensorflow.training import play
@@ -28,4 +28,4 @@ RULES = Rules(
     tolerance=tolerance,
 )
 # The many objects of TensorFlow are frozen: they need not be looked through after each recipe.
-FRAMEWORK = Framework(Recipe, draw, EXCLUSIONS, lambda recipe, _: recipe, gc.freeze, play, OneProcess, Rank, RULES)
+FRAMEWORK = Framework(Recipe, drawn, EXCLUSIONS, lambda recipe, _: recipe, gc.freeze, play, OneProcess, Rank, RULES)

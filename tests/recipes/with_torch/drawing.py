@@ -6,9 +6,7 @@ import random
 from typing import Dict, Tuple
 
 from draws import Draw, drawn_values, often, some
-from excluding import repaired
 
-from with_torch.exclusions import EXCLUSIONS
 from with_torch.hooks import HOOKS
 from with_torch.loop import CLEARING, CLIPS, LOSSES
 from with_torch.models import EXTRAS, OFTEN_UNUSED
@@ -78,6 +76,6 @@ FIELDS: Dict[str, Draw] = {
 }
 
 
-def draw(seed: int) -> Recipe:
-    """The recipe of a seed."""
-    return repaired(Recipe(**drawn_values(seed, FIELDS, CHOICES, WRAPPING)), EXCLUSIONS)
+def drawn(seed: int) -> Recipe:
+    """The recipe of a seed, whose features may exclude each other."""
+    return Recipe(**drawn_values(seed, FIELDS, CHOICES, WRAPPING))

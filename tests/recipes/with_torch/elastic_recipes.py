@@ -61,7 +61,7 @@ def suited(recipe: Recipe, size: int) -> Recipe:
 
 def draw(seed: int) -> Recipe:
     """The recipe of a seed: that for other jobs, with more steps and with events."""
-    recipe, source = drawing.draw(seed), random.Random(f"elastic {seed}")
+    recipe, source = drawing.drawn(seed), random.Random(f"elastic {seed}")
     steps = recipe.steps + 2
     uncommitted = tuple(str(step) for step in range(steps) if source.random() < 0.35)
     events = tuple(_event(source, steps) for _ in range(source.choice((1, 2, 2, 3, 4))))

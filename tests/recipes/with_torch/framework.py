@@ -7,7 +7,7 @@ from comparing import Rules
 from frameworks import Framework
 
 from with_torch import snapshots
-from with_torch.drawing import draw
+from with_torch.drawing import drawn
 from with_torch.exclusions import EXCLUSIONS, suited
 from with_torch.recipe import Recipe
 from with_torch.seats import OneProcess, Rank
@@ -21,7 +21,7 @@ def prepare() -> None:
 
 FRAMEWORK = Framework(
     kind=Recipe,
-    draw=draw,
+    drawn=drawn,
     exclusions=EXCLUSIONS,
     suited=suited,
     prepare=prepare,

@@ -17,7 +17,7 @@ class Recipe:
     """Numbers of steps count from 0. A feature that happens "from" a step changes nothing before it."""
 
     seed: int = 0
-    """Of weights and batches. It does not say which features the recipe has; `drawing.draw` draws those."""
+    """Of weights and batches. It does not say which features the recipe has; `drawing.drawn` draws those."""
     steps: int = 3
 
     # The model.
