@@ -50,12 +50,39 @@ def _module(training: Training) -> Any:
     return [
         body.register_forward_pre_hook(_count(training, "forward_pre")),
         body.register_forward_hook(lambda module, inputs, output: output * 1.5),
+        head.register_full_backward_pre_hook(lambda module, outputs: tuple(each * 1.5 for each in outputs)),
         head.register_full_backward_hook(lambda module, inputs, outputs: tuple(_half(each) for each in inputs)),
     ]
 
 
 def _half(gradient: Any) -> Any:
     return None if gradient is None else gradient * 0.5  # None: nothing before the module has parameters
+
+
+def _node(training: Training) -> Any:
+    """Hooks of a node in the graph of each pass, before and after it has computed gradients."""
+
+    def watch(module: torch.nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        if output.grad_fn is not None:  # it is None without gradients
+            output.grad_fn.register_prehook(lambda outputs: tuple(_half(each) for each in outputs))
+            output.grad_fn.register_hook(_count(training, "node"))
+
+    return [training.model.head.register_forward_hook(watch)]
+
+
+class _SavedTensors:
+    """Hooks that keep copies of the tensors that a graph saves. They are those of a context, which `remove` leaves."""
+
+    def __init__(self) -> None:
+        self._context = torch.autograd.graph.saved_tensors_hooks(lambda each: each.clone(), lambda each: each)
+        self._context.__enter__()
+
+    def remove(self) -> None:
+        self._context.__exit__()
+
+
+def _saved(training: Training) -> Any:
+    return [_SavedTensors()]
 
 
 def _step(training: Training) -> Any:
@@ -75,7 +102,15 @@ def _step(training: Training) -> Any:
 
 
 def _state(training: Training) -> Any:
-    """The state has an entry more when it is saved."""
+    """The state has an entry more while it is saved, and a group when it is."""
+
+    def mark(optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            group["saved"] = len(group["params"])
+
+    def unmark(optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            del group["saved"]
 
     def add(optimizer: Any, state: Dict[str, Any]) -> None:
         state["note"] = "of a hook"
@@ -85,16 +120,36 @@ def _state(training: Training) -> Any:
 
     hooks = []
     for optimizer in training.optimizers:
+        hooks.append(optimizer.register_state_dict_pre_hook(mark))
         hooks.append(optimizer.register_state_dict_post_hook(add))
         hooks.append(optimizer.register_load_state_dict_pre_hook(remove))
+        hooks.append(optimizer.register_load_state_dict_post_hook(unmark))
     return hooks
+
+
+def _renamed(training: Training) -> Any:
+    """The head's parameters have other names while they are saved."""
+
+    def rename(state: Dict[str, Any], before: str, after: str) -> None:
+        for name in [each for each in state if each.startswith(before)]:
+            state[after + name[len(before) :]] = state.pop(name)
+
+    head = training.model.head
+    return [
+        head.register_state_dict_post_hook(lambda module, state, prefix, _: rename(state, prefix, f"{prefix}saved.")),
+        head.register_load_state_dict_pre_hook(
+            lambda module, state, prefix, *_: rename(state, f"{prefix}saved.", prefix)
+        ),
+    ]
 
 
 def _everywhere(training: Training) -> Any:
     return [
         all_optimizers.register_optimizer_step_pre_hook(_count(training, "each_step_pre")),
         all_optimizers.register_optimizer_step_post_hook(_count(training, "each_step_post")),
+        all_modules.register_module_forward_pre_hook(_count(training, "each_forward_pre")),
         all_modules.register_module_forward_hook(_count(training, "each_forward")),
+        all_modules.register_module_full_backward_pre_hook(_count(training, "each_backward_pre")),
         all_modules.register_module_full_backward_hook(_count(training, "each_backward")),
     ]
 
@@ -105,7 +160,10 @@ HOOKS: Dict[str, Callable[[Training], Any]] = {
     "accumulated": _accumulated,
     "several": _several,
     "module": _module,
+    "node": _node,
+    "saved": _saved,
     "step": _step,
     "state": _state,
+    "renamed": _renamed,
     "everywhere": _everywhere,
 }

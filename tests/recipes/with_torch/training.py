@@ -149,8 +149,8 @@ class Training:
             resuming.RESUMES[recipe.resume](self)
 
     def end(self) -> None:
-        for hook in self.hooks:
-            hook.remove()
+        while self.hooks:
+            self.hooks.pop().remove()
         for optimizer in self.optimizers:
             self.seat.unwrap(optimizer)
 
