@@ -26,7 +26,7 @@ FIXED = {
     "mxnet": {2: range(16)},
 }[NAME]
 SEVERAL = 500
-MANY = 4000
+MANY = 2000
 # The smallest recipes of faults that were found.
 FAILED_BEFORE: Dict[str, str] = {
     "torch": {

@@ -72,7 +72,8 @@ FIELDS: Dict[str, Draw] = {
     "evaluates": often((True,), False, 0.1),
     "average": often(("ema", "swa"), "", 0.1),
     "resume": often(RESUMES, "", 0.3),
-    "uneven": often((True,), False, 0.08),
+    "uneven": often((1, 2, 3), 0, 0.1),
+    "is_skewed": often((True,), False, 0.1),
 }
 
 

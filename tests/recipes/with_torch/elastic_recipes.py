@@ -24,6 +24,11 @@ ELASTIC = (
     Exclusion("the state of L-BFGS is not broadcast", lambda r: r.optimizer == "LBFGS", {"optimizer": "Adam"}),
     Exclusion("rank 0 has the state that counts", lambda r: r.is_from_last, default("is_from_last")),
     Exclusion("a rank that has joined cannot commit", lambda r: r.uneven, default("uneven")),
+    Exclusion(
+        "a sampler gives all workers as many rows, and batch norm refuses the one row of the first of four",
+        lambda r: r.is_sampled or r.norm == "batch",
+        default("is_skewed"),
+    ),
     Exclusion("the number of ranks is no power of two at times", lambda r: r.op == "Adasum", default("op")),
     Exclusion(
         "numbers in the state of ASGD and NAdam are of float32, and PyTorch gives them the type of the parameter when "

@@ -79,6 +79,11 @@ PYTORCH = (
         lambda r: r.embedding == "sparse",
         {**default("clip", "scaler", "create_graph"), "penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
     ),
+    Exclusion(
+        "these schedulers give SGD a momentum, with which it takes no sparse gradients",
+        lambda r: r.embedding == "sparse" and r.optimizer == "SGD" and r.scheduler in ("CyclicLR", "OneCycleLR"),
+        default("scheduler"),
+    ),
     Exclusion("L-BFGS has one group", is_lbfgs, default("groups", "added", "second")),
     Exclusion(
         "L-BFGS steps with a closure, which a scaler does not accept", is_lbfgs, {**default("scaler"), "closure": True}
@@ -241,6 +246,7 @@ FARANDOLE = (
         lambda r: r.second == "turns" and r.clear == "model_zeros",
         {"clear": "model"},
     ),
+    Exclusion("all ranks take part in what follows the second step", lambda r: r.steps < 3, default("uneven")),
     Exclusion(
         "after join(), ranks reduce, but they do not gather",
         lambda r: r.uneven,
@@ -258,7 +264,7 @@ FARANDOLE = (
     ),
     Exclusion("only an average is predivided", lambda r: r.op == "Sum", {"wrapping": without("wrapping", "predivide")}),
     Exclusion(
-        "Adasum combines steps, not gradients, and takes no compressors with errors",
+        "Adasum combines steps, not gradients, and takes neither scalers nor compressors with errors",
         lambda r: r.op == "Adasum",
         {
             **default("clip", "scaler", "synchronize"),

@@ -52,7 +52,7 @@ def compute(training: Training, x: Any, words: Any, target: Any, is_short: bool)
     with torch.autocast("cpu", dtype=torch.bfloat16) if recipe.is_autocast else contextlib.nullcontext():
         output = training.forward(x, words)
     loss = LOSSES[recipe.loss](output.double(), target) + penalty(training, output, x)
-    loss = loss * seat.share(is_short)
+    loss = loss * seat.share(recipe, is_short)
     scaled = loss * seat.factor(recipe)
     if recipe.scaler:
         assert training.scaler is not None

@@ -92,8 +92,10 @@ class Recipe:
     """A moving average of the weights: `ema` or `swa`."""
     resume: str = ""
     """After the second step: a name in `resuming.RESUMES`."""
-    uneven: bool = False
-    """The last rank has no batch for the last step, and joins."""
+    uneven: int = 0
+    """A rank has no batch for the last step, and joins: that of this number, counted round; 0: none."""
+    is_skewed: bool = False
+    """Ranks have parts of different sizes, by which they weigh their losses."""
 
     # Of elastic jobs.
     events: Names = ()

@@ -23,6 +23,10 @@ def _sequential(optimizer: Any) -> Any:
     )
 
 
+def _cycles_momentum(optimizer: Any) -> bool:
+    return bool({"momentum", "betas"} & {*optimizer.defaults})
+
+
 SCHEDULERS: Dict[str, Callable[[Any], Any]] = {
     "LambdaLR": lambda optimizer: lr.LambdaLR(optimizer, falling),
     "MultiplicativeLR": lambda optimizer: lr.MultiplicativeLR(optimizer, factor),
@@ -34,8 +38,12 @@ SCHEDULERS: Dict[str, Callable[[Any], Any]] = {
     "PolynomialLR": lambda optimizer: lr.PolynomialLR(optimizer, total_iters=8),
     "CosineAnnealingLR": lambda optimizer: lr.CosineAnnealingLR(optimizer, 5),
     "CosineAnnealingWarmRestarts": lambda optimizer: lr.CosineAnnealingWarmRestarts(optimizer, 2),
-    "CyclicLR": lambda optimizer: lr.CyclicLR(optimizer, 0.01, 0.1, step_size_up=2, cycle_momentum=False),
-    "OneCycleLR": lambda optimizer: lr.OneCycleLR(optimizer, 0.1, total_steps=20, cycle_momentum=False),
+    "CyclicLR": lambda optimizer: lr.CyclicLR(
+        optimizer, 0.01, 0.1, step_size_up=2, cycle_momentum=_cycles_momentum(optimizer)
+    ),
+    "OneCycleLR": lambda optimizer: lr.OneCycleLR(
+        optimizer, 0.1, total_steps=20, cycle_momentum=_cycles_momentum(optimizer)
+    ),
     "SequentialLR": _sequential,
     "ChainedScheduler": lambda optimizer: lr.ChainedScheduler(
         [lr.ConstantLR(optimizer, 0.5, total_iters=2), lr.ExponentialLR(optimizer, 0.9)], optimizer=optimizer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import Any, Dict, Iterator, Sequence
+from typing import Any, Dict, Iterator, List, Sequence
 
 import horovod.torch as hvd
 import torch
@@ -21,13 +21,24 @@ class OneProcess(Seat):
         """What chooses the rows of an epoch, if the recipe has such."""
         return AllSamples(recipe.seed)
 
-    def rows(self, is_short: bool) -> slice:
-        """The rows of the batch. A short batch lacks those of the last rank."""
-        return slice(0, ROWS - ROWS // self.size if is_short else ROWS)
+    def rows(self, recipe: Recipe, is_short: bool) -> List[int]:
+        """The rows of the batch. A short batch lacks those of the rank that joins."""
+        lacking = self.part(recipe, recipe.uneven % self.size) if is_short else ()
+        return [row for row in range(ROWS) if row not in lacking]
 
-    def share(self, is_short: bool) -> float:
+    def part(self, recipe: Recipe, rank: int) -> range:
+        """The rows of a rank."""
+
+        def end(ranks: int) -> int:
+            if recipe.is_skewed:  # a rank has more than the one before it
+                return ROWS * ranks * (ranks + 1) // (self.size * (self.size + 1))
+            return ROWS * ranks // self.size
+
+        return range(end(rank), end(rank + 1))
+
+    def share(self, recipe: Recipe, is_short: bool) -> float:
         """The factor of the mean loss of these rows: zeros stand for the gradients of a rank that has joined."""
-        return 1 - 1 / self.size if is_short else 1.0
+        return len(self.rows(recipe, is_short)) / ROWS
 
     def factor(self, recipe: Recipe) -> float:
         """The factor of a gradient: the sum over ranks, of which each has the mean of its part."""
@@ -37,7 +48,7 @@ class OneProcess(Seat):
         """The loss whose gradients are the reduced ones, of the mean of the losses of all ranks."""
         return mean * self.factor(recipe)
 
-    def has_joined(self, is_short: bool) -> bool:
+    def has_joined(self, recipe: Recipe, is_short: bool) -> bool:
         return False
 
     def sync_batch_norm(self, width: int) -> torch.nn.Module:
@@ -67,8 +78,8 @@ class OneProcess(Seat):
         """What saves and restores these values; None where a script does so itself."""
         return None
 
-    def join(self, model: torch.nn.Module) -> None:
-        pass
+    def join(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        """Makes a rank that has joined equal to the others."""
 
 
 class AllSamples:
@@ -106,12 +117,12 @@ class Rank(OneProcess):
     def sampler(self, recipe: Recipe) -> Any:
         return hvd.elastic.ElasticSampler(range(EPOCH), seed=recipe.seed)
 
-    def rows(self, is_short: bool) -> slice:
-        part = ROWS // self.size
-        return slice(self.rank * part, (self.rank + 1) * part)
+    def rows(self, recipe: Recipe, is_short: bool) -> List[int]:
+        return [*self.part(recipe, self.rank)]
 
-    def share(self, is_short: bool) -> float:
-        return 1.0
+    def share(self, recipe: Recipe, is_short: bool) -> float:
+        """Gradients are averaged over ranks, not over rows."""
+        return self.size * super().share(recipe, is_short)
 
     def factor(self, recipe: Recipe) -> float:
         return 1.0
@@ -119,8 +130,8 @@ class Rank(OneProcess):
     def reduced_loss(self, recipe: Recipe, mean: torch.Tensor) -> torch.Tensor:
         return mean * self.factor(recipe) * (self.size if recipe.op == "Sum" else 1.0)
 
-    def has_joined(self, is_short: bool) -> bool:
-        return is_short and self.is_last
+    def has_joined(self, recipe: Recipe, is_short: bool) -> bool:
+        return is_short and self.rank == recipe.uneven % self.size
 
     def sync_batch_norm(self, width: int) -> torch.nn.Module:
         return hvd.SyncBatchNorm(width)
@@ -146,17 +157,19 @@ class Rank(OneProcess):
         optimizer.synchronize()
 
     def broadcast(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
-        hvd.broadcast_parameters(model.state_dict(), self.root(recipe))
+        self._broadcast_from(self.root(recipe), recipe, model, optimizers)
+
+    def _broadcast_from(self, root: int, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        hvd.broadcast_parameters(model.state_dict(), root)
         for optimizer in optimizers:
             if recipe.optimizer != "LBFGS":  # its state cannot be broadcast
-                hvd.broadcast_optimizer_state(optimizer, self.root(recipe))
+                hvd.broadcast_optimizer_state(optimizer, root)
 
     def elastic_state(self, **values: Any) -> Any:
         return hvd.elastic.TorchState(**values)
 
-    def join(self, model: torch.nn.Module) -> None:
-        last = hvd.join()
-        hvd.broadcast_parameters(model.state_dict(), root_rank=last)
+    def join(self, recipe: Recipe, model: torch.nn.Module, optimizers: Sequence[Any]) -> None:
+        self._broadcast_from(hvd.join(), recipe, model, optimizers)
 
 
 class Member(Rank):

@@ -35,6 +35,12 @@ def take(training: Training) -> Snapshot:
     return dict(_flattened("", values))
 
 
+def take_broadcast(training: Training) -> Snapshot:
+    """What ranks broadcast after `join()`. That of L-BFGS lacks its state."""
+    kinds = ("model.",) if training.recipe.optimizer == "LBFGS" else ("model.", "optimizer")
+    return {key: value for key, value in take(training).items() if key.startswith(kinds)}
+
+
 def _gradients(training: Training) -> Iterator[Tuple[str, Any]]:
     """Those that the optimizers have reduced. If they take turns, passes for one have reached parameters of another."""
     if training.recipe.second == "turns":

@@ -16,7 +16,7 @@ from with_torch.optimizers import added_group, make_optimizers, named_parts
 from with_torch.recipe import EPOCH, ROWS, Recipe
 from with_torch.schedulers import SCHEDULERS
 from with_torch.seats import OneProcess
-from with_torch.snapshots import take
+from with_torch.snapshots import take, take_broadcast
 
 Batch = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -91,10 +91,11 @@ class Training:
         self.model.body.first.requires_grad_(not frozen)
 
     def next_batch(self, is_short: bool = False) -> Batch:
+        rows = self.seat.rows(self.recipe, is_short)
         if self.sampler is not None:
-            return self._sampled(len(range(ROWS)[self.seat.rows(is_short)]))
+            return self._sampled(len(rows))
         self.batches += 1
-        return self._batch(self.batches - 1, ROWS, self.seat.rows(is_short))
+        return self._batch(self.batches - 1, ROWS, rows)
 
     def _sampled(self, count: int) -> Batch:
         """So many rows of the rest of this epoch."""
@@ -120,11 +121,13 @@ class Training:
         torch.manual_seed(recipe.seed)  # all ranks draw the same
         for self.step in range(recipe.steps):
             is_short = recipe.uneven and self.step + 1 == recipe.steps
-            if self.seat.has_joined(is_short):
+            if self.seat.has_joined(recipe, is_short):
+                self.snapshots.append({})
                 break
             self.play_step(is_short)
         if recipe.uneven:
-            self.seat.join(self.model)
+            self.seat.join(recipe, self.model, self.optimizers)
+            self.snapshots.append(take_broadcast(self))
         return self.snapshots
 
     def _scale_bias(self, factor: float) -> None:
