@@ -55,13 +55,19 @@ def test_operations_in_place_write_the_values_of_a_negated_view(form: str, kind:
 VIEWS: Dict[str, Callable[[float], torch.Tensor]] = {
     "transposed": lambda x: torch.arange(6.0).mul(x).reshape(2, 3).t(),
     "strided": lambda x: torch.arange(6.0).mul(x)[::2],
-    "expanded": lambda x: torch.full((1, 3), x).expand(4, 3),
     "a part": lambda x: torch.arange(6.0).mul(x)[2:5],
     "negated": NEGATED["vector"],
     "negated and strided": lambda x: torch.full((4,), complex(1, x)).conj().imag,
     "conjugated": lambda x: torch.full((4,), complex(1, x)).conj(),
     "conjugated and transposed": lambda x: torch.full((2, 3), complex(1, x)).conj().t(),
 }
+OVERLAPPING: Dict[str, Callable[[float], torch.Tensor]] = {
+    "as_strided": lambda x: torch.arange(4.0).mul(x).as_strided((2, 3), (1, 1)),
+    "unfold": lambda x: torch.arange(5.0).mul(x).unfold(0, 3, 2),
+    "expanded": lambda x: torch.full((1, 3), x).expand(2, 3),
+}
+"""Views of two rows, in which some elements share memory."""
+VIEWS.update(OVERLAPPING)
 
 
 @pytest.mark.parametrize("kind", list(VIEWS))
@@ -78,13 +84,28 @@ def test_an_expanded_tensor_of_nan_is_broadcast(rank: int) -> None:
 
 
 @several_ranks
-def test_an_expanded_parameter_is_named_when_its_memory_cannot_hold_the_values(rank: int) -> None:
-    tensor = torch.arange(3.0) if rank == 0 else torch.zeros(1).expand(3)
+@pytest.mark.parametrize("kind", list(OVERLAPPING))
+def test_an_overlapping_parameter_is_named_when_its_memory_cannot_hold_the_values(kind: str, rank: int) -> None:
+    tensor = torch.arange(6.0).reshape(2, 3) if rank == 0 else OVERLAPPING[kind](1.0)
     if rank == 0:
         hvd.broadcast_parameters({"mask": tensor}, 0)
         return
     with pytest.raises(ValueError, match="mask"):
         hvd.broadcast_parameters({"mask": tensor}, 0)
+
+
+FORMS = ["allreduce", "allreduce_", "broadcast", "broadcast_", "allgather", "alltoall", "reducescatter"]
+GROUPED = ["grouped_allreduce", "grouped_allreduce_", "grouped_allgather", "grouped_reducescatter"]
+
+
+@pytest.mark.parametrize("kind", list(OVERLAPPING))
+@pytest.mark.parametrize("form", [*FORMS, *GROUPED])
+def test_operations_refuse_an_overlapping_tensor_by_its_name(form: str, kind: str) -> None:
+    tensor = OVERLAPPING[kind](1.0)
+    options = {"root_rank": 0} if "broadcast" in form else {}
+    with pytest.raises(ValueError, match=r"mask.* takes contiguous tensors"):
+        getattr(hvd, form)([tensor] if form in GROUPED else tensor, name="mask", **options)
+    assert torch.equal(tensor, OVERLAPPING[kind](1.0))
 
 
 NAMES = ["bool", "complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]
@@ -112,6 +133,9 @@ def test_tensors_of_every_type_are_moved(dtype: torch.dtype, shape: Any, rank: i
     assert_same(tensor, expected)
     rows = values(dtype, (rank + 1, *shape), rank)
     gathered = [values(dtype, (other + 1, *shape), other).view(torch.uint8) for other in range(size)]
+    sent = values(dtype, (size, *shape), rank)
+    received = [values(dtype, (size, *shape), other)[rank : rank + 1].view(torch.uint8) for other in range(size)]
+    assert_same(hvd.alltoall(sent, name="to all"), torch.cat(received).view(dtype))
     for result in (hvd.allgather(rows, name="rows"), hvd.grouped_allgather([torch.ones(1), rows], name="group")[1]):
         assert_same(result, torch.cat(gathered).view(dtype))
 
@@ -203,12 +227,15 @@ def test_a_gradient_may_be_a_conjugated_view(kind: str, rank: int, size: int) ->
         torch.testing.assert_close(weight.grad, torch.full((2,), complex(1, -(size + 1) / 2)))
 
 
-def test_an_expanded_gradient_is_replaced_by_the_mean(rank: int, size: int) -> None:
-    weight = torch.nn.Parameter(torch.zeros(3, 2))
+@pytest.mark.parametrize("kind", list(OVERLAPPING))
+def test_an_overlapping_gradient_is_replaced_by_the_mean(kind: str, rank: int, size: int) -> None:
+    weight = torch.nn.Parameter(torch.zeros(2, 3))
     optimizer: Any = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
-    weight.grad = torch.full((1, 2), rank + 1.0).expand(3, 2)
+    plain = torch.arange(6.0).reshape(2, 3)
+    weight.grad = OVERLAPPING[kind](1.0) if rank == 0 else plain.clone()
+    mean = (OVERLAPPING[kind](1.0) + (size - 1) * plain) / size
     optimizer.synchronize()
-    assert torch.equal(weight.grad, torch.full((3, 2), (size + 1) / 2))
+    assert torch.equal(weight.grad, mean)
 
 
 def test_sparse_complex_gradients_are_averaged(rank: int, size: int) -> None:

@@ -12,6 +12,7 @@ from farandole.common.operations import public
 from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
+from farandole.torch.memory import may_overlap
 
 __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
@@ -43,10 +44,10 @@ def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
         if stride == 0 and tensor.size(dim) > 1:  # expanded: all rows are one row
             target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
     target.copy_(source)
-    if target.shape != tensor.shape and not torch.equal(_bytes_of(tensor), _bytes_of(values)):
+    if may_overlap(tensor) and not torch.equal(_bytes_of(tensor), _bytes_of(values)):
         raise ValueError(
-            f"broadcast_parameters cannot write to {name}: it is expanded, so its rows share memory, and those of the "
-            "root differ; assign tensor.contiguous() to it first"
+            f"broadcast_parameters cannot write to {name}: some of its elements share memory, and those of the root "
+            "differ; assign tensor.contiguous() to it first"
         )
 
 

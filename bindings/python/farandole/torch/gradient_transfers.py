@@ -16,7 +16,7 @@ from farandole.torch import entry
 from farandole.torch.absent_gradients import AbsentReduction
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
-from farandole.torch.memory import complex_like, reals_of
+from farandole.torch.memory import complex_like, may_overlap, reals_of
 from farandole.torch.ops.sparse import start_rows
 from farandole.torch.reduced_parameters import ReducedParameters
 
@@ -204,7 +204,7 @@ class GradientTransfers:
                 each = complex_like(gradient, each)
                 if gradient.is_sparse:
                     parameter.grad = each.to_sparse(gradient.sparse_dim())
-                elif gradient.requires_grad or _overlaps_itself(gradient):
+                elif gradient.requires_grad or may_overlap(gradient):
                     parameter.grad = _laid_out_like(parameter, each)
                 elif each is not gradient:
                     gradient.copy_(each)
@@ -233,7 +233,7 @@ class GradientTransfers:
                 parameter.grad = restored.to_sparse(gradient.sparse_dim())
             elif restored is gradient:
                 return
-            elif is_in_graph or _overlaps_itself(gradient):
+            elif is_in_graph or may_overlap(gradient):
                 parameter.grad = _laid_out_like(parameter, restored)
             elif gradient.is_contiguous() and plain is gradient and not gradient.is_conj():
                 gradient.set_(restored)  # keeps the conjugate bit, so a conjugated view is written to instead
@@ -245,11 +245,6 @@ class GradientTransfers:
 
 def _is_sent_as_it_is(tensor: torch.Tensor) -> bool:
     return tensor.is_contiguous() and not tensor.is_complex()
-
-
-def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is expanded, so that nothing can be written to it."""
-    return any(stride == 0 and length > 1 for stride, length in zip(tensor.stride(), tensor.shape))
 
 
 def _laid_out_like(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:

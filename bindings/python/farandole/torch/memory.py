@@ -38,6 +38,17 @@ def complex_like(tensor: torch.Tensor, reals: torch.Tensor) -> torch.Tensor:
     return torch.view_as_complex(reals) if tensor.is_complex() else reals
 
 
+def may_overlap(tensor: torch.Tensor) -> bool:
+    """Whether elements of a tensor may share memory, as those of an expanded one do."""
+    reach = 0
+    for stride, length in sorted(zip(tensor.stride(), tensor.shape)):
+        if length > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (length - 1)
+    return False
+
+
 def has_unknown_type(tensor: torch.Tensor) -> bool:
     """Whether the runtime does not know the tensor's type of elements, and the tensor has memory of its own."""
     return tensor.dtype not in NUMBERS and tensor.layout == torch.strided and not tensor.is_meta
