@@ -273,6 +273,10 @@ def test_the_adasum_optimizer_checks_its_options_and_the_order_of_calls(rank: in
         optimizer.zero_grad()
     with pytest.raises(AssertionError), optimizer.skip_synchronize():
         pass
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(()))
+    with pytest.raises(ValueError, match="before a GradScaler unscales"):
+        scaler.step(optimizer)
     optimizer.step()
     hvd.broadcast_optimizer_state(optimizer, 0)
     with pytest.raises(NotImplementedError):

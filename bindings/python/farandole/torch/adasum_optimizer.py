@@ -53,6 +53,15 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
             group["params"] = parameters
             self.param_groups = groups
 
+    @property
+    def _step_supports_amp_scaling(self) -> NoReturn:
+        """Raises ``ValueError``. A ``torch.amp.GradScaler`` reads it before it calls ``step()``, which is too late: the
+        local steps have used gradients that are scaled, and that may have overflowed on some ranks only."""
+        raise ValueError(
+            "op=Adasum steps in the backward pass, before a GradScaler unscales the gradients or skips the step; train "
+            "in bfloat16 without a scaler, or pass op=Average"
+        )
+
     def synchronize(self) -> None:
         """Does nothing: the parameters change in ``step()`` only."""
 
