@@ -214,6 +214,11 @@ def test_a_process_without_a_launcher_is_a_job_of_one_rank() -> None:
         "handle = hvd.allreduce_async(x)\n"
         "assert hvd.poll(handle) in (True, False)\n"
         "assert torch.equal(hvd.synchronize(handle), x)\n"
+        "weight = torch.nn.Parameter(torch.ones(2))\n"
+        "options = {'lr': 1.0, 'momentum': 0.9, 'dampening': 0.5, 'weight_decay': 0.1}\n"
+        "optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], **options))\n"
+        "hvd.broadcast_optimizer_state(optimizer, 0)\n"
+        "assert torch.equal(weight, torch.ones(2)) and not optimizer.state\n"
         "print('fine')\n"
     )
     assert run_python(code).strip() == "fine"

@@ -16,10 +16,10 @@ CLASSES: Dict[str, Type[torch.optim.Optimizer]] = {
 STEPS = 4
 
 
-def make(name: str, parameters: Any) -> torch.optim.Optimizer:
+def make(name: str, parameters: Any, **options: Any) -> torch.optim.Optimizer:
     # With its default options, LBFGS diverges on this model and amplifies rounding errors.
-    options: Dict[str, Any] = {"SGD": {"lr": 0.1}, "LBFGS": {"lr": 0.05, "max_iter": 4}}.get(name, {})
-    return CLASSES[name](parameters, **options)
+    usual: Dict[str, Any] = {"SGD": {"lr": 0.1}, "LBFGS": {"lr": 0.05, "max_iter": 4}}.get(name, {})
+    return CLASSES[name](parameters, **{**usual, **options})
 
 
 class Network(torch.nn.Module):
@@ -89,11 +89,24 @@ def test_a_wrapped_optimizer_of_each_class_steps_like_one_process(name: str, ran
         assert all(torch.equal(each, value) for each in everywhere)
 
 
-@pytest.mark.parametrize("name", [each for each in CLASSES if each != "LBFGS"])
-def test_broadcasting_the_state_of_a_new_optimizer_changes_nothing(name: str, rank: int, size: int) -> None:
+# A step with gradients of zero would change weights or states of these, too.
+WITH_OPTIONS = [
+    ("SGD", {"momentum": 0.9, "weight_decay": 0.1, "dampening": 0.5}),
+    ("SGD", {"momentum": 0.9, "nesterov": True, "maximize": True}),
+    ("Adam", {"weight_decay": 0.1, "amsgrad": True}),
+    ("RMSprop", {"momentum": 0.9, "centered": True}),
+]
+
+
+@pytest.mark.parametrize(
+    "name, options", [*((each, {}) for each in CLASSES if each != "LBFGS"), *WITH_OPTIONS], ids=str
+)
+def test_broadcasting_the_state_of_a_new_optimizer_changes_nothing(
+    name: str, options: Dict[str, Any], rank: int, size: int
+) -> None:
     model, expected = (Network(sparse=name == "SparseAdam") for _ in range(2))
-    inner = make(name, [each for _, each in parameters_of(name, model)])
-    reference = make(name, [each for _, each in parameters_of(name, expected)])
+    inner = make(name, [each for _, each in parameters_of(name, model)], **options)
+    reference = make(name, [each for _, each in parameters_of(name, expected)], **options)
     inner.register_step_pre_hook(lambda *_: pytest.fail("a step was taken"))
     optimizer = hvd.DistributedOptimizer(inner, parameters_of(name, model))
     hvd.broadcast_optimizer_state(optimizer, 0)
