@@ -110,6 +110,12 @@ PYTORCH = (
         lambda r: r.optimizer == "Adafactor",
         {"extras": without("extras", "complex")},
     ),
+    Exclusion(
+        "L-BFGS diverges with gradients that are clipped to one length: their differences, by which it divides, do not "
+        "follow those of the weights",
+        lambda r: is_lbfgs(r) and r.clip in ("norm", "maximum"),
+        {"clip": "value"},
+    ),
     Exclusion("a copy of L-BFGS lacks its parameters", lambda r: is_lbfgs(r) and r.resume in COPIES, default("resume")),
     Exclusion(
         "L-BFGS needs contiguous weights of one type, and amplifies rounding errors",
@@ -208,6 +214,11 @@ PYTORCH = (
             "penalty": lambda r: "" if r.penalty == "slope" else r.penalty,
         },
     ),
+    Exclusion(
+        "zero_grad() does not set gradients to zero that are views with a graph",
+        lambda r: r.create_graph and r.backward == "grad" and r.clear.endswith("_zeros"),
+        {"clear": "model"},
+    ),
     Exclusion("a scheduler does not know groups that are added after it", lambda r: r.added, default("scheduler")),
     Exclusion("the second optimizer has the head already", lambda r: r.second, default("added")),
     Exclusion("hooks do not move with copies", lambda r: r.resume in COPIES, default("hooks", "compiled")),
@@ -235,11 +246,6 @@ FARANDOLE = (
         "a parameter is not used inside and outside of a reentrant checkpoint",
         lambda r: r.checkpoint == "reentrant",
         {"penalty": lambda r: "" if r.penalty == "weights" else r.penalty},
-    ),
-    Exclusion(
-        "model.zero_grad() does not set gradients to zero that are views with a graph",
-        lambda r: r.create_graph and r.backward == "grad" and r.clear == "model_zeros",
-        {"clear": "model"},
     ),
     Exclusion(
         "model.zero_grad() does not set gradients to zero while they are reduced for another optimizer's pass",
