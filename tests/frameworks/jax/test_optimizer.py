@@ -103,6 +103,73 @@ def test_several_passes_with_an_optimizer_that_widens_its_gradients_or_its_state
         )
 
 
+SEARCHES = {
+    "zoom": lambda: optax.lbfgs(memory_size=3),
+    "backtracking": lambda: optax.chain(
+        optax.sgd(4.0), optax.scale_by_backtracking_linesearch(8, max_learning_rate=2.0, store_grad=True)
+    ),
+    "polyak": optax.polyak_sgd,
+    "sharpness": lambda: optax.contrib.sam(optax.sgd(0.1), optax.sgd(0.5), opaque_mode=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "compiled"),
+    [
+        pytest.param("zoom", True, marks=pytest.mark.slow),
+        ("backtracking", True),
+        pytest.param("backtracking", False, marks=pytest.mark.slow),
+        ("polyak", False),
+        ("sharpness", True),
+    ],
+)
+def test_optimizers_that_decide_by_the_loss_decide_by_that_of_all_ranks(
+    kind: str, compiled: bool, name: str, rank: int, size: int
+) -> None:
+    """The losses of ranks differ greatly."""
+    xs, ys = batches(size, 4)
+    ys *= 1 + 4 * np.arange(size, dtype="float32")[:, None, None]
+
+    def trained(optimizer, xs, ys):
+        def step(params, state, x, y):
+            value, grad = jax.value_and_grad(loss)(params, x, y)
+            functions = {
+                "sharpness": {"grad_fn": lambda params, _: jax.grad(loss)(params, x, y)},
+                "polyak": {"value": value},
+            }
+            search = {"value": value, "grad": grad, "value_fn": loss, "x": x, "y": y}
+            updates, state = optimizer.update(grad, state, params, **functions.get(kind, search))
+            return optax.apply_updates(params, updates), state
+
+        params = parameters()
+        state = optimizer.init(params)
+        run = jax.jit(step) if compiled else step
+        for x, y in zip(xs, ys):
+            params, state = run(params, state, x, y)
+        return params, state
+
+    found = trained(hvd.DistributedOptimizer(SEARCHES[kind](), name=name), xs[:, rank], ys[:, rank])
+    assert_alike(found, trained(SEARCHES[kind](), xs.reshape(4, -1, 6), ys.reshape(4, -1, 1)), rtol=1e-3, atol=1e-4)
+    for each in jax.tree.leaves(found):
+        of_all = hvd.allgather(jnp.asarray(each)[None], name=name)
+        assert (of_all == of_all[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "argument", "remedy"),
+    [
+        ({"op": hvd.Sum}, "value_fn", "op=Average"),
+        ({"backward_passes_per_step": 2}, "grad_fn", "backward_passes_per_step=1"),
+        ({}, "obj_fn", "an optimizer that needs none"),
+    ],
+)
+def test_functions_of_the_loss_that_are_not_averaged_are_refused(options, argument: str, remedy: str) -> None:
+    optimizer = hvd.DistributedOptimizer(optax.sgd(0.1), **options)
+    params = parameters()
+    with pytest.raises(ValueError, match=f"was given {argument}.*{remedy}"):
+        optimizer.update(params, optimizer.init(params), params, **{argument: lambda params: 0.0})
+
+
 @pytest.mark.parametrize("op", ["Average", "Sum"])
 def test_complex_gradients_are_reduced_as_pairs(op: str, rank: int, size: int) -> None:
     optimizer = hvd.DistributedOptimizer(optax.sgd(1.0), name=f"complex.{op}", op=getattr(hvd, op))

@@ -13,7 +13,7 @@ from excluding import Exclusion, default, without
 from frameworks import Framework
 
 from with_jax.models import BODIES, EXTRAS
-from with_jax.optimizers import CHAIN, COMPLEX, ONE_RATE, OPTIMIZERS, SCHEDULES
+from with_jax.optimizers import CHAIN, COMPLEX, ONE_RATE, OPTIMIZERS, SCHEDULES, SEARCHES
 from with_jax.seats import STARTS, WRAPPING, JaxSeat
 from with_jax.training import LOOPS, RESUMES, play
 
@@ -57,6 +57,15 @@ class Recipe:
 
 BY_HAND = ("grouped", "each")
 EXCLUSIONS = (
+    Exclusion(
+        "a line search needs the loss of the whole batch, and decides by its last bits where it cannot descend",
+        lambda r: r.optimizer in SEARCHES,
+        {
+            **default("reduction", "parts", "accumulated", "op", "passes"),
+            **default("schedule", "injected", "chain", "dtype"),
+            "extras": without("extras", "weak", "wide"),
+        },
+    ),
     Exclusion("these have one rate", lambda r: r.optimizer in ONE_RATE, default("schedule", "injected")),
     Exclusion(
         "others are not for complex numbers",

@@ -20,9 +20,15 @@ OPTIMIZERS: Dict[str, Callable[..., Any]] = {
     "adafactor": partial(optax.adafactor, momentum=0.9),
     "lbfgs": partial(optax.lbfgs, memory_size=3, linesearch=None),
     "noisy_sgd": partial(optax.noisy_sgd, key=3),
+    "zoom": partial(optax.lbfgs, memory_size=3),
+    "backtracking": lambda rate: optax.chain(
+        optax.sgd(100 * rate), optax.scale_by_backtracking_linesearch(8, max_learning_rate=2.0, store_grad=True)
+    ),
     "schedule_free": partial(optax.contrib.schedule_free_adamw, warmup_steps=2),
 }
 ONE_RATE = ("adafactor", "lbfgs", "novograd", "polyak_sgd", "rprop", "schedule_free")
+SEARCHES = ("zoom", "backtracking")
+"""They search along a line, and evaluate the loss there."""
 COMPLEX = ("sgd", "momentum", "adam", "adamw", "adabelief")
 SCHEDULES: Dict[str, Callable[[float], Any]] = {
     "cosine": lambda rate: optax.warmup_cosine_decay_schedule(rate / 10, rate, 2, 6),

@@ -16,7 +16,7 @@ from faults import FAULTS
 from recipe import Recipe
 
 from with_jax.models import INPUTS, OUTPUTS, ROWS, forward, make_params
-from with_jax.optimizers import make_optimizer
+from with_jax.optimizers import SEARCHES, make_optimizer
 from with_jax.seats import JaxSeat
 
 LOOPS = ("jit", "eager", "scan", "ensemble")
@@ -62,9 +62,13 @@ class Training:
     def update(self, values: Any, batch: Any) -> Tuple[Any, Any]:
         recipe, (params, state) = self.recipe, values
         loss, gradients = jax.value_and_grad(self.loss)(params, *batch)
-        loss = (self.seat.mean(loss, "loss") if recipe.mean == "after" else loss) / self.seat.factor(recipe)
+        own, loss = loss, self.seat.mean(loss, "loss") if recipe.mean == "after" else loss
+        loss /= self.seat.factor(recipe)
         gradients = self.seat.reduced(recipe, gradients)
-        updates, state = self.optimizer.update(gradients, state, params, value=loss)
+        extra = {"value": own if recipe.reduction in ("around", "parts") else loss}
+        if recipe.optimizer in SEARCHES:
+            extra.update(grad=gradients, value_fn=lambda params: self.loss(params, *batch))
+        updates, state = self.optimizer.update(gradients, state, params, **extra)
         return (optax.apply_updates(params, updates), state), loss
 
     def train(self, steps: range) -> List[Snapshot]:

@@ -34,6 +34,9 @@ def DistributedOptimizer(
 
     It is an ``optax.GradientTransformationExtraArgs`` and works inside ``jit`` and outside.
 
+    Optimizers that take the loss or functions of it (``value``, ``grad``, ``value_fn``, ``grad_fn``), as line searches
+    do, get those of all ranks: pass this rank's own.
+
     :param optimizer: an ``optax.GradientTransformation``
     :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
     :param compression: compressor for the gradients: ``Compression.none``, ``.fp16`` or ``.bf16``

@@ -16,8 +16,9 @@ from farandole.common.util import split_list
 from farandole.jax import ops
 from farandole.jax.compression import Compression
 from farandole.jax.entry import as_reals, complex_like
+from farandole.jax.objective import of_all_ranks, require_mean_of_functions
 
-Average, Adasum = HorovodBasics.Average, HorovodBasics.Adasum
+Average, Sum, Adasum = HorovodBasics.Average, HorovodBasics.Sum, HorovodBasics.Adasum
 
 
 class DistributedState(NamedTuple):
@@ -40,7 +41,7 @@ class _Reduction(NamedTuple):
     groups: Optional[int]
     process_set: ProcessSet
 
-    def __call__(self, gradients: Any) -> Any:
+    def __call__(self, gradients: Any, suffix: str = "") -> Any:
         """The same tree on all ranks. All of it is one operation unless ``groups`` asks for more."""
         values, tree = jax.tree_util.tree_flatten(gradients)
         if not values or not takes_part(self.process_set):
@@ -49,7 +50,7 @@ class _Reduction(NamedTuple):
         for i, members in enumerate(split_list(values, self.groups or 1)):
             reduced += ops.grouped_allreduce(
                 [as_reals(each) if adds(self.op) else each for each in members],
-                name=f"{self.name}.{i}",
+                name=f"{self.name}{suffix}.{i}",
                 compression=self.compression,
                 op=self.op,
                 prescale_factor=self.scales[0],
@@ -57,6 +58,13 @@ class _Reduction(NamedTuple):
                 process_set=self.process_set,
             )
         return jax.tree_util.tree_unflatten(tree, map(complex_like, values, reduced))
+
+    def loss(self, value: Any) -> Any:
+        """The loss of all ranks: their mean, or the sum where the gradients are added up."""
+        if not takes_part(self.process_set):
+            return value
+        op = Sum if self.op == Sum else Average
+        return ops.allreduce(value, name=f"{self.name}.value", op=op, process_set=self.process_set)
 
 
 def DistributedOptimizer(
@@ -73,6 +81,9 @@ def DistributedOptimizer(
     """An Optax optimizer whose ``update`` takes this rank's gradients and steps with those of all ranks.
 
     It is an ``optax.GradientTransformationExtraArgs`` and works inside ``jit`` and outside.
+
+    Optimizers that take the loss or functions of it (``value``, ``grad``, ``value_fn``, ``grad_fn``), as line searches
+    do, get those of all ranks: pass this rank's own.
 
     :param optimizer: an ``optax.GradientTransformation``
     :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
@@ -104,7 +115,13 @@ def DistributedOptimizer(
 
     def step(gradients: Any, state: Any, params: Any, extra: Any) -> Any:
         if op != Adasum:
-            return inner.update(reduce(gradients), state, params, **extra)
+            require_mean_of_functions(extra, op, backward_passes_per_step)
+            reduced = reduce(gradients)
+
+            def reduced_once(each: Any, suffix: str) -> Any:
+                return reduced if each is gradients else reduce(each, suffix)
+
+            return inner.update(reduced, state, params, **of_all_ranks(extra, reduced_once, reduce.loss))
         require_adasum(process_set, process_set.size() or 1)
         updates, state = inner.update(gradients, state, params, **extra)
         return reduce(updates), state
