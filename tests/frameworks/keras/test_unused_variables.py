@@ -161,6 +161,35 @@ def test_two_optimizers_that_sum_passes_in_one_function(hvd: Any, keras: Any, ra
 
 
 @several_ranks
+@pytest.mark.parametrize("way", ["eager", "dense"])
+def test_slices_that_some_ranks_or_all_lack(hvd: Any, keras: Any, rank: int, size: int, way: str) -> None:
+    """In each step, one rank looks up words in a table; in the last one, no rank does."""
+    import tensorflow as tf
+
+    variables, expected = (
+        [keras.Variable(np.ones((4, 2), "float32"), name=each) for each in ("head", "table")] for _ in range(2)
+    )
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.1), sparse_as_dense=way == "dense")
+    reference = keras.optimizers.Adam(0.1)
+    optimizer.build(variables)
+    reference.build(expected)
+
+    def step_of_rank(head: Any, found: Any, is_used: bool) -> None:
+        slices = tf.IndexedSlices(found, tf.constant([3, 1]), dense_shape=tf.constant([4, 2]))
+        optimizer.apply([head, slices if is_used else None], variables)
+
+    run = step_of_rank if way == "eager" else tf.function(step_of_rank, autograph=False)
+    for step in range(size + 2):
+        head, found = tf.fill([4, 2], 0.5), tf.constant([[1.0, -2.0], [0.5, 3.0]]) * (step + 1.0)
+        run(head, found, rank == step % size and step <= size)
+        slices = tf.IndexedSlices(found / size, tf.constant([3, 1]), dense_shape=tf.constant([4, 2]))
+        mean = slices if way == "eager" else tf.convert_to_tensor(slices)
+        reference.apply([head, mean if step <= size else None], expected)
+        for one, other in zip(variables, expected):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-5, 1e-6, err_msg=f"{step}: {one.path}")
+
+
+@several_ranks
 def test_fit_trains_layers_that_only_some_ranks_use(hvd: Any, keras: Any, rank: int, size: int) -> None:
     class Routed(keras.Model):  # type: ignore[misc, name-defined]
         """One expert for each rank, and one that nobody uses."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from nets import ROWS, data, fit, furthest, network, share
@@ -146,3 +149,32 @@ def test_the_copy_holds_its_own_variables_and_not_the_numbers_of_the_originals(h
     wrapped = hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adafactor(0.1)))
     for each in (wrapped, wrapped.inner_optimizer):
         assert each._tracker.stored_ids["variables"] == {id(variable) for variable in each._variables}
+
+
+def through_pickle(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+def test_a_copy_of_a_wrapped_optimizer_is_plain_and_may_be_wrapped(hvd, keras, rank: int, size: int, copied) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("Keras 3 copies by its saved form")
+    x, y = data(size)
+    plain = copied(hvd.DistributedOptimizer(keras.optimizers.SGD(0.05, momentum=0.5)))
+    assert type(plain) is keras.optimizers.SGD and plain.momentum == 0.5
+    model = network(keras, hvd.DistributedOptimizer(plain), jit_compile=False)
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, keras.optimizers.SGD(0.05, momentum=0.5), jit_compile=False)
+    fit(one, x, y, ROWS * size)
+    assert furthest(model, one) < 1e-5
+    assert type(copied(model.optimizer)) is keras.optimizers.SGD
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+def test_a_copy_of_a_model_has_a_plain_optimizer(hvd, keras, copied) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("Keras 3 copies by its saved form")
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05, momentum=0.5)), jit_compile=False)
+    fit(model, *data(1), ROWS)
+    other = copied(model)
+    assert type(other.optimizer) is keras.optimizers.SGD and furthest(model, other) == 0

@@ -60,6 +60,11 @@ class OfKeras3(Distributed):
             grads = self._farandole(list(grads), list(self._trainable_variables))  # type: ignore[attr-defined]
         return apply(optimizer_variables, grads, trainable_variables)
 
+    def __reduce__(self) -> Any:
+        """A copy is a plain optimizer, which can be wrapped again, as one that is loaded with a model."""
+        own: Any = type(self).__bases__[-1]
+        return own._unpickle_model, super().__reduce__()[1]
+
     def save_own_variables(self, store: Any) -> None:
         """As the wrapped optimizer's. The accumulated gradients of backward passes are not saved."""
         for place, variable in enumerate(variables_of(self)):
