@@ -171,8 +171,8 @@ struct launcher_side {
   }
 };
 
-/// An agent of this host, as far as all tests want the same.
-inline agent_spec agent_of(const std::string& host, loop_system& system, const link_settings& links) {
+/// The settings that the agents of all tests share, for a host of this name.
+inline agent_spec agent_spec_of(const std::string& host, loop_system& system, const link_settings& links) {
   agent_spec spec;
   spec.hello.version = "1";
   spec.hello.program = "agent_test";
@@ -194,7 +194,7 @@ struct host_side {
             const std::string& secret = "a secret of a test", bool waits = true,
             bool ends_with_worker = false)
       : log(events) {
-    agent_spec spec = agent_of(host, system, launcher_side::links(secret));
+    agent_spec spec = agent_spec_of(host, system, launcher_side::links(secret));
     // Nothing listens at the first address; the agent tries both at once.
     spec.launcher = {{"127.0.0.2", port}, {"127.0.0.1", port}};
     spec.environment = {"PATH=/usr/bin:/bin", "GREETING=own", "OWN=kept"};

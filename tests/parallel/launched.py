@@ -177,7 +177,8 @@ def is_running(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return all((each / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for each in threads)
 
 
 def stop(pid: int) -> None:

@@ -161,9 +161,11 @@ def test_a_part_that_cannot_go_on_ends_the_one_beside_it(
     def fails(part: Part) -> None:
         raise KeyError("no such file")
 
-    two_together(fails=fails, waits=lambda part: part.command("sleep", "600"))
+    begun = []
+    two_together(fails=fails, waits=lambda part: part.command("sleep", "600"), third=begun.append)
     with pytest.raises(KeyError, match="no such file"):
-        run_parts(order, {}, "")
+        run_parts([*order, "third"], {}, "")
+    assert begun == []
     assert not (tmp_path / "results" / "waits" / "record.json").exists()  # it has not passed
 
 

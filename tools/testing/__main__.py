@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -150,15 +150,26 @@ def run_parts(names: List[str], options: Dict[str, int], only: str) -> List[Part
 
 
 def run_two_at_a_time(names: List[str], options: Dict[str, int], only: str) -> List[Part]:
+    def run(name: str) -> Part:
+        if INTERRUPTED.is_set():
+            raise KeyboardInterrupt
+        try:
+            return run_part(name, options, only, is_alone=False)
+        except BaseException:
+            INTERRUPTED.set()  # ends the part beside it, and no further one begins
+            raise
+
     with ThreadPoolExecutor(2) as threads:
         try:
-            parts = [threads.submit(run_part, name, options, only, is_alone=False) for name in names]
-            for ended in as_completed(parts):
-                ended.result()
-            return [each.result() for each in parts]
+            parts = [threads.submit(run, name) for name in names]
+            wait(parts)
         except BaseException:
             INTERRUPTED.set()
             raise
+    for each in parts:
+        if (problem := each.exception()) and not isinstance(problem, KeyboardInterrupt):
+            raise problem
+    return [each.result() for each in parts]
 
 
 def run_part(name: str, options: Dict[str, int], only: str, is_alone: bool = True) -> Part:

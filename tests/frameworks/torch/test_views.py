@@ -90,8 +90,10 @@ def test_an_overlapping_parameter_is_named_when_its_memory_cannot_hold_the_value
     if rank == 0:
         hvd.broadcast_parameters({"mask": tensor}, 0)
         return
+    before = tensor.clone()
     with pytest.raises(ValueError, match="mask"):
         hvd.broadcast_parameters({"mask": tensor}, 0)
+    assert torch.equal(tensor, before)
 
 
 FORMS = ["allreduce", "allreduce_", "broadcast", "broadcast_", "allgather", "alltoall", "reducescatter"]

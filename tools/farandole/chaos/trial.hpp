@@ -31,7 +31,7 @@ struct trial_options {
   std::vector<std::string> command;
 };
 
-/// Its destructor ends all of its processes and removes its files, which a process keeper does if the tool is killed.
+/// Its destructor ends all of its processes. A process keeper then removes the files, also if the tool is killed.
 class trial {
 public:
   /// Starts the launcher, which is this program itself.

@@ -43,8 +43,10 @@ def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
     for dim, stride in enumerate(tensor.stride()):
         if stride == 0 and tensor.size(dim) > 1:  # expanded: all rows are one row
             target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
+    before = target.clone() if may_overlap(tensor) else None
     target.copy_(source)
-    if may_overlap(tensor) and not torch.equal(_bytes_of(tensor), _bytes_of(values)):
+    if before is not None and not torch.equal(_bytes_of(tensor), _bytes_of(values)):
+        target.copy_(before)
         raise ValueError(
             f"broadcast_parameters cannot write to {name}: some of its elements share memory, and those of the root "
             "differ; assign tensor.contiguous() to it first"
