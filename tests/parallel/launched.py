@@ -177,8 +177,11 @@ def is_running(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return all((each / "stat").read_text().rsplit(")", 1)[1].split()[0] == "T" for each in threads)
+    try:
+        states = [(each / "stat").read_text() for each in Path(f"/proc/{pid}/task").iterdir()]
+    except FileNotFoundError:  # a thread has ended meanwhile
+        return False
+    return all(each.rsplit(")", 1)[1].split()[0] == "T" for each in states)
 
 
 def stop(pid: int) -> None:

@@ -9,6 +9,7 @@ interpreter that has these.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -50,9 +51,10 @@ def wakeups() -> int:
     """The number of voluntary context switches of all threads of this process."""
     total = 0
     for task in Path("/proc/self/task").iterdir():
-        for line in (task / "status").read_text().splitlines():
-            if line.startswith("voluntary_ctxt_switches"):
-                total += int(line.split()[1])
+        with contextlib.suppress(FileNotFoundError):  # the thread has ended
+            for line in (task / "status").read_text().splitlines():
+                if line.startswith("voluntary_ctxt_switches"):
+                    total += int(line.split()[1])
     return total
 
 

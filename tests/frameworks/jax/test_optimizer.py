@@ -142,10 +142,11 @@ def test_optimizers_that_decide_by_the_loss_decide_by_that_of_all_ranks(
             return optax.apply_updates(params, updates), state
 
         params = parameters()
-        state = optimizer.init(params)
         run = jax.jit(step) if compiled else step
-        for x, y in zip(xs, ys):
-            params, state = run(params, state, x, y)
+        with jax.enable_x64(False):  # with it, which other tests need, Optax's search fails in one process, too
+            state = optimizer.init(params)
+            for x, y in zip(xs, ys):
+                params, state = run(params, state, x, y)
         return params, state
 
     found = trained(hvd.DistributedOptimizer(SEARCHES[kind](), name=name), xs[:, rank], ys[:, rank])
