@@ -19,6 +19,9 @@ FRAMEWORKS = {
 }
 # As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
 FRESH_RECIPES = {"torch": 3000, "keras": 300, "tensorflow": 300, "jax": 300, "mxnet": 600}
+# The recipes of Keras on its other backends, where each is installed.
+KERAS_BACKENDS = {"torch": ".venv", "jax": ".setup/venvs/tensorflow"}
+FRESH_RECIPES_OF_BACKEND = 150
 # One recipe of so many is played by an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = 30
 
@@ -40,11 +43,11 @@ def framework_jobs(part: Part) -> None:
 def versions(part: Part) -> None:
     """the frameworks' tests on other versions and backends"""
     ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
-    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", KERAS_BACKEND="jax")
     legacy = {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
-    ranks_of_framework(part, "keras", ".venv", KERAS_BACKEND="torch")
+    for backend, where in KERAS_BACKENDS.items():
+        ranks_of_framework(part, "keras", where, KERAS_BACKEND=backend)
 
 
 def recipes(part: Part) -> None:
@@ -54,16 +57,20 @@ def recipes(part: Part) -> None:
         play_recipes(part, name, count)
         if name == "torch":
             play_recipes(part, name, -(-count // ELASTIC_SHARE), "--elastic")
+    for backend, where in KERAS_BACKENDS.items():
+        count = part.options.get("seeds", FRESH_RECIPES_OF_BACKEND)
+        play_recipes(part, "keras", count, where=where, KERAS_BACKEND=backend)
 
 
-def play_recipes(part: Part, name: str, count: int, *options: str) -> None:
+def play_recipes(part: Part, name: str, count: int, *options: str, where: str = "", **environment: str) -> None:
     """Half of the fresh recipes on 2 ranks, the other half on 3; a recipe that is asked for on both."""
+    python = str(ROOT / (where or FRAMEWORKS[name]) / "bin" / "python")
     for np in (2, 3):
         play = ("tests/recipes/play.py", "--framework", name, *options, "--np", str(np))
         chosen: Tuple[str, ...] = ("--base", str(secrets.randbits(32)), "--seeds", str(-(-count // 2)))
         if "seed" in part.options:
             chosen = ("--seed", str(part.options["seed"]))
-        part.command(python_of_framework(name), *play, *chosen)
+        part.command(python, *play, *chosen, **environment)
 
 
 def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:

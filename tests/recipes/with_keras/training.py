@@ -99,14 +99,14 @@ class Training:
         LOOPS[self.recipe.loop](self, 0, 1)
         self.is_recorded = True
 
-    def end_step(self) -> None:
+    def end_step(self, **losses: float) -> None:
         if not self.is_recorded:
             return
         if self.step == 1 and self.recipe.fault:
             bias, rate = self.model.get_layer("head").bias, self.model.optimizer.learning_rate
             scaled = [lambda factor, each=each: each.assign(each * factor) for each in (bias, rate)]
             faults.commit(self, *scaled)
-        self.snapshots.append(take(self))
+        self.snapshots.append({**take(self), **losses})
         self.step += 1
 
     def record_logs(self, logs: Dict[str, Any]) -> None:
@@ -135,7 +135,13 @@ def fit(training: Training, first: int, last: int) -> None:
 
 
 def by_batches(training: Training, first: int, last: int) -> None:
-    _run(training, first, last, training.model.train_on_batch)
+    model = training.model
+
+    def step(x: Any, y: Any) -> Any:
+        model.reset_metrics()  # the loss is that of this batch alone
+        return model.train_on_batch(x, y, return_dict=True)["loss"]
+
+    _run(training, first, last, step)
 
 
 def with_tape(training: Training, first: int, last: int) -> None:
@@ -158,12 +164,14 @@ def with_tape(training: Training, first: int, last: int) -> None:
 
 def _run(training: Training, first: int, last: int, step: Callable[[Any, Any], Any]) -> None:
     passes, rows = training.seat.passes(training.recipe), training.rows
+    losses: List[float] = []
     for batch in range((last - first) * EPOCH_STEPS * passes):
         begin = batch % (EPOCH_STEPS * passes) * rows
         x = {name: each[begin : begin + rows] for name, each in training.x.items()}
-        step(x, training.y[begin : begin + rows])
+        losses.append(float(step(x, training.y[begin : begin + rows])))
         if (batch + 1) % passes == 0:
-            training.end_step()
+            training.end_step(loss=training.seat.average(np.mean(losses)) / training.model.factor)
+            losses.clear()
 
 
 LOOPS: Dict[str, Callable[[Training, int, int], None]] = {
