@@ -58,8 +58,8 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         """Raises ``ValueError``. A ``torch.amp.GradScaler`` reads it before it calls ``step()``, which is too late: the
         local steps have used gradients that are scaled, and that may have overflowed on some ranks only."""
         raise ValueError(
-            "op=Adasum steps in the backward pass, before a GradScaler unscales the gradients or skips the step; train "
-            "in bfloat16 without a scaler, or pass op=Average"
+            "op=Adasum steps in the backward pass, before a GradScaler unscales or Lightning clips the gradients; "
+            "train in bfloat16 without a scaler, clip in a hook of each parameter, or pass op=Average"
         )
 
     def synchronize(self) -> None:
