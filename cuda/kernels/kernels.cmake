@@ -36,9 +36,9 @@ function(farandole_kernels target)
   add_custom_command(OUTPUT ${image}
     # No fused multiply-add: the bits have to be those of the host. ccache wants -c, which changes nothing, and would
     # keep the image for this build folder only.
-    COMMAND env CCACHE_NOHASHDIR=1 ${CMAKE_CXX_COMPILER_LAUNCHER} ${FARANDOLE_NVCC} -c -fatbin -std=c++20 -O3 --fmad=false -Xptxas=--warn-on-spills
-      -Xfatbin=-compress-all ${codes} -I ${PROJECT_SOURCE_DIR} -MD -MF ${image}.d -o ${image}
-      ${folder}/tensor_kernels.cu
+    COMMAND env CCACHE_NOHASHDIR=1 ${CMAKE_CXX_COMPILER_LAUNCHER} ${FARANDOLE_NVCC}
+      -c -fatbin -std=c++20 -O3 --fmad=false -Xptxas=--warn-on-spills -Xfatbin=-compress-all ${codes}
+      -I ${PROJECT_SOURCE_DIR} -MD -MF ${image}.d -o ${image} ${folder}/tensor_kernels.cu
     DEPENDS ${folder}/tensor_kernels.cu DEPFILE ${image}.d
     COMMENT "Compiling the kernels for ${capabilities}" VERBATIM)
   list(JOIN capabilities ", " text)

@@ -15,7 +15,7 @@ from typing import Callable, List, Tuple
 import pytest
 from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part, run_parts
 from testing.part import TWO_AT_A_TIME, Part, Run, can_mount, shared_memory
-from testing.parts import PARTS
+from testing.parts import PARTS, STANDARD
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -124,7 +124,7 @@ def two_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     def made(**parts: Callable[[Part], object]) -> None:
         for name, each in parts.items():
             monkeypatch.setitem(PARTS, name, each)
-        monkeypatch.setattr("testing.__main__.TWO_TOGETHER", tuple(parts))
+            monkeypatch.setitem(STANDARD, name, each)
         monkeypatch.setattr("testing.__main__.FOLDER", tmp_path / "results")
 
     return made

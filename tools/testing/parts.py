@@ -351,8 +351,6 @@ STANDARD: Dict[str, Callable[[Part], None]] = {
     "hosts": hosts,
     "install": install,
 }
-# A part alone leaves up to a third of two processors idle, so these run two at a time.
-TWO_TOGETHER = tuple(STANDARD)
 MORE: Dict[str, Callable[[Part], None]] = {
     "slow": slow,
     "paths": paths,
