@@ -241,6 +241,25 @@ def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(
     assert_alike(received, parameters(size - 1), rtol=0)
 
 
+@pytest.mark.parametrize("way", ["broadcast_object", "broadcast_parameters", "allreduce"])
+def test_all_ranks_trace_again_after_values_of_a_weak_type(way: str, name: str) -> None:
+    traced = []
+
+    @jax.jit
+    def program(value):
+        traced.append(value.weak_type)
+        return hvd.allreduce(value) * jnp.ones((), value.dtype)
+
+    value = {
+        "broadcast_object": lambda value: hvd.broadcast_object(value, 0, name),
+        "broadcast_parameters": hvd.broadcast_parameters,
+        "allreduce": lambda value: hvd.allreduce(value, name=name),
+    }[way](jnp.asarray(1.0))
+    for _ in range(3):
+        value = program(value)
+    assert traced == [True, False] and value == 1
+
+
 def test_objects_are_broadcast_and_gathered(rank: int, size: int) -> None:
     assert hvd.broadcast_object({"rank": rank}, size - 1) == {"rank": size - 1}
     assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)]

@@ -34,6 +34,26 @@ def test_average_min_max_and_product_match_numpy(name: str, rank: int, size: int
     assert reduced.tolist() == [expected] * 3
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_results_of_values_with_a_weak_type_widen_no_others(name: str, size: int, compiled: bool) -> None:
+    def program(x):
+        rows = jnp.broadcast_to(x, size)
+        results = [
+            hvd.allreduce(x, name=f"{name}.reduce"),
+            *hvd.grouped_allreduce([x, rows], name=f"{name}.group", op=hvd.Sum),
+            hvd.broadcast(x, 0, name=f"{name}.broadcast"),
+            hvd.allgather(rows, name=f"{name}.gather"),
+            hvd.alltoall(rows, name=f"{name}.deal"),
+            hvd.reducescatter(rows, name=f"{name}.scatter", op=hvd.Sum),
+        ]
+        return [each * jnp.ones((), "bfloat16") for each in results]
+
+    for x, dtype in ((jnp.asarray(2.0), "bfloat16"), (jnp.float32(2.0), "float32")):
+        found = (jax.jit(program) if compiled else program)(x)
+        assert [str(each.dtype) for each in found] == [dtype] * 7
+        assert [each.ravel()[0] for each in found] == [2, *[2 * size] * 2, 2, 2, 2, 2 * size]
+
+
 def test_scale_factors_apply_to_scalars(name: str, size: int) -> None:
     def program(x):
         return hvd.allreduce(x, name=name, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)

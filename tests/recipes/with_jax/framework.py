@@ -85,6 +85,12 @@ EXCLUSIONS = (
             "chain": without("chain", "plateau"),
         },
     ),
+    Exclusion(
+        "the root's sums of gradients are not those of all",
+        lambda r: r.accumulated == "outside" and r.resume == "root",
+        {"steps": lambda r: r.steps if r.steps // 2 % 2 == 0 else 4},
+    ),
+    Exclusion("muon divides by the rows", lambda r: r.optimizer == "muon", {"extras": without("extras", "empty")}),
     Exclusion("a pass has statistics of its own", lambda r: r.passes > 1, default("accumulated", "is_normed")),
     Exclusion("only a skipped step has an overflow", lambda r: not r.finite, default("overflow")),
     Exclusion("there are no parts", lambda r: r.reduction == "parts" and r.parts != "second", default("reduction")),

@@ -6,7 +6,7 @@ import io
 import pickle
 import sys
 import types
-from typing import Any, Optional
+from typing import Any, Callable, ClassVar, List, Optional
 
 import cloudpickle
 
@@ -24,7 +24,15 @@ class ObjectPickler(cloudpickle.Pickler):
     another class than the script's, and ``is``, ``==`` and ``isinstance`` hold on the sender only.
     """
 
+    of_frameworks: ClassVar[List[Callable[[Any], Any]]] = []
+    """How frameworks reduce values of theirs that would not arrive as they were. For all else they return
+    NotImplemented."""
+
     def reducer_override(self, obj: Any) -> Any:
+        for reduce in self.of_frameworks:
+            reduced = reduce(obj)
+            if reduced is not NotImplemented:
+                return reduced
         if (
             not isinstance(obj, (type, types.FunctionType))
             or _of_the_script(obj.__module__, obj.__qualname__) is not obj

@@ -1,4 +1,4 @@
-"""Gives parameters to all ranks."""
+"""Gives parameters to all ranks, and arrays in objects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy
 
 from farandole.common.handles import synchronize
+from farandole.common.object_pickler import ObjectPickler
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.jax import ops
+from farandole.jax.entry import in_type_of, weakly_typed
 from farandole.jax.program import KNOWN_TYPES, is_traced
 from farandole.numpy import ops as numpy_ops
 
@@ -28,7 +30,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
     values = [value for _, value in leaves]
     if is_traced(values):
         received = [ops.broadcast(_plain(value), root_rank, name, process_set) for name, value in zip(names, values)]
-        return jax.tree_util.tree_unflatten(tree, map(_in_type_of, values, received))
+        return jax.tree_util.tree_unflatten(tree, map(_key_like, values, received))
     arrays = [_travelling(numpy.asarray(_plain(value))) for value in values]
     handles = [numpy_ops.broadcast_async(array, root_rank, name, process_set) for name, array in zip(names, arrays)]
     received = [synchronize(handle) for handle in handles]
@@ -56,11 +58,20 @@ def _like(value: Any, received: Any) -> Any:
         received = received.view(plain.dtype).reshape(plain.shape)
     if isinstance(value, (bool, int, float)):
         return type(value)(received.item())
-    return received if isinstance(value, numpy.ndarray) else _in_type_of(value, jnp.asarray(received))
+    return received if isinstance(value, numpy.ndarray) else _key_like(value, in_type_of(value, received))
 
 
-def _in_type_of(value: Any, received: Any) -> Any:
-    if _is_key(value):
-        return jax.random.wrap_key_data(received, impl=jax.random.key_impl(value))
-    # A weak type does not widen the result of an expression.
-    return value.at[...].set(received) if getattr(value, "weak_type", False) else received
+def _reduced(obj: Any) -> Any:
+    """Arrays of a weak type are made by JAX on the receiver. To compiled programs, those that JAX's own pickles bring
+    have a strong type: the receiver would trace a function less often than the root, and count its operations
+    differently."""
+    if not isinstance(obj, jax.Array) or is_traced([obj]) or not getattr(obj, "weak_type", False):
+        return NotImplemented
+    return weakly_typed, (numpy.asarray(obj),)
+
+
+ObjectPickler.of_frameworks.append(_reduced)
+
+
+def _key_like(value: Any, received: Any) -> Any:
+    return jax.random.wrap_key_data(received, impl=jax.random.key_impl(value)) if _is_key(value) else received
