@@ -49,8 +49,10 @@ class Training:
             params = jax.tree.map(lambda each: jnp.stack([each, 0.9 * each]), params)
             init, step = jax.vmap(init), jax.vmap(step, (0, None))
         donated = (0,) if recipe.donates else ()
-        # Some optimizers begin with the parameters themselves, which one program cannot be given twice.
-        self.values = params, init(jax.tree.map(jnp.copy, params) if recipe.donates else params)
+        self.values = params, init(params)
+        if recipe.donates:  # states begin with the parameters themselves, or with one number in two places
+            copied = lambda each: each.copy() if isinstance(each, jax.Array) else each  # noqa: E731
+            self.values = jax.tree.map(copied, self.values)
         self.step = step if recipe.loop == "eager" else jax.jit(step, donate_argnums=donated)
 
     def loss(self, params: Any, x: Any, y: Any) -> Any:
