@@ -49,6 +49,7 @@ FAILED_BEFORE: Dict[str, str] = {
     },
     "jax": {
         "weak_types_of_broadcast_parameters": "steps=1 extras=weak dtype=bfloat16 start=parameters",
+        "weak_types_of_broadcast_objects": "steps=2 extras=weak reduction=grouped start=object",
         "random_keys_in_a_program": "steps=1 optimizer=noisy_sgd start=traced",
         "complex_gradients": "steps=1 extras=complex",
         "passes_of_widened_gradients": "steps=1 optimizer=adafactor dtype=bfloat16 passes=2",
