@@ -158,6 +158,18 @@ def test_gloo_uses_the_address_that_other_hosts_reach(apart: SshHosts, launch: C
     assert [lines_of(job, rank)[-1] for rank in range(2)] == ["local 0 of 1 on b", "local 0 of 1 on c"], job.text
 
 
+@pytest.mark.slow
+def test_ucx_names_the_address_that_it_takes_instead(apart: SshHosts, launch: Callable[..., Process]) -> None:
+    for number in (1, 2):
+        apart.add_first_address(number, f"10.222.0.{number}")
+        apart.add_address(number, f"10.221.0.{number}/24")
+    settings = {"FARANDOLE_CPU_PATH": "ucx", "FARANDOLE_TRUSTED_NETWORK": "1"}
+    job = launch("-np", "2", "-H", "b:1,c:1", *python(apart.shared, SUMS), settings=settings)
+    assert exit_code(job) == 1, job.text
+    assert re.search("UCX uses 10.222.0.[12], the first address of net0 on this host, and not 10.221.0.", job.text)
+    wait_until_empty(apart, 0, 1, 2)
+
+
 def test_hosts_that_do_not_reach_each_other_are_reported_before_any_worker_starts(
     apart: SshHosts, launch: Callable[..., Process]
 ) -> None:

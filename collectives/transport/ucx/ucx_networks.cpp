@@ -5,8 +5,6 @@
 #include <sstream>
 #include <system_error>
 
-#include "collectives/transport/connections/interface_addresses.hpp"
-
 namespace farandole {
 
 namespace {
@@ -30,13 +28,11 @@ bool allows_tcp(const std::string& list) {
   return has_tcp != excludes;
 }
 
-std::string interface_with(const std::string& ip) {
-  const auto addresses = list_interface_addresses();
-  if (ip.empty() || !addresses)
-    return {};
-  const auto found = std::find_if(addresses->begin(), addresses->end(),
+/// The entry with this address; null if there is none.
+const interface_address* entry_of(std::span<const interface_address> addresses, const std::string& ip) {
+  const auto found = std::find_if(addresses.begin(), addresses.end(),
                                   [&](const auto& entry) { return entry.address == ip; });
-  return found == addresses->end() ? std::string() : found->interface;
+  return found == addresses.end() ? nullptr : &*found;
 }
 
 /// The devices in a folder with the layout of /sys/class/infiniband, by UCX's names of their first ports.
@@ -67,7 +63,9 @@ expected<std::string> ucx_transports(const std::optional<std::string>& users_cho
 
 network_devices find_network_devices(const std::string& ip) {
   network_devices found;
-  found.interface = interface_with(ip);
+  const auto addresses = list_interface_addresses();
+  if (const auto* entry = addresses ? entry_of(*addresses, ip) : nullptr)
+    found.interface = entry->interface;
   if (!found.interface.empty())
     found.interface_rdma = rdma_devices_in("/sys/class/net/" + found.interface + "/device/infiniband");
   found.all_rdma = rdma_devices_in("/sys/class/infiniband");
@@ -86,6 +84,20 @@ std::string ucx_devices(const network_devices& found, bool trusted_network) {
   for (const auto& device : devices)
     list += (list.empty() ? "" : ",") + device;
   return list;
+}
+
+std::string other_address_remedy(std::span<const interface_address> addresses, const std::string& ip) {
+  const auto* links = entry_of(addresses, ip);
+  if (links == nullptr)
+    return {};
+  const auto used = std::find_if(addresses.begin(), addresses.end(), [&](const auto& entry) {
+    return entry.interface == links->interface && entry.is_ipv4 == links->is_ipv4;
+  });
+  if (used->address == ip)
+    return {};
+  return "; over TCP, UCX uses " + used->address + ", the first address of " + links->interface +
+         " on this host, and not " + ip +
+         ", which the other hosts reach: unset FARANDOLE_CPU_PATH, or make that address the first one";
 }
 
 } // namespace farandole

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "collectives/transport/connections/interface_addresses.hpp"
 #include "messages/values/error.hpp"
 
 namespace farandole {
@@ -30,5 +32,9 @@ network_devices find_network_devices(const std::string& ip);
 /// The value of UCX_NET_DEVICES: the interface itself if TCP is allowed, and its RDMA devices, or every RDMA
 /// device if it has none. Empty if the interface is unknown or there is no device.
 std::string ucx_devices(const network_devices& found, bool trusted_network);
+
+/// What to add to the error of a failed connection if UCX does not use the address of the links (`ip`): over TCP
+/// it takes the first address of an interface. Empty if it uses that one. `addresses` are in the system's order.
+std::string other_address_remedy(std::span<const interface_address> addresses, const std::string& ip);
 
 } // namespace farandole

@@ -34,6 +34,20 @@ TEST_CASE("UCX uses the interface of the links, and prefers its RDMA devices to 
   CHECK(ucx_devices({}, true).empty());
 }
 
+TEST_CASE("the error of a failed connection names the address that UCX takes instead of the links' one") {
+  const std::vector<interface_address> addresses{{"lo", "127.0.0.1", true, true, true},
+                                                 {"eth0", "192.0.2.1", true, true, false},
+                                                 {"eth0", "10.0.0.1", true, true, false},
+                                                 {"eth1", "10.1.0.1", true, true, false},
+                                                 {"eth0", "fd00::1", false, true, false}};
+  for (const auto* ip : {"192.0.2.1", "10.1.0.1", "fd00::1", "203.0.113.7", ""})
+    CHECK(other_address_remedy(addresses, ip).empty());
+  CHECK(other_address_remedy(addresses, "10.0.0.1") ==
+        "; over TCP, UCX uses 192.0.2.1, the first address of eth0 on this host, and not 10.0.0.1, which the "
+        "other hosts "
+        "reach: unset FARANDOLE_CPU_PATH, or make that address the first one");
+}
+
 TEST_CASE("the interface of an address is looked up in the system's table") {
   CHECK(find_network_devices("127.0.0.1").interface == "lo");
   CHECK(find_network_devices("203.0.113.7").interface.empty());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/transport/progress_deadline.hpp"
+#include "collectives/transport/ucx/ucx_networks.hpp"
 
 namespace farandole {
 namespace {
@@ -24,7 +25,7 @@ expected<std::unique_ptr<ucx_worker>> ucx_worker::open(const ucx_options& option
 
 ucx_worker::ucx_worker(std::unique_ptr<ucx_context> context, const ucx_options& options)
     : generation_(options.generation), set_(options.set), spins_(options.spins),
-      trusted_network_(options.trusted_network), departure_("ucx", options.global_ranks),
+      trusted_network_(options.trusted_network), ip_(options.ip), departure_("ucx", options.global_ranks),
       greeting_(generation_, set_), context_(std::move(context)), endpoints_(*context_, departure_),
       requests_(*context_, endpoints_, departure_, ucx_tag{.generation = generation_, .set = set_}) {}
 
@@ -70,6 +71,9 @@ error ucx_worker::with_remedy(error problem) const {
     problem.text +=
         "; without FARANDOLE_TRUSTED_NETWORK=1, UCX needs a fabric with RDMA (rc, dc, ud) between the "
         "hosts and does not use TCP";
+  else if (problem.kind == error_kind::disconnected)
+    if (const auto addresses = list_interface_addresses())
+      problem.text += other_address_remedy(*addresses, ip_);
   return problem;
 }
 

@@ -62,7 +62,8 @@ private:
   using clock = std::chrono::steady_clock;
 
   ucx_worker(std::unique_ptr<ucx_context> context, const ucx_options& options);
-  /// Adds a remedy to an error of connect(): the cause may be the lack of a fabric that UCX may use.
+  /// Adds a remedy to an error of connect(): the cause may be the lack of a fabric that UCX may use, or
+  /// the address that it uses.
   error with_remedy(error problem) const;
   ucx_tag tag(message_phase phase, std::int32_t source) const;
 
@@ -75,6 +76,7 @@ private:
   const std::uint32_t set_;
   const bool spins_;
   const bool trusted_network_;
+  const std::string ip_; ///< of the links between members
   departure_protocol departure_;
   std::chrono::nanoseconds timeout_{0}; ///< how long the work may be without progress
   peer_greeting greeting_;
