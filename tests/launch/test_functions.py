@@ -83,6 +83,24 @@ def test_results_come_from_all_hosts(call: Callable[..., Process], hosts: SshHos
     wait_until_empty(hosts, 0, 1, 2)
 
 
+@pytest.mark.slow
+def test_a_gigabyte_travels_to_another_host_and_back(call: Callable[..., Process], hosts: SshHosts) -> None:
+    job = call("""
+        import os
+        import horovod
+
+        def function(content):
+            return content[::-1]
+
+        content = os.urandom(1000) * 1_100_000
+        assert horovod.run(function, (content,), num_proc=1, hosts="b:1") == [content[::-1]]
+        print("checked")
+        """)
+    assert exit_code(job) == 0, job.text
+    assert "checked" in job.text
+    wait_until_empty(hosts, 0, 1)
+
+
 def test_a_failure_on_another_host_is_raised_with_its_rank_and_host(
     call: Callable[..., Process], hosts: SshHosts
 ) -> None:
