@@ -10,6 +10,14 @@ import optax
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Compiling takes most of the time of these tests, whose programs run a few times."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 def parameters(seed: int = 0):
     draw = np.random.default_rng(seed).standard_normal
     hidden = {"kernel": jnp.asarray(draw((6, 8)), "float32"), "bias": jnp.zeros(8, "float32")}
