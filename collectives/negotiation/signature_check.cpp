@@ -56,13 +56,13 @@ bool always(const operation_row&) {
 }
 
 constexpr check before_join[] = {
-    {always, [](const signature& a, const signature& b) { return a.dtype == b.dtype; },
-     [](const signature& s) { return std::string(to_string(s.dtype)); }, "dtypes", "submit the same dtype"},
     {always,
      [](const signature& a, const signature& b) {
        return a.operation == b.operation && adaptive(a) == adaptive(b);
      },
      kind, "operations", "ask for the same operation"},
+    {always, [](const signature& a, const signature& b) { return a.dtype == b.dtype; },
+     [](const signature& s) { return std::string(to_string(s.dtype)); }, "dtypes", "submit the same dtype"},
     {[](const operation_row& row) { return !row.first_dim_free(); },
      [](const signature& a, const signature& b) { return a.shape == b.shape; },
      [](const signature& s) { return to_string(s.shape); }, "shapes", "submit the same shape"},
@@ -96,6 +96,18 @@ constexpr check after_join[] = {
      "kinds of memory", "submit the tensor from the same kind"},
 };
 
+/// Under one name, only the reduction of a gradient is an allgather on some ranks and an allreduce on others.
+std::string remedy(const asked_by& first, const asked_by& other) {
+  const bool first_gathers = first.value->operation == operation::allgather;
+  const auto& gathers = first_gathers ? first : other;
+  const auto& reduces = first_gathers ? other : first;
+  if (gathers.value->operation != operation::allgather || reduces.value->operation != operation::allreduce)
+    return {};
+  return "; if it is a gradient, it is sparse on rank " + std::to_string(gathers.rank) +
+         ", and dense or missing on rank " + std::to_string(reduces.rank) +
+         ": pass sparse_as_dense=True on all ranks";
+}
+
 template <std::size_t N>
 error first_failing(const check (&checks)[N], std::string_view name, std::span<const asked_by> askers) {
   const auto& first = askers.front();
@@ -108,7 +120,7 @@ error first_failing(const check (&checks)[N], std::string_view name, std::span<c
                                           " differ: rank " + std::to_string(first.rank) + " has " +
                                           check.value(*first.value) + ", rank " + std::to_string(other.rank) +
                                           " has " + check.value(*other.value) + "; every rank must " +
-                                          std::string(check.wish)};
+                                          std::string(check.wish) + remedy(first, other)};
   }
   return {};
 }

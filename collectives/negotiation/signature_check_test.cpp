@@ -29,6 +29,14 @@ TEST_CASE("a scalar may be reduced, but not gathered") {
   CHECK_THAT(told(gather, gather), Catch::Contains("allgather of a scalar on rank 0"));
 }
 
+TEST_CASE("ranks that gather and ranks that reduce learn which of them have a sparse gradient") {
+  const auto sum = asked(operation::allreduce, {4, 2}), gather = asked(operation::allgather, {1});
+  CHECK_THAT(told(gather, sum), Catch::Contains("sparse on rank 0, and dense or missing on rank 1: pass"));
+  CHECK_THAT(told(sum, gather), Catch::Contains("sparse on rank 1, and dense or missing on rank 0: pass"));
+  CHECK_THAT(told(sum, asked(operation::broadcast, {4, 2})), Catch::EndsWith("the same operation"));
+  CHECK_THAT(told(gather, asked(operation::broadcast, {1})), Catch::EndsWith("the same operation"));
+}
+
 TEST_CASE("both scale factors of a reduction must be equal") {
   const auto plain = asked(operation::allreduce);
   auto before = plain, after = plain;

@@ -75,16 +75,7 @@ public:
       conclude();
       return;
     }
-    if (!enter_step(step_, this)) {
-      hold();
-      leave_to_runtime();
-      give_up();
-    } else if (!is_waited_for())
-      leave_to_runtime();
-    else if (settles_within(0)) // the last rank to arrive finds the tensors of all others
-      conclude();
-    else
-      wait_elsewhere(this);
+    await();
   }
 
   bool settles_within(int milliseconds) override {
@@ -107,6 +98,13 @@ public:
   void conclude() override {
     if (!node_.blocking && !leave_step(step_, this)) {
       drop();
+      return;
+    }
+    if (others_have_slices()) {
+      if (submit_against_slices())
+        await();
+      else
+        end();
       return;
     }
     for (std::size_t i = 0; i < handles_.size(); ++i) {
@@ -157,6 +155,41 @@ private:
   private:
     call& request_call_;
   };
+
+  /// Waits for the submitted operations without blocking a thread of TensorFlow.
+  void await() {
+    if (!enter_step(step_, this)) {
+      hold();
+      leave_to_runtime();
+      give_up();
+    } else if (!is_waited_for())
+      leave_to_runtime();
+    else if (settles_within(0)) // the last rank to arrive finds the tensors of all others
+      conclude();
+    else
+      wait_elsewhere(this);
+  }
+
+  /// Whether the other ranks have gathered the indices of tf.IndexedSlices, and this rank lacks the gradient. Its graph
+  /// cannot take slices, so the step must fail on all ranks.
+  bool others_have_slices() const {
+    return node_.of.absent && api()->wait(handles_.front().get(), 0, nullptr) == FARANDOLE_OK &&
+           api()->absent_result(handles_.front().get()) == FARANDOLE_ROWS;
+  }
+
+  /// Requests an allreduce under the name of the values, which the other ranks gather: a mismatch, which fails on all
+  /// ranks.
+  bool submit_against_slices() {
+    values_name_ = node_.names.front() + ".values";
+    auto& submission = submissions_.front();
+    submission.name = values_name_.c_str();
+    farandole_handle* made = nullptr;
+    farandole_error reason;
+    if (api()->submit(&submission, 1, &made, &reason) != FARANDOLE_OK)
+      return refuse(reason);
+    handles_.front().reset(made);
+    return true;
+  }
 
   /// Whether a thread waits for the call, and runs the collective meanwhile. That thread handles one call after
   /// another, so larger tensors are left to the runtime, which fuses them and moves them beside the computation.
@@ -313,10 +346,6 @@ private:
 
   bool give_result_of_absent() {
     const auto found = api()->absent_result(handles_.front().get());
-    if (found == FARANDOLE_ROWS)
-      return refuse(
-          "the gradient is None on this rank, and tf.IndexedSlices on others; pass sparse_as_dense=True "
-          "on all ranks");
     if (found == FARANDOLE_REDUCED && node_.expects_none)
       return refuse("the gradient is None on this rank, and not on others; pass "
                     "unconnected_gradients=tf.UnconnectedGradients.ZERO to gradient() on all ranks");
@@ -421,6 +450,7 @@ private:
   std::optional<completion> done_; ///< empty once TensorFlow has been or is being told
   std::vector<farandole_submission> submissions_;
   std::vector<std::vector<std::int64_t>> shapes_;
+  std::string values_name_; // of slices that this rank lacks
   std::vector<std::int64_t> splits_;
   std::vector<tensor> inputs_; // empty if the output has taken its memory
   std::vector<tensor> outputs_;

@@ -249,6 +249,38 @@ def test_a_gradient_that_is_dense_on_some_ranks_and_of_slices_on_others_is_refus
         hvd.DistributedGradientTape(tape).gradient(loss, table)
 
 
+@several_ranks
+@pytest.mark.parametrize(
+    ("reducer", "others"),
+    [("tape", "dense"), ("tape", "None"), ("generic tape", "None"), ("optimizer", "dense")],
+    ids=str,
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_slices_that_only_one_rank_has_in_a_function_are_an_error_on_all(is_first, reducer, others, rank, size):
+    sparse, other = (0, 1) if is_first else (size - 1, 0)
+    table = tf.Variable(tf.ones([4, 2]), name=f"{reducer[0]}_{others}_{sparse}")
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
+    optimizer.build([table])
+    is_generic = reducer == "generic tape"
+
+    @tf.function
+    def step():
+        with tf.name_scope(f"of_rank_{rank}" if is_generic else "step"):
+            with tf.GradientTape() as tape:
+                loss = tf.constant(0.0) if others == "None" else tf.reduce_sum(table)
+                if rank == sparse:
+                    loss = tf.reduce_sum(tf.gather(table, [1]))
+            if reducer == "optimizer":
+                optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+            else:
+                hvd.DistributedGradientTape(tape).gradient(loss, table, use_generic_names=is_generic)
+
+    text = rf"(?s)grad_0.*operations differ.*it is sparse on rank {sparse}, and dense or missing on rank {other}"
+    for _ in range(2):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=f"{text}: pass sparse_as_dense=True"):
+            step()
+
+
 def test_allreduce_of_indexed_slices_refuses_options_for_dense_tensors(size):
     slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), dense_shape=tf.constant([4, 2]))
     for options in ({"op": hvd.Max}, {"op": hvd.Adasum}, {"prescale_factor": 0.5}, {"postscale_factor": 2.0}):

@@ -31,14 +31,17 @@ def _check_slices(op: int, prescale_factor: float, postscale_factor: float) -> N
         raise NotImplementedError("tf.IndexedSlices cannot be scaled on the way; use sparse_as_dense")
 
 
-def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
+def _reduce_slices(
+    slices: Any, device: str, op: int, name: Optional[str], process_set: ProcessSet, ignore_name_scope: bool
+) -> Any:
     """Gathers the slices of all ranks, which represents their sum. An index that several ranks have occurs several
     times."""
     # The indices have the name of a dense reduction, so that a rank without a gradient can be absent from either.
     named = (None, None) if name is None else (f"{name}.values", name)
+    options = {"process_set": process_set, "ignore_name_scope": ignore_name_scope}
     with on(device):
-        values = mpi_ops.allgather(slices.values, named[0], process_set=process_set)
-        indices = mpi_ops.allgather(slices.indices, named[1], process_set=process_set)
+        values = mpi_ops.allgather(slices.values, named[0], **options)
+        indices = mpi_ops.allgather(slices.indices, named[1], **options)
         if op == Average:
             values = values / mpi_ops.divisor(process_set, values.dtype)
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
@@ -71,7 +74,7 @@ def allreduce(
     op = mpi_ops.handle_average_backwards_compatibility(op, average)
     if isinstance(tensor, tf.IndexedSlices):
         _check_slices(op, prescale_factor, postscale_factor)
-        return _reduce_slices(tensor, device_sparse, op, name, process_set)
+        return _reduce_slices(tensor, device_sparse, op, name, process_set, ignore_name_scope)
     if op == Adasum:
         require_adasum(process_set, mpi_ops.size())
     with on(device_dense):
@@ -108,7 +111,7 @@ def grouped_allreduce(
         if isinstance(each, tf.IndexedSlices):
             _check_slices(op, prescale_factor, postscale_factor)
             own = None if name is None else f"{name}_{place + 1}of{len(results)}"
-            results[place] = _reduce_slices(each, device_sparse, op, own, process_set)
+            results[place] = _reduce_slices(each, device_sparse, op, own, process_set, ignore_name_scope)
         else:
             dense.append(place)
     with on(device_dense):
