@@ -3,12 +3,22 @@ combined."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, NoReturn, Optional, Tuple
 
 from farandole.tensorflow import reductions
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.legacy_optimizer import WrappedOptimizer
 from farandole.tensorflow.mpi_ops import Adasum
+
+LossScaler = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
+
+
+def refused_scaler() -> ValueError:
+    """The error for a loss scaler inside or around the optimizer."""
+    return ValueError(
+        "op=Adasum does not go together with a loss scaler: a rank whose gradients overflow would skip the step alone; "
+        "train in bfloat16 without a scaler, or pass op=Average"
+    )
 
 
 class _DistributedAdasumOptimizer(WrappedOptimizer):
@@ -23,6 +33,16 @@ class _DistributedAdasumOptimizer(WrappedOptimizer):
         self._passes = passes
         self._counter: Optional[Any] = None
         self._starts: List[Any] = []
+
+    @property
+    def _use_locking(self) -> NoReturn:
+        """Raises ``ValueError``. A ``LossScaler`` reads it when it is put around an optimizer. It would run the
+        reduction only where the gradients of its own rank are finite, and the other ranks would wait."""
+        raise refused_scaler()
+
+    @_use_locking.setter
+    def _use_locking(self, value: bool) -> None:
+        """Ignores what the base class sets: the wrapped optimizer applies the gradients."""
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
         """As the wrapped optimizer's. Gradients are not reduced."""

@@ -15,7 +15,7 @@ from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.compression import Compression
-from farandole.tensorflow.delta_optimizer import _DistributedAdasumOptimizer
+from farandole.tensorflow.delta_optimizer import LossScaler, _DistributedAdasumOptimizer, refused_scaler
 from farandole.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.legacy_optimizer import LegacyOptimizer, WrappedOptimizer
@@ -94,6 +94,8 @@ def DistributedOptimizer(
     if isinstance(optimizer, LegacyOptimizer):
         if op == Adasum:
             require_adasum(process_set, mpi_ops.size())
+            if isinstance(optimizer, LossScaler):
+                raise refused_scaler()
             return _DistributedAdasumOptimizer(
                 optimizer,
                 name or f"DistributedDelta{type(optimizer).__name__}",
