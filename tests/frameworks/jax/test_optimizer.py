@@ -271,3 +271,42 @@ def test_all_ranks_trace_again_after_values_of_a_weak_type(way: str, name: str) 
 def test_objects_are_broadcast_and_gathered(rank: int, size: int) -> None:
     assert hvd.broadcast_object({"rank": rank}, size - 1) == {"rank": size - 1}
     assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)]
+
+
+def test_the_two_optimizers_of_a_gan_step_like_those_of_one_big_batch(rank: int, size: int) -> None:
+    def forward(network, x):
+        return jnp.tanh(x @ network["hidden"]) @ network["out"]
+
+    def loss_of_critic(critic, maker, real, noise):
+        real, fake = forward(critic, real), forward(critic, forward(maker, noise))
+        return jnp.mean(jax.nn.softplus(-real)) + jnp.mean(jax.nn.softplus(fake))
+
+    def loss_of_maker(maker, critic, noise):
+        return jnp.mean(jax.nn.softplus(-forward(critic, forward(maker, noise))))
+
+    def trained_both(of_critic, of_maker, reals, noises):
+        @jax.jit
+        def step(critic, maker, states, real, noise):
+            changes, first = of_critic.update(jax.grad(loss_of_critic)(critic, maker, real, noise), states[0], critic)
+            critic = optax.apply_updates(critic, changes)
+            changes, second = of_maker.update(jax.grad(loss_of_maker)(maker, critic, noise), states[1], maker)
+            return critic, optax.apply_updates(maker, changes), (first, second)
+
+        draw = np.random.default_rng(2).standard_normal
+        critic = {"hidden": jnp.asarray(draw((4, 5)), "float32"), "out": jnp.asarray(draw((5, 1)), "float32")}
+        maker = {"hidden": jnp.asarray(draw((3, 5)), "float32"), "out": jnp.asarray(draw((5, 4)), "float32")}
+        states = of_critic.init(critic), of_maker.init(maker)
+        for real, noise in zip(reals, noises):
+            critic, maker, states = step(critic, maker, states, real, noise)
+        return critic, maker, states
+
+    draw = np.random.default_rng(1).standard_normal
+    reals, noises = draw((4, size, 6, 4), "float32"), draw((4, size, 6, 3), "float32")
+    plain = optax.sgd(0.1, momentum=0.9), optax.adam(0.02)
+    wrapped = [hvd.DistributedOptimizer(each, name=name) for each, name in zip(plain, ("critic", "maker"))]
+    assert_alike(
+        trained_both(*wrapped, reals[:, rank], noises[:, rank]),
+        trained_both(*plain, reals.reshape(4, -1, 4), noises.reshape(4, -1, 3)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
