@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+import copy
+from typing import Any, Callable, Dict, Iterable
 
 import horovod.torch as hvd
 import pytest
@@ -196,3 +197,64 @@ def test_the_last_rank_completes_operations_that_joined_ranks_had_submitted(name
     pending = hvd.allreduce_async(torch.ones(8), name=name, op=hvd.Sum)
     assert hvd.join() == size - 1
     assert hvd.synchronize(pending)[0].item() == size
+
+
+@pytest.mark.parametrize("as_dense", [True, False], ids=["as dense", "sparse"])
+def test_sparse_gradients_of_an_optimizer_while_ranks_have_joined(as_dense: bool, rank: int, size: int) -> None:
+    """As dense ones, they are those of one process on the rows that are left; sparse ones cannot be gathered."""
+    torch.manual_seed(3)
+    shared = torch.nn.Sequential(torch.nn.Embedding(5, 3, sparse=True), torch.nn.Linear(3, 2))
+    alone = copy.deepcopy(shared)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(shared.parameters(), lr=0.1), shared.named_parameters(), sparse_as_dense=as_dense
+    )
+    reference = torch.optim.SGD(alone.parameters(), lr=0.1)
+
+    def train(model: Any, own: Any, batches: Iterable[torch.Tensor], share: int = 1) -> None:
+        own.zero_grad()
+        (sum(model(each).square().sum() for each in batches) / share).backward()
+        own.step()
+
+    def batch(step: int, of: int) -> torch.Tensor:
+        return torch.tensor([step % 5, (step + of) % 5])
+
+    def assert_alike() -> None:
+        for value, other in zip(shared.parameters(), alone.parameters()):
+            torch.testing.assert_close(value, other)
+
+    def train_together(step: int) -> None:
+        train(shared, optimizer, [batch(step, rank)])
+        train(alone, reference, [batch(step, each) for each in range(size)], size)
+        assert_alike()
+
+    for step in range(3):
+        train_together(step)
+    for step in range(3, 5) if rank == 0 else ():
+        if as_dense:
+            train(shared, optimizer, [batch(step, rank)])
+            train(alone, reference, [batch(step, rank)], size)
+        else:
+            with pytest.raises(hvd.HorovodInternalError, match="0.weight.* is not supported with join"):
+                train(shared, optimizer, [batch(step, rank)])
+        assert_alike()
+    last = hvd.join()
+    for each in (shared, alone):
+        hvd.broadcast_parameters(each.state_dict(), root_rank=last)
+    train_together(5)
+
+
+def test_synchronized_batch_normalization_while_ranks_have_joined_is_an_error(name: str, rank: int, size: int) -> None:
+    layer, alone = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
+    rows = torch.randn(4 * size, 3, generator=torch.Generator().manual_seed(1))
+
+    def normalize() -> None:
+        torch.testing.assert_close(layer(rows[4 * rank : 4 * rank + 4]), alone(rows)[4 * rank : 4 * rank + 4])
+
+    for _ in range(3):
+        normalize()
+    for _ in range(2 if rank == 0 else 0):
+        wait_until_others_joined(name)
+        with pytest.raises(hvd.HorovodInternalError, match="sync_batch_norm.* is not supported with join"):
+            layer(rows[:4])
+    hvd.join()
+    normalize()
