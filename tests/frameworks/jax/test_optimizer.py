@@ -244,6 +244,15 @@ def test_broadcast_parameters_keeps_weak_types_and_random_keys(variant: str, ran
     assert weak.tolist() == strong.tolist() == [0.0, 0.0] and key.tolist() == [0, 0]
 
 
+def test_broadcast_parameters_gives_all_ranks_the_weak_types_of_the_root(rank: int, size: int) -> None:
+    """The root has read its parameters from a file, and the others have made new ones; or the other way round."""
+    weak = jnp.asarray(2.0)
+    strong = weak.astype(weak.dtype)
+    for root in (0, size - 1):
+        received = hvd.broadcast_parameters((strong, weak) if rank == root else (weak, strong), root)
+        assert [each.weak_type for each in received] == [False, True]
+
+
 def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(rank: int, size: int) -> None:
     received = jax.jit(lambda params: hvd.broadcast_parameters(params, size - 1))(parameters(rank))
     assert_alike(received, parameters(size - 1), rtol=0)

@@ -90,6 +90,11 @@ EXCLUSIONS = (
         lambda r: r.accumulated == "outside" and r.resume == "root",
         {"steps": lambda r: r.steps if r.steps // 2 % 2 == 0 else 4},
     ),
+    Exclusion(
+        "a program cannot take the types of the root, whose arrays come from its steps",
+        lambda r: r.start == "traced" and r.resume == "root",
+        {"extras": without("extras", "weak", "complex")},
+    ),
     Exclusion("muon divides by the rows", lambda r: r.optimizer == "muon", {"extras": without("extras", "empty")}),
     Exclusion("a pass has statistics of its own", lambda r: r.passes > 1, default("accumulated", "is_normed")),
     Exclusion("only a skipped step has an overflow", lambda r: not r.finite, default("overflow")),
