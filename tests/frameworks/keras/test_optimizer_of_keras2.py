@@ -130,3 +130,55 @@ def test_a_wrapped_user_class_calls_the_methods_that_it_overrides(
     optimizer = hvd.DistributedOptimizer(Doubled(1.0), op=hvd.Sum)
     pairs = optimizer._aggregate_gradients([(tf.fill([2], rank + 1.0), variable)])
     assert gradients_of(pairs) == [2.0 * ranks(size)]
+
+
+@pytest.fixture(params=["keras", "tensorflow"])
+def elastic_state(request: pytest.FixtureRequest, hvd) -> Any:
+    """The class of the elastic state."""
+    import horovod.tensorflow
+
+    return hvd.elastic.KerasState if request.param == "keras" else horovod.tensorflow.elastic.TensorFlowKerasState
+
+
+def test_ranks_that_join_get_the_rate_the_scale_and_the_slots_of_the_root(
+    hvd, keras, sgd: Make, elastic_state, rank: int, size: int
+) -> None:
+    x, y = data(1)
+    optimizer = sgd(0.1 * (rank + 1), momentum=0.9)
+    scaler = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=8.0 * (rank + 1))
+    model = network(keras, scaler)
+    if rank == 0:
+        fit(model, x, y, ROWS)
+    state = elastic_state(model)
+    state.sync()
+    assert_equal_on_all_ranks(
+        hvd, [*model.get_weights(), *(each.numpy() for each in scaler.variables()), state_of(scaler)]
+    )
+    kept = state_of(scaler)
+    assert kept[:2] == pytest.approx([0.1, 8.0])
+    optimizer.learning_rate = 1.0
+    fit(model, x, y, ROWS)
+    assert state_of(scaler) != kept
+    state.restore()
+    assert state_of(scaler) == kept
+
+
+def test_the_broadcast_callback_sends_the_rate_and_the_scale_of_the_root(
+    hvd, keras, sgd: Make, rank: int, size: int
+) -> None:
+    x, y = data(1)
+    optimizer = hvd.DistributedOptimizer(sgd(0.1 * (rank + 1)))
+    scaler = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=8.0 * (rank + 1))
+    model = network(keras, scaler)
+    fit(model, x, y, len(x), epochs=1, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(size - 1)])
+    assert state_of(scaler) == pytest.approx([0.1 * size, 8.0 * size, 1])
+
+
+def state_of(scaler: Any) -> List[float]:
+    """The rate, the scale and the number of steps since it has changed."""
+    return [float(each.numpy()) for each in (scaler.learning_rate, scaler.loss_scale, scaler.dynamic_counter)]
+
+
+def assert_equal_on_all_ranks(hvd, values: List[Any]) -> None:
+    for each in values:
+        assert np.ptp(hvd.allgather(np.asarray(each, "float64")[None]), axis=0).max(initial=0) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, TypeVar
 
 from farandole._keras import variables
-from farandole._keras.library import Library, bring_home, variables_of
+from farandole._keras.library import Library, bring_home, build, variables_of
 from farandole.common.elastic import VariablesState
 
 Result = TypeVar("Result")
@@ -23,13 +23,7 @@ class KerasState(VariablesState):
             raise ValueError("the model must be built before it becomes a state: call build(), or run a batch")
         self.model = model
         self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
-        if (
-            self.optimizer is not None
-            and hasattr(self.optimizer, "build")
-            and not getattr(self.optimizer, "built", False)
-        ):
-            # Ranks that have not stepped yet must have the same variables as ranks that have.
-            self.optimizer.build(model.trainable_variables)
+        build(self.optimizer, model.trainable_variables)
         super().__init__(variables, "keras.state", **kwargs)
 
     def _variables(self) -> List[Any]:

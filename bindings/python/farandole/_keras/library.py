@@ -96,14 +96,38 @@ def library_of(thing: Any) -> Library:
 
 
 def variables_of(optimizer: Any) -> List[Any]:
-    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras.
+    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras, and those that Keras 2 does
+    not list: its rate and other hyperparameters, and the scale of a ``LossScaleOptimizer``.
 
     Leaves out the variables in which a distributed optimizer accumulates gradients, which differ between ranks.
     """
     variables = getattr(optimizer, "variables", [])
     listed = list(variables() if not isinstance(variables, list) and callable(variables) else variables)
+    known = {id(each) for each in listed}
+    listed += [each for each in _hyperparameters(optimizer) if hasattr(each, "assign") and id(each) not in known]
     own: List[Any] = getattr(getattr(optimizer, "_farandole", None), "own_variables", list)()
     return [each for each in listed if not any(each is other for other in own)]
+
+
+def _hyperparameters(optimizer: Any) -> List[Any]:
+    """Variables and numbers, some of which the optimizer may list among its variables."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    scale = getattr(optimizer, "_loss_scale", None)  # of Keras 2
+    found = [getattr(inner, "_learning_rate", None)]
+    found += [value for _, value in sorted(getattr(inner, "_hyper", {}).items())]  # of a legacy optimizer
+    return [*found, getattr(scale, "current_loss_scale", None), getattr(scale, "counter", None)]
+
+
+def build(optimizer: Any, variables: List[Any]) -> None:
+    """Makes the variables that an optimizer otherwise makes in its first step, so that all ranks have the same.
+
+    :param optimizer: or None
+    :param variables: those of the model that it trains
+    """
+    if hasattr(optimizer, "_create_all_weights"):  # a legacy optimizer of Keras 2
+        optimizer._create_all_weights(variables)
+    elif hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        optimizer.build(variables)
 
 
 def bring_home(model: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
+from farandole._keras.library import build, variables_of
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
@@ -60,28 +61,15 @@ class TensorFlowKerasState(_TensorFlowVariables):
             raise ValueError("the model must be built before it becomes a state: call build(), or run a batch")
         self.model = model
         self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
-        _build_optimizer(self.optimizer, model)
+        build(self.optimizer, model.trainable_variables)
         super().__init__(**kwargs)
 
     def _variables(self) -> List[Any]:
-        return [*self.model.weights, *variables_of_optimizer(self.optimizer)]
+        return [*self.model.weights, *variables_of(self.optimizer)]
 
     def _not_copied(self) -> List[Any]:
         """Values that refer to the model, such as callbacks, are copied without it."""
         return [self.model, self.optimizer, *super()._not_copied()]
-
-
-def variables_of_optimizer(optimizer: Any) -> List[Any]:
-    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras."""
-    variables = getattr(optimizer, "variables", [])
-    return list(variables() if callable(variables) else variables)
-
-
-def _build_optimizer(optimizer: Any, model: Any) -> None:
-    """Creates the variables that an optimizer otherwise creates in its first step, so that all ranks have the
-    same."""
-    if optimizer is not None and hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
-        optimizer.build(model.trainable_variables)
 
 
 class TensorFlowState(_TensorFlowVariables):
