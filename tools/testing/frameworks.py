@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import List, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from testing.part import ROOT, TWO_AT_A_TIME, Part
 
@@ -19,9 +19,13 @@ FRAMEWORKS = {
 }
 # As many fresh recipes of training are played by `recipes`; the standard suite plays some with fixed seeds.
 FRESH_RECIPES = {"torch": 3000, "keras": 300, "tensorflow": 300, "jax": 300, "mxnet": 600}
-# The recipes of Keras on its other backends, where each is installed.
-KERAS_BACKENDS = {"torch": ".venv", "jax": ".setup/venvs/tensorflow"}
-FRESH_RECIPES_OF_BACKEND = 150
+# The other backends of Keras and Keras 2 (tf-keras): where each is installed, and the settings that choose it.
+OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
+    (".venv", {"KERAS_BACKEND": "torch"}),
+    (".setup/venvs/tensorflow", {"KERAS_BACKEND": "jax"}),
+    (".setup/venvs/tensorflow", {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}),
+)
+FRESH_RECIPES_OF_OTHER_KERAS = 150
 # One recipe of so many is played by an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = 30
 
@@ -43,11 +47,9 @@ def framework_jobs(part: Part) -> None:
 def versions(part: Part) -> None:
     """the frameworks' tests on other versions and backends"""
     ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
-    legacy = {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}
-    ranks_of_framework(part, "keras", ".setup/venvs/tensorflow", **legacy)
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
-    for backend, where in KERAS_BACKENDS.items():
-        ranks_of_framework(part, "keras", where, KERAS_BACKEND=backend)
+    for where, environment in OTHER_KERAS:
+        ranks_of_framework(part, "keras", where, **environment)
 
 
 def recipes(part: Part) -> None:
@@ -57,9 +59,9 @@ def recipes(part: Part) -> None:
         play_recipes(part, name, count)
         if name == "torch":
             play_recipes(part, name, -(-count // ELASTIC_SHARE), "--elastic")
-    for backend, where in KERAS_BACKENDS.items():
-        count = part.options.get("seeds", FRESH_RECIPES_OF_BACKEND)
-        play_recipes(part, "keras", count, where=where, KERAS_BACKEND=backend)
+    for where, environment in OTHER_KERAS:
+        count = part.options.get("seeds", FRESH_RECIPES_OF_OTHER_KERAS)
+        play_recipes(part, "keras", count, where=where, **environment)
 
 
 def play_recipes(part: Part, name: str, count: int, *options: str, where: str = "", **environment: str) -> None:

@@ -1,1 +1,1 @@
-"""Recipes of Keras 3."""
+"""Recipes of Keras 3 and of Keras 2."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
-import horovod.keras as hvd
-import keras
-
 from with_keras.recipe import Recipe
+from with_keras.versions import hvd, keras
 
 if TYPE_CHECKING:
     from with_keras.training import Training

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import keras
 from excluding import Exclusion, default, known_options, without
 
 from with_keras.callbacks import SMOOTH
 from with_keras.optimizers import CHOICES
 from with_keras.recipe import Recipe
+from with_keras.versions import BACKEND, IS_THREE
 
-BACKEND = keras.backend.backend()
 BY_HAND = ("batches", "tape")
 
 
@@ -32,7 +31,7 @@ KERAS = (
     ),
     Exclusion(
         "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
-        lambda r: r.body == "attention" and r.optimizer in ("Lion", "Adafactor", "Adamax", "Muon"),
+        lambda r: r.body == "attention" and r.optimizer.rpartition(".")[2] in ("Lion", "Adafactor", "Adamax", "Muon"),
         {"body": "deep"},
     ),
     Exclusion("a callback sets the rate of one optimizer", lambda r: r.second, default("callback")),
@@ -111,7 +110,12 @@ OF_BACKENDS = {
         ),
     ),
 }
-EXCLUSIONS = (*KERAS, *FARANDOLE, *OF_BACKENDS[BACKEND])
+KERAS2 = (
+    Exclusion("only Keras 3 has these", lambda r: True, default("second", "accumulated")),
+    Exclusion("legacy optimizers average no weights", lambda r: r.optimizer.startswith("legacy"), default("average")),
+    Exclusion("this optimizer takes no schedule", lambda r: r.optimizer == "legacy.Nadam", default("schedule")),
+)
+EXCLUSIONS = (*KERAS, *FARANDOLE, *(OF_BACKENDS[BACKEND] if IS_THREE else KERAS2))
 
 
 def suited(recipe: Recipe, size: int) -> Recipe:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-import keras
-
+from with_keras import versions
 from with_keras.recipe import Recipe
+from with_keras.versions import cast, floatx, keras
 
 INPUTS, WIDTH, OUTPUTS, WORDS = 4, 5, 2, 8
 layers = keras.layers
@@ -32,12 +32,13 @@ class Stepped(Trained):
         x, y = data
         with tf.GradientTape() as tape:
             output = self(x, training=True)
-            loss = self.compute_loss(x=x, y=y, y_pred=output, training=True)
-            self._loss_tracker.update_state(loss, sample_weight=tf.shape(y)[0])
-            scaled = self.optimizer.scale_loss(loss)
+            loss = self.compute_loss(x=x, y=y, y_pred=output)
+            if versions.IS_THREE:
+                self._loss_tracker.update_state(loss, sample_weight=tf.shape(y)[0])
+            scaled = versions.scaled(self.optimizer, loss)
         gradients = tape.gradient(scaled, self.trainable_variables)
-        self.optimizer.apply(gradients, self.trainable_variables)
-        return self.compute_metrics(x, y, output)
+        versions.apply(self.optimizer, gradients, self.trainable_variables)
+        return self.compute_metrics(x, y, output, None)
 
 
 @keras.saving.register_keras_serializable("recipes")
@@ -48,7 +49,7 @@ class Scaled(layers.Layer):
         self.scale = self.add_weight(shape=(), initializer="ones", name="scale")
 
     def call(self, x: Any) -> Any:
-        return x * keras.ops.cast(self.scale, x.dtype)
+        return x * cast(self.scale, x.dtype)
 
 
 @keras.saving.register_keras_serializable("recipes")
@@ -68,7 +69,7 @@ class Resting(Scaled):
         self.calls = self.add_weight(shape=(), initializer="zeros", dtype="int32", trainable=False, name="calls")
 
     def call(self, x: Any, training: bool = False) -> Any:
-        used = keras.ops.cast(self.calls % 4 >= 2, x.dtype)
+        used = cast(self.calls % 4 >= 2, x.dtype)
         if training:
             self.calls.assign(self.calls + 1)
         return x + used * super().call(x)
@@ -82,7 +83,7 @@ class Empty(layers.Layer):
         self.nothing = self.add_weight(shape=(0,), initializer="zeros", name="nothing")
 
     def call(self, x: Any) -> Any:
-        return x + keras.ops.cast(keras.ops.sum(self.nothing), x.dtype)
+        return x + cast(versions.total(self.nothing), x.dtype)
 
 
 @keras.saving.register_keras_serializable("recipes")
@@ -93,7 +94,7 @@ class Wide(Scaled):
         super().__init__(**{**options, "dtype": "float32"})
 
     def call(self, x: Any) -> Any:
-        return keras.ops.cast(super().call(x), keras.config.floatx())
+        return cast(super().call(x), floatx())
 
 
 EXTRAS: Dict[str, Callable[..., Any]] = {
@@ -107,9 +108,7 @@ EXTRAS: Dict[str, Callable[..., Any]] = {
 
 def make_model(recipe: Recipe, sync_batch_norm: Callable[..., Any]) -> Any:
     """The model of the recipe, which is not compiled. Layers have names, so that those of a second model are equal."""
-    policy = recipe.dtype if recipe.dtype.startswith("mixed") else None
-    keras.config.set_floatx("float32" if policy else recipe.dtype)
-    keras.config.set_dtype_policy(policy or recipe.dtype)
+    versions.set_types("float32" if recipe.dtype.startswith("mixed") else recipe.dtype, recipe.dtype)
     inputs, words = keras.Input((INPUTS,), name="inputs"), keras.Input((), dtype="int32", name="words")
     x = layers.Rescaling(1.0, name="cast")(inputs)
     if recipe.embedding:

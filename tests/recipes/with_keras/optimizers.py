@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Callable, Dict, Tuple
 
-import keras
-
 from with_keras.recipe import Recipe
+from with_keras.versions import IS_THREE, Scaler, keras
 
 OPTIONS: Dict[str, Dict[str, Any]] = {
     "momentum": {"momentum": 0.9},
@@ -23,6 +23,7 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
     "shrinkage": {"l2_shrinkage_regularization_strength": 0.05, "beta": 0.1},
     "warmup": {"warmup_steps": 2},
     "matrices": {"exclude_embeddings": False},
+    "falling": {"decay": 0.1},
 }
 # Of each tuple an optimizer has at most one option.
 _ADAM = (("decay",), ("amsgrad",), ("betas",))
@@ -39,10 +40,23 @@ CHOICES: Dict[str, Tuple[Tuple[str, ...], ...]] = {
     "Nadam": _MOMENTS,
     "Ftrl": (("accumulator",), ("lasso",), ("shrinkage",)),
     "Lion": _MOMENTS,
+}
+_OF_KERAS3 = {
     "Lamb": _MOMENTS,
     "Muon": (("decay",), ("no_nesterov",), ("matrices",)),
     "ScheduleFreeAdamW": (("decay",), ("betas",), ("warmup",)),
 }
+_OF_KERAS2 = {
+    "legacy.SGD": (("momentum", "nesterov"), ("falling",)),
+    "legacy.RMSprop": (("momentum",), ("centered",), ("rho",), ("falling",)),
+    "legacy.Adam": (("falling",), ("amsgrad",), ("betas",)),
+    "legacy.Adadelta": (("rho",),),
+    "legacy.Adagrad": (("accumulator",),),
+    "legacy.Adamax": (("betas",),),
+    "legacy.Nadam": (("betas",),),
+    "legacy.Ftrl": (("accumulator",), ("lasso",), ("shrinkage",)),
+}
+CHOICES.update(_OF_KERAS3 if IS_THREE else _OF_KERAS2)
 RATES = {"SGD": 0.1, "Adadelta": 1.0, "Adagrad": 0.05, "Ftrl": 0.1}
 CLIPS = {
     "norm": {"clipnorm": 0.02},
@@ -64,7 +78,7 @@ SCHEDULES: Dict[str, Callable[[float], Any]] = {
 
 
 def rate_of(recipe: Recipe) -> float:
-    return RATES.get(recipe.optimizer, 0.01)
+    return RATES.get(recipe.optimizer.rpartition(".")[2], 0.01)
 
 
 def make_optimizer(recipe: Recipe) -> Any:
@@ -77,7 +91,7 @@ def make_optimizer(recipe: Recipe) -> Any:
     if recipe.accumulated > 1:
         options["gradient_accumulation_steps"] = recipe.accumulated
     rate = SCHEDULES[recipe.schedule](rate_of(recipe)) if recipe.schedule else rate_of(recipe)
-    made = getattr(keras.optimizers, recipe.optimizer)(rate, **options)
+    made = attrgetter(recipe.optimizer)(keras.optimizers)(rate, **options)
     if recipe.second:
         second = keras.optimizers.Adam(0.02)
         made = keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(made, {"head/.*": second}))
@@ -86,4 +100,4 @@ def make_optimizer(recipe: Recipe) -> Any:
 
 def with_scaler(optimizer: Any) -> Any:
     """One whose scale grows after some steps."""
-    return keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=64.0, dynamic_growth_steps=3)
+    return Scaler(optimizer, initial_scale=64.0, dynamic_growth_steps=3)

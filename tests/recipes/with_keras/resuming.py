@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
-import keras
-from farandole._keras.library import variables_of
+from with_keras.versions import STATE_FILE, array_of, build, state_of
 
 if TYPE_CHECKING:
     from with_keras.training import Training
@@ -19,7 +18,7 @@ def recompiled(training: Training) -> None:
 
 def weights(training: Training) -> None:
     """An epoch is trained and undone by a file, which has the state of the optimizer, too."""
-    path = os.path.join(training.folder, "saved.weights.h5")
+    path = os.path.join(training.folder, STATE_FILE)
     training.model.save_weights(path)
     training.train_more()
     training.model.load_weights(path)
@@ -35,12 +34,11 @@ def loaded(training: Training) -> None:
 
 def root(training: Training) -> None:
     """New objects, for which only the root has a file."""
-    path = os.path.join(training.folder, "saved.weights.h5")
+    path = os.path.join(training.folder, STATE_FILE)
     training.model.save_weights(path)
     training.build()
     state = training.seat.elastic_state(training.model)
-    if not training.model.optimizer.built:
-        training.model.optimizer.build(training.model.trainable_variables)
+    build(training.model.optimizer, training.model.trainable_variables)
     if training.seat.rank == 0:
         training.model.load_weights(path)
     if state is not None:
@@ -50,7 +48,7 @@ def root(training: Training) -> None:
 def elastic(training: Training) -> None:
     """An epoch is trained and undone by an elastic state, which then makes the ranks equal."""
     state = training.seat.elastic_state(training.model)
-    values = [keras.ops.convert_to_numpy(each) for each in _variables(training.model)]
+    values = [array_of(each) for each in _variables(training.model)]
     if state is not None:
         state.save()
     training.train_more()
@@ -63,7 +61,7 @@ def elastic(training: Training) -> None:
 
 
 def _variables(model: Any) -> List[Any]:
-    return [*model.variables, *variables_of(model.optimizer)]
+    return [*model.variables, *state_of(model.optimizer)]
 
 
 RESUMES: Dict[str, Callable[[Training], None]] = {

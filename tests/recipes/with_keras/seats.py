@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional
 
-import horovod.keras as hvd
-import keras
 import numpy as np
 from seats import Seat
 
 from with_keras.recipe import Recipe
+from with_keras.versions import array_of, change_gradients, count_batches, hvd, keras
 
 
 class OneProcess(Seat):
@@ -33,10 +32,8 @@ class OneProcess(Seat):
 
     def wrap(self, recipe: Recipe, optimizer: Any) -> Any:
         if "as_dense" in recipe.wrapping:
-            apply = optimizer.apply
-            optimizer.apply = lambda gradients, *others, **named: apply(
-                [dense(each) for each in gradients], *others, **named
-            )
+            change_gradients(optimizer, dense)
+        count_batches(optimizer, recipe.passes)
         return optimizer
 
     def make_equal(self, recipe: Recipe, model: Any) -> None:
@@ -91,7 +88,7 @@ class Rank(OneProcess):
             hvd.elastic.KerasState(model).sync()
         elif recipe.start == "variables":
             for place, each in enumerate(model.variables):
-                value = keras.ops.convert_to_numpy(each)
+                value = array_of(each)
                 each.assign(hvd.broadcast(value, self.root(recipe), name=f"start.{place}"))
 
     def callbacks(self, recipe: Recipe) -> List[Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Tuple
 
-import keras
 import numpy as np
 from comparing import Snapshot, Tensor
-from farandole._keras.library import bring_home, variables_of
+from farandole._keras.library import bring_home
 from farandole._keras.variables import is_random_state
 
 from with_keras.recipe import Recipe
 from with_keras.seats import LOSSY
+from with_keras.versions import BACKEND, array_of, path_of, rate_of, state_of, type_of
 
 if TYPE_CHECKING:
     from with_keras.training import Training
@@ -25,19 +25,19 @@ def take(training: Training) -> Snapshot:
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     values: Snapshot = {}
     for place, each in enumerate(getattr(inner, "_inner_optimizers", [inner])):
-        values[f"rate{place}"] = float(keras.ops.convert_to_numpy(each.learning_rate))
+        values[f"rate{place}"] = rate_of(each)
     for each in training.model.variables:
         if not is_random_state(each):
-            values[f"model.{each.path}"] = _copied(each)
-    for place, each in enumerate(variables_of(optimizer)):
-        name = re.sub(r"_\d+$", "", each.path.rpartition("/")[2])  # counted in the process
+            values[f"model.{path_of(each)}"] = _copied(each)
+    for place, each in enumerate(state_of(optimizer)):
+        name = re.sub(r"_\d+$", "", path_of(each).rpartition("/")[2])  # counted in the process
         values[f"optimizer.{place}.{name}"] = _copied(each)
     return values
 
 
 def _copied(variable: Any) -> Tensor:
-    array = keras.ops.convert_to_numpy(variable)
-    dtype = keras.backend.standardize_dtype(variable.dtype)
+    array = array_of(variable)
+    dtype = type_of(variable)
     return Tensor(dtype, np.array(array, "float64" if dtype == "bfloat16" else None))
 
 
@@ -68,5 +68,5 @@ def is_of_each_rank(recipe: Recipe, key: str) -> bool:
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
     if recipe.dtype.startswith("mixed"):
         return 0.1, 1.0
-    is_double = recipe.dtype == "float64" and keras.backend.backend() != "jax"  # which has float32 in its place
+    is_double = recipe.dtype == "float64" and BACKEND != "jax"  # which has float32 in its place
     return 1e-6 if is_double else 1e-3, 0.1

@@ -6,17 +6,17 @@ import tempfile
 from typing import Any, Callable, Dict, List
 
 import faults
-import keras
 import numpy as np
 from comparing import Snapshot
 
-from with_keras import resuming
+from with_keras import resuming, versions
 from with_keras.callbacks import Records, rate_callbacks
 from with_keras.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_keras.optimizers import make_optimizer, rate_of, with_scaler
 from with_keras.recipe import EPOCH_STEPS, ROWS, Recipe
 from with_keras.seats import OneProcess
 from with_keras.snapshots import take
+from with_keras.versions import floatx, keras
 
 
 class Training:
@@ -47,7 +47,7 @@ class Training:
         optimizer = seat.wrap(recipe, make_optimizer(recipe))
         self.compile(with_scaler(optimizer) if recipe.scaler == "outside" else optimizer)
         if recipe.is_built:
-            self.model.optimizer.build(self.model.trainable_variables)
+            versions.build(self.model.optimizer, self.model.trainable_variables)
         seat.make_equal(recipe, self.model)
 
     def compile(self, optimizer: Any) -> None:
@@ -59,12 +59,12 @@ class Training:
             steps_per_execution=self.recipe.executions,
             jit_compile=False,
         )
-        if self.recipe.dtype == "mixed_float16":  # Keras' own scale is so large that parts of a batch overflow
-            self.model.optimizer.initial_scale = 64.0
+        if self.model.optimizer is not optimizer:  # Keras' own scale is so large that parts of a batch overflow
+            versions.set_scale(self.model.optimizer, 64.0)
 
     def epoch(self) -> Any:
         """The inputs and targets of an epoch on this seat."""
-        recipe, dtype = self.recipe, keras.config.floatx()
+        recipe, dtype = self.recipe, floatx()
         shape = (EPOCH_STEPS, recipe.passes, self.seat.size, ROWS // self.seat.size)
         source = np.random.default_rng(recipe.seed)
         x = source.standard_normal((*shape, INPUTS)).astype(dtype)
@@ -109,10 +109,15 @@ class Training:
         self.snapshots.append({**take(self), **losses})
         self.step += 1
 
+    @property
+    def logged_factor(self) -> float:
+        """The factor of the losses that Keras logs. Those of Keras 2 lack the model's."""
+        return self.model.factor if versions.IS_THREE else 1.0
+
     def record_logs(self, logs: Dict[str, Any]) -> None:
-        """The averaged losses and metrics of an epoch. Losses have the model's factor."""
+        """The averaged losses and metrics of an epoch."""
         if self.is_recorded:
-            factors = dict.fromkeys(("loss", "val_loss"), self.model.factor)
+            factors = dict.fromkeys(("loss", "val_loss"), self.logged_factor)
             self.snapshots.append({f"logs.{name}": float(value) / factors.get(name, 1) for name, value in logs.items()})
 
 
@@ -139,7 +144,7 @@ def by_batches(training: Training, first: int, last: int) -> None:
 
     def step(x: Any, y: Any) -> Any:
         model.reset_metrics()  # the loss is that of this batch alone
-        return model.train_on_batch(x, y, return_dict=True)["loss"]
+        return model.train_on_batch(x, y, return_dict=True)["loss"] / training.logged_factor
 
     _run(training, first, last, step)
 
@@ -153,11 +158,11 @@ def with_tape(training: Training, first: int, last: int) -> None:
     @tf.function
     def step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True), training=True)
-            scaled = model.optimizer.scale_loss(loss)
+            loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True))
+            scaled = versions.scaled(model.optimizer, loss)
         variables = model.trainable_variables
-        model.optimizer.apply_gradients(zip(tape.gradient(scaled, variables), variables))
-        return loss
+        versions.apply(model.optimizer, tape.gradient(scaled, variables), variables)
+        return loss / model.factor
 
     _run(training, first, last, step)
 
@@ -170,7 +175,7 @@ def _run(training: Training, first: int, last: int, step: Callable[[Any, Any], A
         x = {name: each[begin : begin + rows] for name, each in training.x.items()}
         losses.append(float(step(x, training.y[begin : begin + rows])))
         if (batch + 1) % passes == 0:
-            training.end_step(loss=training.seat.average(np.mean(losses)) / training.model.factor)
+            training.end_step(loss=training.seat.average(np.mean(losses)))
             losses.clear()
 
 
@@ -185,6 +190,6 @@ LOOPS: Dict[str, Callable[[Training, int, int], None]] = {
 
 def play(recipe: Recipe, seat: OneProcess) -> List[Snapshot]:
     """The snapshots after each step and epoch."""
-    keras.utils.clear_session(free_memory=False)
+    versions.clear_session()
     with tempfile.TemporaryDirectory(prefix="recipe-") as folder:
         return Training(recipe, seat, folder).play()
