@@ -97,6 +97,11 @@ EXCLUSIONS = (
     ),
     Exclusion("muon divides by the rows", lambda r: r.optimizer == "muon", {"extras": without("extras", "empty")}),
     Exclusion("a pass has statistics of its own", lambda r: r.passes > 1, default("accumulated", "is_normed")),
+    Exclusion(
+        "after a pass, parameters have strong types, which widen the loss of the next one",
+        lambda r: r.passes > 1 and r.dtype == "bfloat16",
+        {"extras": without("extras", "weak")},
+    ),
     Exclusion("only a skipped step has an overflow", lambda r: not r.finite, default("overflow")),
     Exclusion("there are no parts", lambda r: r.reduction == "parts" and r.parts != "second", default("reduction")),
     Exclusion("a rank skips by its own gradients", lambda r: r.reduction in ("first", "parts"), default("finite")),

@@ -108,6 +108,7 @@ OF_BACKENDS = {
             lambda r: True,
             {"frozen": lambda r: "" if r.frozen == "from" else r.frozen},
         ),
+        Exclusion("on JAX several passes have no scaler inside", lambda r: r.passes > 1, default("scaler")),
     ),
 }
 KERAS2 = (
