@@ -96,7 +96,8 @@ constexpr check after_join[] = {
      "kinds of memory", "submit the tensor from the same kind"},
 };
 
-/// Under one name, only the reduction of a gradient is an allgather on some ranks and an allreduce on others.
+/// Under one name, it is mostly the reduction of a gradient that is an allgather on some ranks and an allreduce on
+/// others.
 std::string remedy(const asked_by& first, const asked_by& other) {
   const bool first_gathers = first.value->operation == operation::allgather;
   const auto& gathers = first_gathers ? first : other;

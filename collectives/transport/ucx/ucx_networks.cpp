@@ -96,8 +96,8 @@ std::string other_address_remedy(std::span<const interface_address> addresses, c
   if (used->address == ip)
     return {};
   return "; over TCP, UCX uses " + used->address + ", the first address of " + links->interface +
-         " on this host, and not " + ip +
-         ", which the other hosts reach: unset FARANDOLE_CPU_PATH, or make that address the first one";
+         " on this host, and not " + ip + ": if other hosts do not reach " + used->address +
+         ", unset FARANDOLE_CPU_PATH, or make " + ip + " the first one";
 }
 
 } // namespace farandole

@@ -43,9 +43,8 @@ TEST_CASE("the error of a failed connection names the address that UCX takes ins
   for (const auto* ip : {"192.0.2.1", "10.1.0.1", "fd00::1", "203.0.113.7", ""})
     CHECK(other_address_remedy(addresses, ip).empty());
   CHECK(other_address_remedy(addresses, "10.0.0.1") ==
-        "; over TCP, UCX uses 192.0.2.1, the first address of eth0 on this host, and not 10.0.0.1, which the "
-        "other hosts "
-        "reach: unset FARANDOLE_CPU_PATH, or make that address the first one");
+        "; over TCP, UCX uses 192.0.2.1, the first address of eth0 on this host, and not 10.0.0.1: if other "
+        "hosts do not reach 192.0.2.1, unset FARANDOLE_CPU_PATH, or make 10.0.0.1 the first one");
 }
 
 TEST_CASE("the interface of an address is looked up in the system's table") {

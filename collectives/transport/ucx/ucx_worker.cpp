@@ -50,7 +50,7 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
   // UCX does not notice the death of a silent peer to which nothing was sent, so both ends send a message
   // first.
   if (!problem)
-    problem = with_remedy(greeting_.exchange(*this, departure_, deadline));
+    problem = greeting_.exchange(*this, departure_, deadline);
   // An endpoint has one connection for each device, and each is established only while both ends drive their
   // workers. So each member drives its worker until all others have reported that their connections are
   // established.
@@ -59,6 +59,7 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
   if (!problem)
     problem = greeting_.exchange(*this, departure_, deadline);
   if (problem) {
+    problem = with_remedy(std::move(problem));
     departure_.fail(problem);
     return problem;
   }

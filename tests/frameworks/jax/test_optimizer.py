@@ -13,9 +13,11 @@ import pytest
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation():
     """Compiling takes most of the time of these tests, whose programs run a few times."""
-    jax.config.update("jax_disable_most_optimizations", True)
+    name = "jax_disable_most_optimizations"
+    before = jax.config.read(name)
+    jax.config.update(name, True)
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    jax.config.update(name, before)
 
 
 def parameters(seed: int = 0):
@@ -246,11 +248,15 @@ def test_broadcast_parameters_keeps_weak_types_and_random_keys(variant: str, ran
 
 def test_broadcast_parameters_gives_all_ranks_the_weak_types_of_the_root(rank: int, size: int) -> None:
     """The root has read its parameters from a file, and the others have made new ones; or the other way round."""
-    weak = jnp.asarray(2.0)
-    strong = weak.astype(weak.dtype)
+    weak = [jnp.asarray(2.0), jnp.asarray(1) > 0]
+    strong = [each.astype(each.dtype) for each in weak]
     for root in (0, size - 1):
-        received = hvd.broadcast_parameters((strong, weak) if rank == root else (weak, strong), root)
-        assert [each.weak_type for each in received] == [False, True]
+        received = hvd.broadcast_parameters([*strong, *weak] if rank == root else [*weak, *strong], root)
+        assert [each.weak_type for each in received] == [False, False, True, True]
+
+
+def test_an_empty_tree_is_broadcast_without_an_operation(rank: int) -> None:
+    assert rank > 0 or hvd.broadcast_parameters({"none": None}) == {"none": None}
 
 
 def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(rank: int, size: int) -> None:
@@ -258,23 +264,24 @@ def test_broadcast_parameters_inside_a_program_gives_all_ranks_the_roots_values(
     assert_alike(received, parameters(size - 1), rtol=0)
 
 
-@pytest.mark.parametrize("way", ["broadcast_object", "broadcast_parameters", "allreduce"])
+@pytest.mark.parametrize("way", ["broadcast_object", "broadcast_parameters", "broadcast"])
 def test_all_ranks_trace_again_after_values_of_a_weak_type(way: str, name: str) -> None:
     traced = []
 
     @jax.jit
-    def program(value):
-        traced.append(value.weak_type)
-        return hvd.allreduce(value) * jnp.ones((), value.dtype)
+    def program(value, is_done):
+        traced.append((value.weak_type, is_done.weak_type))
+        return hvd.allreduce(value) * jnp.ones((), value.dtype), is_done | jnp.zeros((), bool)
 
-    value = {
-        "broadcast_object": lambda value: hvd.broadcast_object(value, 0, name),
+    give = {
+        "broadcast_object": lambda values: hvd.broadcast_object(values, 0, name),
         "broadcast_parameters": hvd.broadcast_parameters,
-        "allreduce": lambda value: hvd.allreduce(value, name=name),
-    }[way](jnp.asarray(1.0))
+        "broadcast": lambda values: [hvd.broadcast(each, 0, f"{name}.{i}") for i, each in enumerate(values)],
+    }[way]
+    values = give((jnp.asarray(1.0), jnp.asarray(1.0) < 0))
     for _ in range(3):
-        value = program(value)
-    assert traced == [True, False] and value == 1
+        values = program(*values)
+    assert traced == [(True, True), (False, False)] and values == (1, False)
 
 
 def test_objects_are_broadcast_and_gathered(rank: int, size: int) -> None:

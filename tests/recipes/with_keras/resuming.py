@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
-from with_keras.versions import STATE_FILE, array_of, build, state_of
+from farandole._keras.library import all_variables_of, build
+
+from with_keras.versions import STATE_FILE, array_of
 
 if TYPE_CHECKING:
     from with_keras.training import Training
@@ -61,7 +63,7 @@ def elastic(training: Training) -> None:
 
 
 def _variables(model: Any) -> List[Any]:
-    return [*model.variables, *state_of(model.optimizer)]
+    return [*model.variables, *all_variables_of(model.optimizer)]
 
 
 RESUMES: Dict[str, Callable[[Training], None]] = {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Tuple
 
 import numpy as np
 from comparing import Snapshot, Tensor
-from farandole._keras.library import bring_home
+from farandole._keras.library import all_variables_of, bring_home
 from farandole._keras.variables import is_random_state
 
 from with_keras.recipe import Recipe
 from with_keras.seats import LOSSY
-from with_keras.versions import BACKEND, array_of, path_of, rate_of, state_of, type_of
+from with_keras.versions import BACKEND, array_of, path_of, rate_of, type_of
 
 if TYPE_CHECKING:
     from with_keras.training import Training
@@ -29,7 +29,7 @@ def take(training: Training) -> Snapshot:
     for each in training.model.variables:
         if not is_random_state(each):
             values[f"model.{path_of(each)}"] = _copied(each)
-    for place, each in enumerate(state_of(optimizer)):
+    for place, each in enumerate(all_variables_of(optimizer)):
         name = re.sub(r"_\d+$", "", path_of(each).rpartition("/")[2])  # counted in the process
         values[f"optimizer.{place}.{name}"] = _copied(each)
     return values

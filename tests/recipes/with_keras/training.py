@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List
 import faults
 import numpy as np
 from comparing import Snapshot
+from farandole._keras.library import build
 
 from with_keras import resuming, versions
 from with_keras.callbacks import Records, rate_callbacks
@@ -47,7 +48,7 @@ class Training:
         optimizer = seat.wrap(recipe, make_optimizer(recipe))
         self.compile(with_scaler(optimizer) if recipe.scaler == "outside" else optimizer)
         if recipe.is_built:
-            versions.build(self.model.optimizer, self.model.trainable_variables)
+            build(self.model.optimizer, self.model.trainable_variables)
         seat.make_equal(recipe, self.model)
 
     def compile(self, optimizer: Any) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Callable, List, Sequence
-
-from farandole._keras.library import variables_of
+from typing import Any, Callable, List
 
 BINDING = os.environ.get("FARANDOLE_TEST_KERAS", "keras")
 keras: Any = importlib.import_module("keras") if BINDING == "keras" else importlib.import_module("tensorflow").keras
@@ -55,25 +53,6 @@ def rate_of(optimizer: Any) -> float:
     if hasattr(optimizer, "_decayed_lr"):  # a legacy optimizer of Keras 2, whose rate may be a schedule
         return float(optimizer._decayed_lr("float64"))
     return float(array_of(optimizer.learning_rate))
-
-
-def build(optimizer: Any, variables: Sequence[Any]) -> None:
-    """Makes the variables of an optimizer, if it has none yet."""
-    if hasattr(optimizer, "_create_all_weights"):  # a legacy optimizer of Keras 2
-        optimizer._create_all_weights(variables)
-    elif not getattr(optimizer, "built", False):
-        optimizer.build(variables)
-
-
-def state_of(optimizer: Any) -> List[Any]:
-    """All variables of an optimizer. Keras 2 leaves out its rate and those of a scaler."""
-    found = list(variables_of(optimizer))
-    if not IS_THREE:
-        state = getattr(optimizer, "_loss_scale", None)
-        inner = getattr(optimizer, "inner_optimizer", optimizer)
-        others = [inner.learning_rate, *([state.current_loss_scale, state.counter] if state else [])]
-        found += [each for each in others if isinstance(each, tf.Variable) and not any(each is one for one in found)]
-    return found
 
 
 def set_scale(scaler: Any, scale: float) -> None:

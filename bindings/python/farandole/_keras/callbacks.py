@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from farandole._keras import variables
 from farandole._keras.elastic_callbacks import Commits, CountsBatches, CountsEpochs
-from farandole._keras.library import bring_home, variables_of
+from farandole._keras.library import all_variables_of, bring_home
 from farandole._keras.rate_callbacks import SchedulesRate, WarmsUp
 from farandole.common.basics import HorovodBasics
 from farandole.common.callbacks import average_logs
@@ -59,7 +59,7 @@ class Broadcasts:
         if self.broadcast_done:
             return
         bring_home(self.model)
-        shared = [*self.model.variables, *variables_of(self.model.optimizer)]
+        shared = [*self.model.variables, *all_variables_of(self.model.optimizer)]
         seen: Dict[int, Any] = {id(each): each for each in shared}
         chosen = [each for each in seen.values() if not self._is_kept(each)]
         named = [(f"keras.variables.{number}", each) for number, each in enumerate(chosen)]

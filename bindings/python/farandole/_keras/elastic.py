@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, TypeVar
 
 from farandole._keras import variables
-from farandole._keras.library import Library, bring_home, build, variables_of
+from farandole._keras.library import Library, all_variables_of, bring_home, build
 from farandole.common.elastic import VariablesState
 
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ class KerasState(VariablesState):
         super().__init__(variables, "keras.state", **kwargs)
 
     def _variables(self) -> List[Any]:
-        shared = [*self.model.variables, *variables_of(self.optimizer)]
+        shared = [*self.model.variables, *all_variables_of(self.optimizer)]
         return list({id(each): each for each in shared}.values())
 
     def _not_copied(self) -> List[Any]:

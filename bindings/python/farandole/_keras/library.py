@@ -96,17 +96,23 @@ def library_of(thing: Any) -> Library:
 
 
 def variables_of(optimizer: Any) -> List[Any]:
-    """An optimizer's variables, whether ``variables`` is a list or a method in its Keras, and those that Keras 2 does
-    not list: its rate and other hyperparameters, and the scale of a ``LossScaleOptimizer``.
+    """The variables that an optimizer lists, whether ``variables`` is a list or a method in its Keras.
 
     Leaves out the variables in which a distributed optimizer accumulates gradients, which differ between ranks.
     """
     variables = getattr(optimizer, "variables", [])
     listed = list(variables() if not isinstance(variables, list) and callable(variables) else variables)
-    known = {id(each) for each in listed}
-    listed += [each for each in _hyperparameters(optimizer) if hasattr(each, "assign") and id(each) not in known]
     own: List[Any] = getattr(getattr(optimizer, "_farandole", None), "own_variables", list)()
     return [each for each in listed if not any(each is other for other in own)]
+
+
+def all_variables_of(optimizer: Any) -> List[Any]:
+    """Those that an optimizer lists, and those that Keras 2 leaves out: its rate and other hyperparameters, and the
+    scale of a ``LossScaleOptimizer``."""
+    listed = variables_of(optimizer)
+    known = {id(each) for each in listed}
+    others = [each for each in _hyperparameters(optimizer) if hasattr(each, "assign")]
+    return listed + [each for each in others if id(each) not in known]
 
 
 def _hyperparameters(optimizer: Any) -> List[Any]:

@@ -29,18 +29,21 @@ def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
         known = [_known(asked, each) for each in tensors]
         return tuple(_restored(moved, each) for moved, each in zip(put(asked, known), tensors))
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]
-    return tuple(in_type_of(each, found) for each, found in zip(tensors, _outside(asked, request, arrays)))
+    return tuple(
+        weakly_typed(found) if is_weak(each) else jnp.asarray(found)
+        for each, found in zip(tensors, _outside(asked, request, arrays))
+    )
 
 
-def in_type_of(value: Any, received: Any) -> Any:
-    """The received NumPy array as a JAX array. If the value has a weak type, which does not widen the results of
-    expressions, so has the array."""
-    return weakly_typed(received) if getattr(value, "weak_type", False) else jnp.asarray(received)
+def is_weak(value: Any) -> bool:
+    """Whether it is a JAX array of a weak type, which does not widen the results of expressions."""
+    return getattr(value, "weak_type", False)
 
 
 def weakly_typed(values: Any) -> Any:
     """A JAX array of a weak type, with the elements of this NumPy array."""
-    return jnp.broadcast_to(jnp.asarray(values.dtype.type(0).item()), values.shape).at[...].set(values)
+    weak = jnp.asarray(values.dtype.type(0).item()) if values.dtype != bool else jnp.asarray(0) > 0
+    return jnp.broadcast_to(weak, values.shape).at[...].set(values)
 
 
 def as_reals(tensor: Any) -> Any:

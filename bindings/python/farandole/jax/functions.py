@@ -12,7 +12,7 @@ from farandole.common.handles import synchronize
 from farandole.common.object_pickler import ObjectPickler
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.jax import ops
-from farandole.jax.entry import weakly_typed
+from farandole.jax.entry import is_weak, weakly_typed
 from farandole.jax.program import KNOWN_TYPES, is_traced
 from farandole.numpy import ops as numpy_ops
 
@@ -31,9 +31,11 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
     if is_traced(values):
         received = [ops.broadcast(_plain(value), root_rank, name, process_set) for name, value in zip(names, values)]
         return jax.tree_util.tree_unflatten(tree, map(_key_like, values, received))
+    if not values:
+        return params
     arrays = [_travelling(numpy.asarray(_plain(value))) for value in values]
     # The root may have read its arrays from a file, and then they have other types than those of a new model.
-    arrays.append(numpy.array([_is_weak(value) for value in values]))
+    arrays.append(numpy.array([is_weak(value) for value in values]))
     names.append("parameters' weak types")
     handles = [numpy_ops.broadcast_async(array, root_rank, name, process_set) for name, array in zip(names, arrays)]
     *received, weak = [synchronize(handle) for handle in handles]
@@ -42,11 +44,6 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
 
 def _is_key(value: Any) -> bool:
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-
-
-def _is_weak(value: Any) -> bool:
-    """Whether it has a weak type, which does not widen the results of expressions."""
-    return getattr(value, "weak_type", False)
 
 
 def _plain(value: Any) -> Any:
@@ -60,7 +57,7 @@ def _travelling(array: Any) -> Any:
     return numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
 
 
-def _like(value: Any, received: Any, is_weak: bool) -> Any:
+def _like(value: Any, received: Any, becomes_weak: bool) -> Any:
     plain = numpy.asarray(_plain(value))
     if received.dtype != plain.dtype:
         received = received.view(plain.dtype).reshape(plain.shape)
@@ -68,14 +65,14 @@ def _like(value: Any, received: Any, is_weak: bool) -> Any:
         return type(value)(received.item())
     if isinstance(value, numpy.ndarray):
         return received
-    return weakly_typed(received) if is_weak else _key_like(value, jnp.asarray(received))
+    return weakly_typed(received) if becomes_weak else _key_like(value, jnp.asarray(received))
 
 
 def _reduced(obj: Any) -> Any:
     """Arrays of a weak type are made by JAX on the receiver. To compiled programs, those that JAX's own pickles bring
     have a strong type: the receiver would trace a function less often than the root, and count its operations
     differently."""
-    if not isinstance(obj, jax.Array) or is_traced([obj]) or not _is_weak(obj):
+    if not isinstance(obj, jax.Array) or is_traced([obj]) or not is_weak(obj):
         return NotImplemented
     return weakly_typed, (numpy.asarray(obj),)
 

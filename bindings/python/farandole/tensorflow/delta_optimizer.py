@@ -16,8 +16,8 @@ LossScaler = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 def refused_scaler() -> ValueError:
     """The error for a loss scaler inside or around the optimizer."""
     return ValueError(
-        "op=Adasum does not go together with a loss scaler: a rank whose gradients overflow would skip the step alone; "
-        "train in bfloat16 without a scaler, or pass op=Average"
+        "op=Adasum does not go together with a loss scaler: when the scale is too large for the gradients of one rank, "
+        "only that rank would skip the step; train in bfloat16 without a scaler, or pass op=Average"
     )
 
 
@@ -36,8 +36,8 @@ class _DistributedAdasumOptimizer(WrappedOptimizer):
 
     @property
     def _use_locking(self) -> NoReturn:
-        """Raises ``ValueError``. A ``LossScaler`` reads it when it is put around an optimizer. It would run the
-        reduction only where the gradients of its own rank are finite, and the other ranks would wait."""
+        """Raises ``ValueError`` for every reader. A ``LossScaler`` that is put around an optimizer reads it. It would
+        run the reduction only where the gradients of its own rank are finite, and the other ranks would wait."""
         raise refused_scaler()
 
     @_use_locking.setter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
-from farandole._keras.library import build, variables_of
+from farandole._keras.library import all_variables_of, build
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
@@ -65,7 +65,7 @@ class TensorFlowKerasState(_TensorFlowVariables):
         super().__init__(**kwargs)
 
     def _variables(self) -> List[Any]:
-        return [*self.model.weights, *variables_of(self.optimizer)]
+        return [*self.model.weights, *all_variables_of(self.optimizer)]
 
     def _not_copied(self) -> List[Any]:
         """Values that refer to the model, such as callbacks, are copied without it."""
