@@ -69,7 +69,8 @@ def test_one_report_names_the_tensor_and_the_missing_rank_and_another_says_that_
     script = CALLBACK + PRELUDE + WAIT_FOR_TEST
     script += "for _ in range(4):\n    hvd.allreduce(numpy.ones(4), name='grad.a')\n"
     script += "wait_for_test()\nhvd.allreduce(numpy.ones(4), name='grad.a')\nprint('went on', flush=True)\n"
-    script += "assert over.wait(200)\nhvd.shutdown()\n"
+    # The first rank that leaves ends the job, and a rank that has not heard of the end yet hears nothing more.
+    script += "assert over.wait(200)\nhvd.barrier()\nhvd.shutdown()\n"
     script += "assert not any(thread.name == 'farandole-stalls' for thread in threading.enumerate())\n"
     job = launch(3, script, str(pipe), flags=WARNS)
     job.read_until(lambda text: re.search(MISSING.format(1, r"allreduce\.grad\.a"), text) is not None)

@@ -108,3 +108,14 @@ model.fit(x, np.ones((2, 1)), verbose=0)
     answer = ended.stdout.split("answer ")[1]
     assert answer.split("]")[1].split()[0] == "SGD"
     assert np.allclose(eval(answer.split("]")[0] + "]"), expected, atol=1e-5)
+
+
+def test_optimizers_of_keras2_that_have_not_stepped_are_loaded(hvd, keras, tmp_path) -> None:
+    if hasattr(keras, "ops"):
+        pytest.skip("Keras 3 has no such optimizers")
+    scaler = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.legacy.SGD(0.125))
+    for optimizer, file in ((keras.optimizers.Adam(0.125), "saved"), (scaler, "saved.h5")):
+        network(keras, optimizer).save(str(tmp_path / file))
+        loaded = hvd.load_model(str(tmp_path / file))
+        fit(loaded, *data(1), ROWS, epochs=1)
+        assert float(loaded.optimizer.learning_rate) == 0.125
