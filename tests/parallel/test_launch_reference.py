@@ -14,6 +14,7 @@ from launched import DEADLINE_S, FARANDOLE, clean_environment, needs_launcher
 
 pytestmark = needs_launcher
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 SHELLS = ["bash", "zsh", "fish"]
 COMMANDS = ["run", "rendezvous", "drain", "chaos"]
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
@@ -42,6 +43,16 @@ def options_in_help(command: str) -> List[str]:
             names += OPTION.findall(re.split(r"\s{2,}|\s[A-Z]", line.strip())[0].replace(",", " "))
     assert "--help" in names and len(names) >= 5, names
     return names
+
+
+def test_each_option_that_is_no_setting_is_used_by_a_test() -> None:
+    """Settings have tests that go through their table."""
+    settings = set(OPTION.findall((ROOT / "docs" / "settings.md").read_text()))
+    paths = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tools" / "farandole").glob("*_test.cpp")]
+    used = set().union(*(OPTION.findall(path.read_text()) for path in paths if path != Path(__file__)))
+    options = {name for name in options_in_help("run") if name.startswith("--")}
+    assert len(options - settings) > 20
+    assert options - settings - used == set()
 
 
 @pytest.fixture(scope="module")
