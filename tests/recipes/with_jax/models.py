@@ -34,7 +34,7 @@ EXTRAS: Dict[str, Tuple[Callable[[Any], Any], Layer]] = {
     "weak": (lambda dtype: jnp.asarray(1.0), lambda value, x: x * value),
     "array": (lambda dtype: np.ones(WIDTH, dtype), lambda value, x: x * value),
     "empty": (lambda dtype: jnp.zeros((0, 3), dtype), lambda value, x: x + value.sum()),
-    "stopped": (lambda dtype: jnp.ones(3, dtype), lambda value, x: x + jax.lax.stop_gradient(value).sum()),
+    "stopped": (lambda dtype: jnp.full(3, 0.1, dtype), lambda value, x: x + jax.lax.stop_gradient(value).sum()),
     "nested": (
         lambda dtype: ((jnp.ones(3, dtype), None), [{"": jnp.ones(())}, {}]),
         lambda value, x: x * value[0][0][0],
