@@ -56,30 +56,29 @@ def recipes(part: Part) -> None:
     """fresh recipes of training, in one process and on ranks; `--seeds N` of each framework, or one of `--seed S`"""
     for name, number in FRESH_RECIPES.items():
         count = part.options.get("seeds", number)
-        play_recipes(part, name, count)
+        play_recipes(part, name, count, FRAMEWORKS[name])
         if name == "torch":
-            play_recipes(part, name, -(-count // ELASTIC_SHARE), "--elastic")
+            play_recipes(part, name, -(-count // ELASTIC_SHARE), FRAMEWORKS[name], "--elastic")
     for where, environment in OTHER_KERAS:
         count = part.options.get("seeds", FRESH_RECIPES_OF_OTHER_KERAS)
-        play_recipes(part, "keras", count, where=where, **environment)
+        play_recipes(part, "keras", count, where, **environment)
 
 
-def play_recipes(part: Part, name: str, count: int, *options: str, where: str = "", **environment: str) -> None:
+def play_recipes(part: Part, name: str, count: int, where: str, *options: str, **environment: str) -> None:
     """Half of the fresh recipes on 2 ranks, the other half on 3; a recipe that is asked for on both."""
-    python = str(ROOT / (where or FRAMEWORKS[name]) / "bin" / "python")
     for np in (2, 3):
         play = ("tests/recipes/play.py", "--framework", name, *options, "--np", str(np))
         chosen: Tuple[str, ...] = ("--base", str(secrets.randbits(32)), "--seeds", str(-(-count // 2)))
         if "seed" in part.options:
             chosen = ("--seed", str(part.options["seed"]))
-        part.command(python, *play, *chosen, **environment)
+        part.command(python_in(where), *play, *chosen, **environment)
 
 
 def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:
     """The suite for all frameworks and the tests of this one on 2 ranks."""
     settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
-    python = str(ROOT / where / "bin" / "python")
-    part.ranks(2, *folders_of_framework(name), launcher=(f"{where}/bin/horovodrun",), python=python, **settings)
+    launcher = (f"{where}/bin/horovodrun",)
+    part.ranks(2, *folders_of_framework(name), launcher=launcher, python=python_in(where), **settings)
 
 
 def fixed_recipes(part: Part) -> None:
@@ -88,11 +87,12 @@ def fixed_recipes(part: Part) -> None:
     drawn = "tests/recipes/test_drawn_recipes.py"
     for name in FRESH_RECIPES:
         if name != "torch":
-            part.pytest(drawn, python=python_of_framework(name), FARANDOLE_TEST_FRAMEWORK=name)
+            part.pytest(drawn, python=python_in(FRAMEWORKS[name]), FARANDOLE_TEST_FRAMEWORK=name)
 
 
-def python_of_framework(name: str) -> str:
-    return str(ROOT / FRAMEWORKS[name] / "bin" / "python")
+def python_in(where: str) -> str:
+    """The interpreter of an environment, which lies in this folder of the checkout."""
+    return str(ROOT / where / "bin" / "python")
 
 
 def launched_of_framework(part: Part, name: str, where: str) -> None:
@@ -100,8 +100,7 @@ def launched_of_framework(part: Part, name: str, where: str) -> None:
     folders = folders_of_framework(name)
     files = sorted(str(path.relative_to(ROOT)) for each in folders for path in (ROOT / each).glob("test_launch*.py"))
     if files:
-        python = str(ROOT / where / "bin" / "python")
-        part.pytest(*files, python=python, options=TWO_AT_A_TIME, FARANDOLE_TEST_FRAMEWORK=name)
+        part.pytest(*files, python=python_in(where), options=TWO_AT_A_TIME, FARANDOLE_TEST_FRAMEWORK=name)
 
 
 def folders_of_framework(name: str) -> List[str]:
