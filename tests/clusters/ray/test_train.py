@@ -45,8 +45,9 @@ def train(config: Dict[str, Any]) -> None:
         ray.train.report(metrics, checkpoint=checkpoint)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two")
-@pytest.mark.parametrize("dies", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["trains", "dies"])
+@pytest.mark.parametrize("dies", [False, True], ids=["trains", "dies"])
 def test_the_trainer_starts_a_group_and_again_when_a_worker_dies(tmp_path: Path, dies: bool) -> None:
     before = processes("farandole rendezvous")
     trainer = DataParallelTrainer(

@@ -53,7 +53,15 @@ def assert_alike(one, other, **tolerance) -> None:
         np.testing.assert_allclose(a, b, **(tolerance or {"rtol": 2e-5, "atol": 1e-6}))
 
 
-@pytest.mark.parametrize("variant", ["inside", "outside", "groups", "predivided"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "inside",
+        pytest.param("outside", marks=pytest.mark.slow),
+        "groups",
+        pytest.param("predivided", marks=pytest.mark.slow),
+    ],
+)
 def test_training_steps_match_those_of_one_big_batch(variant: str, rank: int, size: int) -> None:
     xs, ys = batches(size, 5)
     options = {"groups": {"groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(variant, {})
@@ -97,7 +105,7 @@ def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(rank: int,
     assert_alike(params, trained(plain, parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)))
 
 
-@pytest.mark.parametrize("kind", ["injected", "adafactor"])
+@pytest.mark.parametrize("kind", ["injected", pytest.param("adafactor", marks=pytest.mark.slow)])
 def test_several_passes_with_an_optimizer_that_widens_its_gradients_or_its_state(kind: str) -> None:
     plain = optax.inject_hyperparams(optax.adam)(0.1) if kind == "injected" else optax.adafactor(0.1, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(plain, name=f"widens.{kind}", backward_passes_per_step=2)
@@ -129,8 +137,8 @@ SEARCHES = {
         pytest.param("zoom", True, marks=pytest.mark.slow),
         ("backtracking", True),
         pytest.param("backtracking", False, marks=pytest.mark.slow),
-        ("polyak", False),
-        ("sharpness", True),
+        pytest.param("polyak", False, marks=pytest.mark.slow),
+        pytest.param("sharpness", True, marks=pytest.mark.slow),
     ],
 )
 def test_optimizers_that_decide_by_the_loss_decide_by_that_of_all_ranks(

@@ -15,7 +15,9 @@ def optimizer(keras, kind: str):
     }[kind]()
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam", "rmsprop"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("sgd", marks=pytest.mark.slow), "adam", pytest.param("rmsprop", marks=pytest.mark.slow)]
+)
 def test_training_steps_match_those_of_one_big_batch(hvd, keras, rank: int, size: int, kind: str) -> None:
     x, y = data(size)
     model = network(keras, hvd.DistributedOptimizer(optimizer(keras, kind)))
@@ -25,7 +27,15 @@ def test_training_steps_match_those_of_one_big_batch(hvd, keras, rank: int, size
     assert furthest(model, one) < 1e-5
 
 
-@pytest.mark.parametrize("options", ["predivided", "groups", "sum", "lists"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "predivided",
+        pytest.param("groups", marks=pytest.mark.slow),
+        pytest.param("sum", marks=pytest.mark.slow),
+        "lists",
+    ],
+)
 def test_options_of_the_reduction_lead_to_the_same_steps(hvd, keras, rank: int, size: int, options: str) -> None:
     x, y = data(size)
     model = network(keras, keras.optimizers.SGD(0.1))
@@ -45,7 +55,7 @@ def test_options_of_the_reduction_lead_to_the_same_steps(hvd, keras, rank: int, 
     assert furthest(model, one) < 1e-5
 
 
-@pytest.mark.parametrize("is_mean", [True, False])
+@pytest.mark.parametrize("is_mean", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_several_backward_passes_make_one_step(hvd, keras, rank: int, size: int, is_mean: bool) -> None:
     x, y = data(size, steps=4)
     options = {"backward_passes_per_step": 2, "average_aggregated_gradients": is_mean}
@@ -182,8 +192,15 @@ def test_an_infinite_gradient_of_a_local_variable_skips_the_step_on_all_ranks(
         assert _scale_of(model.optimizer) == 2.0**14  # half of the default
 
 
-@pytest.mark.parametrize("passes", [1, 2])
-@pytest.mark.parametrize("place", ["inside", "outside", "compile"])
+@pytest.mark.parametrize(
+    ("place", "passes"),
+    [
+        ("inside", 2),
+        ("outside", 1),
+        ("compile", 2),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("inside", 1), ("outside", 2), ("compile", 1))),
+    ],
+)
 def test_a_batch_that_overflows_on_one_rank_is_skipped_by_all_as_in_one_process(
     hvd, keras, backend, rank: int, size: int, place: str, passes: int
 ) -> None:

@@ -39,13 +39,13 @@ def uses(step: int, rank: int, size: int) -> List[bool]:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("momentum", {}),
+        pytest.param("momentum", {}, marks=pytest.mark.slow),
         pytest.param("momentum", {"gradient_predivide_factor": 2.0}, marks=pytest.mark.slow),
         ("momentum", {"compression": "fp16"}),
         ("adamw", {}),
         pytest.param("nadam", {}, marks=pytest.mark.slow),
         ("ema", {}),
-        ("momentum", {"groups": 2}),
+        pytest.param("momentum", {"groups": 2}, marks=pytest.mark.slow),
         ("adamw", {"groups": [[3, 0], [2, 1]]}),
     ],
     ids=str,

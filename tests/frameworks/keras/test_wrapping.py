@@ -155,7 +155,7 @@ def through_pickle(value):
     return pickle.loads(pickle.dumps(value))
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+@pytest.mark.parametrize("copied", [pytest.param(copy.deepcopy, marks=pytest.mark.slow), through_pickle])
 def test_a_copy_of_a_wrapped_optimizer_is_plain_and_may_be_wrapped(hvd, keras, rank: int, size: int, copied) -> None:
     if not hasattr(keras, "ops"):
         pytest.skip("Keras 3 copies by its saved form")

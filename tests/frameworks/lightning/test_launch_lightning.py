@@ -147,13 +147,14 @@ print("SERVED")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     [
-        pytest.param(("horovod.torch",), marks=pytest.mark.slow),
-        pytest.param(("horovod.lightning",), marks=pytest.mark.slow),
+        ("horovod.torch",),
+        ("horovod.lightning",),
         ("lightning.pytorch", "horovod.torch"),
-        pytest.param(("pytorch_lightning", "horovod.lightning"), marks=pytest.mark.slow),
+        ("pytorch_lightning", "horovod.lightning"),
     ],
     ids=" ".join,
 )

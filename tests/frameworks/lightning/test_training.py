@@ -18,7 +18,7 @@ SAMPLES, BATCH = 48, 4
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
 
 
-@pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
+@pytest.fixture(params=["lightning.pytorch", pytest.param("pytorch_lightning", marks=pytest.mark.slow)])
 def pl(request: pytest.FixtureRequest) -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

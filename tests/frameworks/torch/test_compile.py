@@ -61,7 +61,18 @@ OPERATIONS: Dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("operation", list(OPERATIONS))
+VARIANTS = (
+    "allreduce, scaled",
+    "allreduce, fp16",
+    "grouped_allgather",
+    "reducescatter, scaled",
+    "grouped_reducescatter",
+)
+
+
+@pytest.mark.parametrize(
+    "operation", [pytest.param(each, marks=pytest.mark.slow) if each in VARIANTS else each for each in OPERATIONS]
+)
 def test_each_operation_compiles_into_one_graph_with_the_same_results_and_gradients(
     operation: str, rank: int, size: int
 ) -> None:

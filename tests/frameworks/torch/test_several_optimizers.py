@@ -98,7 +98,11 @@ CLEARING: Dict[str, Callable[[Any, Any], None]] = {
 @pytest.mark.parametrize("freezes", [False, True])
 @pytest.mark.parametrize("clearing", list(CLEARING))
 @pytest.mark.parametrize("loop", [one_loss, two_passes, attached])
-@pytest.mark.parametrize("options", [{}, {"groups": 1}, {"compression": hvd.Compression.fp16}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"groups": 1}, marks=pytest.mark.slow), {"compression": hvd.Compression.fp16}],
+    ids=str,
+)
 def test_a_gan_trains_like_one_process(
     options: Dict[str, Any], loop: Callable[..., None], clearing: str, freezes: bool, rank: int
 ) -> None:
