@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from pathlib import Path
@@ -169,6 +170,50 @@ def test_manual_optimization_trains_like_one_process(pl: Any, size: int) -> None
     model = module(pl, automatic=False)
     trainer(pl, max_epochs=1).fit(model, loader())
     assert_same(model, alone(size, epochs=1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_lbfgs_calls_the_closure_as_often_as_in_one_process(pl: Any, automatic: bool, size: int) -> None:
+    calls = {"ranks": 0, "one process": 0}
+
+    def loss_of(batch: torch.Tensor) -> torch.Tensor:
+        calls["ranks"] += 1
+        return model.layers(batch).square().mean()
+
+    def step_by_hand(batch: torch.Tensor) -> None:
+        optimizer = model.optimizers()
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(batch)
+            model.manual_backward(loss)
+            return loss
+
+        optimizer.step(closure)
+
+    def made(layers: Any) -> Any:
+        return torch.optim.LBFGS(layers.parameters(), max_iter=4, line_search_fn="strong_wolfe")
+
+    model = module(pl, automatic=automatic)
+    model.training_step = loss_of if automatic else step_by_hand
+    model.configure_optimizers = lambda: made(model)
+    trainer(pl, max_epochs=1, precision="64-true").fit(model, loader())
+
+    torch.manual_seed(3)
+    layers = network().double()
+    reference = made(layers)
+
+    def of_all(batch: torch.Tensor) -> torch.Tensor:
+        calls["one process"] += 1
+        reference.zero_grad()
+        loss = layers(batch).square().mean()
+        loss.backward()
+        return loss
+
+    for batch in batches_of_all(size, epoch=0):
+        reference.step(functools.partial(of_all, batch.double()))
+    assert calls["ranks"] == calls["one process"] > 0
+    assert_same(model, layers, rtol=1e-4, atol=1e-6)
 
 
 def test_synchronized_batch_normalization_trains_like_one_process(pl: Any, size: int) -> None:

@@ -2,14 +2,15 @@
 
 Gradients are averaged while the backward pass goes on, by the distributed optimizer's reductions; the optimizers of the
 module are left as they are. So schedulers, checkpoints, clipping and closures see plain PyTorch optimizers, and
-gradients that are complete when ``backward`` returns.
+gradients that are complete when ``backward`` returns. L-BFGS also gets the mean of the ranks' losses, by which it
+decides how often it calls the closure.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
@@ -195,6 +196,16 @@ class Strategy:
         """Gradients are averaged over all ranks when this returns; clipping and hooks come after it."""
         if self._reducer is not None and not self._accumulating:
             self._reducer.synchronize()
+
+    def optimizer_step(self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **kwargs: Any) -> Any:
+        """Steps. L-BFGS sees the loss of all ranks, so that all call the closure equally often."""
+
+        def computed() -> Any:
+            return self._reducer.reduced_loss(closure())
+
+        decides_by_loss = self._reducer is not None and isinstance(optimizer, torch.optim.LBFGS)
+        chosen = computed if decides_by_loss else closure
+        return super().optimizer_step(optimizer, chosen, model, **kwargs)  # type: ignore[misc]
 
     # ---- collectives ----
 

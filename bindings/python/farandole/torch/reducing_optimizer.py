@@ -216,13 +216,15 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         def computed() -> Any:
             loss = closure()
             self.synchronize()
-            return self._reduced_loss(loss) if decides_by_loss and self._reductions.is_active else loss
+            return self.reduced_loss(loss) if decides_by_loss else loss
 
         return computed
 
-    def _reduced_loss(self, loss: Any) -> Any:
+    def reduced_loss(self, loss: Any) -> Any:
         """The loss of the batches of all ranks; of a number, a number. Every rank sends the same type, whatever its
         closure has returned."""
+        if not self._reductions.is_active:
+            return loss
         try:
             number = float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
         except (TypeError, ValueError):  # of a RuntimeError, such as one of the GPU, the text is needed
