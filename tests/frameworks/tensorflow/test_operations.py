@@ -272,3 +272,40 @@ def test_empty_and_scalar_tensors_are_reduced_and_gathered(run, rank, size):
     gathered = run(hvd.allgather)(tf.zeros([1 if rank == size - 1 else 0, 2]))
     assert gathered.shape == [1, 2]
     assert hvd.grouped_allreduce([]) == []
+
+
+def test_broadcast_variables_gives_all_ranks_the_variables_of_rank_0(run, rank):
+    variables = [tf.Variable([rank + 1.0]), tf.Variable(rank), tf.Variable([[rank + 0.5]], dtype=tf.float64)]
+
+    @run
+    def begin():
+        hvd.broadcast_variables(variables, root_rank=0)
+        hvd.broadcast_variables([], root_rank=0)
+
+    begin()
+    assert [each.numpy().item() for each in variables] == [1.0, 0, 0.5]
+    with pytest.raises(RuntimeError, match="graph"):
+        hvd.broadcast_global_variables(0)
+
+
+def test_broadcast_variables_leaves_the_states_of_random_generators_alone(run, rank):
+    if not hasattr(tf.keras, "ops"):
+        pytest.skip("the generators of Keras 2 are no variables")
+    layer = tf.keras.layers.Dropout(0.5, seed=100 + rank)
+    model = tf.keras.Sequential([tf.keras.Input((64,)), layer, tf.keras.layers.Dense(1)])
+    model.layers[-1].bias.assign([float(rank)])
+    state = layer.seed_generator.state
+    assert any(each is state for each in model.variables)
+
+    @run
+    def give():
+        hvd.broadcast_variables(model.variables, root_rank=0)
+
+    states = [state.numpy().tolist()]
+    give()
+    states.append(state.numpy().tolist())
+    state.assign(hvd.broadcast(state, root_rank=0))
+    states.append(state.numpy().tolist())
+    of_root = hvd.broadcast_object(states)
+    assert states == [states[0], states[0], of_root[0]] and (states[0] == of_root[0]) == (rank == 0)
+    assert model.layers[-1].bias.numpy().tolist() == [0.0]

@@ -451,20 +451,6 @@ def test_several_backward_passes_make_one_step(run, rank, size, average):
         helper.compute_gradients([tf.IndexedSlices(tf.ones([1]), tf.constant([0]))], [variable])
 
 
-def test_broadcast_variables_gives_all_ranks_the_variables_of_rank_0(run, rank):
-    variables = [tf.Variable([rank + 1.0]), tf.Variable(rank), tf.Variable([[rank + 0.5]], dtype=tf.float64)]
-
-    @run
-    def begin():
-        hvd.broadcast_variables(variables, root_rank=0)
-        hvd.broadcast_variables([], root_rank=0)
-
-    begin()
-    assert [each.numpy().item() for each in variables] == [1.0, 0, 0.5]
-    with pytest.raises(RuntimeError, match="graph"):
-        hvd.broadcast_global_variables(0)
-
-
 def test_variables_convert_to_references_and_back():
     one, other = tf.Variable(1.0), tf.Variable(1.0)
     refs = hvd.vars_to_refs([one, [other]])

@@ -273,6 +273,8 @@ def broadcast_variables(
 ) -> Any:
     """Sends one rank's variables to all ranks, in place.
 
+    Each rank keeps the states of its own generators of random numbers, the ``SeedGenerator`` of Keras 3.
+
     :param variables: variables that are overwritten with the root's values
     :param root_rank: global rank that sends the variables
     :param process_set: process set that runs the operation; the global set by default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence
 
+from farandole._keras.variables import is_random_state
 from farandole.common import objects
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -17,7 +18,7 @@ def broadcast_variables(
 ) -> Any:
     # Ranks match variables by position, because their names may differ between ranks. Every variable is always
     # assigned to, so `inplace` has no effect.
-    variables = list(variables)
+    variables = [each for each in variables if not is_random_state(each)]
     done = []
     for place, variable in enumerate(variables):
         name = f"broadcast_variables_{place}of{len(variables)}"
