@@ -96,6 +96,18 @@ def test_several_backward_passes_make_one_step(rank: int, size: int, is_mean: bo
     assert_alike(params, trained(optax.sgd(0.1 * factor), parameters(), joined_x, joined_y))
 
 
+def test_two_optimizers_without_names_train_the_parts_of_one_model(rank: int, size: int) -> None:
+    def parts(wrap):
+        optimizers = {"first": wrap(optax.adam(0.05)), "second": wrap(optax.sgd(0.1, momentum=0.9))}
+        labels = {"hidden": {"kernel": "first", "bias": "second"}, "out": "first"}
+        return optax.multi_transform(optimizers, labels)
+
+    xs, ys = batches(size, 5)
+    params = trained(parts(hvd.DistributedOptimizer), parameters(), xs[:, rank], ys[:, rank])
+    one = trained(parts(lambda each: each), parameters(), xs.reshape(5, -1, 6), ys.reshape(5, -1, 1))
+    assert_alike(params, one)
+
+
 def test_an_infinite_gradient_on_one_rank_skips_the_step_on_all_ranks(rank: int, size: int) -> None:
     optimizer = hvd.DistributedOptimizer(optax.apply_if_finite(optax.sgd(0.1), 5))
     plain = optax.apply_if_finite(optax.sgd(0.1), 5)

@@ -129,15 +129,21 @@ def test_a_wrapper_forwards_settings_to_the_wrapped_optimizer(rank: int, size: i
     assert changed == [False, True, True, True]
 
 
-def test_two_trainers_with_prefixes_do_not_mix_their_gradients(rank: int, size: int) -> None:
+@pytest.mark.parametrize("kind", ["prefixes", "trainers", "optimizers"])
+def test_two_trainers_do_not_mix_their_gradients(kind: str, rank: int, size: int) -> None:
+    def made(index: int, net: Any) -> Any:
+        if kind == "optimizers":
+            optimizer = mx.optimizer.create("sgd", rescale_grad=size / ROWS, **SGD)
+            return gluon.Trainer(net.collect_params(), hvd.DistributedOptimizer(optimizer), kvstore=None)
+        prefix = f"{index}." if kind == "prefixes" else None
+        return hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), prefix=prefix)
+
     nets = [network(seed) for seed in (0, 1)]
-    trainers = [
-        hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), prefix=f"{index}.")
-        for index, net in enumerate(nets)
-    ]
+    trainers = [made(index, net) for index, net in enumerate(nets)]
     for _ in range(STEPS):
         rows = [backward(net, share(rank, size)) for net in nets]
-        for trainer, count in zip(trainers if rank else trainers[::-1], rows):  # in flight together, in any order
+        order = -1 if kind == "prefixes" and rank else 1
+        for trainer, count in list(zip(trainers, rows))[::order]:  # in flight together; with prefixes, in any order
             trainer.step(count)
     for seed, net in enumerate(nets):
         assert_close(weights(net), alone(STEPS, "sgd", SGD, seed), rtol=1e-3, atol=1e-5)

@@ -68,6 +68,21 @@ def test_a_distributed_tape_gives_the_gradients_of_one_big_batch(run, rank, size
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-3 if options == "fp16" else 1e-5, atol=1e-4)
 
 
+def test_the_tapes_of_two_optimizers_give_the_gradients_of_one_big_batch(run, rank, size):
+    variables = weights()
+
+    @run
+    def step(x, y):
+        with tf.GradientTape() as one, tf.GradientTape() as other:
+            loss = loss_of(variables, x, y)
+        first, second = hvd.DistributedGradientTape(one), hvd.DistributedGradientTape(other)
+        return [*first.gradient(loss, variables[:2]), *second.gradient(loss, variables[1:])]
+
+    kernel, bias, output = big_batch_gradients(size)
+    for found, expected in zip(step(*shard(data(size), rank)), [kernel, bias, bias, output]):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_a_tape_with_groups_of_variables_gives_the_gradients_of_one_big_batch(run, rank, size):
     variables = weights()
 

@@ -24,7 +24,7 @@ class DistributedTrainer(mx.gluon.Trainer):
     :param optimizer_params: options of an optimizer that is given by its name
     :param compression: compressor for the gradients: ``Compression.none``, ``.fp16``, ``.bf16``, or your own
     :param gradient_predivide_factor: part of the division that is done before the sum
-    :param prefix: put in front of every gradient's name; needed where there are several trainers
+    :param prefix: put in front of every gradient's name; needed where ranks step several trainers in different orders
     :param num_groups: gradients are reduced in so many groups; 0: small ones together, as they come
     :param process_set: the ranks that take part; all ranks by default
     """
@@ -51,9 +51,9 @@ class DistributedTrainer(mx.gluon.Trainer):
         if isinstance(params, (list, tuple)) and all(hasattr(each, "name") for each in params):
             params = sorted(params, key=lambda each: str(each.name))
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
-        self._prefix = prefix or ""
-        self._averager = Averager(gradient_predivide_factor, num_groups, process_set, compression)
-        self._stale = StaleGradients(f"{self._prefix}fresh", process_set)
+        prefix = prefix or ""
+        self._averager = Averager(gradient_predivide_factor, num_groups, process_set, compression, prefix)
+        self._stale = StaleGradients(f"{prefix}fresh", process_set)
 
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Averages the gradients, and updates. With ``ignore_stale_grad``, a parameter whose gradient is stale on all
@@ -86,5 +86,5 @@ class DistributedTrainer(mx.gluon.Trainer):
                     "parameters one context"
                 )
             gradients.append(copies[0])
-            names.append(f"{self._prefix}{index}")
+            names.append(str(index))
         self._averager.average(gradients, names)
