@@ -173,7 +173,7 @@ def slow(part: Part) -> None:
     part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
     fixed_recipes(part)
-    for name in ("torch", "keras"):
+    for name in ("torch", "keras", "jax"):
         ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
