@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Any, Callable, List, Tuple
 
 import pytest
-from testing.__main__ import closing_block, only_run, run_failed_again, run_once, run_part, run_parts
+from launched import wait_until
+from testing.__main__ import (
+    busy_processes,
+    closing_block,
+    only_run,
+    repeat,
+    run_failed_again,
+    run_once,
+    run_part,
+    run_parts,
+)
 from testing.part import TWO_AT_A_TIME, Part, Run, can_mount, shared_memory
 from testing.parts import PARTS, STANDARD
 from testing.results import OF_CHECKS, Failure, Record, first_error
@@ -62,6 +74,8 @@ def test_a_test_that_passes_alone_is_flaky(part: Part, run: Callable[[str], List
     assert "this is the first time" in Path(failure.log).read_text()
     failed, flaky = run_failed_again([part])
     assert failed == [] and flaky == [failure]
+    (kept,) = (part.folder.parent / "flaky").iterdir()
+    assert kept.name == "example-run-1.log" and "this is the first time" in kept.read_text()
     block = closing_block([("example", part.record)], 1.0, failed, flaky)
     assert "flaky: example" in block and block.endswith("tools/test: good")
 
@@ -89,6 +103,40 @@ def test_a_part_whose_only_failures_were_flaky_has_passed(continued: Continued, 
     assert [continued(PASSES_THE_SECOND_TIME) for _ in range(2)] == [(0, 1), (0, 1)]
     record = Record.read(tmp_path / "results" / "example" / "record.json")
     assert record.failures == [] and len(record.flaky) == 1
+
+
+def test_repetitions_say_how_often_each_test_failed_and_keep_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def example(part: Part) -> None:
+        part.pytest(str(tmp_path / "test_example.py"), python=sys.executable, options=OPTIONS, PLACE=str(tmp_path))
+
+    monkeypatch.setitem(PARTS, "example", example)
+    monkeypatch.setattr("testing.__main__.FOLDER", tmp_path / "results")
+    (tmp_path / "test_example.py").write_text(PLACE + PASSES_THE_SECOND_TIME)
+    assert repeat(["example"], {}, "", 3) == 1
+    text = capsys.readouterr().out
+    assert re.findall(r"failed (\d) of 3 times: .*::(\w+)", text) == [("2", "test_other"), ("1", "test_second_time")]
+    logs = {each.name: each.read_text() for each in (tmp_path / "results" / "repeat").iterdir()}
+    assert sorted(logs) == [f"{number}-example-run-1.log" for number in (1, 2, 3)]
+    assert [name for name in sorted(logs) if "this is the first time" in logs[name]] == ["1-example-run-1.log"]
+
+
+def test_a_load_keeps_cores_busy_until_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*arguments: Any, **options: Any) -> Any:
+        processes.append(start(*arguments, **options))
+        return processes[-1]
+
+    def ticks(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+    processes: List[Any] = []
+    start = subprocess.Popen
+    monkeypatch.setattr("testing.__main__.subprocess.Popen", started)
+    with busy_processes(2):
+        assert len(processes) == 2
+        wait_until(lambda: all(ticks(each.pid) >= 10 for each in processes), "both have computed for 0.1 s")
+    assert [each.returncode for each in processes] == [-signal.SIGKILL] * 2
 
 
 EACH_WAITS_FOR_THE_OTHER = """
@@ -190,8 +238,8 @@ def test_a_test_that_fails_alone_too_fails_the_run(part: Part, run: Callable[[st
     failed, flaky = run_failed_again([part])
     assert failed == [failure] and flaky == []
     block = closing_block([("example", part.record)], 1.0, failed, flaky)
-    assert f"FAILED: {failure.name}\n    E   assert 1 == 2" in block
-    assert failure.log in block and block.endswith("tools/test: failed")
+    assert f"FAILED: {failure.name}: E   assert 1 == 2 ({failure.log})" in block
+    assert block.endswith("tools/test: failed")
 
 
 def test_more_than_ten_failures_are_not_repeated(part: Part, run: Callable[[str], List[Failure]]) -> None:

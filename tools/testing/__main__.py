@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -20,11 +21,13 @@ from typing import Dict, Iterable, Iterator, List, Tuple
 
 from testing.part import FOLDER, INTERRUPTED, ROOT, Part, remove_stale_shared_memory
 from testing.parts import MORE, NEEDS, PARTS, STANDARD
-from testing.results import Failure, Record
+from testing.results import OF_CHECKS, TELLING, Failure, Record, first_error
 
 MOST_FLAKY = 3
 MOST_REPEATED = 10
-MOST_SHOWN = 6
+# The lines of the closing block. Those of tools/check, ten at most, follow it in .ci/run: all fit on a page of 40.
+MOST_LINES = 30
+MOST_SLOW = 4
 LOCK = Path(".setup") / "test.lock"
 # In the parts: ranks share the cores, and nothing is fetched while tests run.
 SETTINGS = {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -80,10 +83,13 @@ def main() -> int:
     }
     with only_run(), busy_processes(arguments.load):
         preparing = prepare(names)
+        if preparing.failures:
+            print(closing_block([("prepare", preparing)], preparing.seconds, preparing.failures, []))
+            return 1
         os.environ.update(SETTINGS)
         if arguments.repeat > 1:
             return repeat(names, options, arguments.only, arguments.repeat)
-        return run_once(names, options, arguments.only, arguments.resume, preparing)
+        return run_once(names, options, arguments.only, arguments.resume, preparing.seconds)
 
 
 @contextlib.contextmanager
@@ -109,21 +115,30 @@ def busy_processes(number: int) -> Iterator[None]:
             process.wait()
 
 
-def prepare(names: List[str]) -> float:
+def prepare(names: List[str]) -> Record:
     """Fetches all that the parts need before any test runs, and compiles the tests beside it, because installing mostly
-    waits. Returns the seconds that it took."""
+    waits. Returns its seconds and what failed."""
     begin = time.monotonic()
     print("== test: prepare", flush=True)
     options = sorted({option for name in names for option in NEEDS.get(name, ())})
     if os.geteuid() != 0:  # the tests that need it are skipped
         options = [option for option in options if option != "--launch"]
     commands = (["tools/setup", *options], ["flock", ".setup/build.lock", "cmake", "--build", "build"])
-    running = [subprocess.Popen(command) for command in commands]
-    if failed := [command for command, each in zip(commands, running) if each.wait() != 0]:
-        sys.exit(f"tools/test: {' '.join(failed[0])} failed")
-    seconds = time.monotonic() - begin
-    print(f"== test: prepare {seconds:.0f} s", flush=True)
-    return seconds
+    folder = FOLDER / "prepare"
+    folder.mkdir(parents=True, exist_ok=True)
+    logs = [folder / f"run-{number}.log" for number in (1, 2)]
+    copying = ("bash", "-o", "pipefail", "-c", '"$@" 2>&1 | tee "$0"')
+    running = [subprocess.Popen([*copying, str(log), *command]) for command, log in zip(commands, logs)]
+    made = Record("")
+    for command, log, process in zip(commands, logs, running):
+        if status := process.wait():
+            error = first_error(log.read_text(errors="replace"), (*TELLING, *OF_CHECKS))
+            made.failures.append(
+                Failure("prepare", 0, " ".join(command), error or f"ended with status {status}", str(log))
+            )
+    made.seconds = time.monotonic() - begin
+    print(f"== test: prepare {made.seconds:.0f} s", flush=True)
+    return made
 
 
 def tree() -> str:
@@ -262,22 +277,30 @@ def repeat(names: List[str], options: Dict[str, int], only: str, times: int) -> 
 def closing_block(
     records: List[Tuple[str, Record]], seconds: float, failures: List[Failure], flaky: List[Failure]
 ) -> str:
-    """The last lines of a run: its slowest tests, its parts, its seconds, and what failed. They fit on a page."""
-    slowest = sorted((seconds, test) for _, each in records for test, seconds in each.durations)[-4:]
-    lines = [f"slow: {seconds:.0f} s {test}" for seconds, test in reversed(slowest)]
-    lines.append(f"{'part':14} {'seconds':>8} {'tests':>6} {'skipped':>8} {'failed':>7}")
-    for name, each in records:
-        lines.append(f"{name:14} {each.seconds:8.0f} {each.tests:6} {each.skipped:8} {len(each.failures):7}")
-    lines.append(f"{'all':14} {seconds:8.0f}")
+    """The last lines of a run: its slowest tests, its parts, its seconds, and what failed. They fit on a page: the
+    names of the failures without a line of their own share one."""
+    header = f"{'part':14} {'seconds':>7} {'tests':>6} {'skipped':>7} {'failed':>6}"
+    cells = [
+        f"{name:14} {each.seconds:7.0f} {each.tests:6} {each.skipped:7} {len(each.failures):6}"
+        for name, each in records
+    ]
+    cells.append(f"{'all':14} {seconds:7.0f}")
+    rows = -(-len(cells) // 2)
+    lines = [f"{header}   {header}"]
+    lines += [f"{left:{len(header)}}   {right}".rstrip() for left, right in zip(cells[:rows], [*cells[rows:], ""])]
+    closing = [f"FAILED: {len(flaky)} flaky tests; at most {MOST_FLAKY} are accepted"] * (len(flaky) > MOST_FLAKY)
+    closing.append("tools/test: " + ("failed" if failures or len(flaky) > MOST_FLAKY else "good"))
     found = [("FAILED", failure) for failure in failures] + [("flaky", failure) for failure in flaky]
-    for label, failure in found[:MOST_SHOWN]:
-        lines += [f"{label}: {failure.name}", f"    {failure.error}", f"    {failure.log}"]
-    if len(found) > MOST_SHOWN:
-        lines.append(f"{len(found) - MOST_SHOWN} more failed: see .setup/test/PART/record.json")
-    if len(flaky) > MOST_FLAKY:
-        lines.append(f"FAILED: {len(flaky)} flaky tests; at most {MOST_FLAKY} are accepted")
-    lines.append("tools/test: " + ("failed" if failures or len(flaky) > MOST_FLAKY else "good"))
-    return "\n".join(lines)
+    room = MOST_LINES - len(lines) - len(closing)
+    shown = found if len(found) <= room else found[: room - 1]
+    lines += [f"{label}: {each.name}: {' '.join(each.error.splitlines())} ({each.log})" for label, each in shown]
+    if more := [failure.name for _, failure in found[len(shown) :]]:
+        names = textwrap.shorten(", ".join(more), 4000, placeholder=" …")
+        lines.append(f"FAILED: {len(more)} more, see .setup/test/PART/record.json: {names}")
+    slowest = sorted(((seconds, test) for _, each in records for test, seconds in each.durations), reverse=True)
+    spare = max(0, min(MOST_SLOW, room - len(found)))
+    slow = [f"slow: {seconds:.0f} s {test}" for seconds, test in slowest[:spare]]
+    return "\n".join([*slow, *lines, *closing])
 
 
 if __name__ == "__main__":
