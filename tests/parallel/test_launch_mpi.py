@@ -14,6 +14,13 @@ MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of mpirun and its daemons, which else share one with all jobs of the machine, the last of which removes it."""
+    monkeypatch.setenv("OMPI_MCA_orte_tmpdir_base", str(tmp_path))
+
+
 PRELUDE = """
 import os, signal, sys
 import numpy as np

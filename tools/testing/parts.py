@@ -396,8 +396,11 @@ def tests_of(*names: str) -> List[str]:
 
 
 def over_mpi(part: Part, np: int, *names: str, **environment: str) -> None:
-    """Ranks that mpirun starts, with all tensors over MPI."""
-    settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", **environment}
+    """Ranks that mpirun starts, with all tensors over MPI. All jobs of the machine would share mpirun's usual folder,
+    and the last one removes it."""
+    folder = ROOT / part.folder / "mpirun"
+    folder.mkdir(exist_ok=True)
+    settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", "OMPI_MCA_orte_tmpdir_base": str(folder), **environment}
     part.ranks(np, *tests_of(*names), launcher=MPIRUN, options=("--color=no",), **settings)
 
 
