@@ -69,6 +69,7 @@ struct party {
 
   explicit party(std::string_view secret = "the job's secret") {
     settings.credentials = std::make_shared<const tls_credentials>(secret);
+    settings.handshakes.hello = patience; // on a busy machine a peer of the test may be slow
     settings.log = &log;
   }
   caf::actor owner() { return caf::actor_cast<caf::actor>(self); }
@@ -119,11 +120,14 @@ inline std::vector<std::byte> hello_of(const link_settings& settings) {
   return wire;
 }
 
-/// Sends the client's TLS hello.
-inline void begin_session(const stranger& peer, tls_session& tls) {
+/// Sends the client's TLS hello. Returns false if the listener has closed the connection.
+inline bool try_to_begin_session(const stranger& peer, tls_session& tls) {
   std::vector<std::byte> wire, plain;
   REQUIRE(!tls.feed({}, plain, wire));
-  peer.say(wire);
+  return peer.try_to_say(wire);
+}
+inline void begin_session(const stranger& peer, tls_session& tls) {
+  REQUIRE(try_to_begin_session(peer, tls));
 }
 
 /// Continues the handshake after begin_session() until the session is open.

@@ -167,8 +167,9 @@ struct impostor {
   }
 };
 
-/// Of a call that only its connect timeout ends, and of every other call.
-constexpr std::chrono::nanoseconds soon = 500ms, late = patience;
+/// Of a call that only its connect timeout ends, of one that the impostor must have answered before, and of every other
+/// call.
+constexpr std::chrono::nanoseconds soon = 500ms, after_an_answer = 2s, late = patience;
 
 struct hostile_answer {
   const char* name;
@@ -201,7 +202,7 @@ const std::vector<hostile_answer> hostile_answers{
     {"silence", soon, [](auto&, auto&) {}, error_kind::disconnected, "no proof of the secret within"},
     {"garbage", late, [](auto&, auto& caller) { caller.say(std::string(100, 'Z')); },
      error_kind::disconnected, "wrong version number"},
-    {"the end of the connection, each time", soon,
+    {"the end of the connection, each time", after_an_answer,
      [](auto&, auto& caller) { ::shutdown(caller.socket.get(), SHUT_RDWR); }, error_kind::disconnected,
      "the peer hung up"},
     {"half a handshake", soon,
@@ -210,7 +211,8 @@ const std::vector<hostile_answer> hostile_answers{
        std::vector<std::byte> wire, plain;
        REQUIRE(caller.ready(POLLIN));
        REQUIRE(!tls.feed(caller.hear(), plain, wire));
-       caller.say(std::span{wire}.first(wire.size() / 2));
+       caller.try_to_say(
+           std::span{wire}.first(wire.size() / 2)); // the caller may have hung up on a busy machine
      },
      error_kind::disconnected, "no proof of the secret within"},
     {"a handshake with another secret", late,

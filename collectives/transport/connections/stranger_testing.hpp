@@ -59,6 +59,12 @@ public:
     heard.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return heard;
   }
+  /// Waits for the other end. Returns whether it has sent something, and has not closed the connection instead.
+  bool is_answered() const {
+    REQUIRE(ready(POLLIN));
+    std::byte first;
+    return ::recv(socket.get(), &first, 1, MSG_PEEK) == 1;
+  }
   /// Whether the other end has closed the connection.
   bool refused() const {
     std::array<std::byte, 4096> ignored;
