@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence
 
-from launched import wait_for
+from launched import free_ports, wait_for
 from namespaces.ssh_hosts import SshHosts
 
 DEADLINE_S = 240.0
@@ -27,14 +26,6 @@ class Node(NamedTuple):
     address: str
     entering: Sequence[str] = ()
     """The command prefix that runs a command there."""
-
-
-def free_ports(count: int) -> List[int]:
-    with contextlib.ExitStack() as opened:
-        probes = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 def why_not() -> str:

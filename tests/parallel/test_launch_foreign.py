@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import pytest
-from launched import DEADLINE_S, needs_launcher, run_script, write_script
+from launched import DEADLINE_S, free_ports, needs_launcher, run_script, write_script
 
 # One process acts as a process of each launcher in turn. Each entry holds the variables, then the words of the error.
 REFUSALS = """
@@ -169,8 +169,4 @@ def test_init_of_a_torch_job_times_out_and_names_the_rank_that_is_missing(
 
 @pytest.fixture
 def unused_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
