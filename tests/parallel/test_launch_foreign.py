@@ -72,7 +72,7 @@ hvd.init()
 assert (hvd.rank(), hvd.size()) == (int(os.environ["RANK"]), 2)
 assert (hvd.local_rank(), hvd.local_size(), hvd.cross_size()) == (hvd.rank(), 2, 1)
 train()
-if os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+if [os.environ.get(f"TORCHELASTIC_{name}") for name in ("MAX_RESTARTS", "RESTART_COUNT")] == ["1", "0"]:
     if hvd.rank() == 1:
         os._exit(3)
     hvd.barrier()  # fails: torchrun starts both ranks again
@@ -130,10 +130,10 @@ def test_a_horovodrun_job_ignores_the_variables_of_surrounding_launchers(tmp_pat
     assert job.returncode == 0, job.stdout
 
 
-@pytest.mark.slow
-def test_torchrun_starts_a_job_and_restarts_it_after_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarts", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_torchrun_starts_a_job_and_restarts_it_after_a_failure(tmp_path: Path, restarts: int) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    job = run([*torchrun, "--max-restarts", "1", write_script(tmp_path, TORCH_JOB)])
+    job = run([*torchrun, "--max-restarts", str(restarts), write_script(tmp_path, TORCH_JOB)])
     assert job.returncode == 0, job.stdout
     for rank in range(2):
         assert f"rank {rank} trained, 2 in torch's group" in job.stdout, job.stdout

@@ -101,7 +101,7 @@ def parallel(part: Part) -> None:
 
 
 def jobs(part: Part) -> None:
-    """jobs on this host: the launcher, causes of failures, elastic jobs, sessions"""
+    """jobs on this host: the launcher, torchrun, causes of failures, elastic jobs, sessions"""
     part.pytest(*LAUNCHED, options=TWO_AT_A_TIME)
 
 
@@ -118,7 +118,7 @@ def hosts(part: Part) -> None:
 
 
 def launch(part: Part) -> None:
-    """jobs on several hosts: by ssh, agents, mpirun, srun, torchrun, functions and sessions (needs root)"""
+    """jobs on several hosts: by ssh, agents, mpirun, srun, functions and sessions (needs root)"""
     part.pytest("tests/launch", options=(*FOUR_AT_A_TIME, "-rs", f"--ignore={OBSERVED_ON_HOSTS}"))
 
 
