@@ -235,26 +235,25 @@ def test_control_c_interrupts_a_barrier(rank: int, size: int, name: str) -> None
     assert allreduce_works(size, name)
 
 
+@several_ranks
 def test_other_threads_run_while_one_waits(rank: int, size: int, name: str) -> None:
-    if size == 1:
-        return
-    counted = 0
-    done = threading.Event()
+    """The other ranks let rank 0 wait until another thread of it has reduced a tensor with them."""
 
-    def count() -> None:
-        nonlocal counted
-        while not done.is_set():
-            counted += 1
+    def reduce_meanwhile(submitted: int) -> None:
+        if wait_for(lambda: job.runtime.counters()["submitted"] > submitted, DEADLINE_S):
+            hvd.allreduce(torch.ones(2), name=f"{name}.meanwhile")
 
     if rank == 0:
-        counter = threading.Thread(target=count)
-        counter.start()
+        other = threading.Thread(target=reduce_meanwhile, args=[job.runtime.counters()["submitted"]])
+        other.start()
         hvd.allreduce(torch.ones(2), name=name)
-        done.set()
-        counter.join()
-        assert counted > 0
+        other.join()
     else:
+        meanwhile = hvd.allreduce_async(torch.ones(2), name=f"{name}.meanwhile")
+        has_run = wait_for(lambda: hvd.poll(meanwhile), DEADLINE_S)
         hvd.allreduce(torch.ones(2), name=name)
+        hvd.synchronize(meanwhile)
+        assert has_run
 
 
 def test_counters_include_submitted_operations(size: int, name: str) -> None:
