@@ -25,7 +25,8 @@ def test_a_failed_host_gets_a_new_worker_after_its_cooldown(elastic: Callable[..
     job = elastic(TRAINING, flags, "2", "1")
     assert job.end() == 0, job.text
     assert "host localhost gets no new workers for " in job.text
-    assert of_size(job.text, 1) == [(0, 0)]
+    # The survivor is the job's only member for a while, unless it needs longer for the regroup than the cooldown takes.
+    assert of_size(job.text, 1) in ([(0, 0)], [])
     assert of_size(job.text, 2) == [(0, 0), (0, 0), (1, 1), (2, 1)]
 
 

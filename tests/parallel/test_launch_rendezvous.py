@@ -397,12 +397,12 @@ def test_a_launcher_whose_rendezvous_steps_down_ends_with_the_reason(elastic: bo
 
 # Rank 1 fails, and its process ends after those of the other ranks, which fail because of it.
 FAILS = """
-import atexit, os, sys
+import atexit, os, select, sys
 others = []
 
 def wait_for_others():
     while any(os.path.exists(f"/proc/{pid}") for pid in others):
-        pass
+        select.select([], [], [], 0.02)
 
 atexit.register(wait_for_others)  # runs after what farandole registers
 import numpy, farandole.numpy as hvd
@@ -424,7 +424,8 @@ def test_the_report_names_the_failed_rank_of_a_job_with_a_separate_rendezvous(
     rendezvous = start_rendezvous(*sizes)
     address = ["--rendezvous", f"127.0.0.1:{rendezvous.port}", "-H", "localhost:3"]
     environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
-    jobs.append(Job([*sizes, *address, sys.executable, write_script(rendezvous.folder, FAILS)], environment))
+    words = [*sizes, *address, sys.executable, write_script(rendezvous.folder, FAILS)]
+    jobs.append(Job(words, environment, survivors_report=True))
     assert jobs[0].end() != 0, jobs[0].text
     report = jobs[0].text.split("exited with non-zero status.")[1]
     assert "Process name: localhost[1]\n" in report, jobs[0].text

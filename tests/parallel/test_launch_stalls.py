@@ -89,11 +89,11 @@ def test_one_report_names_the_tensor_and_the_missing_rank_and_another_says_that_
     assert job.end() == 0, job.text
     assert job.text.count("went on") == 3
     check_reports(job.text)
-    reports = job.text.count(REPORT)
-    assert job.text.count(": The stall is over: it lasted ") == 4, job.text  # the launcher, and three callbacks
-    assert job.text.count("HEARD False on farandole-stalls: 1: [allreduce.grad.a]") == 3 * reports, job.text
-    assert job.text.count("HEARD True on farandole-stalls: The stall is over") == 3, job.text
-    assert job.text.count("ValueError: of the callback") == 3 * reports + 3, job.text
+    # The launcher, and three callbacks. On a busy machine, other operations may stall for so long, too.
+    assert job.text.count(": The stall is over: it lasted ") >= 4, job.text
+    assert job.text.count("HEARD False on farandole-stalls: 1: [allreduce.grad.a]") >= 3, job.text
+    assert job.text.count("HEARD True on farandole-stalls: The stall is over") >= 3, job.text
+    assert job.text.count("ValueError: of the callback") == job.text.count("HEARD "), job.text
 
 
 # Ranks 0 and 1 call two operations in different orders. Each rank can catch the error and exit normally.
@@ -151,10 +151,10 @@ def test_after_a_stall_shutdown_every_rank_can_exit_normally(
     if route == "bucket":
         assert "3: [allreduce.b]" in job.text, job.text
         return
-    # One report has the tensors of both ranks.
+    # One report has the tensors of both ranks. On a busy machine, operations before may stall for so long, too.
     others = "ranks 0, 2 and 3 wait" if ranks == 4 else "rank 0 waits"
     cause = f"{others} for allreduce.a, rank 1 for allreduce.b: they call in different orders\n"
-    assert job.text.count(cause) == job.text.count(REPORT), job.text
+    assert cause in job.text, job.text
 
 
 @pytest.mark.slow
