@@ -125,6 +125,7 @@ def test_a_recipe_that_failed_before_passes(words: str, size: int, jobs_by_size:
 
 
 @needs_launcher
+@pytest.mark.timeout(1200)  # two recipes, each with a deadline of 480 s
 @pytest.mark.parametrize(
     "fault",
     [pytest.param(each, marks=() if each in TRIED else pytest.mark.slow) for each in FAULTS],

@@ -110,7 +110,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1300)
 def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[str, str], tmp_path: Path) -> None:
     job = run_script(2, tmp_path, COMPILED, **built)
     assert job.returncode == 0, job.stdout
@@ -118,6 +118,7 @@ def test_compiled_functions_reduce_differentiate_and_report_errors(built: Dict[s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1300)  # the first test of the module also builds the library
 def test_a_function_of_a_rank_that_lacks_a_gradient_is_not_compiled(built: Dict[str, str], tmp_path: Path) -> None:
     job = run_script(2, tmp_path, ABSENT, **built)
     assert job.returncode != 0 and job.stdout.count("GOOD") == 2, job.stdout
