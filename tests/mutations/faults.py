@@ -325,7 +325,7 @@ FAULTS = (
         "if len(tag) != len(self._tag(body, name, process_set, sender, number)):",
         "An object that a stranger has forged is unpickled.",
         "strangers",
-        "test_ucx",
+        "test_wire",
     ),
     Fault(
         "benchmark",
