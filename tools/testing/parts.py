@@ -156,7 +156,6 @@ def install(part: Part) -> None:
 def bench_smoke(part: Part) -> None:
     """a part of `tools/bench` on tiny inputs, to see that it still runs"""
     part.command("tools/bench", "collectives", "--smoke", "--np", "2")
-    part.command("tools/bench", "training", "--smoke", "--only", "torch")
     if reason := namespaces.why_not():
         part.leave_out("bench launch", reason)
     else:
@@ -173,7 +172,7 @@ def slow(part: Part) -> None:
     part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
     fixed_recipes(part)
-    for name in ("torch", "keras", "jax"):
+    for name in ("torch", "lightning", "tensorflow", "keras", "jax"):
         ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():
         launched_of_framework(part, name, where)
@@ -206,6 +205,7 @@ def editors(part: Part) -> None:
 
 def bench(part: Part) -> None:
     """the rest of `tools/bench` on tiny inputs"""
+    part.command("tools/bench", "training", "--smoke", "--only", "torch")
     part.command("tools/bench", "observe", "--smoke", "--np", "2")
     if (ROOT / STAND_IN_DRIVER).exists():
         path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
