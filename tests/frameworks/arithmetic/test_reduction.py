@@ -18,12 +18,12 @@ Average, Sum, Adasum, Min = HorovodBasics.Average, HorovodBasics.Sum, HorovodBas
 class Set:
     """A process set with a given number of members, which may or may not include this process."""
 
-    rule = None
-    process_set_id = 7
+    rule = ranks = mpi_comm = None
 
-    def __init__(self, members: int, included: bool = True) -> None:
+    def __init__(self, members: int, included: bool = True, number: Optional[int] = 7) -> None:
         self.members = members
         self.is_in = included
+        self.process_set_id = number
 
     def size(self) -> int:
         return self.members
@@ -159,6 +159,18 @@ def test_a_process_that_is_alone_or_outside_the_set_does_not_take_part(monkeypat
     assert not reduction.takes_part(Set(2, included=False))  # type: ignore[arg-type]
     monkeypatch.setenv("HOROVOD_ELASTIC", "1")
     assert reduction.takes_part(Set(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("included", [True, False])
+def test_a_set_that_is_not_registered_is_refused(included: bool) -> None:
+    with pytest.raises(ValueError, match=r"not registered: .* add_process_set\(\)"):
+        reduction.takes_part(Set(2, included, number=None))  # type: ignore[arg-type]
+
+
+def test_a_process_outside_of_a_communicator_does_not_take_part_in_its_set() -> None:
+    outside = Set(2, included=False, number=None)
+    outside.mpi_comm = "a communicator"  # type: ignore[assignment]
+    assert not reduction.takes_part(outside)  # type: ignore[arg-type]
 
 
 def reduce_all(one: GradientReducer, gradients: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:

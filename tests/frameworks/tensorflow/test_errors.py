@@ -13,6 +13,8 @@ import tensorflow as tf
 from farandole.common.util import require_framework
 from farandole.tensorflow import kernels
 
+NOT_REGISTERED = "the process set is not registered: pass it to init"
+
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
 
@@ -159,12 +161,43 @@ def test_a_set_that_is_not_registered_is_a_value_error_as_in_other_frameworks(ru
         "allreduce": lambda x: hvd.allreduce(x, process_set=unknown),
         "allgather": lambda x: hvd.allgather(x, process_set=unknown),
         "broadcast": lambda x: hvd.broadcast(x, 0, process_set=unknown),
+        "alltoall": lambda x: hvd.alltoall(x, process_set=unknown),
+        "reducescatter": lambda x: hvd.reducescatter(x, process_set=unknown),
+        "grouped_allreduce": lambda x: hvd.grouped_allreduce([x], process_set=unknown)[0],
+        "grouped_allgather": lambda x: hvd.grouped_allgather([x], process_set=unknown)[0],
         "grouped_reducescatter": lambda x: hvd.grouped_reducescatter([x], process_set=unknown)[0],
         "barrier": lambda x: hvd.barrier(process_set=unknown),
     }
-    for call in calls.values():
-        with pytest.raises(ValueError, match="the process set is not registered: pass it to init"):
+    for name, call in calls.items():
+        # AutoGraph takes a second for each.
+        call = call if name == "allreduce" else tf.autograph.experimental.do_not_convert(call)
+        with pytest.raises(ValueError, match=NOT_REGISTERED) as problem:
             run(call)(tf.ones([2]))
+        assert isinstance(problem.value, tf.errors.InvalidArgumentError)
+
+
+@pytest.mark.parametrize("are_members", [True, False])
+def test_gradients_are_not_left_alone_because_their_set_is_not_registered(run, size, are_members):
+    unknown = hvd.ProcessSet(range(size) if are_members else [size])
+    variable = tf.Variable([1.0])
+    plain = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+    optimizer = hvd.DistributedOptimizer(plain, process_set=unknown)
+
+    @run
+    @tf.autograph.experimental.do_not_convert
+    def gradient():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(variable * 2.0)
+        return hvd.DistributedGradientTape(tape, process_set=unknown).gradient(loss, variable)
+
+    @run
+    @tf.autograph.experimental.do_not_convert
+    def step():
+        optimizer.minimize(lambda: variable * 2.0, var_list=[variable])
+
+    for call in (gradient, step):
+        with pytest.raises(ValueError, match=NOT_REGISTERED):
+            call()
 
 
 def test_types_that_cannot_be_reduced_are_refused():

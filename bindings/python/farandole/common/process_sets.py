@@ -127,6 +127,16 @@ class ProcessSet:
 global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
+NOT_REGISTERED = "the process set is not registered: pass it to init(), or add it with add_process_set()"
+
+
+def require_registered(process_set: ProcessSet) -> None:
+    """``ValueError`` for a set that neither ``init()`` nor ``add_process_set()`` has made, or that was removed."""
+    # A process outside of a communicator knows neither the ranks nor the number of its set.
+    if process_set.process_set_id is None and (process_set.mpi_comm is None or process_set.ranks is not None):
+        raise ValueError(NOT_REGISTERED)
+
+
 _registered: Dict[int, List[ProcessSet]] = {}
 """The objects that stand for each set, by its number; without the global one."""
 

@@ -11,7 +11,7 @@ from farandole.common import membership
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import ReducesGradients, Reduction
 from farandole.common.gradient_accumulator import check_groups, check_passes
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet, global_process_set, require_registered
 from farandole.common.util import num_rank_is_power_2, split_list
 
 Key = TypeVar("Key", bound=Hashable)
@@ -79,8 +79,11 @@ def require_adasum(process_set: ProcessSet, size: int) -> None:
 
 
 def takes_part(process_set: ProcessSet) -> bool:
-    """Whether this process reduces gradients: it is a member, and there are others or, in an elastic job, may be."""
-    if not process_set.included():
+    """Whether this process reduces gradients: it is a member, and there are others or, in an elastic job, may be.
+    ``ValueError`` for a set that is not registered."""
+    is_member = process_set.included()
+    require_registered(process_set)
+    if not is_member:
         return False
     return (process_set.size() or 1) > 1 or membership.is_elastic()
 

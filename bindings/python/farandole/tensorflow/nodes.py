@@ -6,7 +6,7 @@ import re
 from typing import Any, List, Optional, Sequence
 
 from farandole.common.arguments import require_process_set
-from farandole.common.process_sets import ProcessSet
+from farandole.common.process_sets import NOT_REGISTERED, ProcessSet
 from farandole.tensorflow.arguments import tensor_of, tensors_of
 from farandole.tensorflow.errors import UnknownSetError
 from farandole.tensorflow.groups import by_type, group_name
@@ -27,9 +27,7 @@ def set_id(operation: str, name: Optional[str], process_set: ProcessSet) -> int:
     if process_set.gone is not None:
         raise UnknownSetError(None, None, process_set.gone)
     if process_set.process_set_id is None:
-        raise UnknownSetError(
-            None, None, "the process set is not registered: pass it to init(), or add it with add_process_set()"
-        )
+        raise UnknownSetError(None, None, NOT_REGISTERED)
     return process_set.process_set_id
 
 
