@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nets import ROWS, data, fit, furthest, network, share, tensor_of
+from nets import ROWS, array_of, data, fit, furthest, network, share, tensor_of
 
 
 def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, rank: int, size: int) -> None:
@@ -23,6 +23,32 @@ def test_the_broadcast_callback_gives_all_ranks_the_roots_variables(hvd, keras, 
     for wrong in ("bias", ["bias"]):
         with pytest.raises(ValueError):
             hvd.callbacks.BroadcastGlobalVariablesCallback(root, local_variables=wrong)
+
+
+def test_the_broadcast_callback_moves_variables_of_rare_types(hvd, keras, rank: int, size: int) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("layers of Keras 2 have no such weights")
+    kinds = ["complex64", "uint32", "float8_e4m3fn", "bfloat16"]
+
+    def rank_in_elements(shape, dtype):
+        return keras.ops.cast(keras.ops.full(shape, rank + 1.0, "float32"), dtype)
+
+    class Rare(keras.layers.Layer):
+        def build(self, shape):
+            options = {"shape": (3,), "initializer": rank_in_elements, "trainable": False}
+            self.rare = [self.add_weight(dtype=each, name=f"of_{each}", **options) for each in kinds]
+
+        def call(self, x):
+            return x
+
+    layer = Rare()
+    model = keras.Sequential([keras.Input((6,)), layer])
+    model.compile("sgd", "mse")
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(size - 1)
+    callback.set_model(model)
+    callback.on_batch_end(0)
+    for each in layer.rare:
+        assert array_of(keras, keras.ops.cast(each, "float32")).tolist() == [size] * 3
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -114,6 +140,23 @@ def test_arrays_are_averaged_by_element_and_what_is_no_number_is_left_alone(hvd,
             np.testing.assert_allclose(logs[name], value, err_msg=name)
         assert isinstance(logs["scalar"], float) and logs["matrix"].shape == (2, 2)
     assert all(logs[name] is value for name, value in kept.items())
+
+
+def test_a_metric_with_a_value_for_each_class_is_averaged_by_fit(hvd, keras, rank: int, size: int) -> None:
+    logged = []
+
+    class Watches(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logged.append(np.asarray(logs["f1_score"]))
+
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("sgd", "categorical_crossentropy", metrics=[keras.metrics.F1Score(average=None)])
+    x, labels = data(size)[0], np.eye(3, dtype="float32")[np.arange(2 * size * ROWS) % 3]
+    watches = [Watches(), hvd.callbacks.MetricAverageCallback()]
+    history = fit(model, share(x, rank, size), share(labels, rank, size), ROWS, 1, callbacks=watches).history
+    mean = hvd.allgather(logged[0][None]).mean(axis=0)
+    assert mean.shape == (3,) and np.ptp(hvd.allgather(logged[0][None]), axis=0).max() > 0
+    np.testing.assert_allclose(history["f1_score"][0], mean, rtol=1e-6)
 
 
 def test_a_metric_that_cannot_be_averaged_leaves_nothing_in_flight(hvd, keras, rank: int, size: int) -> None:

@@ -10,8 +10,8 @@ import numpy
 def to_numpy(variable: Any) -> Any:
     """The values of a variable of any backend, on any device. The array may share the variable's memory."""
     value = of_backend(variable)
-    if hasattr(value, "detach"):  # PyTorch
-        value = value.detach().cpu()
+    if _is_of_torch(value):
+        return _array_of(value.detach().cpu())
     return numpy.asarray(value.numpy() if hasattr(value, "numpy") else value, order="C")
 
 
@@ -31,4 +31,32 @@ def is_random_state(variable: Any) -> bool:
 
 def assign(variable: Any, array: Any) -> None:
     """Writes the array to the variable, in place."""
-    variable.assign(array)
+    value = of_backend(variable)
+    variable.assign(_tensor_of(array, value.dtype) if _is_of_torch(value) else array)
+
+
+# PyTorch does not convert bfloat16 and float8 to the types that NumPy has from ml_dtypes. Their bits are moved.
+
+
+def _is_of_torch(value: Any) -> bool:
+    return hasattr(value, "detach")
+
+
+def _array_of(tensor: Any) -> Any:
+    import ml_dtypes
+    import torch
+
+    name = str(tensor.dtype).partition(".")[2]
+    if not hasattr(ml_dtypes, name):
+        return numpy.asarray(tensor.numpy(), order="C")
+    bits = tensor.view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
+    return numpy.asarray(bits.numpy(), order="C").view(name)
+
+
+def _tensor_of(array: Any, dtype: Any) -> Any:
+    import ml_dtypes
+    import torch
+
+    if not hasattr(ml_dtypes, array.dtype.name):
+        return array
+    return torch.from_numpy(array.view("int16" if array.itemsize == 2 else "uint8")).view(dtype)
