@@ -170,6 +170,18 @@ def test_a_copy_of_a_wrapped_optimizer_is_plain_and_may_be_wrapped(hvd, keras, r
     assert type(copied(model.optimizer)) is keras.optimizers.SGD
 
 
+def test_a_deep_copy_of_a_legacy_optimizer_of_keras_2_is_distributed(hvd, keras, rank: int, size: int) -> None:
+    if hasattr(keras, "ops"):
+        pytest.skip("Keras 2 copies no other optimizers, wrapped or not")
+    x, y = data(size)
+    wrapped = hvd.DistributedOptimizer(keras.optimizers.legacy.SGD(0.05, momentum=0.5))
+    model = network(keras, copy.deepcopy(wrapped), jit_compile=False)
+    fit(model, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, keras.optimizers.legacy.SGD(0.05, momentum=0.5), jit_compile=False)
+    fit(one, x, y, ROWS * size)
+    assert furthest(model, one) < 1e-5 and len(_variables(wrapped)) < len(_variables(model.optimizer))
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
 def test_a_copy_of_a_model_has_a_plain_optimizer(hvd, keras, copied) -> None:
     if not hasattr(keras, "ops"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 
 import horovod.tensorflow as hvd
@@ -400,6 +402,22 @@ def test_an_eager_tensorflow_1_optimizer_steps_like_one_big_batch(rank, size):
         hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5), backward_passes_per_step=2)
     with pytest.raises(ValueError, match="Keras"):
         hvd.DistributedOptimizer("sgd")
+
+
+def through_pickle(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+def test_a_copy_of_a_tensorflow_1_optimizer_is_distributed_with_a_state_of_its_own(rank, size, copied):
+    wrapped = hvd.DistributedOptimizer(tf.compat.v1.train.MomentumOptimizer(0.5, 0.9))
+    optimizer, variables, (x, y) = copied(wrapped), weights(), shard(data(size), rank)
+    expected = [variable.numpy() - 0.5 * each for variable, each in zip(variables, big_batch_gradients(size))]
+    optimizer.minimize(lambda: loss_of(variables, x, y), var_list=variables)
+    for variable, each in zip(variables, expected):
+        np.testing.assert_allclose(variable.numpy(), each, rtol=1e-5, atol=1e-5)
+    assert len(optimizer.variables()) == 3 and wrapped.variables() == []
+    assert optimizer._reduction._process_set is hvd.global_process_set
 
 
 @pytest.mark.parametrize("op", [hvd.Average, hvd.Adasum])

@@ -118,6 +118,13 @@ class ProcessSet:
             return None
         return job.where().rank in self.ranks
 
+    def __deepcopy__(self, memo: Any) -> ProcessSet:
+        """The same object: a copy, as of an optimizer's process set, would keep the present ranks for ever."""
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return "global_process_set" if self is global_process_set else super().__reduce_ex__(protocol)
+
     def __str__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
 
