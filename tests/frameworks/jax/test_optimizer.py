@@ -9,6 +9,8 @@ import numpy as np
 import optax
 import pytest
 
+RARE_TYPES = ["complex64", "uint32", "float8_e4m3fn", "float8_e5m2"]
+
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation():
@@ -245,10 +247,13 @@ def test_broadcast_parameters_gives_all_ranks_the_roots_values(rank: int, size: 
     root = size - 1
     params = {"net": parameters(rank), "state": optax.adam(0.1).init(parameters(rank)), "epoch": rank, "lr": rank / 2}
     params["key"] = jax.random.key(rank)
+    params["rare"] = [jnp.asarray(np.full(3, rank + 1, jnp.dtype(kind))) for kind in RARE_TYPES]
     received = hvd.broadcast_parameters(params, root)
     assert jax.tree.structure(received) == jax.tree.structure(params)
     assert_alike(received["net"], parameters(root), rtol=0)
     assert (received["epoch"], received["lr"]) == (root, root / 2)
+    assert [str(each.dtype) for each in received["rare"]] == RARE_TYPES
+    assert [each.tolist() for each in received["rare"]] == [[size] * 3] * len(RARE_TYPES)
     assert jax.random.key_data(received["key"]).tolist() == jax.random.key_data(jax.random.key(root)).tolist()
 
 

@@ -129,6 +129,12 @@ def test_alltoall_with_splits_is_refused_inside_a_program(name: str, rank: int, 
         jax.jit(lambda x: hvd.alltoall(x, splits=list(range(1, size + 1)), name=name))(rows)
 
 
+def test_more_rows_than_int32_counts_are_refused_without_64_bit_types(name: str, rank: int, size: int) -> None:
+    rows = np.empty((size * 2**31, 0), "float32")  # rows without elements take no memory
+    with jax.enable_x64(False), pytest.raises(ValueError, match=rf"{name}.* {2**31} rows from one .*jax_enable_x64"):
+        hvd.alltoall(rows, [2**31] * size, name=name)
+
+
 def test_alltoall_of_rows_that_do_not_divide_evenly_is_refused(name: str, size: int) -> None:
     if size > 1:
         with pytest.raises(ValueError, match="dealt out evenly"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import sys
 from types import ModuleType
 
 import drivers
@@ -82,6 +85,21 @@ def test_objects_are_broadcast_and_gathered(hvd: ModuleType, name: str, rank: in
     assert received["rank"] == size - 1 and received["array"].tolist() == list(range(size))
     gathered = hvd.allgather_object(given, name=f"{name}.all")
     assert [each["text"] for each in gathered] == ["é" * each for each in range(size)]
+
+
+def test_objects_are_of_the_scripts_own_classes_on_every_rank(
+    hvd: ModuleType, name: str, rank: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = sys.modules["__main__"]
+    Phase = enum.Enum("Phase", "WARM_UP TRAIN", module=script.__name__)  # type: ignore[misc]
+    Options = dataclasses.make_dataclass("Options", ["rate", "phase"], frozen=True)
+    Options.__module__ = script.__name__
+    for each in (Phase, Options):
+        monkeypatch.setattr(script, each.__name__, each, raising=False)
+    given = Options(0.5, Phase.TRAIN)
+    received = hvd.broadcast_object(given if rank == size - 1 else None, size - 1, name=name)
+    for each in (received, *hvd.allgather_object(given, name=f"{name}.all")):
+        assert each == given and type(each) is Options and each.phase is Phase.TRAIN
 
 
 def test_a_function_is_broadcast_as_an_object(hvd: ModuleType, name: str, rank: int) -> None:

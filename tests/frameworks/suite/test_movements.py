@@ -125,6 +125,16 @@ def test_alltoall_accepts_a_list_of_splits(hvd: ModuleType, name: str, rank: int
     same(counts, [1] * size, "int32")
 
 
+@pytest.mark.skipif(DRIVER.name in ("tensorflow", "mxnet"), reason="its counts or its shapes are int32")
+def test_alltoall_counts_more_rows_than_int32_holds_in_int64(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    splits = [2**31 + rank] + [1] * (size - 1)
+    tensor = DRIVER.make(numpy.empty((sum(splits), 0)), "float32")  # rows without elements take no memory
+    received, counts = hvd.alltoall(tensor, splits, name=name)
+    wanted = [1 if rank else 2**31 + source for source in range(size)]
+    same(counts, wanted, "int32" if rank else "int64")
+    same(received, numpy.empty((sum(wanted), 0)), "float32")
+
+
 @pytest.mark.parametrize("mode", DRIVER.modes)
 def test_alltoall_without_splits_returns_only_the_rows(
     hvd: ModuleType, mode: str, name: str, rank: int, size: int

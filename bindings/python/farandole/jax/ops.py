@@ -80,6 +80,11 @@ def _deal(tensor: Any, splits: Tuple[int, ...], name: Optional[str], process_set
     if is_traced([tensor]):
         raise ValueError(_SPLITS_INSIDE)
     rows, received = numpy_ops.alltoall(numpy.asarray(tensor), list(splits), name, process_set)
+    if received.dtype != jax.dtypes.canonicalize_dtype(received.dtype):
+        raise ValueError(
+            f"{arguments.head('alltoall', name)} has received {max(received)} rows from one rank, and JAX counts in "
+            "int32; call jax.config.update('jax_enable_x64', True) for int64, or send fewer rows at once"
+        )
     return jnp.asarray(rows), jnp.asarray(received)
 
 
