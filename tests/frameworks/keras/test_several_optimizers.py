@@ -1,15 +1,29 @@
-"""A GAN in a ``train_step`` of its own: its two optimizers train like those of one process on the whole batch."""
+"""A GAN in a loop of its own: its two optimizers train like those of one process on the whole batch."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, List
 
 import numpy as np
 import pytest
 from nets import ROWS, fit, furthest, share
 
+STEPS = 4
+
+
+def networks(keras: Any) -> Any:
+    """A generator and a discriminator."""
+
+    def network(*widths: int) -> Any:
+        layers = [keras.layers.Dense(widths[1], activation="tanh"), keras.layers.Dense(widths[2])]
+        return keras.Sequential([keras.Input((widths[0],)), *layers])
+
+    keras.utils.set_random_seed(1)
+    return network(3, 5, 4), network(4, 5, 1)
+
 
 def adversaries(keras: Any, of_generator: Any, of_discriminator: Any) -> Any:
+    """A model of TensorFlow with a ``train_step`` of its own."""
     import tensorflow as tf
 
     def loss(judged: Any, wanted: float) -> Any:
@@ -18,11 +32,7 @@ def adversaries(keras: Any, of_generator: Any, of_discriminator: Any) -> Any:
     class Adversaries(keras.Model):
         def __init__(self) -> None:
             super().__init__()
-            layers = keras.layers
-            self.generator = keras.Sequential([keras.Input((3,)), layers.Dense(5, activation="tanh"), layers.Dense(4)])
-            self.discriminator = keras.Sequential(
-                [keras.Input((4,)), layers.Dense(5, activation="tanh"), layers.Dense(1)]
-            )
+            self.generator, self.discriminator = networks(keras)
             self.of_generator, self.of_discriminator = of_generator, of_discriminator
 
         def train_step(self, data: Any) -> Any:
@@ -38,17 +48,20 @@ def adversaries(keras: Any, of_generator: Any, of_discriminator: Any) -> Any:
             self.of_generator.apply_gradients(zip(tape.gradient(fooled, variables), variables))
             return {"doubt": doubt, "fooled": fooled}
 
-    keras.utils.set_random_seed(1)
     model = Adversaries()
     model.compile()
     return model
 
 
+def data_of_gan(size: int) -> List[np.ndarray]:
+    draw = np.random.default_rng(0).standard_normal
+    return [draw((STEPS * size * ROWS, width)).astype("float32") for width in (4, 3)]
+
+
 def test_a_gan_trains_like_one_process(hvd: Any, keras: Any, backend: str, rank: int, size: int) -> None:
     if backend != "tensorflow":
         pytest.skip("a train_step of TensorFlow")
-    draw = np.random.default_rng(0).standard_normal
-    real, noise = (draw((4 * size * ROWS, width)).astype("float32") for width in (4, 3))
+    real, noise = data_of_gan(size)
     kinds = keras.optimizers.Adam(0.02), keras.optimizers.SGD(0.1, momentum=0.9)
     model = adversaries(keras, *map(hvd.DistributedOptimizer, kinds))
     fit(model, share(real, rank, size), share(noise, rank, size), ROWS)
@@ -56,3 +69,52 @@ def test_a_gan_trains_like_one_process(hvd: Any, keras: Any, backend: str, rank:
     fit(one, real, noise, ROWS * size)
     for part in ("generator", "discriminator"):
         assert furthest(getattr(model, part), getattr(one, part)) < 1e-5
+
+
+def gradients(keras: Any, backend: str, loss: Callable[[], Any], variables: List[Any]) -> List[Any]:
+    if backend == "torch":
+        for each in variables:
+            each.value.grad = None
+        loss().backward()
+        return [each.value.grad for each in variables]
+    import jax
+
+    def of_values(values: List[Any]) -> Any:
+        with keras.StatelessScope(state_mapping=list(zip(variables, values))):
+            return loss()
+
+    found: List[Any] = jax.grad(of_values)([each.value for each in variables])
+    return found
+
+
+def test_a_gan_of_other_backends_trains_like_one_process(
+    hvd: Any, keras: Any, backend: str, rank: int, size: int
+) -> None:
+    if backend == "tensorflow":
+        pytest.skip("a loop of PyTorch and JAX")
+
+    def loss(judged: Any, wanted: float) -> Any:
+        return keras.ops.mean(keras.ops.softplus(-wanted * judged))
+
+    def trained(of_generator: Any, of_discriminator: Any, real: np.ndarray, noise: np.ndarray) -> Any:
+        generator, discriminator = networks(keras)
+        for x, z in zip(np.split(real, STEPS), np.split(noise, STEPS)):
+
+            def doubt(x: Any = x, z: Any = z) -> Any:
+                return loss(discriminator(x), 1.0) + loss(discriminator(generator(z)), -1.0)
+
+            def fooled(z: Any = z) -> Any:
+                return loss(discriminator(generator(z)), 1.0)
+
+            variables = discriminator.trainable_variables
+            of_discriminator.apply(gradients(keras, backend, doubt, variables), variables)
+            variables = generator.trainable_variables
+            of_generator.apply(gradients(keras, backend, fooled, variables), variables)
+        return generator, discriminator
+
+    real, noise = data_of_gan(size)
+    kinds = keras.optimizers.Adam(0.02), keras.optimizers.SGD(0.1, momentum=0.9)
+    found = trained(*map(hvd.DistributedOptimizer, kinds), share(real, rank, size), share(noise, rank, size))
+    expected = trained(keras.optimizers.Adam(0.02), keras.optimizers.SGD(0.1, momentum=0.9), real, noise)
+    for a, b in zip(found, expected):
+        assert furthest(a, b) < 1e-5

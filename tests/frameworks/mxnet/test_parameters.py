@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import farandole.mxnet as hvd
 import mxnet as mx
@@ -109,11 +110,23 @@ def test_a_checkpoint_of_rank_0_is_resumed_on_all_ranks_by_broadcast(
     assert_close(weights(net), alone(4, "sgd", SGD), rtol=1e-3, atol=1e-5)
 
 
-def test_a_wrapped_optimizer_is_pickled_with_its_settings() -> None:
-    optimizer = mx.optimizer.create("adam", learning_rate=0.125)
-    again = pickle.loads(pickle.dumps(hvd.DistributedOptimizer(optimizer, 2.0, 3)))
-    assert isinstance(again, hvd.DistributedOptimizer)
-    assert again.lr == 0.125 and again.__reduce__()[1][1:] == (2.0, 3, None)
+def through_pickle(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, through_pickle])
+def test_a_copy_of_a_wrapped_optimizer_is_distributed_and_has_its_settings(
+    copied: Callable[[Any], Any], rank: int, size: int
+) -> None:
+    optimizer = mx.optimizer.create("sgd", rescale_grad=size / 24, **SGD)
+    wrapped = hvd.DistributedOptimizer(optimizer, 2.0, 3)
+    again = copied(wrapped)
+    assert isinstance(again, hvd.DistributedOptimizer) and again._optimizer is not optimizer
+    assert again.lr == 0.5 and again.__reduce__()[1][1:] == (2.0, 3, None)
+    net = network()
+    train(net, gluon.Trainer(net.collect_params(), again, kvstore=None), rank, size, 2)
+    assert_close(weights(net), alone(2, "sgd", SGD), rtol=1e-3, atol=1e-5)
+    assert wrapped.num_update == 0
 
 
 @several_ranks
