@@ -99,12 +99,16 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
+IGNORED = (signal.SIGHUP, signal.SIGINT)
+
+
 @pytest.fixture
-def sighup_ignored() -> Iterator[None]:
-    """Processes that the test starts ignore SIGHUP, as under nohup."""
-    inherited = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def signals_ignored() -> Iterator[None]:
+    """Processes that the test starts ignore them, as under nohup and in the background of a script."""
+    inherited = {each: signal.signal(each, signal.SIG_IGN) for each in IGNORED}
     yield
-    signal.signal(signal.SIGHUP, inherited)
+    for each, handler in inherited.items():
+        signal.signal(each, handler)
 
 
 @pytest.fixture
@@ -152,14 +156,15 @@ def test_the_seed_determines_the_faults() -> None:
     assert 8 <= len(outputs[0].splitlines()) <= 24
 
 
-def test_a_job_continues_under_faults_and_an_ignored_signal_and_leaves_no_processes_or_files(
-    sighup_ignored: None, chaos: Callable[..., Job], tmp_path: Path, temporary: Path
+def test_a_job_continues_under_faults_and_ignored_signals_and_leaves_no_processes_or_files(
+    signals_ignored: None, chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
     # A kill and, nine seconds later, a drain; in the end a new worker replaces each of the two.
     faults = ("--seed", "72", "--duration", "14", "--every", "6", "--deadline", "600", "--faults", "kill,drain")
     job = chaos(*faults, "-np", "3", "--min-np", "1")
     job.read_until(lambda text: re.search(r"drain +member", text) is not None and len(set(trained(job))) >= 5)
-    job.process.send_signal(signal.SIGHUP)
+    for each in IGNORED:
+        job.process.send_signal(each)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)

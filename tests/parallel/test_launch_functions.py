@@ -216,6 +216,21 @@ class TestJobs:
         thread.join()
         assert_gone(found)
 
+    @pytest.mark.slow
+    def test_a_signal_that_the_caller_ignores_ends_neither_the_job_nor_its_workers(self) -> None:
+        """As under nohup, when the terminal is closed, which signals all processes."""
+
+        def function(caller: int) -> Any:
+            for each in (caller, os.getppid(), os.getpid()):
+                os.kill(each, signal.SIGHUP)
+            return signal.getsignal(signal.SIGHUP)
+
+        inherited = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            assert horovod.run(function, (os.getpid(),), num_proc=2) == [signal.SIG_IGN] * 2
+        finally:
+            signal.signal(signal.SIGHUP, inherited)
+
     def test_the_workers_end_when_the_caller_is_killed(self, tmp_path: Path) -> None:
         script = tmp_path / "script.py"
         script.write_text(
