@@ -208,6 +208,20 @@ def _update_what_some_ranks_use(is_wrapped: bool, is_split: bool, rank: int, siz
     assert [each.data().asnumpy().item() for each in params] == pytest.approx([1 - 2 / size, 0, 1])
 
 
+def test_a_rank_that_has_not_used_a_parameter_is_told_the_remedy(rank: int) -> None:
+    param = gluon.Parameter("weight", shape=(1,), init="ones")
+    param.initialize()
+    trainer = hvd.DistributedTrainer([param], "sgd")
+    if rank == 0:
+        with mx.autograd.record():
+            loss = param.data() * 2
+        loss.backward()
+        trainer.step(1)
+    else:
+        with pytest.raises(UserWarning, match="ignore_stale_grad=True"):
+            trainer.step(1)
+
+
 def test_a_parameter_that_other_ranks_use_is_stale_after_a_skipped_update(rank: int, size: int) -> None:
     class Overflows:
         def has_overflow(self, params: Any) -> bool:
