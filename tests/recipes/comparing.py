@@ -11,12 +11,19 @@ from recipe import Recipe
 
 
 class Tensor(NamedTuple):
-    """A copy of a tensor. Types that NumPy lacks have become wider ones."""
+    """A copy of a tensor. Types that NumPy lacks have become wider ones.
+
+    :param start: what a weight was before the first step: differences are relative to its way from there
+    """
 
     dtype: str
     array: Any
+    start: Any = 0.0
 
 
+ROUNDINGS = {"torch.bfloat16": 2.0**-6, "torch.float16": 2.0**-9}
+"""Two units in the last place of short types, for numbers up to 1: a difference that a weight may have, however short
+its way was, and a gradient, however small a difference of its terms it is."""
 Snapshot = Dict[str, Any]
 """Values by name: those of class `Tensor`, and plain ones."""
 
@@ -33,8 +40,8 @@ class Rules(NamedTuple):
     is_rate: Callable[[str], bool]
     """Whether the value is a learning rate or the like, which has no rounding error."""
     tolerance: Callable[[Recipe], Tuple[float, float]]
-    """The greatest difference from one process, relative to the greatest entry of a tensor; and the least such entry,
-    because a gradient may be the small difference of large terms."""
+    """The greatest difference from one process, relative to the greatest entry of a tensor, or that of a weight's way;
+    and the least such entry, because a gradient may be the small difference of large terms."""
 
 
 def digests(rules: Rules, recipe: Recipe, snapshot: Snapshot) -> Dict[str, str]:
@@ -83,9 +90,8 @@ def _difference(key: str, found: Tensor, expected: Tensor, tolerance: Tuple[floa
     finite = np.isfinite(second)
     if not np.array_equal(np.isfinite(first), finite):
         return [f"{key}: other entries are finite"]
-    first, second = first[finite], second[finite]
-    if not first.size:
+    if not finite.any():
         return []
-    error = float(np.abs(first - second).max())
-    bound = tolerance[0] * max(float(np.abs(second).max()), tolerance[1])
+    error, size, way = (float(np.abs(each[finite]).max()) for each in (first - second, second, second - expected.start))
+    bound = tolerance[0] * max(way, tolerance[1]) + ROUNDINGS.get(expected.dtype, 0.0) * max(size, 1.0)
     return [f"{key}: differs by {error:.2g}, more than {bound:.2g}"] if error > bound else []

@@ -43,6 +43,13 @@ FAULTS: Dict[str, Callable[[Any], None]] = {
 }
 
 
+# The factor of a rank's gradients, so that all ranks have the same wrong ones.
+GRADIENT_FAULTS: Dict[str, Callable[[Any], float]] = {
+    "sum": lambda seat: seat.size,
+    "of_rank_0": lambda seat: seat.size * (seat.rank == 0),
+}
+
+
 def commit(training: Any, scale_bias: Callable[[float], Any], scale_rate: Callable[[float], Any]) -> None:
     """The fault of the recipe.
 

@@ -7,6 +7,7 @@ import re
 from typing import Dict, Iterator
 
 import pytest
+from faults import GRADIENT_FAULTS
 from frameworks import framework
 from jobs import RecipeJob
 from launched import needs_launcher
@@ -134,6 +135,34 @@ def test_a_fault_is_found(fault: str, jobs_by_size: Dict[int, RecipeJob]) -> Non
     job = jobs_by_size[2]
     assert_matches(FAULTS[fault], job.play(f"fault={fault}"))
     assert job.play("steps=1") == "", "the next recipe is not played by a new job"
+
+
+SHORT_TYPES = {
+    "bfloat16": "dtype=bfloat16",
+    "float16": "dtype=float16",
+    "autocast": "dtype=float32 is_autocast=1",
+    "mixed": "extras=mixed",
+}
+
+
+@needs_launcher
+@pytest.mark.skipif(NAME != "torch", reason="other frameworks are compared less closely")
+@pytest.mark.parametrize("words", SHORT_TYPES.values(), ids=SHORT_TYPES)
+def test_wrong_gradients_are_found_in_short_types(words: str, jobs_by_size: Dict[int, RecipeJob]) -> None:
+    job = jobs_by_size[2]
+    for optimizer in ("SGD", "Adam"):
+        recipe = f"seed=2 steps=1 optimizer={optimizer} loss=huber {words}"  # whose gradients are below 0.1
+        assert job.play(recipe) == ""
+        for fault in GRADIENT_FAULTS:
+            assert_matches(r"after step 0: .*differs by", job.play(f"{recipe} fault={fault}"))
+
+
+@pytest.mark.skipif(NAME != "torch", reason="others have no context of autocast")
+def test_autocast_without_an_effect_is_an_error() -> None:
+    recipe = from_words(USED.kind, ["is_autocast=1"])
+    with pytest.raises(AssertionError, match="autocast has no effect"):
+        USED.play(recipe, USED.one_process(2))
+    assert USED.play(USED.repaired(recipe), USED.one_process(2))
 
 
 @needs_launcher

@@ -13,7 +13,6 @@ from with_torch import drawing
 from with_torch.exclusions import EXCLUSIONS
 from with_torch.models import OFTEN_UNUSED
 from with_torch.recipe import Recipe
-from with_torch.snapshots import computes_in_halves
 
 MAKES_OBJECTS = ("new", "root", "deepcopy", "pickle")
 
@@ -35,11 +34,6 @@ ELASTIC = (
         "it loads them",
         lambda r: r.optimizer in ("ASGD", "NAdam"),
         {"dtype": "float32", "extras": without("extras", "complex", "mixed")},
-    ),
-    Exclusion(
-        "with more steps, weights that have no bound amplify the errors of half precision",
-        computes_in_halves,
-        {"options": without("options", "maximize")},
     ),
     Exclusion(
         "groups=N communicates before the training function, which a worker that joins late must not",

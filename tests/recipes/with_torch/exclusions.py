@@ -8,9 +8,8 @@ from excluding import Exclusion, default, known_options, repaired, without
 
 from with_torch.models import OFTEN_UNUSED
 from with_torch.optimizers import CHOICES
-from with_torch.recipe import Recipe
+from with_torch.recipe import HALVES, Recipe
 from with_torch.seats import LOSSY
-from with_torch.snapshots import HALVES, computes_in_halves
 
 COMPRESSORS = {*LOSSY, "custom", "measured"}
 WITH_ERRORS = {"topk", "powersgd", "custom"}
@@ -139,12 +138,12 @@ PYTORCH = (
     ),
     Exclusion(
         "what is maximized grows without a bound, and with it the rounding errors of halves",
-        computes_in_halves,
+        lambda r: r.computes_in_halves,
         {"options": without("options", "maximize")},
     ),
     Exclusion(
-        "the first step of RMSprop is ten times the sign of a gradient, in halves also of one that is a rounding error",
-        lambda r: computes_in_halves(r) and r.optimizer == "RMSprop",
+        "Rprop steps by signs of gradients and Muon by singular vectors, in halves also by those of rounding errors",
+        lambda r: r.computes_in_halves and r.optimizer in ("Rprop", "Muon"),
         {"optimizer": "Adam"},
     ),
     Exclusion(
@@ -153,11 +152,11 @@ PYTORCH = (
         {"clear": "model"},
     ),
     Exclusion(
-        "the epsilon of most optimizers is 0 in float16",
-        lambda r: r.dtype == "float16" and (r.optimizer != "SGD" or r.second or r.embedding == "sparse"),
+        "PyTorch does not add sparse gradients of float16",
+        lambda r: r.dtype == "float16" and r.embedding == "sparse",
         {"dtype": "bfloat16"},
     ),
-    Exclusion("a scaler is for float32", lambda r: r.scaler and r.dtype in HALVES, default("dtype")),
+    Exclusion("a scaler is for float32", lambda r: r.scaler and r.dtype in HALVES, {"dtype": "float32"}),
     Exclusion(
         "a scaler needs a gradient of each optimizer",
         lambda r: r.scaler and r.frozen and (r.second or r.added),
@@ -222,7 +221,7 @@ PYTORCH = (
     Exclusion("a scheduler does not know groups that are added after it", lambda r: r.added, default("scheduler")),
     Exclusion("the second optimizer has the head already", lambda r: r.second, default("added")),
     Exclusion("hooks do not move with copies", lambda r: r.resume in COPIES, default("hooks", "compiled")),
-    Exclusion("autocast is for float32", lambda r: r.is_autocast, default("dtype")),
+    Exclusion("autocast leaves float64 alone", lambda r: r.is_autocast, {"dtype": "float32"}),
     Exclusion("remainders need several passes", lambda r: r.passes == 1, default("remainder")),
     Exclusion("a closure has one pass", lambda r: r.closure, default("passes", "remainder", "is_cleared_last")),
 )

@@ -88,15 +88,15 @@ def _saved(training: Training) -> Any:
 def _step(training: Training) -> Any:
     """The hook before a step changes gradients, which are those of the whole batch then."""
 
-    def halve_large(optimizer: Any, *_: Any) -> None:
+    def shorten(optimizer: Any, *_: Any) -> None:
         for group in optimizer.param_groups:
             for each in group["params"]:
-                if each.grad is not None and not each.grad.is_sparse and each.grad.norm() > 0.3:
-                    each.grad.mul_(0.5)
+                if each.grad is not None and not each.grad.is_sparse:
+                    each.grad.div_(1 + each.grad.norm())
 
     hooks = []
     for optimizer in training.optimizers:
-        hooks.append(optimizer.register_step_pre_hook(halve_large))
+        hooks.append(optimizer.register_step_pre_hook(shorten))
         hooks.append(optimizer.register_step_post_hook(_count(training, "step_post")))
     return hooks
 

@@ -117,6 +117,8 @@ class Network(torch.nn.Module):
         if "mixed" in extras:
             x = x + self.offsets.to(x.dtype)
         x = self.head(x)
+        if self.recipe.is_autocast and self.training:
+            assert x.dtype == torch.bfloat16, "autocast has no effect"
         if "scalar" in extras:
             x = x * self.scale
         if "empty" in extras:

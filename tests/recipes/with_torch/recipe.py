@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Tuple
 
 Names = Tuple[str, ...]
+HALVES = ("bfloat16", "float16")
 ROWS = 12
 """Rows of a batch of all ranks together: each of 1 to 4 ranks has an equal part of them."""
 EPOCH = 2 * ROWS
@@ -107,3 +108,8 @@ class Recipe:
 
     fault: str = ""
     """A deliberate fault, for tests of the player: a name in `faults.FAULTS`. It is never drawn."""
+
+    @property
+    def computes_in_halves(self) -> bool:
+        """Whether some numbers have a short type."""
+        return self.dtype in HALVES or "mixed" in self.extras or self.is_autocast

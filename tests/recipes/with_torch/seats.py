@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import horovod.torch as hvd
 import torch
+from faults import GRADIENT_FAULTS
 from seats import Seat
 
 from with_torch.optimizers import Named
@@ -137,7 +138,10 @@ class Rank(OneProcess):
         return hvd.SyncBatchNorm(width)
 
     def wrap(self, recipe: Recipe, optimizer: Any, named: Named) -> Any:
-        return hvd.DistributedOptimizer(optimizer, **wrapping_options(recipe, named))
+        options = wrapping_options(recipe, named)
+        if recipe.fault in GRADIENT_FAULTS:
+            options["compression"] = Faulty(GRADIENT_FAULTS[recipe.fault](self))
+        return hvd.DistributedOptimizer(optimizer, **options)
 
     def unwrap(self, optimizer: Any) -> None:
         optimizer.let_go()
@@ -230,6 +234,19 @@ class Halves:
     @staticmethod
     def decompress(tensor: torch.Tensor, context: None) -> torch.Tensor:
         return tensor * 2
+
+
+class Faulty:
+    """Multiplies gradients before they are reduced, and not back."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def compress(self, tensor: torch.Tensor) -> Any:
+        return tensor * self.factor, None
+
+    def decompress(self, tensor: torch.Tensor, context: None) -> torch.Tensor:
+        return tensor
 
 
 def _compressor(name: str) -> Any:

@@ -13,8 +13,6 @@ from with_torch.seats import LOSSY
 if TYPE_CHECKING:
     from with_torch.training import Training
 
-HALVES = ("bfloat16", "float16")
-
 
 def take(training: Training) -> Snapshot:
     """The state of all that a step may change."""
@@ -32,7 +30,16 @@ def take(training: Training) -> Snapshot:
         values["sampler"] = training.sampler.state_dict()
     if training.average is not None:
         values["average"] = dict(training.average.state_dict())
-    return dict(_flattened("", values))
+    found = dict(_flattened("", values))
+    for name, weight in training.start.items():
+        for key in {name, f"average.module.{name.removeprefix('model.')}"} & {*found}:
+            found[key] = found[key]._replace(start=weight.array)
+    return found
+
+
+def take_weights(training: Training) -> Snapshot:
+    """The tensors of the model."""
+    return {key: value for key, value in _flattened("model", training.model.state_dict()) if isinstance(value, Tensor)}
 
 
 def take_broadcast(training: Training) -> Snapshot:
@@ -108,13 +115,9 @@ def is_of_each_rank(recipe: Recipe, key: str) -> bool:
     return recipe.op == "Adasum" and key.startswith(("optimizer", "gradient")) and ".param_groups." not in key
 
 
-def computes_in_halves(recipe: Recipe) -> bool:
-    return recipe.dtype in HALVES or "mixed" in recipe.extras or recipe.is_autocast
-
-
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
-    if computes_in_halves(recipe):
-        return 0.1, 1.0
+    if recipe.computes_in_halves:
+        return 0.1, 0.05
     if recipe.optimizer == "Muon":  # it computes in bfloat16
         return 0.05, 0.1
     if recipe.optimizer == "Adafactor":  # it divides a gradient by its size, even one that is only a rounding error

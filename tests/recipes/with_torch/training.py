@@ -16,7 +16,7 @@ from with_torch.optimizers import added_group, make_optimizers, named_parts
 from with_torch.recipe import EPOCH, ROWS, Recipe
 from with_torch.schedulers import SCHEDULERS
 from with_torch.seats import OneProcess
-from with_torch.snapshots import take, take_broadcast
+from with_torch.snapshots import take, take_broadcast, take_weights
 
 Batch = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -29,6 +29,7 @@ class Training:
         self.seat = seat
         self.calls: Dict[str, int] = {}
         self.snapshots: List[Snapshot] = []
+        self.start: Snapshot = {}
         self.hooks: List[Any] = []
         self.batches = 0
         self.sampler = seat.sampler(recipe) if recipe.is_sampled else None
@@ -119,6 +120,7 @@ class Training:
     def play(self) -> List[Snapshot]:
         recipe = self.recipe
         torch.manual_seed(recipe.seed)  # all ranks draw the same
+        self.start = take_weights(self)
         for self.step in range(recipe.steps):
             is_short = recipe.uneven and self.step + 1 == recipe.steps
             if self.seat.has_joined(recipe, is_short):
