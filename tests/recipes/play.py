@@ -13,6 +13,7 @@ It stops at the first recipe that fails, reduces it, and prints the command that
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
 import sys
 import time
@@ -28,6 +29,8 @@ from recipe import Recipe, from_words, to_words  # noqa: E402
 from reducing import BUDGET_S, reduced  # noqa: E402
 
 SIZES = (2, 3)
+# What chooses the version and the backend of Keras.
+CHOOSING_KERAS = ("KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "FARANDOLE_TEST_KERAS")
 PROGRESS = 100
 
 
@@ -93,7 +96,9 @@ def report(mode: Mode, job: RecipeJob, recipe: Recipe, problem: str, budget_s: f
         return mode.suited(mode.repaired(each), job.size)
 
     smallest, problem = reduced(recipe, problem, lambda each: job.play(to_words(each)), repaired, budget_s)
-    command = f"tests/recipes/play.py {mode.option} --np {job.size} {to_words(smallest)}"
+    keras = "".join(f"{name}={os.environ[name]} " for name in CHOOSING_KERAS if name in os.environ)
+    program = f"{keras}{os.path.relpath(sys.executable)} tests/recipes/play.py"
+    command = f"{program} {mode.option} --np {job.size} {to_words(smallest)}"
     return f"a recipe fails; the smallest one that does:\n    {command}\n{problem}"
 
 
