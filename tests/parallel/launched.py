@@ -212,10 +212,13 @@ def assert_gone(pids: List[int]) -> None:
 
 
 def free_ports(count: int) -> List[int]:
-    """Ports of 127.0.0.1 on which a program that needs to be told its port can listen soon. They are below those that
-    the system gives to connections and to listeners without a port, and differ from those of other test processes."""
+    """Ports of 127.0.0.1 on which a program that needs to be told its port can listen soon. They differ from those of
+    other test processes. If the system leaves enough of them, they are below those that it gives to connections and to
+    listeners without a port."""
     range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first, end = 10_000, int(range_file.read_text().split()[0])
+    if end < first + 10_000:
+        end = 65_536
     found: List[int] = []
     for port in (first + (17 * os.getpid() + offset) % (end - first) for offset in range(end - first)):
         with contextlib.suppress(OSError), socket.socket() as probe:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of mpirun and its daemons, which else share one with all jobs of the machine, the last of which removes it."""
+    """Of mpirun and its daemons. All jobs of the machine would share one, and the last of them removes it."""
     monkeypatch.setenv("OMPI_MCA_orte_tmpdir_base", str(tmp_path))
 
 

@@ -22,7 +22,7 @@ class Tensor(NamedTuple):
 
 
 ROUNDINGS = {"torch.bfloat16": 2.0**-6, "torch.float16": 2.0**-9}
-"""Two units in the last place of short types, for numbers up to 1: a difference that a weight may have, however short
+"""Two units in the last place of short types, for numbers of 1 to 2: a difference that a weight may have, however short
 its way was, and a gradient, however small a difference of its terms it is."""
 Snapshot = Dict[str, Any]
 """Values by name: those of class `Tensor`, and plain ones."""

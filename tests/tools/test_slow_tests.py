@@ -11,7 +11,7 @@ from testing.part import ROOT, Part, Run
 from testing.parts import PARTS
 
 # The parts that also select tests with the mark.
-WITH_SLOW_TESTS = ("slow", "paths", "clusters")
+WITH_SLOW_TESTS = ("slow", "paths", "versions", "clusters")
 
 
 def files_of(run: Run) -> Set[str]:
@@ -35,6 +35,7 @@ def test_each_file_with_slow_tests_belongs_to_a_part_that_runs_them(
     monkeypatch.setattr(Part, "carry_out", add)
     for name in WITH_SLOW_TESTS:
         PARTS[name](Part(name, "tree", results=tmp_path))
+    assert not [run.command for run in runs if "not slow" in run.command]
     files = (ROOT / "tests").rglob("test_*.py")
     marked = {str(path) for path in files if re.search(r"\bmark\.slow\b", path.read_text())}
     assert len(marked) > 50

@@ -292,7 +292,7 @@ def closing_block(
     closing.append("tools/test: " + ("failed" if failures or len(flaky) > MOST_FLAKY else "good"))
     found = [("FAILED", failure) for failure in failures] + [("flaky", failure) for failure in flaky]
     room = MOST_LINES - len(lines) - len(closing)
-    shown = found if len(found) <= room else found[: room - 1]
+    shown = found if len(found) <= room else found[: max(0, room - 1)]
     lines += [f"{label}: {each.name}: {' '.join(each.error.splitlines())} ({each.log})" for label, each in shown]
     if more := [failure.name for _, failure in found[len(shown) :]]:
         names = textwrap.shorten(", ".join(more), 4000, placeholder=" …")

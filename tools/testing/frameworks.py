@@ -46,6 +46,7 @@ def framework_jobs(part: Part) -> None:
 
 def versions(part: Part) -> None:
     """the frameworks' tests on other versions and backends"""
+    part.selection = ""  # the slow ones too
     ranks_of_framework(part, "tensorflow", ".setup/venvs/tensorflow-2.15")
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
     for where, environment in OTHER_KERAS:

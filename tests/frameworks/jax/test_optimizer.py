@@ -55,15 +55,7 @@ def assert_alike(one, other, **tolerance) -> None:
         np.testing.assert_allclose(a, b, **(tolerance or {"rtol": 2e-5, "atol": 1e-6}))
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "inside",
-        pytest.param("outside", marks=pytest.mark.slow),
-        "groups",
-        pytest.param("predivided", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("variant", [pytest.param("inside", marks=pytest.mark.slow), "outside", "groups", "predivided"])
 def test_training_steps_match_those_of_one_big_batch(variant: str, rank: int, size: int) -> None:
     xs, ys = batches(size, 5)
     options = {"groups": {"groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(variant, {})

@@ -53,7 +53,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(each, marks=pytest.mark.slow) if each in ("fp16", "predivide") else each for each in OPTIONS],
+    [pytest.param(each, marks=pytest.mark.slow) if each in ("fp16", "two groups") else each for each in OPTIONS],
 )
 def test_a_distributed_tape_gives_the_gradients_of_one_big_batch(run, rank, size, options):
     variables = weights()

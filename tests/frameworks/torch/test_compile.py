@@ -61,13 +61,7 @@ OPERATIONS: Dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-VARIANTS = (
-    "allreduce, scaled",
-    "allreduce, fp16",
-    "grouped_allgather",
-    "reducescatter, scaled",
-    "grouped_reducescatter",
-)
+VARIANTS = ("allreduce, scaled", "allreduce, fp16", "reducescatter, scaled")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class Recipe:
     """An `ElasticSampler` says which rows each rank has."""
 
     fault: str = ""
-    """A deliberate fault, for tests of the player: a name in `faults.FAULTS`. It is never drawn."""
+    """A deliberate fault, for tests: a name in `faults.FAULTS` or `GRADIENT_FAULTS`. It is never drawn."""
 
     @property
     def computes_in_halves(self) -> bool:
