@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, Callable, Iterator, List
 
 import horovod.torch as hvd
 import pytest
 import torch
-from farandole.common import process_sets
+from farandole.common import job, process_sets
 from samples import sample
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -434,3 +435,18 @@ def test_all_objects_for_a_set_that_is_removed_lose_its_number() -> None:
     assert other.process_set_id == first.process_set_id != 0
     assert hvd.remove_process_set(first)
     assert first.process_set_id is None and other.process_set_id is None
+
+
+@several_ranks
+def test_a_pickled_set_is_the_one_with_its_ranks(size: int) -> None:
+    group = hvd.add_process_set(without(0, size))
+    saved = pickle.dumps([group, hvd.global_process_set])
+    assert [a is b for a, b in zip(pickle.loads(saved), [group, hvd.global_process_set])] == [True, True]
+    hvd.remove_process_set(group)
+    with pytest.raises(ValueError, match=r"process set of ranks \[1.*add it"):
+        pickle.loads(saved)
+    number = job.runtime.add_process_set([0])  # a set without an object, as in a process that has joined later
+    assert pickle.loads(pickle.dumps(process_sets.with_ranks([0]))).process_set_id == number
+    again = hvd.add_process_set(without(0, size))
+    assert pickle.loads(saved)[0] is again
+    assert pickle.loads(pickle.dumps(hvd.ProcessSet([0]))).process_set_id is None

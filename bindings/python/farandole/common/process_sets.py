@@ -119,11 +119,15 @@ class ProcessSet:
         return job.where().rank in self.ranks
 
     def __deepcopy__(self, memo: Any) -> ProcessSet:
-        """The same object: a copy, as of an optimizer's process set, would keep the present ranks for ever."""
+        """The same object: a copy, as of an optimizer's process set, would keep the present ranks forever."""
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return "global_process_set" if self is global_process_set else super().__reduce_ex__(protocol)
+        if self is global_process_set:
+            return "global_process_set"
+        if any(self is each for each in objects_of(self.process_set_id or 0)):
+            return with_ranks, (self.ranks,)
+        return super().__reduce_ex__(protocol)
 
     def __str__(self) -> str:
         return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}, mpi_comm={self.mpi_comm})"
@@ -151,6 +155,18 @@ _registered: Dict[int, List[ProcessSet]] = {}
 def objects_of(number: int) -> List[ProcessSet]:
     """Those that stand for this set."""
     return list(_registered.get(number, []))
+
+
+def with_ranks(ranks: List[int]) -> ProcessSet:
+    """The set that has these ranks now, for one that was pickled; ``ValueError`` if there is none."""
+    numbers = [number for number, members in get_process_set_ids_and_ranks().items() if number and members == ranks]
+    if not numbers:
+        raise ValueError(f"an object was saved with a process set of ranks {ranks}, and there is none: add it first")
+    known = [each for number in numbers for each in objects_of(number)]
+    if not known:  # this process has joined an elastic job in which the set was added before
+        known = [ProcessSet(ranks)]
+        stand_for(known[0], numbers[0])
+    return known[0]
 
 
 def forget() -> None:

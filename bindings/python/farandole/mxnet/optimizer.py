@@ -141,8 +141,4 @@ def _wrapped_again(
     """Restores an optimizer saved by ``Trainer.save_states()``; its process set is the one with these ranks now."""
     if ranks is None:
         return DistributedOptimizer(optimizer, predivide, num_groups)
-    for number, members in process_sets.get_process_set_ids_and_ranks().items():
-        known = process_sets.objects_of(number)
-        if known and list(members) == ranks:
-            return DistributedOptimizer(optimizer, predivide, num_groups, known[0])
-    raise ValueError(f"the optimizer was saved with a process set of ranks {ranks}, and there is none: add it first")
+    return DistributedOptimizer(optimizer, predivide, num_groups, process_sets.with_ranks(ranks))
