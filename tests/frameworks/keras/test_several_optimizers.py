@@ -1,4 +1,4 @@
-"""A GAN in a loop of its own: its two optimizers train like those of one process on the whole batch."""
+"""Several optimizers in a process: those of a GAN train like those of one process, and ranks match those of a name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Callable, List
 
 import numpy as np
 import pytest
-from nets import ROWS, fit, furthest, share
+from nets import ROWS, array_of, fit, furthest, share, tensor_of
 
 STEPS = 4
 
@@ -118,3 +118,30 @@ def test_a_gan_of_other_backends_trains_like_one_process(
     expected = trained(keras.optimizers.Adam(0.02), keras.optimizers.SGD(0.1, momentum=0.9), real, noise)
     for a, b in zip(found, expected):
         assert furthest(a, b) < 1e-5
+
+
+@pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+def test_optimizers_are_numbered_for_each_job_and_process_set(
+    hvd: Any, keras: Any, backend: str, rank: int, size: int
+) -> None:
+    """As in an elastic job, rank 0 goes on with the second optimizer of the job before, and other ranks are new."""
+    if backend == "tensorflow":
+        pytest.skip("TensorFlow names gradients after their variables")
+    variable = keras.Variable(np.zeros(1, "float32"))
+
+    def made(**options: Any) -> Any:
+        return hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+
+    def stepped(optimizer: Any) -> Any:
+        optimizer.apply([tensor_of(keras, np.full(1, rank, "float32"))], [variable])
+        return optimizer
+
+    alone = hvd.add_process_set([0])
+    if rank == 0:
+        stepped(made(process_set=alone))
+    before = [stepped(made()) for _ in range(2)]
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init(process_sets="dynamic")
+    stepped(before[1] if rank == 0 else made())
+    assert array_of(keras, variable).tolist() == [-3 * (size - 1) / 2]

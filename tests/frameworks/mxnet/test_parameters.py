@@ -148,3 +148,16 @@ def test_ranks_in_process_sets_of_one_member_train_alone(rank: int, size: int) -
     assert_close(weights(net), alone(1, "sgd", SGD), rtol=1e-4)
     for each in own:
         hvd.remove_process_set(each)
+
+
+@several_ranks
+def test_ranks_that_load_states_train_on_with_those_that_do_not(tmp_path: Path, rank: int, size: int) -> None:
+    net = network()
+    optimizer = mx.optimizer.create("sgd", rescale_grad=size / 24, **SGD)
+    trainer = gluon.Trainer(net.collect_params(), hvd.DistributedOptimizer(optimizer), kvstore=None)
+    train(net, trainer, rank, size, 2)
+    if rank == 0:
+        trainer.save_states(str(tmp_path / "states"))
+        trainer.load_states(str(tmp_path / "states"))
+    train(net, trainer, rank, size, 2)
+    assert_close(weights(net), alone(4, "sgd", SGD), rtol=1e-3, atol=1e-5)

@@ -150,6 +150,25 @@ def test_two_trainers_do_not_mix_their_gradients(kind: str, rank: int, size: int
 
 
 @several_ranks
+def test_the_trainers_of_a_new_job_are_numbered_anew(rank: int, size: int) -> None:
+    """As in an elastic job, rank 0 goes on with the second trainer of the job before, and other ranks are new."""
+
+    def made(net: Any) -> Any:
+        return hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+
+    nets = [network(), network()]
+    trainers = [made(net) for net in nets]
+    for net, trainer in zip(nets, trainers):
+        trainer.step(backward(net, share(rank, size)))
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init(process_sets="dynamic")
+    trainer = trainers[1] if rank == 0 else made(nets[1])
+    trainer.step(backward(nets[1], share(rank, size)))
+    assert_close(weights(nets[1]), alone(2, "sgd", {"learning_rate": 0.5}), rtol=1e-3, atol=1e-5)
+
+
+@several_ranks
 def test_a_trainer_of_a_process_set_trains_on_its_members_only(rank: int, size: int) -> None:
     own = [hvd.add_process_set([each]) for each in range(size)]
     net = network()

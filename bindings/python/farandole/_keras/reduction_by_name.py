@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, List, Sequence
 
 from farandole._keras.options import Options
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
+from farandole.common.numbering import Number
 from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import GradientReducer
 
@@ -47,21 +48,12 @@ class _Verbs:
         )
 
 
-_named: Dict[str, int] = {}
-
-
-def _unique(name: str) -> str:
-    """A name that is unique among the optimizers of this process, for the names of their operations."""
-    count = _named[name] = _named.get(name, 0) + 1
-    return name if count == 1 else f"{name}_{count}"
-
-
 class ReductionByName:
     """Reduces the gradients of a step. Ranks match them by the name of the optimizer and their position."""
 
     def __init__(self, options: Options, adapter: Any) -> None:
         self._name = options.name
-        self._named: Optional[str] = None
+        self._number = Number()
         self._reducer: GradientReducer[int] = GradientReducer(
             _Verbs(adapter),
             options.op,
@@ -86,11 +78,9 @@ class ReductionByName:
         self.has_locals = True
 
     def _own_name(self) -> str:
-        """The name of the optimizer's operations. It is chosen at the first step, not at construction: names must be
-        the same on all ranks, and a rank may make optimizers that never step."""
-        if self._named is None:
-            self._named = _unique(self._name)
-        return self._named
+        """The name of the optimizer's operations, which no other optimizer of these ranks has."""
+        number = self._number.among(self._name, self._reducer.how.process_set)
+        return self._name if number == 1 else f"{self._name}_{number}"
 
     def agree(self, flag: Any) -> Any:
         """The least of the numbers, 0 or 1, of all ranks."""

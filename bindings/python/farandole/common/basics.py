@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from farandole.common import handles, job, membership, mpi, set_generations
+from farandole.common import handles, job, membership, mpi, numbering, set_generations
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
@@ -75,6 +75,7 @@ class HorovodBasics:
                 sets.forget()
                 set_generations.enter(static_sets, rules)
                 handles.pending_handles.clear()  # calls of the previous job: the new job numbers its calls anew
+                numbering.begin_anew()
                 membership.joined()
                 if not by_list:
                     sets.global_process_set.mpi_comm = comm.Dup()  # type: ignore[union-attr]

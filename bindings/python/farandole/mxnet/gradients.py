@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import math
-from typing import Any, Counter, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence
 
 import numpy
 from mxnet.base import MXNetError
@@ -14,7 +13,8 @@ from farandole.common.arguments import pack
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
 from farandole.common.gradient_accumulator import check_groups
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.numbering import Number
+from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import GradientReducer, bundles
 from farandole.mxnet import mpi_ops
 from farandole.mxnet.compression import Compression
@@ -71,18 +71,6 @@ class _Verbs:
         return list(gradients)
 
 
-_prefixes: Counter[Tuple[str, str]] = collections.Counter()
-"""How many optimizers of this process reduce gradients under a prefix, by the ranks that take part."""
-
-
-def _unique_prefix(prefix: str, process_set: ProcessSet) -> str:
-    """A prefix that no other optimizer of these ranks has. The first optimizer gets the given one."""
-    ranks = "all" if process_set is global_process_set else str(process_set.ranks)
-    _prefixes[ranks, prefix] += 1
-    number = _prefixes[ranks, prefix]
-    return prefix if number == 1 else f"{prefix}optimizer.{number}."
-
-
 class Averager:
     """Averages the gradients of one optimizer or trainer over a process set, in place.
 
@@ -102,7 +90,7 @@ class Averager:
         self.num_groups = num_groups
         self.process_set = process_set
         self._prefix = prefix
-        self._own_prefix: Optional[str] = None
+        self.number = Number()
         self._verbs = _Verbs()
         self._compression = compression
         check_groups(num_groups or None, object)
@@ -122,15 +110,19 @@ class Averager:
 
     def average(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         """Submits the reductions to MXNet's engine; names are distinct in this optimizer, and the same on all ranks."""
-        if self._own_prefix is None:  # not at construction: a rank may make optimizers that never step
-            self._own_prefix = _unique_prefix(self._prefix, self.process_set)
-        names = [f"{self._own_prefix}{each}" for each in names]
+        prefix = self._own_prefix()
+        names = [f"{prefix}{each}" for each in names]
         if not self.num_groups and self._bundled != names:
             # Each operation of the engine wakes a thread, which takes longer than small gradients do.
             self._reducer = self._reducer_of(bundles(names, [_bytes_of(each) for each in gradients]))
             self._bundled = names
         self._verbs.priority = -1
         self._reducer.reduce(gradients, names, names)
+
+    def _own_prefix(self) -> str:
+        """A prefix that no other optimizer of these ranks has. The first optimizer gets the given one."""
+        number = self.number.among(self._prefix, self.process_set)
+        return self._prefix if number == 1 else f"{self._prefix}optimizer.{number}."
 
 
 def _bytes_of(gradient: Any) -> int:

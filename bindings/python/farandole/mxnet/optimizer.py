@@ -53,6 +53,7 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         self._averager = Averager(gradient_predivide_factor, num_groups, process_set)
         self._stale = StaleGradients("DistributedOptimizer.fresh", process_set)
         _let_ranks_agree(mx.gluon.Trainer)
+        _keep_number(mx.optimizer.Updater)
 
     def __getattr__(self, item: str) -> Any:
         if item in _OWN:  # not there yet: the object is being made
@@ -133,6 +134,24 @@ def _let_ranks_agree(trainer: Any) -> None:
 
     _update._farandole_agrees = True  # type: ignore[attr-defined]
     trainer._update = _update
+
+
+def _keep_number(updater: Any) -> None:
+    """Makes this class, ``mxnet.optimizer.Updater``, keep the number of its optimizer's gradients when it loads another
+    one: ``load_states()`` of a trainer does so, and perhaps only on some ranks."""
+    if getattr(updater.set_states, "_farandole_keeps", False):
+        return
+    own = updater.set_states
+
+    @functools.wraps(own)
+    def set_states(self: Any, states: Any) -> None:
+        before = self.optimizer
+        own(self, states)
+        if isinstance(before, DistributedOptimizer) and isinstance(self.optimizer, DistributedOptimizer):
+            self.optimizer._averager.number = before._averager.number
+
+    set_states._farandole_keeps = True  # type: ignore[attr-defined]
+    updater.set_states = set_states
 
 
 def _wrapped_again(
