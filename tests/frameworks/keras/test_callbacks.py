@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from farandole._keras import variables
 from nets import ROWS, array_of, data, fit, furthest, network, share, tensor_of
 
 
@@ -49,6 +50,15 @@ def test_the_broadcast_callback_moves_variables_of_rare_types(hvd, keras, rank: 
     callback.on_batch_end(0)
     for each in layer.rare:
         assert array_of(keras, keras.ops.cast(each, "float32")).tolist() == [size] * 3
+
+
+def test_an_array_of_another_type_is_converted_to_the_variables(keras) -> None:
+    if not hasattr(keras, "ops"):
+        pytest.skip("variables of Keras 2 take arrays of their own type only")
+    variable = keras.Variable(np.zeros(2, "float32"))
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    variables.assign(variable, np.array([1.5, -2.0], ml_dtypes.bfloat16))
+    assert array_of(keras, variable).tolist() == [1.5, -2.0]
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

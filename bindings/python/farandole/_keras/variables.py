@@ -32,7 +32,7 @@ def is_random_state(variable: Any) -> bool:
 def assign(variable: Any, array: Any) -> None:
     """Writes the array to the variable, in place."""
     value = of_backend(variable)
-    variable.assign(_tensor_of(array, value.dtype) if _is_of_torch(value) else array)
+    variable.assign(_tensor_of(array) if _is_of_torch(value) else array)
 
 
 # PyTorch does not convert bfloat16 and float8 to the types that NumPy has from ml_dtypes. Their bits are moved.
@@ -53,10 +53,11 @@ def _array_of(tensor: Any) -> Any:
     return numpy.asarray(bits.numpy(), order="C").view(name)
 
 
-def _tensor_of(array: Any, dtype: Any) -> Any:
+def _tensor_of(array: Any) -> Any:
     import ml_dtypes
     import torch
 
-    if not hasattr(ml_dtypes, array.dtype.name):
+    name = array.dtype.name
+    if not hasattr(ml_dtypes, name):
         return array
-    return torch.from_numpy(array.view("int16" if array.itemsize == 2 else "uint8")).view(dtype)
+    return torch.from_numpy(array.view("int16" if array.itemsize == 2 else "uint8")).view(getattr(torch, name))
