@@ -216,8 +216,8 @@ def _objects() -> Dict[str, PublicFunction]:
             state,
         ),
         "broadcast_variables": PublicFunction(
-            "Sends one rank's variables to all ranks, in place.\n\nEach rank keeps the states of its own generators of "
-            "random numbers, the ``SeedGenerator`` of Keras 3.",
+            "Sends one rank's variables to all ranks, in place.\n\nStates of random generators, the ``SeedGenerator`` "
+            "of Keras 3, are sent only if\nall variables are such states; else each rank keeps its own.",
             "in a graph, the operation that runs it; else None",
             {"root_rank": "global rank that sends the variables"},
         ),

@@ -273,7 +273,8 @@ def broadcast_variables(
 ) -> Any:
     """Sends one rank's variables to all ranks, in place.
 
-    Each rank keeps the states of its own generators of random numbers, the ``SeedGenerator`` of Keras 3.
+    States of random generators, the ``SeedGenerator`` of Keras 3, are sent only if
+    all variables are such states; else each rank keeps its own.
 
     :param variables: variables that are overwritten with the root's values
     :param root_rank: global rank that sends the variables

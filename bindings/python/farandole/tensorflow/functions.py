@@ -18,7 +18,8 @@ def broadcast_variables(
 ) -> Any:
     # Ranks match variables by position, because their names may differ between ranks. Every variable is always
     # assigned to, so `inplace` has no effect.
-    variables = [each for each in variables if not is_random_state(each)]
+    # A list of nothing but states of generators asks for these.
+    variables = [each for each in variables if not is_random_state(each)] or list(variables)
     done = []
     for place, variable in enumerate(variables):
         name = f"broadcast_variables_{place}of{len(variables)}"
