@@ -2,8 +2,8 @@
 
 Gradients are averaged while the backward pass goes on, by the distributed optimizer's reductions; the optimizers of the
 module are left as they are. So schedulers, checkpoints, clipping and closures see plain PyTorch optimizers, and
-gradients that are complete when ``backward`` returns. L-BFGS also gets the mean of the ranks' losses, by which it
-decides how often it calls the closure.
+gradients that are complete when ``backward`` returns. L-BFGS also gets the loss of all ranks, reduced as gradients are,
+by which it decides how often it calls the closure.
 """
 
 from __future__ import annotations
