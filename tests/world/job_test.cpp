@@ -24,9 +24,9 @@ job_options peaceful(std::int32_t members) {
   return options;
 }
 
-/// A job of 512 ranks, 8 on each host, that reduces 161 tensors in every step.
-job_options training(std::int32_t steps) {
-  auto options = peaceful(512);
+/// A job of this many ranks, 8 on each host, that reduces 161 tensors in every step.
+job_options training(std::int32_t steps, std::int32_t ranks = 512) {
+  auto options = peaceful(ranks);
   options.host_ranks = 8;
   options.tensors = 161;
   options.full_steps = steps;
@@ -34,6 +34,37 @@ job_options training(std::int32_t steps) {
   options.only_sums = true;
   options.grouped = 0;
   return options;
+}
+
+void few_messages_with_buckets(std::int32_t ranks) {
+  auto options = training(6, ranks);
+  options.at_once = 10;
+  options.between_us = 3000;
+  options.in_order = true;
+  options.fusion_threshold = std::size_t{128} << 20;
+  const auto report = run_job(options);
+  check(report);
+  CHECK(report.sent.planned == options.buckets);
+  CHECK(report.sent.dissolved == 0);
+  REQUIRE(report.warm.steps == 3);
+  // Each of 9 relays requests these buckets in every step.
+  CHECK(report.warm.to_leader.messages <= 3 * 9 * options.buckets);
+  CHECK(report.warm.from_leader.messages <= 3 * 9 * options.buckets);
+  options.buckets = 0;
+  const auto without = run_job(options);
+  check(without);
+  CHECK(without.sent.planned == 0);
+  CHECK(report.warm.lasted < without.warm.lasted * 5 / 4);
+}
+
+void many_workers(std::int32_t workers, std::int32_t host_ranks) {
+  for (const auto seed : seeds(1)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, workers);
+    options.full_steps = 2;
+    options.host_ranks = host_ranks;
+    check(run_job(options));
+  }
 }
 
 } // namespace
@@ -54,12 +85,7 @@ TEST_CASE("every worker of a small set runs the same bundles") {
 }
 
 TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
-  for (const auto seed : seeds(1)) {
-    INFO("seed " << seed);
-    auto options = job_options::drawn(seed, 1000);
-    options.full_steps = 2;
-    check(run_job(options));
-  }
+  many_workers(1000, 0);
 }
 
 TEST_CASE("every worker runs the same bundles with relays in trees of various depths") {
@@ -116,14 +142,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("240 workers on 30 hosts run the same bundles of 200 tensors") {
+  many_workers(240, 8);
+}
+
 TEST_CASE("a thousand workers on 125 hosts run the same bundles of 200 tensors") {
-  for (const auto seed : seeds(1)) {
-    INFO("seed " << seed);
-    auto options = job_options::drawn(seed, 1000);
-    options.full_steps = 2;
-    options.host_ranks = 8;
-    check(run_job(options));
-  }
+  many_workers(1000, 8);
 }
 
 TEST_CASE("the same seed plays the same job, and another seed plays another job") {
@@ -164,25 +188,12 @@ TEST_CASE("with relays the leader of 512 ranks receives few messages per step") 
   CHECK(report.warm.to_leader.bytes < 64 * 1024);
 }
 
+TEST_CASE("with learned buckets the leader of 128 ranks receives few messages per backward pass") {
+  few_messages_with_buckets(128);
+}
+
 TEST_CASE("with learned buckets the leader of 512 ranks receives few messages per backward pass") {
-  auto options = training(6);
-  options.at_once = 10;
-  options.between_us = 3000;
-  options.in_order = true;
-  options.fusion_threshold = std::size_t{128} << 20;
-  const auto report = run_job(options);
-  check(report);
-  CHECK(report.sent.planned == options.buckets);
-  CHECK(report.sent.dissolved == 0);
-  REQUIRE(report.warm.steps == 3);
-  // Each of 9 relays requests these buckets in every step.
-  CHECK(report.warm.to_leader.messages <= 3 * 9 * options.buckets);
-  CHECK(report.warm.from_leader.messages <= 3 * 9 * options.buckets);
-  options.buckets = 0;
-  const auto without = run_job(options);
-  check(without);
-  CHECK(without.sent.planned == 0);
-  CHECK(report.warm.lasted < without.warm.lasted * 5 / 4);
+  few_messages_with_buckets(512);
 }
 
 TEST_CASE(

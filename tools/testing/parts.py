@@ -249,7 +249,8 @@ def attacks(part: Part) -> None:
 
 def seeds(part: Part) -> None:
     """elastic jobs with 10,000 fixed seeds and 10,000 fresh ones, launches with as many; a thousand workers"""
-    part.command(WORLD, "a thousand workers run*", "--seeds", "10")
+    part.command(WORLD, "a thousand workers*", "--seeds", "10")
+    part.command(WORLD, "with learned buckets*")
     part.command(WORLD, "every worker*", "--seeds", "500")
     for base in (FIXED_SEEDS, secrets.randbits(32)):
         elastic_jobs(part, base, MORE_SEEDS)
