@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple
+import functools
+from typing import Any, Callable, Optional, Tuple
 
 import horovod.torch as hvd
 import pytest
@@ -137,6 +138,33 @@ def test_outputs_and_gradients_keep_their_types(dtype: torch.dtype, rank: int, s
     output.sum().backward()
     assert output.dtype == dtype and own_batch.grad is not None and own_batch.grad.dtype == dtype
     assert layer.weight.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("short", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("weights_dtype", [torch.float32, None], ids=["mixed", "short"])
+def test_short_types_are_rounded_once(
+    short: torch.dtype, weights_dtype: Optional[torch.dtype], rank: int, size: int
+) -> None:
+    """Means, variances and gradients are computed in float32: what comes out is that of PyTorch's layer in float32,
+    rounded to the short type. Layers have weights of float32 under autocast, and short ones after `half()`."""
+    x, weights = whole(size, (40, 4, 3), short)
+    own_rows = slice(rank * 40, (rank + 1) * 40)
+    expected, layer = (fill(each, torch.float32) for each in (reference(3), hvd.SyncBatchNorm(4)))
+    layer.to(weights_dtype or short)
+    whole_batch = x.float().requires_grad_()
+    output = expected(whole_batch)
+    (output * weights.float()).sum().backward()
+    own_batch = x[own_rows].clone().requires_grad_()
+    own_output = layer(own_batch)
+    (own_output * weights[own_rows]).sum().backward()
+    ulp = torch.finfo(short).eps
+    close = functools.partial(torch.testing.assert_close, rtol=ulp, atol=1e-5)
+    close(own_output.float(), output[own_rows])
+    close(own_batch.grad.float(), whole_batch.grad[own_rows])  # type: ignore[union-attr, index]
+    for own, other in ((layer.weight, expected.weight), (layer.bias, expected.bias)):
+        close(hvd.allreduce(own.grad.float(), op=hvd.Sum), other.grad, atol=ulp * 40 * 3)  # type: ignore[union-attr]
+    close(layer.running_mean.float(), expected.running_mean)
+    close(layer.running_var.float(), expected.running_var)
 
 
 def test_too_few_dimensions_are_refused() -> None:
