@@ -21,7 +21,7 @@ class Tensor(NamedTuple):
     start: Any = 0.0
 
 
-ROUNDINGS = {"torch.bfloat16": 2.0**-6, "torch.float16": 2.0**-9}
+ROUNDINGS = {"bfloat16": 2.0**-6, "float16": 2.0**-9}
 """Two units in the last place of short types, for numbers of 1 to 2: a difference that a weight may have, however short
 its way was, and a gradient, however small a difference of its terms it is."""
 Snapshot = Dict[str, Any]
@@ -42,6 +42,11 @@ class Rules(NamedTuple):
     tolerance: Callable[[Recipe], Tuple[float, float]]
     """The greatest difference from one process, relative to the greatest entry of a tensor, or that of a weight's way;
     and the least such entry, because a gradient may be the small difference of large terms."""
+
+
+def from_start(values: Snapshot, start: Snapshot) -> Snapshot:
+    """The values, those of the weights with the weights before the first step."""
+    return {key: value._replace(start=start[key].array) if key in start else value for key, value in values.items()}
 
 
 def digests(rules: Rules, recipe: Recipe, snapshot: Snapshot) -> Dict[str, str]:
@@ -93,5 +98,7 @@ def _difference(key: str, found: Tensor, expected: Tensor, tolerance: Tuple[floa
     if not finite.any():
         return []
     error, size, way = (float(np.abs(each[finite]).max()) for each in (first - second, second, second - expected.start))
-    bound = tolerance[0] * max(way, tolerance[1]) + ROUNDINGS.get(expected.dtype, 0.0) * max(size, 1.0)
+    bound = tolerance[0] * max(way, tolerance[1]) + ROUNDINGS.get(expected.dtype.removeprefix("torch."), 0.0) * max(
+        size, 1.0
+    )
     return [f"{key}: differs by {error:.2g}, more than {bound:.2g}"] if error > bound else []

@@ -50,6 +50,11 @@ GRADIENT_FAULTS: Dict[str, Callable[[Any], float]] = {
 }
 
 
+def gradient_factor(recipe: Any, seat: Any) -> float:
+    """The factor of this rank's gradients: 1 without such a fault."""
+    return GRADIENT_FAULTS[recipe.fault](seat) if seat.is_in_job and recipe.fault in GRADIENT_FAULTS else 1.0
+
+
 def commit(training: Any, scale_bias: Callable[[float], Any], scale_rate: Callable[[float], Any]) -> None:
     """The fault of the recipe.
 

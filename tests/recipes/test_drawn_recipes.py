@@ -137,21 +137,27 @@ def test_a_fault_is_found(fault: str, jobs_by_size: Dict[int, RecipeJob]) -> Non
     assert job.play("steps=1") == "", "the next recipe is not played by a new job"
 
 
+# The features of recipes with short types.
 SHORT_TYPES = {
-    "bfloat16": "dtype=bfloat16",
-    "float16": "dtype=float16",
-    "autocast": "dtype=float32 is_autocast=1",
-    "mixed": "extras=mixed",
-}
+    "torch": [
+        f"loss=huber {each}"
+        for each in ("dtype=bfloat16", "dtype=float16", "dtype=float32 is_autocast=1", "extras=mixed")
+    ],
+    "keras": ["dtype=mixed_float16", "dtype=mixed_bfloat16"],
+    "tensorflow": ["extras=half", "extras=bfloat"],
+    "jax": ["dtype=bfloat16"],
+    "mxnet": ["extras=half"],
+}.get(NAME, [])
 
 
 @needs_launcher
-@pytest.mark.skipif(NAME != "torch", reason="other frameworks are compared less closely")
-@pytest.mark.parametrize("words", SHORT_TYPES.values(), ids=SHORT_TYPES)
+@pytest.mark.parametrize(
+    "words", [pytest.param(each, marks=() if IS_QUICK else pytest.mark.slow) for each in SHORT_TYPES]
+)
 def test_wrong_gradients_are_found_in_short_types(words: str, jobs_by_size: Dict[int, RecipeJob]) -> None:
     job = jobs_by_size[2]
-    for optimizer in ("SGD", "Adam"):
-        recipe = f"seed=2 steps=1 optimizer={optimizer} loss=huber {words}"  # whose gradients are below 0.1
+    for optimizer in ("SGD", "Adam") if NAME != "jax" else ("sgd", "adam"):
+        recipe = f"seed=2 steps=1 optimizer={optimizer} {words}"
         assert job.play(recipe) == ""
         for fault in GRADIENT_FAULTS:
             assert_matches(r"after step 0: .*differs by", job.play(f"{recipe} fault={fault}"))

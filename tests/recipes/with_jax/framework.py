@@ -66,6 +66,11 @@ EXCLUSIONS = (
             "extras": without("extras", "weak", "wide"),
         },
     ),
+    Exclusion(
+        "steps by signs, singular vectors or differences of gradients are, in bfloat16, also those by rounding errors",
+        lambda r: r.optimizer in ("rprop", "muon", "lbfgs"),
+        {"dtype": lambda r: r.dtype.replace("bfloat16", "float32")},
+    ),
     Exclusion("these have one rate", lambda r: r.optimizer in ONE_RATE, default("schedule", "injected")),
     Exclusion(
         "others are not for complex numbers",
@@ -112,7 +117,7 @@ EXCLUSIONS = (
     Exclusion("the root sends values", lambda r: r.resume == "root" and not r.start, default("resume")),
     Exclusion("only a broadcast has a root", lambda r: r.start in ("", "state"), default("is_from_last")),
 )
-TOLERANCES = {"bfloat16": (0.1, 1.0), "float32": (1e-3, 0.1), "float64": (1e-6, 0.1)}
+TOLERANCES = {"bfloat16": (0.1, 0.05), "float32": (1e-3, 0.1), "float64": (1e-6, 0.1)}
 FRAMEWORK = Framework(
     kind=Recipe,
     drawn=lambda seed: drawn_recipe(Recipe, seed),

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from comparing import Snapshot, Tensor
+from comparing import Snapshot, Tensor, from_start
 from farandole.jax.optimizer import DistributedState
-from faults import FAULTS
+from faults import FAULTS, GRADIENT_FAULTS, gradient_factor
 from recipe import Recipe
 
 from with_jax.models import INPUTS, OUTPUTS, ROWS, forward, make_params
@@ -38,6 +38,7 @@ class Training:
             self.y[1:2, :, -1] = np.inf
         self.build(abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
         self.values = seat.equal(recipe, self.values)
+        self.start = taken(0.0, self.values[0], None)
 
     def build(self, distance: int) -> None:
         """Makes everything that a script makes before its loop, with other weights at a distance from the root."""
@@ -66,6 +67,8 @@ class Training:
         loss, gradients = jax.value_and_grad(self.loss)(params, *batch)
         own, loss = loss, self.seat.mean(loss, "loss") if recipe.mean == "after" else loss
         loss /= self.seat.factor(recipe)
+        if recipe.fault in GRADIENT_FAULTS:
+            gradients = jax.tree.map(lambda each: gradient_factor(recipe, self.seat) * each, gradients)
         gradients = self.seat.reduced(recipe, gradients)
         extra = {"value": own if recipe.reduction in ("around", "parts") else loss}
         if recipe.optimizer in SEARCHES:
@@ -88,7 +91,8 @@ class Training:
                 self.values = with_fault(self)
             value = (jnp.stack(losses).mean(), *self.values)
             found.append(taken(*value) if recipe.donates else value)
-        return found if recipe.donates else [taken(*each) for each in found]
+        snapshots = found if recipe.donates else [taken(*each) for each in found]
+        return [from_start(each, self.start) for each in snapshots]
 
     def resume(self) -> None:
         """New objects go on with values that only the `root` has; or steps are undone by an `elastic` state, and one

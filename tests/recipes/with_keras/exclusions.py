@@ -50,7 +50,7 @@ KERAS = (
     Exclusion(
         "after a layer was frozen, Keras writes averages to other variables, and an OptimizerMap lacks some",
         lambda r: r.frozen == "from",
-        {"average": lambda r: "" if r.average == "overwritten" else r.average, **default("second")},
+        default("average", "second"),
     ),
 )
 FARANDOLE = (

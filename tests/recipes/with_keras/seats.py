@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
+from faults import gradient_factor
 from seats import Seat
 
 from with_keras.recipe import Recipe
@@ -66,7 +67,7 @@ class Rank(OneProcess):
         return super().part(recipe, rows[:, :, self.rank : self.rank + 1])
 
     def factor(self, recipe: Recipe) -> float:
-        return 1.0
+        return gradient_factor(recipe, self)
 
     def sync_batch_norm(self, name: str) -> Any:
         import horovod.tensorflow

@@ -16,7 +16,7 @@ from with_keras.models import INPUTS, OUTPUTS, WORDS, make_model
 from with_keras.optimizers import make_optimizer, rate_of, with_scaler
 from with_keras.recipe import EPOCH_STEPS, ROWS, Recipe
 from with_keras.seats import OneProcess
-from with_keras.snapshots import take
+from with_keras.snapshots import take, take_weights
 from with_keras.versions import floatx, keras
 
 
@@ -34,6 +34,7 @@ class Training:
         self.step = 0
         self.is_recorded = True
         self.build()
+        self.start = take_weights(self)
         self.x, self.y = self.epoch()
 
     def build(self) -> None:
@@ -113,7 +114,7 @@ class Training:
     @property
     def logged_factor(self) -> float:
         """The factor of the losses that Keras logs. Those of Keras 2 lack the model's."""
-        return self.model.factor if versions.IS_THREE else 1.0
+        return (self.model.factor if versions.IS_THREE else 1.0) or 1.0  # a deliberate fault has none
 
     def record_logs(self, logs: Dict[str, Any]) -> None:
         """The averaged losses and metrics of an epoch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator, Tuple
 
 import mxnet as mx
-from comparing import Rules, Snapshot, Tensor
+from comparing import Rules, Snapshot, Tensor, from_start
 
 from with_mxnet.recipe import Recipe
 
@@ -28,7 +28,13 @@ def take(training: Training) -> Snapshot:
             values.update(_flattened(f"optimizer{place}.{trainer._params[index].name}", state))
         if hasattr(trainer, "_amp_loss_scaler"):
             values[f"scale{place}"] = trainer._amp_loss_scaler.loss_scale
-    return values
+    return from_start(values, training.start)
+
+
+def take_weights(training: Training) -> Snapshot:
+    """The parameters of the model whose shapes are known."""
+    parameters = training.model._collect_params_with_prefix()
+    return {f"model.{name}": _copied(each.data()) for name, each in parameters.items() if each._data is not None}
 
 
 def _flattened(key: str, value: Any) -> Iterator[Tuple[str, Any]]:
@@ -57,7 +63,7 @@ def is_rate(key: str) -> bool:
 
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
     if "half" in recipe.extras:
-        return 0.1, 1.0
+        return 0.1, 0.05
     return 1e-3 if recipe.dtype == "float32" else 1e-6, 0.1
 
 

@@ -15,7 +15,7 @@ from with_mxnet.models import INPUTS, OUTPUTS, USES, WORDS, Model
 from with_mxnet.optimizers import options_of
 from with_mxnet.recipe import ROWS, Recipe
 from with_mxnet.seats import OneProcess
-from with_mxnet.snapshots import take
+from with_mxnet.snapshots import take, take_weights
 
 CLIPPED, SCALE = 0.03, 64.0
 
@@ -31,6 +31,7 @@ class Training:
         self.step, self.loss = 0, 0.0
         self.rows = seat.rows(recipe)
         self.build()
+        self.start = take_weights(self)
 
     @property
     def divisor(self) -> float:
@@ -137,6 +138,8 @@ class Training:
         with mx.autograd.record():
             rows = ((self.model(x, words) - y) ** 2).mean(axis=1)
             loss = rows if recipe.loss == "rows" else rows.mean()
+            if recipe.fault in faults.GRADIENT_FAULTS:
+                loss = loss * faults.gradient_factor(recipe, self.seat)
             if recipe.scaler in ("amp", "overflow"):
                 with mx.contrib.amp.scale_loss(loss, self.trainers[0]) as scaled:
                     scaled.backward()

@@ -8,6 +8,7 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+from faults import gradient_factor
 from seats import Seat
 
 from with_tensorflow.recipe import Recipe
@@ -69,7 +70,7 @@ class Rank(OneProcess):
         return rows[:, self.rank][:, None] if is_called_in_each_pass(recipe) else rows[:, self.rank][None]
 
     def factors(self, recipe: Recipe, step: int) -> Any:
-        return 1.0, 1.0
+        return gradient_factor(recipe, self), 1.0
 
     def average(self, recipe: Recipe, step: int, value: Any) -> Any:
         return hvd.allreduce(value, name="metric")

@@ -11,7 +11,7 @@ import horovod.tensorflow as hvd
 import keras
 import numpy as np
 import tensorflow as tf
-from comparing import Snapshot, Tensor
+from comparing import Snapshot, Tensor, from_start
 
 from with_tensorflow import resuming
 from with_tensorflow.gradients import differentiated
@@ -33,6 +33,7 @@ class Training:
         self.recipe, self.seat, self.folder, self.step = recipe, seat, folder, 0
         self._contexts = contextlib.ExitStack()
         self.build()
+        self.start = self._taken_weights()
 
     def build(self) -> None:
         """Makes everything that a script makes before its loop."""
@@ -141,11 +142,17 @@ class Training:
 
     def _snapshot(self, loss: float) -> Snapshot:
         values: Snapshot = {"loss": loss, "rate0": float(self.read([self.rate])[0])}
-        names = [f"model.{name}" for name in self.weights]
-        for place, array in enumerate(self.read(self.state())):
-            name = names[place] if place < len(names) else f"state.{place}"
-            values[name] = Tensor(str(array.dtype), array.astype("float64") if array.dtype.kind == "V" else array)
-        return values
+        for place, array in enumerate(self.read(self.state())[len(self.weights) :]):
+            values[f"state.{place}"] = copied(array)
+        return from_start({**values, **self._taken_weights()}, self.start)
+
+    def _taken_weights(self) -> Snapshot:
+        arrays = self.read([*self.weights.values()])
+        return {f"model.{name}": copied(array) for name, array in zip(self.weights, arrays)}
+
+
+def copied(array: Any) -> Tensor:
+    return Tensor(str(array.dtype), array.astype("float64") if array.dtype.kind == "V" else array)
 
 
 def play(recipe: Recipe, seat: OneProcess) -> List[Snapshot]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Tuple
 
 import torch
-from comparing import Snapshot, Tensor
+from comparing import Snapshot, Tensor, from_start
 
 from with_torch.recipe import Recipe
 from with_torch.seats import LOSSY
@@ -30,11 +30,8 @@ def take(training: Training) -> Snapshot:
         values["sampler"] = training.sampler.state_dict()
     if training.average is not None:
         values["average"] = dict(training.average.state_dict())
-    found = dict(_flattened("", values))
-    for name, weight in training.start.items():
-        for key in {name, f"average.module.{name.removeprefix('model.')}"} & {*found}:
-            found[key] = found[key]._replace(start=weight.array)
-    return found
+    averages = {f"average.module.{name.removeprefix('model.')}": each for name, each in training.start.items()}
+    return from_start(dict(_flattened("", values)), {**averages, **training.start})
 
 
 def take_weights(training: Training) -> Snapshot:
