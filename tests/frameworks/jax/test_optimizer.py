@@ -272,6 +272,22 @@ def test_broadcast_parameters_gives_all_ranks_the_weak_types_of_the_root(rank: i
         assert [each.weak_type for each in received] == [False, False, True, True]
 
 
+def test_an_elastic_state_takes_types_that_steps_of_the_root_have_widened(rank: int) -> None:
+    """A worker that joins has the types of a new model."""
+    optimizer = optax.inject_hyperparams(optax.lion)(0.1)  # it gives the rate the type of the first parameter
+    params = {"first": jnp.ones(2), "w": jnp.ones(2, "bfloat16")}
+    state = optimizer.init(params)
+    if rank == 0:
+        _, state = optimizer.update(params, state, params)
+    kind = str(state.inner_state[0].mu["w"].dtype)
+    assert kind == ("float32" if rank == 0 else "bfloat16")
+    elastic = hvd.elastic.JaxState(state=state, epoch=1.5 if rank == 0 else 0)
+    elastic.sync()
+    assert elastic.state.inner_state[0].mu["w"].dtype == "float32"
+    assert elastic.epoch == 1.5
+    assert hvd.broadcast_parameters([2.5 if rank == 0 else 1]) == [2.5]
+
+
 def test_an_empty_tree_is_broadcast_without_an_operation(rank: int) -> None:
     assert rank > 0 or hvd.broadcast_parameters({"none": None}) == {"none": None}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
     :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers are sent too
     :param root_rank: the global rank whose parameters all receive
     :param process_set: the ranks that take part; all ranks by default
-    :returns: the root's tree
+    :returns: the root's tree, with the root's types; shapes must be equal
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     names = [f"parameters{jax.tree_util.keystr(path)}" for path, _ in leaves]
@@ -33,13 +33,22 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
         return jax.tree_util.tree_unflatten(tree, map(_key_like, values, received))
     if not values:
         return params
-    arrays = [_travelling(numpy.asarray(_plain(value))) for value in values]
-    # The root may have read its arrays from a file, and then they have other types than those of a new model.
-    arrays.append(numpy.array([is_weak(value) for value in values]))
-    names.append("parameters' weak types")
-    handles = [numpy_ops.broadcast_async(array, root_rank, name, process_set) for name, array in zip(names, arrays)]
-    *received, weak = [synchronize(handle) for handle in handles]
-    return jax.tree_util.tree_unflatten(tree, map(_like, values, received, weak))
+    arrays = [numpy.asarray(_plain(value)) for value in values]
+    # The root may have read its arrays from a file, or its optimizer has widened them in a step: then they have other
+    # types than those of a new model. A name that ends with a space is that of a weak type.
+    own = [f"{array.dtype.name}{' ' * is_weak(value)}".encode() for array, value in zip(arrays, values)]
+    bytes_of_types = numpy.array(own, "S32").view(numpy.uint8)
+    roots = numpy_ops.broadcast(bytes_of_types, root_rank, "parameters' types", process_set).view("S32")
+    types = [(jnp.dtype(each.decode().strip()), each.endswith(b" ")) for each in roots.tolist()]
+    arrays = [
+        array if array.dtype == dtype else numpy.zeros(array.shape, dtype) for array, (dtype, _) in zip(arrays, types)
+    ]
+    handles = [
+        numpy_ops.broadcast_async(_travelling(array), root_rank, name, process_set)
+        for name, array in zip(names, arrays)
+    ]
+    received = [synchronize(handle) for handle in handles]
+    return jax.tree_util.tree_unflatten(tree, map(_like, values, arrays, received, types))
 
 
 def _is_key(value: Any) -> bool:
@@ -57,12 +66,12 @@ def _travelling(array: Any) -> Any:
     return numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
 
 
-def _like(value: Any, received: Any, becomes_weak: bool) -> Any:
-    plain = numpy.asarray(_plain(value))
-    if received.dtype != plain.dtype:
-        received = received.view(plain.dtype).reshape(plain.shape)
+def _like(value: Any, sent: Any, received: Any, kind: Tuple[Any, bool]) -> Any:
+    dtype, becomes_weak = kind
+    if received.dtype != dtype:
+        received = received.view(dtype).reshape(sent.shape)
     if isinstance(value, (bool, int, float)):
-        return type(value)(received.item())
+        return received.item()
     if isinstance(value, numpy.ndarray):
         return received
     return weakly_typed(received) if becomes_weak else _key_like(value, jnp.asarray(received))
