@@ -15,11 +15,9 @@
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/connections/stranger_testing.hpp"
 #include "messages/wire/membership.hpp"
+#include "tests/patience.hpp"
 
 namespace farandole::testing {
-
-/// No test takes that long; a test that hangs fails after this time.
-inline constexpr std::chrono::minutes patience{1};
 
 /// The lines of a log. A thread can wait for a line that contains two given parts.
 class lines {

@@ -15,13 +15,15 @@
 
 #include "actors/event_loop/loop.hpp"
 #include "messages/values/descriptor.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience;
+using farandole::testing::patience_ms;
 
 namespace {
 
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
-constexpr std::uint32_t timeout_ms = 20'000;
+constexpr std::uint32_t timeout_ms = patience_ms / 2;
 
 /// A host, whose reports the test waits for.
 struct host_side {
@@ -70,7 +72,7 @@ descriptor connected_to(const tested_address& address) {
   to.sin_family = AF_INET;
   to.sin_port = htons(address.port);
   ::inet_pton(AF_INET, address.address.c_str(), &to.sin_addr);
-  const timeval longest{patience.count(), 0};
+  const timeval longest{std::chrono::seconds(patience).count(), 0};
   ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
   return ::connect(peer.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ? std::move(peer)
                                                                                        : descriptor();

@@ -119,7 +119,7 @@ TEST_CASE("512 agents that dial at once are all accepted, and a connected agent 
   for (int number = 0; number < 512; ++number) {
     agent_spec spec = agent_spec_of("h" + std::to_string(number) + ".", others, launcher_side::links());
     spec.launcher = {{"127.0.0.1", launcher.port}};
-    spec.links.connect_timeout = event_log::patience;
+    spec.links.connect_timeout = patience;
     spec.finished = [](const std::string&) {};
     spec.waits_for_launcher = true;
     agents.push_back(others.get().spawn(agent, spec));

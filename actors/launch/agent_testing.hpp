@@ -24,14 +24,13 @@
 #include "actors/launch/agent_actor.hpp"
 #include "actors/launch/agent_registry.hpp"
 #include "actors/launch/hands.hpp"
+#include "tests/patience.hpp"
 
 namespace farandole::testing {
 
 /// Events that actors report and the test waits for, in any order.
 class event_log {
 public:
-  static constexpr std::chrono::seconds patience{30}; ///< a test that hangs fails after this time
-
   void add(std::string text) {
     std::lock_guard lock(mutex_);
     events_.push_back(std::move(text));
@@ -108,7 +107,7 @@ struct launcher_side {
     spec.ip = "127.0.0.1";
     spec.rendezvous = {"127.0.0.1", 4711};
     spec.environment = {"PATH=/usr/bin:/bin", "SECRET=of another job"};
-    spec.leave_timeout = 2 * event_log::patience; // agents leave by themselves
+    spec.leave_timeout = 2 * patience; // agents leave by themselves
     registry = system.get().spawn(agent_registry, spec);
     auto opened = listen(system.get(), std::vector<std::string>{"127.0.0.1"}, wanted_port,
                          caf::actor_cast<caf::actor>(registry), links());

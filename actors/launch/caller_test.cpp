@@ -9,12 +9,13 @@
 
 #include "actors/launch/caller_input.hpp"
 #include "actors/launch/caller_output.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience;
+using farandole::testing::patience_ms;
 
 namespace {
-
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
 
 struct socket_pair {
   descriptor launcher, caller;
@@ -31,7 +32,7 @@ struct socket_pair {
     std::string text;
     char buffer[4096];
     pollfd watched{caller.get(), POLLIN, 0};
-    while (text.size() < size && ::poll(&watched, 1, 30000) == 1) {
+    while (text.size() < size && ::poll(&watched, 1, patience_ms) == 1) {
       const auto count = ::read(caller.get(), buffer, std::min(sizeof buffer, size - text.size()));
       if (count <= 0)
         break;

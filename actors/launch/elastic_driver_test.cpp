@@ -15,8 +15,10 @@
 
 #include "actors/launch/launcher.hpp"
 #include "elastic/journal.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience;
 
 namespace {
 
@@ -92,9 +94,11 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", cons
   return result;
 }
 
-/// For a worker's script: waits until a file is there, half a minute at the most.
-const std::string await_file =
-    "await() { n=0; while [ ! -e $1 ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; sleep 0.01; done; }; ";
+/// How often a worker's script looks for something, every 10 ms, before it gives up.
+const std::string looks = std::to_string(patience / std::chrono::milliseconds(10));
+/// For a worker's script: waits until the file $1 is there. $2: how often it looks.
+const std::string await_file = "await() { n=0; while [ ! -e $1 ]; do n=$((n+1)); [ $n -lt ${2:-" + looks +
+                               "} ] || exit 99; sleep 0.01; done; }; ";
 
 std::unique_ptr<journal> opened(const std::string& path) {
   auto book = journal::open(path);
@@ -169,8 +173,9 @@ TEST_CASE("a script that does not end is killed and counts as failed", "[elastic
 
 TEST_CASE("a script runs again after the discovery interval", "[elastic]") {
   const folder place;
-  // The worker waits half a minute at the most, in which the default of 1 s does not allow so many calls.
-  auto job = job_of(place, await_file + "await often", 1, 1, 1);
+  // The worker looks for the file for about half a minute, in which the default of 1 s does not allow so many calls. On a
+  // busy machine each look takes longer, as each call does.
+  auto job = job_of(place, await_file + "await often 3000", 1, 1, 1);
   job.script =
       place.script("cd " + place.path +
                    "\necho call >> calls\n[ $(wc -l < calls) -lt 60 ] || touch often\necho localhost:1");
@@ -281,7 +286,7 @@ struct driven {
   template <class T>
   static T soon(std::promise<T>& promise) {
     auto value = promise.get_future();
-    REQUIRE(value.wait_for(std::chrono::minutes(1)) == std::future_status::ready);
+    REQUIRE(value.wait_for(patience) == std::future_status::ready);
     return value.get();
   }
 };
@@ -394,8 +399,8 @@ TEST_CASE("a failed host is in the journal while the job runs, and no longer onc
   // The last worker copies the journal as a killed launcher would leave it.
   auto job = job_of(place,
                     await_file + "touch $SLOT; case $SLOT in 0) await 0.end;; 1) exit 5;; *) n=0; " +
-                        "until grep -q 127.0.0.1 journal; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; " +
-                        "sleep 0.01; done; cp journal kept; touch 0.end;; esac",
+                        "until grep -q 127.0.0.1 journal; do n=$((n+1)); [ $n -lt " + looks +
+                        " ] || exit 99; sleep 0.01; done; cp journal kept; touch 0.end;; esac",
                     1, 2, 2);
   job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
   const auto got = run(job, "30", journal);

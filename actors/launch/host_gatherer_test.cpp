@@ -5,12 +5,12 @@
 #include <future>
 
 #include "actors/event_loop/loop.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience;
 
 namespace {
-
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
 
 /// A registry whose hosts fail as soon as the gatherer watches them.
 placement_actor::behavior_type failing_hosts(placement_actor::pointer self,

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "actors/event_loop/pipe_testing.hpp"
+#include "tests/patience.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,11 +13,10 @@
 #include <mutex>
 
 using namespace farandole;
+using farandole::testing::patience;
 using farandole::testing::pipe_ends;
 
 namespace {
-
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
 
 /// What the reader has delivered.
 class received {

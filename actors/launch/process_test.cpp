@@ -14,12 +14,12 @@
 #include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
 #include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience_ms;
 
 namespace {
-
-constexpr int patience_ms = 30000; // no test takes that long; a test that hangs fails after this time
 
 process_spec shell(const std::string& script) {
   process_spec spec;

@@ -6,12 +6,12 @@
 #include <future>
 
 #include "actors/event_loop/loop.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
+using farandole::testing::patience;
 
 namespace {
-
-constexpr std::chrono::seconds patience{30}; // a test that hangs fails after this time
 
 /// A registry whose agents never answer; with a host, it loses it instead.
 record_source_actor::behavior_type mute_agents(record_source_actor::pointer self,

@@ -39,7 +39,7 @@ struct program_side {
     spec.ip = "127.0.0.1";
     spec.port = port;
     spec.links = launcher_side::links();
-    spec.links.connect_timeout = 2 * event_log::patience;
+    spec.links.connect_timeout = 2 * patience;
     spec.host = host;
     spec.slot.process.arguments = {"sh", "-c", script};
     spec.slot.process.keeps_input = true;

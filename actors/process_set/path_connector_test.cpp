@@ -9,9 +9,9 @@
 
 #include "actors/event_loop/loop.hpp"
 #include "actors/process_set/path_connector.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -47,7 +47,7 @@ TEST_CASE("the end of a generation fails the bundles that wait for the addresses
   caf::anon_send(tested, generation_over{{error_kind::disconnected, "rank 1 was lost"}});
   caf::anon_send(tested, bundle_of(late));
   for (auto& promise : settled)
-    CHECK(promise.get_future().wait_for(30s) == std::future_status::ready);
+    CHECK(promise.get_future().wait_for(farandole::testing::patience) == std::future_status::ready);
   CHECK(early->problem.text == "rank 1 was lost");
   CHECK(late->problem.text == "rank 1 was lost");
   caf::anon_send_exit(tested, caf::exit_reason::user_shutdown);

@@ -125,12 +125,12 @@ inline std::deque<stranger> attack(attacked_listener& target, behaviour behaviou
 
 /// Waits until the listener has closed the connection of `peer`.
 inline bool is_refused(attacked_listener& by, const stranger& peer) {
-  constexpr int looks = 3000;
-  for (int look = 0; look < looks; ++look) {
+  constexpr int step_ms = 10;
+  for (int waited_ms = 0; waited_ms < patience_ms; waited_ms += step_ms) {
     by.go_on();
     if (peer.refused())
       return true;
-    peer.ready(POLLIN, 10);
+    peer.ready(POLLIN, step_ms);
   }
   return false;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "messages/values/descriptor.hpp"
+#include "tests/patience.hpp"
 
 namespace farandole::testing {
 
@@ -41,7 +42,7 @@ public:
     REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0);
     return "127.0.0.1:" + std::to_string(ntohs(own.sin_port));
   }
-  bool ready(short events, int longest_ms = 60'000) const {
+  bool ready(short events, int longest_ms = patience_ms) const {
     pollfd descriptor{socket.get(), events, 0};
     return ::poll(&descriptor, 1, longest_ms) == 1;
   }
