@@ -14,15 +14,17 @@
 #include <future>
 #include <set>
 
+#include "tests/patience.hpp"
+
 namespace farandole {
 
+using testing::patience;
+using testing::patience_ms;
 using testing::pipe_ends;
 
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto patience = 60s; // no test takes that long; a test that hangs fails after this time
 
 std::string line_of(const std::filesystem::path& file, const std::string& key) {
   std::ifstream in{file};
@@ -81,6 +83,7 @@ TEST_CASE("a loop system starts one thread, which blocks every signal") {
 TEST_CASE("an idle loop sleeps until the next timer") {
   loop_system system;
   caf::scoped_actor self{system.get()};
+  on_loop(system.loop(), [] {}); // the loop has begun
   auto quiet = system.loop().wakeups();
   self->delayed_send(self, 100ms, 1);
   self->receive([](int) {});
@@ -93,8 +96,9 @@ TEST_CASE("delayed messages arrive in the order of their times") {
   caf::scoped_actor self{system.get()};
   self->delayed_send(self, 30ms, 3);
   auto other = system.get().spawn([to = caf::actor_cast<caf::actor>(self)](caf::event_based_actor* a) {
-    a->delayed_send(to, 20ms, 2);
-    a->delayed_send(to, 10ms, 1);
+    const auto now = a->clock().now(); // the same for both, also if the thread does not run between them
+    a->scheduled_send(to, now + 20ms, 2);
+    a->scheduled_send(to, now + 10ms, 1);
   });
   std::vector<int> numbers;
   for (int i = 0; i < 3; ++i)
@@ -224,7 +228,7 @@ TEST_CASE("a forked child can close the watched descriptors, so that the peer no
   }
   on_loop(system.loop(), [&] { watch.stop(); });
   pollfd ended{pipe.read.get(), POLLIN, 0};
-  CHECK(::poll(&ended, 1, 60'000) == 1); // the end of the pipe, with the child alive
+  CHECK(::poll(&ended, 1, patience_ms) == 1); // the end of the pipe, with the child alive
   hold.write.close();
   int status = -1;
   CHECK(::waitpid(child, &status, 0) == child);

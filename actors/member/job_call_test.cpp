@@ -162,14 +162,13 @@ struct impostor {
 
   stranger accept() const {
     pollfd waiting{listener.get(), POLLIN, 0};
-    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    REQUIRE(::poll(&waiting, 1, patience_ms) == 1);
     return stranger{accept_one(listener.get()).socket};
   }
 };
 
-/// Of a call that only its connect timeout ends, of one that the impostor must have answered before, and of every other
-/// call.
-constexpr std::chrono::nanoseconds soon = 500ms, after_an_answer = 2s, late = patience;
+/// Of a call that only its connect timeout ends, and of every other call.
+constexpr std::chrono::nanoseconds soon = 250ms, late = patience;
 
 struct hostile_answer {
   const char* name;
@@ -202,7 +201,7 @@ const std::vector<hostile_answer> hostile_answers{
     {"silence", soon, [](auto&, auto&) {}, error_kind::disconnected, "no proof of the secret within"},
     {"garbage", late, [](auto&, auto& caller) { caller.say(std::string(100, 'Z')); },
      error_kind::disconnected, "wrong version number"},
-    {"the end of the connection, each time", after_an_answer,
+    {"the end of the connection, each time", soon,
      [](auto&, auto& caller) { ::shutdown(caller.socket.get(), SHUT_RDWR); }, error_kind::disconnected,
      "the peer hung up"},
     {"half a handshake", soon,
@@ -232,6 +231,21 @@ const std::vector<hostile_answer> hostile_answers{
      error_kind::precondition, "go"},
 };
 
+/// The error of a drain call whose entry is an impostor that acts like this. No further answer follows.
+error error_of(const hostile_answer& row, std::chrono::nanoseconds connect_timeout) {
+  const impostor attacker{connect_timeout};
+  drain_call call(attacker.target, {wire_version, {1}, {}});
+  const auto caller = attacker.accept();
+  row.act(attacker, caller);
+  const auto heard = call.next(patience);
+  REQUIRE_FALSE(heard);
+  const auto again = call.next(0s);
+  REQUIRE_FALSE(again);
+  CHECK(again.error().kind == heard.error().kind);
+  CHECK(again.error().text == heard.error().text);
+  return heard.error();
+}
+
 } // namespace
 
 TEST_CASE("every hostile answer to a drain ends the call with an error that states the reason",
@@ -239,18 +253,13 @@ TEST_CASE("every hostile answer to a drain ends the call with an error that stat
   for (const hostile_answer& hostile_answer : hostile_answers) {
     DYNAMIC_SECTION(hostile_answer.name) {
       const auto before = open_descriptors();
-      {
-        const impostor attacker{hostile_answer.connect_timeout};
-        drain_call call(attacker.target, {wire_version, {1}, {}});
-        const auto caller = attacker.accept();
-        hostile_answer.act(attacker, caller);
-        const auto heard = call.next(patience);
-        REQUIRE_FALSE(heard);
-        CHECK(heard.error().kind == hostile_answer.heard);
-        CHECK_THAT(heard.error().text, Catch::Contains(hostile_answer.text));
-        CHECK(call.next(0s).error().kind == hostile_answer.heard); // and no further answer
-        CHECK_THAT(call.next(0s).error().text, Catch::Contains(hostile_answer.text));
-      }
+      auto timeout = hostile_answer.connect_timeout;
+      error heard = error_of(hostile_answer, timeout);
+      // On a busy machine, a short timeout may pass before the impostor acts.
+      while (heard.text.find(hostile_answer.text) == std::string::npos && timeout < 30s)
+        heard = error_of(hostile_answer, timeout *= 2);
+      CHECK(heard.kind == hostile_answer.heard);
+      CHECK_THAT(heard.text, Catch::Contains(hostile_answer.text));
       CHECK(open_descriptors() == before);
     }
   }

@@ -14,7 +14,7 @@ TEST_CASE("a listener takes a free port of its range") {
   auto first = open_listener("127.0.0.1", 0);
   REQUIRE(first);
   const auto low = port_of(*first);
-  const port_range ports{low, static_cast<std::uint16_t>(std::min(65535, low + 50))};
+  const port_range ports{low, static_cast<std::uint16_t>(std::min(65535, low + 1000))};
   auto second = open_listener("127.0.0.1", ports);
   REQUIRE(second);
   CHECK(port_of(*second) > low);
@@ -44,7 +44,7 @@ TEST_CASE("listeners at several addresses have one port, which is free on all of
   auto taken = open_listener("127.0.0.2", 0);
   REQUIRE(taken);
   const auto low = port_of(*taken);
-  auto opened = open_listeners(ips, port_range{low, static_cast<std::uint16_t>(std::min(65535, low + 50))});
+  auto opened = open_listeners(ips, port_range{low, static_cast<std::uint16_t>(std::min(65535, low + 1000))});
   REQUIRE(opened);
   CHECK(port_of(opened->front()) != low);
   CHECK_FALSE(open_listeners(ips, port_range{low, low}));
