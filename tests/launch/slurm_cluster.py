@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence
 
-from launched import free_ports, wait_for
+from launched import wait_for
+from namespaces.ports import free_ports
 from namespaces.ssh_hosts import SshHosts
 
 DEADLINE_S = 240.0

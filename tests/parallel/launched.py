@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -209,24 +207,6 @@ def wait_until(condition: Callable[[], bool], description: str) -> None:
 
 def assert_gone(pids: List[int]) -> None:
     wait_until(lambda: not any(is_running(pid) for pid in pids), f"processes {pids} end")
-
-
-def free_ports(count: int) -> List[int]:
-    """Ports of 127.0.0.1 on which a program that needs to be told its port can listen soon. They differ from those of
-    other test processes. If the system leaves enough of them, they are below those that it gives to connections and to
-    listeners without a port."""
-    range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    first, end = 10_000, int(range_file.read_text().split()[0])
-    if end < first + 10_000:
-        end = 65_536
-    found: List[int] = []
-    for port in (first + (17 * os.getpid() + offset) % (end - first) for offset in range(end - first)):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError(f"there are no {count} free ports below {end}")
 
 
 PRELUDE = """

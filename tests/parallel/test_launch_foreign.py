@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Dict, List
 
 import pytest
-from launched import DEADLINE_S, free_ports, needs_launcher, run_script, write_script
+from launched import DEADLINE_S, needs_launcher, run_script, write_script
+from namespaces.ports import free_ports
 
 # One process acts as a process of each launcher in turn. Each entry holds the variables, then the words of the error.
 REFUSALS = """

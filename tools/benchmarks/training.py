@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, Optional
 
+from namespaces.ports import free_ports
+
 from benchmarks.report import machine, row, verdict
 from benchmarks.trainers import Way
-from benchmarks.worker_group import ROOT, WorkerGroup, WorkersFailed, free_port
+from benchmarks.worker_group import ROOT, WorkerGroup, WorkersFailed
 
 RANKS = 2
 BATCH = 16  # images a step and worker
@@ -65,7 +67,7 @@ class TrainingWorkers(WorkerGroup):
             return
         # One process needs no launcher. Workers of a framework's own distribution find each other through its
         # environment variables.
-        ports = [free_port() for _ in range(self.np)]
+        ports = free_ports(self.np)
         addresses = [f"127.0.0.1:{port}" for port in ports]
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[0]), "GLOO_SOCKET_IFNAME": "lo"}
         for rank in range(self.np):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from namespaces import Hosts, Process
+from namespaces.ports import free_ports
 
 from benchmarks.works import Work
 
@@ -48,11 +49,6 @@ class Member:
         if "problem" in answer:
             raise WorkersFailed(answer["problem"])
         return answer
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 class WorkerGroup:
@@ -96,7 +92,7 @@ class WorkerGroup:
             as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
             self.spawn(["mpirun", "--oversubscribe", *as_root, "-np", str(self.np), *worker])
         else:
-            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(self.np)}
+            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0]), "WORLD_SIZE": str(self.np)}
             for rank in range(self.np):
                 self.spawn(worker, {**shared, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"})
 

@@ -20,12 +20,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from gpu_tests import bounded
 from gpu_tests.__main__ import Prepared, in_bundle, names_in, prepare, tail
 from gpu_tests.machine import PROBE_SECONDS, CannotRun
+from namespaces.ports import free_ports
 
 from benchmarks import report
 from benchmarks.cuda import table
 from benchmarks.cuda.rows import ALL_SECONDS, JOBS, ROWS, Job
 from benchmarks.elastic import changes_to, times
-from benchmarks.worker_group import free_port
 
 ROUNDS = 15
 KILLS = 5
@@ -190,7 +190,7 @@ def run_job(run: Run, options: argparse.Namespace, results: table.Results) -> No
     given: Dict[str, Any] = {
         "rounds": rounds(options),
         "seconds": SHARE_OF_ROUNDS * run.bound / len(run.measures),
-        "port": free_port(),
+        "port": free_ports(1)[0],
         "is_tiny": options.smoke,
         "on_host": bool(run.prepared.machine.stand_in),
     }
