@@ -16,7 +16,7 @@ __all__ = ["dumps", "launch", "own_jobs"]  # the fixtures
 pytestmark = needs_launcher
 
 # The late rank begins to compute when the others are about to call: it is the last one also where other processes
-# disturb them. Its argument is the path of a named pipe.
+# disturb them. Its arguments are the path of a named pipe and the seconds for which it computes.
 LATE = """
 import time
 pipe = os.open(sys.argv[1], os.O_RDWR)
@@ -27,9 +27,11 @@ def compute(late):
     others = hvd.size() - 1
     while others > 0:
         others -= len(os.read(pipe, others))
-    time.sleep(0.2)  # longer than a transfer on a machine that others use
+    time.sleep(float(sys.argv[2]))
 """
 
+LATE_S = (0.2, 0.6, 1.8)
+"""Seconds for which the late rank computes: at first the shortest, on a busy machine longer than what others delay."""
 SUMMANDS = ("outside", "blocked", "negotiation", "queue", "transfer")
 
 
@@ -38,6 +40,11 @@ def pipe(tmp_path: Path) -> str:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     return str(path)
+
+
+def is_disturbed(facts: Dict[str, Any], late_s: float) -> bool:
+    """Whether the rest of the steps took longer than the late rank has computed, because of other processes."""
+    return max(facts["mean"]["step"], facts["median"]) > 2 * late_s
 
 
 def check_sums(facts: Dict[str, Any]) -> None:
@@ -74,14 +81,17 @@ def test_a_late_rank_of_a_job_on_the_fast_path_is_named_from_its_dump(launch: Ca
         "    farandole.mark_step()\n"
         "sys.exit(3)\n"
     )
-    job = launch(2, script, pipe)
-    folder = folder_of(job)
+    for late_s in LATE_S:
+        job = launch(2, script, pipe, str(late_s))
+        folder = folder_of(job)
+        facts: Dict[str, Any] = json.loads(farandole("report", "--json", str(folder)))
+        if not is_disturbed(facts, late_s):
+            break
     assert job.text.count("EARLY Farandole has not been initialized; call init() first") == 2, job.text
     text = farandole("report", str(folder))
     assert "A job of 2 ranks, generation 1: 12 steps, " in text
     assert "The program has marked its steps: the first one here is step 2." in text
     assert " is late at its calls: it spends more time outside the library than the other ranks." in text
-    facts: Dict[str, Any] = json.loads(farandole("report", "--json", str(folder)))
     assert (facts["size"], facts["steps"], facts["marked"]) == (2, 12, True)
     check_sums(facts)
     check_late(facts, 1)
@@ -112,17 +122,20 @@ def test_a_late_rank_of_a_running_job_is_named_by_tensors_that_the_leader_schedu
             "signal.pause()\n"
         )
     )
-    job = launch(3, script, pipe)
-    job.read_until(lambda text: text.count("STEPPED") >= 3)
-    name = f"script-{job.process.pid}"  # other jobs may run on this machine
-    text = farandole("report", name)
+    for late_s in LATE_S:
+        job = launch(3, script, pipe, str(late_s))
+        job.read_until(lambda text: text.count("STEPPED") >= 3)
+        name = f"script-{job.process.pid}"  # other jobs may run on this machine
+        text = farandole("report", name)
+        facts: Dict[str, Any] = json.loads(farandole("report", "--json", name))
+        job.kill()
+        if not is_disturbed(facts, late_s):
+            break
     assert "each begins with the call for allreduce.gradient.0.\n" in text
-    facts: Dict[str, Any] = json.loads(farandole("report", "--json", name))
     assert (facts["size"], facts["steps"], facts["marked"]) == (3, 12, False)
     check_sums(facts)
     check_late(facts, 2)
     assert facts["mean"]["transfer"] > 0 and facts["mean"]["negotiation"] > 0
-    job.kill()
 
 
 def test_words_and_records_without_steps_are_refused(launch: Callable[..., Job], tmp_path: Path) -> None:
