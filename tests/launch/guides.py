@@ -101,7 +101,7 @@ class Reader:
             "XDG_RUNTIME_DIR": "/run/user/0",
             "PATH": PATH,
             "OMP_NUM_THREADS": "1",
-            "HOROVOD_START_TIMEOUT": "80",
+            "HOROVOD_START_TIMEOUT": "200",
             # torchrun leaves a folder for logs there.
             "TMPDIR": str(self.hosts.shared),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",

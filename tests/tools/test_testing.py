@@ -250,7 +250,8 @@ def test_more_than_ten_failures_are_not_repeated(part: Part, run: Callable[[str]
 
 
 def test_a_test_that_hangs_fails_alone(part: Part, run: Callable[..., List[Failure]]) -> None:
-    (failure,) = run("def test_hangs(): time.sleep(600)\ndef test_next(): pass\n", "--timeout=1")
+    hangs = "import pytest\n@pytest.mark.timeout(1)\ndef test_hangs(): time.sleep(600)\n"
+    (failure,) = run(hangs + "def test_next(): pass\n")
     assert failure.test.endswith("::test_hangs") and "Timeout" in failure.error
     assert part.record.tests == 2
 

@@ -153,7 +153,7 @@ class SshHosts(Hosts):
                     "MaxStartups 1000",
                     # A session whose client has become unreachable ends.
                     "ClientAliveInterval 2",
-                    "ClientAliveCountMax 5",
+                    "ClientAliveCountMax 15",
                     "",
                 ]
             )
