@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from pathlib import Path
 from typing import Callable, List, Tuple
 
@@ -85,6 +87,7 @@ def test_silent_connections_do_not_change_the_weights(
 def test_refused_connections_leave_no_memory_and_few_log_lines(
     port: str, train: Callable[..., Training], undisturbed: str, results: Results, many: bool, round_number: int
 ) -> None:
+    begun = time.monotonic()
     job = train()
     process, ip, number = target(job, port)
     wait_for(attack(job.hosts, "refused", ip, number, 1000))  # one-time allocations happen now
@@ -100,9 +103,10 @@ def test_refused_connections_leave_no_memory_and_few_log_lines(
     assert min(growths) < 2000 * KIB, f"{count} refused connections left, each time, bytes: {growths}"
     assert job.finish() == undisturbed
     lines = lines_about_the_attacker(job, process)
-    # There are two kinds of lines: refused bytes, and connections that close at the end of the attack.
-    minutes = MOST_ATTACKS + count * len(growths) // 10_000
-    assert 1 <= lines <= 2 * (FIRST_LINES + 1) + minutes, f"{lines} lines:\n{process.text}"
+    # There are two kinds of lines: refused bytes, and connections that close at the end of an attack. On a busy machine
+    # there may be as many others, of what came too late. A kind of which there were no lines for a minute begins anew.
+    most = 4 * (FIRST_LINES + 1) * math.ceil((time.monotonic() - begun) / 60)
+    assert 1 <= lines <= most, f"{lines} lines in place of at most {most}:\n{process.text}"
     results.add(
         f"{port}: refused connections, memory of the process and lines of its log",
         count,
