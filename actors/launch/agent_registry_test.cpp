@@ -9,6 +9,7 @@
 
 #include "actors/launch/agent.hpp"
 #include "actors/launch/agent_testing.hpp"
+#include "actors/launch/temporary_folder_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -16,9 +17,8 @@ using namespace farandole::testing;
 TEST_CASE("the end of a host's earlier command does not disturb the start of its next agent",
           "[agent registry]") {
   event_log log;
-  char folder[] = "/tmp/farandole-test-XXXXXX";
-  REQUIRE(::mkdtemp(folder));
-  const std::string file = std::string(folder) + "/process";
+  const temporary_folder folder;
+  const auto file = folder.path() + "/process";
   placer place;
   place.name = "ssh";
   place.command = [&file, count = 0](std::span<const std::string>, std::uint16_t) mutable {
@@ -38,8 +38,6 @@ TEST_CASE("the end of a host's earlier command does not disturb the start of its
   caf::anon_send(launcher.registry, hosts_wanted{{"b"}});
   CHECK(log.wait_for("unusable b: ssh exited with code 7"));
   CHECK_FALSE(log.holds("was killed by signal"));
-  ::unlink(file.c_str());
-  ::rmdir(folder);
 }
 
 TEST_CASE("a placer that takes all hosts starts their agents by one command, whose end fails all of them",

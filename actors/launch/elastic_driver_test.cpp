@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <sstream>
 
 #include "actors/launch/launcher.hpp"
+#include "actors/launch/temporary_folder_testing.hpp"
 #include "elastic/journal.hpp"
 #include "tests/patience.hpp"
 
@@ -24,13 +26,8 @@ namespace {
 
 /// A folder that lives as long as the test.
 struct folder {
-  std::string path;
-  folder() {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    path = name;
-  }
-  ~folder() { std::filesystem::remove_all(path); }
+  const temporary_folder made;
+  const std::string path = made.path();
 
   std::string script(const std::string& body) const {
     const auto file = path + "/discover";
@@ -68,9 +65,8 @@ elastic_job job_of(const folder& place, const std::string& worker, std::int32_t 
 
 outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", const std::string& journal = {},
             const char* discovery_interval_s = "1") {
-  char name[] = "/tmp/farandole-test-XXXXXX";
-  const descriptor file{::mkstemp(name)}, before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
-  ::unlink(name);
+  const descriptor file{::memfd_create("errors", MFD_CLOEXEC)},
+      before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
   ::dup2(file.get(), STDERR_FILENO);
   outcome result;
   {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 
 #include <fstream>
 #include <sstream>
+
+#include "actors/launch/temporary_folder_testing.hpp"
 
 using namespace farandole;
 
@@ -22,9 +25,7 @@ class captured {
 public:
   captured() {
     for (int number : {0, 1}) {
-      char name[] = "/tmp/farandole-test-XXXXXX";
-      files_[number] = descriptor{::mkstemp(name)};
-      ::unlink(name);
+      files_[number] = descriptor{::memfd_create("output", MFD_CLOEXEC)};
       before_[number] = descriptor{::fcntl(number + 1, F_DUPFD_CLOEXEC, 3)};
       ::dup2(files_[number].get(), number + 1);
     }
@@ -162,9 +163,8 @@ TEST_CASE("large output arrives whole", "[launcher]") {
 }
 
 TEST_CASE("copies of the output hold the same lines", "[launcher]") {
-  char name[] = "/tmp/farandole-test-XXXXXX";
-  REQUIRE(::mkdtemp(name));
-  const std::string folder = name;
+  const temporary_folder made;
+  const auto& folder = made.path();
   {
     const captured output;
     auto job = launcher::open({.members = {}, .secret = "a secret of a test"});
@@ -179,10 +179,6 @@ TEST_CASE("copies of the output hold the same lines", "[launcher]") {
   };
   CHECK(content("stdout") == "[0]<stdout>:a\n");
   CHECK(content("stderr") == "[0]<stderr>:b\n");
-  for (const char* text : {"/rank.0/stdout", "/rank.0/stderr"})
-    ::unlink((folder + text).c_str());
-  for (const char* text : {"/rank.0", ""})
-    ::rmdir((folder + text).c_str());
 }
 
 TEST_CASE("a launcher that cannot listen for agents returns the error, also with a caller", "[launcher]") {

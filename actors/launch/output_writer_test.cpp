@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "actors/event_loop/pipe_testing.hpp"
+#include "actors/launch/temporary_folder_testing.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -83,9 +84,8 @@ TEST_CASE("when_there_is_room calls back at once if there is room", "[output]") 
 
 TEST_CASE("a file is created with its folders, and the error names a file that cannot be created",
           "[output]") {
-  char name[] = "/tmp/farandole-test-XXXXXX";
-  REQUIRE(::mkdtemp(name));
-  const std::string folder = name;
+  const temporary_folder made;
+  const auto& folder = made.path();
   {
     output_writer writer;
     const auto file = writer.open(folder + "/a/b/stdout");
@@ -97,7 +97,4 @@ TEST_CASE("a file is created with its folders, and the error names a file that c
   }
   const descriptor file{::open((folder + "/a/b/stdout").c_str(), O_RDONLY)};
   CHECK(all_of(file.get()) == "text\n");
-  ::unlink((folder + "/a/b/stdout").c_str());
-  for (const char* text : {"/a/b", "/a", ""})
-    ::rmdir((folder + text).c_str());
 }

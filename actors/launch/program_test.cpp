@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "actors/launch/temporary_folder_testing.hpp"
+
 using namespace farandole;
 namespace fs = std::filesystem;
 
@@ -16,17 +18,10 @@ namespace {
 
 /// A folder that is the working directory as long as the test runs.
 struct working_folder {
-  fs::path before = fs::current_path(), path;
-  working_folder() {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    path = name;
-    fs::current_path(path);
-  }
-  ~working_folder() {
-    fs::current_path(before);
-    fs::remove_all(path);
-  }
+  const temporary_folder made;
+  const fs::path before = fs::current_path(), path = made.path();
+  working_folder() { fs::current_path(path); }
+  ~working_folder() { fs::current_path(before); }
   void write(const std::string& name, mode_t mode) const {
     std::ofstream(path / name) << "#!/bin/sh\n";
     ::chmod((path / name).c_str(), mode);

@@ -1,21 +1,20 @@
 """Hosts with an sshd each, and the check that a test has left nothing on them or on this machine.
 
 The check looks only at what a test has made itself. Other jobs and tests may run on the machine at the same time, so
-processes carry a mark in their environment, temporary files are in a folder of the test, and the names of network
-namespaces contain the id of the test process.
+processes carry a mark in their environment, and temporary files are in a folder of the test. `tools/test` finds the
+network namespaces that are left at the end of a run.
 
 Making the hosts needs root; without root the tests are skipped with the reason.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Callable, Iterator, List, Set
+from typing import Callable, Iterator, List
 
 import pytest
 from launched import DEADLINE_S, wait_for
@@ -74,14 +73,13 @@ def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def nothing_is_left(
     request: pytest.FixtureRequest, made_hosts: List[SshHosts], temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """After the test, nothing is left of what carries its mark: processes, namespaces, and files on its hosts, which
-    have a /tmp and a /dev/shm of their own, or else in its folder for temporary files.
+    """After the test, nothing is left of what carries its mark: processes, and files on its hosts, which have a /tmp
+    and a /dev/shm of their own, or else in its folder for temporary files.
 
     A test that has failed is not checked: it may have stopped with its job still running.
     """
     mark = uuid.uuid4().hex
     monkeypatch.setenv(MARK, mark)
-    namespaces = _namespaces()
 
     def left() -> List[str]:
         on_hosts = [line for hosts in made_hosts for line in hosts.leftovers()]
@@ -94,7 +92,6 @@ def nothing_is_left(
     finally:
         for hosts in made_hosts:
             hosts.remove()
-    assert _namespaces() <= namespaces, f"network namespaces are left: {_namespaces() - namespaces}"
 
 
 def _marked(mark: str, made_hosts: List[SshHosts]) -> List[str]:
@@ -123,13 +120,6 @@ def _files(folder: Path) -> List[str]:
         if of_product and not re.fullmatch(r"farandole-\d+", path.name):
             found.append(str(path))
     return found
-
-
-def _namespaces() -> Set[str]:
-    """The names of the network namespaces that this process has made; see `namespaces.Hosts`."""
-    folder = Path("/run/netns")
-    names = {each.name for each in folder.iterdir()} if folder.exists() else set()
-    return {name for name in names if re.match(rf"fdl{os.getpid()}\D", name)}
 
 
 @pytest.fixture

@@ -257,7 +257,7 @@ def ipv6_hosts(permitted: None, made_hosts: List[SshHosts], launcher_command: No
 def test_mpirun_starts_the_workers_of_hosts_with_only_ipv6_addresses(ipv6_hosts: SshHosts) -> None:
     if shutil.which("mpirun") is None:
         pytest.skip("mpirun is not on PATH")
-    own = {"TMPDIR": "/tmp", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = ["--mpi", "-np", "2", "-H", "a:1,b:1", *python(ipv6_hosts.shared, SUM)]
     for data in ({}, {"FARANDOLE_CPU_PATH": "mpi", "FARANDOLE_TRUSTED_NETWORK": "1"}):
         job = ipv6_hosts.launch(*command, settings={**own, **data})

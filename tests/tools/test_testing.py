@@ -26,13 +26,15 @@ from testing.__main__ import (
     run_part,
     run_parts,
 )
-from testing.part import TWO_AT_A_TIME, Part, Run, can_mount, shared_memory
+from testing.isolation import can_isolate, isolation
+from testing.part import TWO_AT_A_TIME, Part, Run
 from testing.parts import PARTS, STANDARD
 from testing.results import OF_CHECKS, Failure, Record, first_error
 
 TOOLS = Path(__file__).parents[2] / "tools"
 PLACE = "import os, pathlib, subprocess, sys, time\nplace = pathlib.Path(os.environ['PLACE'])\n"
 Continued = Callable[[str], Tuple[int, int]]
+needs_isolation = pytest.mark.skipif(not can_isolate(), reason="needs mounts and network namespaces")
 OPTIONS = ("-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "--timeout-method=signal")
 
 
@@ -274,29 +276,74 @@ def test_a_process_that_a_test_leaves_is_ended_and_fails_the_run(
     assert part.processes_left() == {}
 
 
-@pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
-def test_a_file_that_a_test_leaves_in_shared_memory_is_removed_and_fails_the_run(
+LEAVES_FILES = """
+import tempfile
+
+def test_leaves(tmp_path):
+    (tmp_path / "file").touch()
+    (place / "left").write_text(tempfile.mkdtemp(prefix="left-"))
+"""
+
+
+def test_a_temporary_file_that_a_test_leaves_is_removed_and_fails_the_run(
+    part: Part, run: Callable[[str], List[Failure]], tmp_path: Path
+) -> None:
+    (failure,) = run(LEAVES_FILES)
+    left = (tmp_path / "left").read_text()
+    assert failure.test == "" and failure.error == f"left {left}"  # and not the folder of pytest
+    assert not Path(left).exists() and Path(left).parent.parent == Path(tempfile.gettempdir())
+
+
+@needs_isolation
+def test_what_a_test_leaves_in_folders_of_the_machine_is_removed_and_fails_the_run(
     part: Part, run: Callable[[str], List[Failure]]
 ) -> None:
+    leaves = "subprocess.run(['ip', 'netns', 'add', 'left'], check=True); open('/dev/shm/left', 'w').close()"
     with tempfile.NamedTemporaryFile(dir="/dev/shm"):  # of another program
-        (failure,) = run("def test_leaves(): open('/dev/shm/left', 'w').close()\n")
-    assert failure.test == "" and failure.error == "left /dev/shm/left"
-    assert not Path("/dev/shm/left").exists()
+        (failure,) = run(f"def test_leaves(): {leaves}\n")
+    assert failure.test == "" and failure.error == "left /dev/shm/left, network namespace left"
+    assert not Path("/dev/shm/left").exists() and not Path("/run/netns/left").exists()
 
 
-def test_the_next_run_removes_the_shared_memory_of_a_killed_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("testing.part.SHARED_MEMORY", tmp_path)
-    monkeypatch.setattr("testing.part.can_mount", lambda: True)
+REACHES_ONLY_ITSELF = """
+import errno, socket
+import pytest
+
+def test_own_name():
+    with socket.create_server((socket.gethostbyname(socket.gethostname()), 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+
+def test_others():
+    with pytest.raises(OSError) as raised:
+        socket.create_connection(("198.51.100.1", 9))
+    assert raised.value.errno == errno.ENETUNREACH
+"""
+
+
+@needs_isolation
+def test_tests_reach_this_machine_by_its_name_and_no_other(part: Part, run: Callable[[str], List[Failure]]) -> None:
+    assert run(REACHES_ONLY_ITSELF) == [] and part.record.tests == 2
+
+
+@needs_isolation
+def test_a_part_that_needs_the_network_has_that_of_the_machine(part: Part) -> None:
+    network = os.readlink("/proc/self/ns/net")
+    shows = ("sh", "-c", f'test "$(readlink /proc/self/ns/net)" = "{network}"')
+    assert not part.command(*shows)
+    part.needs_network = True
+    assert part.command(*shows)
+
+
+def test_the_next_run_removes_the_folders_of_a_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testing.isolation.SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr("testing.isolation.can_isolate", lambda: True)
     monkeypatch.setattr("testing.__main__.LOCK", tmp_path / "lock")
-    with shared_memory() as left, monkeypatch.context() as elsewhere:
-        (left / "file").touch()
-        elsewhere.setattr("testing.part.ROOT", Path("/another/checkout"))
-        with shared_memory() as other:
-            elsewhere.undo()
-            with only_run():
-                assert not left.exists() and other.exists()
+    with isolation(Path("/a/checkout")) as left, isolation(Path("/another/checkout")) as other:
+        (left.temporary / "file").touch()
+        monkeypatch.setattr("testing.__main__.ROOT", Path("/a/checkout"))
+        with only_run():
+            assert left.mounted and not left.temporary.exists() and not left.mounted.exists()
+            assert other.mounted and other.temporary.exists() and other.mounted.exists()
 
 
 def test_a_test_that_fails_does_not_hide_that_its_process_crashed(

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "actors/launch/temporary_folder_testing.hpp"
 #include "actors/submission/nvtx_domain.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
 
@@ -17,18 +18,11 @@ namespace {
 
 /// A replacement for Python in a folder of its own.
 struct stand_in {
-  std::string folder, path;
+  const temporary_folder made;
+  const std::string folder = made.path(), path = folder + "/python3";
   explicit stand_in(const std::string& script) {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    folder = name;
-    path = folder + "/python3";
     std::ofstream(path) << "#!/bin/sh\n" << script;
     ::chmod(path.c_str(), 0700);
-  }
-  ~stand_in() {
-    ::unlink(path.c_str());
-    ::rmdir(folder.c_str());
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -57,7 +58,7 @@ inline bool contains(const std::string& text, std::string_view part) {
 struct file {
   std::string path;
   explicit file(const std::string& content, const std::string& name = "farandole-test-XXXXXX") {
-    path = "/tmp/" + name;
+    path = std::filesystem::temp_directory_path() / name;
     const int fd = ::mkstemp(path.data());
     REQUIRE(fd >= 0);
     ::close(fd);

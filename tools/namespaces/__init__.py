@@ -18,7 +18,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 DEADLINE_S = 120.0
 FARANDOLE = os.environ.get("FARANDOLE_COMMAND") or str(Path(sys.executable).with_name("farandole"))
@@ -89,6 +89,8 @@ class Process:
 class Hosts:
     """Some hosts with an address each, and what runs on them. On the last `guests` of them no workers run."""
 
+    not_inherited: Tuple[str, ...] = ("HOROVOD_", "FARANDOLE_")  # the beginnings of names of variables
+
     def __init__(self, count: int, folder: Path, guests: int = 0, has_only_ipv6: bool = False) -> None:
         self._name = f"fdl{os.getpid()}n{next(_numbers)}"
         self._folder = folder
@@ -151,7 +153,7 @@ class Hosts:
         return self._start(self.entering(number), command, more)
 
     def _start(self, entering: List[str], command: List[str], more: Optional[Dict[str, str]] = None) -> Process:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(self.not_inherited)}
         process = Process([*entering, *command], {**kept, **(more or {})})
         self._processes.append(process)
         return process

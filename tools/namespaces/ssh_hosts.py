@@ -69,6 +69,8 @@ def running_processes() -> Iterator[int]:
 class SshHosts(Hosts):
     """The hosts ``names``, each with an sshd; the launcher belongs on the first of them."""
 
+    not_inherited = (*Hosts.not_inherited, "TMPDIR")  # each host has a /tmp of its own
+
     def __init__(self, folder: Path, names: Sequence[str] = NAMES, has_only_ipv6: bool = False) -> None:
         super().__init__(len(names), folder, has_only_ipv6=has_only_ipv6)
         self._any_address, self._socket_table = ("::", "tcp6") if has_only_ipv6 else ("0.0.0.0", "tcp")

@@ -19,7 +19,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from testing.part import FOLDER, INTERRUPTED, ROOT, Part, remove_stale_shared_memory
+from testing.isolation import remove_stale_folders
+from testing.part import FOLDER, INTERRUPTED, ROOT, Part
 from testing.parts import MORE, NEEDS, PARTS, STANDARD
 from testing.results import OF_CHECKS, TELLING, Failure, Record, first_error
 
@@ -29,8 +30,14 @@ MOST_REPEATED = 10
 MOST_LINES = 30
 MOST_SLOW = 4
 LOCK = Path(".setup") / "test.lock"
-# In the parts: ranks share the cores, and nothing is fetched while tests run.
-SETTINGS = {"OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole"
+# In the parts: ranks share the cores, nothing is fetched while tests run, and TorchInductor keeps what it has compiled.
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "PIP_NO_INDEX": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "TORCHINDUCTOR_CACHE_DIR": str(CACHE / "torchinductor"),
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -100,7 +107,7 @@ def only_run() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"tools/test: another run holds {ROOT / LOCK}; start this one after its end")
-        remove_stale_shared_memory()
+        remove_stale_folders(ROOT)
         yield
 
 

@@ -2,30 +2,27 @@
 
 A run is one command: pytest, pytest on the ranks of a job, CTest, or any other. Each has a process group of its own,
 which is killed when the run ends or its limit passes, and an environment with a mark, by which the processes that a
-test leaves are found. Where the user may mount, a run also has a /dev/shm of its own, in which no other program leaves
-files.
+test leaves are found. isolation.py gives it folders and a network of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import functools
-import hashlib
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, TextIO, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
 
+from testing.isolation import Isolation, isolation
 from testing.results import Failure, Record, TestResult, first_error, read_junit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,8 +48,6 @@ TWO_AT_A_TIME = ("-n", "2", "--dist", "worksteal")
 FOUR_AT_A_TIME = ("-n", "4", "--dist", "worksteal")  # those that wait for other hosts
 # Each rank writes a file of its own; pytest expands the variables.
 RANK_FILES = "${HOROVOD_RANK}${OMPI_COMM_WORLD_RANK}"
-SHARED_MEMORY = Path("/dev/shm")
-IN_OWN_MOUNTS = ("unshare", "--mount", "sh", "-c")
 RANK_PREFIX = re.compile(r"(?m)^\[0\]<std(out|err)>:")
 # Held while the output of a run is shown, so that parts that run at the same time do not mix theirs.
 SHOWING = threading.Lock()
@@ -99,8 +94,9 @@ class Run:
 
 
 class Part:
-    """A part while it runs. `selection` is the expression of marks that selects its tests. If `only` is not empty, it
-    narrows each run. If it is not alone, the output of a run is shown when the run has ended."""
+    """A part while it runs. `selection` is the expression of marks that selects its tests. One that needs the network
+    may ask registries. If `only` is not empty, it narrows each run. If it is not alone, the output of a run is shown
+    when the run has ended."""
 
     def __init__(
         self,
@@ -117,6 +113,7 @@ class Part:
         self.record = Record(tree, self.options)
         self.runs: List[Run] = []
         self.selection = "not slow"
+        self.needs_network = False
         self.only = ""
         self._is_alone = is_alone
         self._mark = uuid.uuid4().hex
@@ -149,10 +146,10 @@ class Part:
     def command(self, *words: str, **environment: str) -> bool:
         return self.carry_out(Run("command", words, (), environment))
 
-    def prepare(self, *words: str, limit_s: float = 2 * RUN_LIMIT_S, **environment: str) -> bool:
+    def prepare(self, *words: str, limit_s: float = 2 * RUN_LIMIT_S) -> bool:
         """A command without which the part cannot go on. If it fails, it is not repeated: the rest did not run."""
         only, self.only = self.only, ""
-        passed = self.carry_out(Run("command", words, (), environment, limit_s=limit_s))
+        passed = self.carry_out(Run("command", words, limit_s=limit_s))
         self.only = only
         if not passed:
             self.record.failures[-1] = replace(self.record.failures[-1], run=0)
@@ -195,10 +192,10 @@ class Part:
         if self._is_alone:
             print(f"-- {run}", flush=True)
         begin = time.monotonic()
-        with shared_memory() as memory:
-            status = self._execute(run, name, log, memory)
+        with isolation(ROOT) as isolated:
+            status = self._execute(run, name, log, isolated)
             seconds = time.monotonic() - begin
-            left = "; ".join(filter(None, (self._end_processes(), files_left(memory))))
+            left = "; ".join(filter(None, (self._end_processes(), isolated.left())))
         results, is_complete = self._results(run, name)
         with SHOWING:
             if not self._is_alone:
@@ -216,7 +213,7 @@ class Part:
             failures = {"": f"left {left}"}
         return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
 
-    def _execute(self, run: Run, name: str, log: Path, memory: Optional[Path]) -> int:
+    def _execute(self, run: Run, name: str, log: Path, isolated: Isolation) -> int:
         results = f"{ROOT / self.folder / name}"
         options: List[str] = []
         if run.kind in ("pytest", "ranks"):
@@ -224,15 +221,16 @@ class Part:
             options = [f"--junitxml={results}{own}.xml", "-o", "junit_family=xunit1"]
         elif run.kind == "ctest":
             options = ["--output-junit", f"{results}.xml"]
+        settings = {"TMPDIR": str(isolated.temporary), **({"PIP_NO_INDEX": "0"} if self.needs_network else {})}
         # The output goes straight into the log: a process that a test has left could keep a pipe open.
         with log.open("wb") as target, log.open(errors="replace") as source:
             try:
                 if shutil.which(run.command[0], path=run.environment.get("PATH")) is None:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 process = subprocess.Popen(
-                    [*entering(memory), *run.command, *options, *run.selection],
+                    [*isolated.entering(self.needs_network), *run.command, *options, *run.selection],
                     cwd=ROOT,
-                    env={**os.environ, **run.environment, MARK: self._mark},
+                    env={**os.environ, **settings, **run.environment, MARK: self._mark},
                     stdin=subprocess.DEVNULL,
                     stdout=target,
                     stderr=subprocess.STDOUT,
@@ -303,57 +301,6 @@ def _files_at(place: str) -> List[str]:
     if not (ROOT / place).is_dir():
         return [place]
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / place).rglob("test_*.py"))
-
-
-# ---- files in /dev/shm ---------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def can_mount() -> bool:
-    """Whether processes can be given a /dev/shm of their own, which needs root."""
-    with contextlib.suppress(OSError):
-        command = [*IN_OWN_MOUNTS, f"mount --bind {SHARED_MEMORY} {SHARED_MEMORY}"]
-        return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
-    return False
-
-
-@contextlib.contextmanager
-def shared_memory() -> Iterator[Optional[Path]]:
-    """A folder of the machine's /dev/shm that replaces it for a run; None where nothing can be mounted."""
-    if not can_mount():
-        yield None
-        return
-    folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=SHARED_MEMORY))
-    try:
-        folder.chmod(0o1777)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_stale_shared_memory() -> None:
-    """Removes the folders that runs of this checkout have left because they were killed. No other run of this checkout
-    may be under way."""
-    for folder in SHARED_MEMORY.glob(f"{_prefix()}*"):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _prefix() -> str:
-    """Of the names of this checkout's folders. Runs of other checkouts may be under way."""
-    return f"test-{hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:12]}-"
-
-
-def entering(memory: Optional[Path]) -> Tuple[str, ...]:
-    """What starts a program with this /dev/shm. The program keeps the process id."""
-    if memory is None:
-        return ()
-    return (*IN_OWN_MOUNTS, f'mount --bind "$0" {SHARED_MEMORY} && exec "$@"', str(memory))
-
-
-def files_left(memory: Optional[Path]) -> str:
-    """Names the files in the /dev/shm of a run; empty if there are none."""
-    names = sorted(each.name for each in memory.iterdir()) if memory else []
-    return ", ".join(f"{SHARED_MEMORY}/{name}" for name in names)[:1000]
 
 
 def _kill(kill: Callable[[int, int], None], number: int) -> None:

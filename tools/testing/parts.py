@@ -221,7 +221,8 @@ def bench(part: Part) -> None:
 
 def wheels(part: Part) -> None:
     """a wheel for each Python that is installed, from 3.9 to 3.13, and training with each; needs PyPI"""
-    part.command("tools/wheel", PIP_NO_INDEX="0")
+    part.needs_network = True
+    part.command("tools/wheel")
 
 
 def clusters(part: Part) -> None:
@@ -271,7 +272,8 @@ def fuzz(part: Part) -> None:
 
 def mutations(part: Part) -> None:
     """deliberate faults in a clone of HEAD, each of which a part of the standard suite must catch; needs PyPI"""
-    part.prepare(PYTHON, "tests/mutations/run.py", limit_s=6 * 3600, PIP_NO_INDEX="0")
+    part.needs_network = True
+    part.prepare(PYTHON, "tests/mutations/run.py", limit_s=6 * 3600)
 
 
 def sanitized(part: Part) -> None:
@@ -397,11 +399,8 @@ def tests_of(*names: str) -> List[str]:
 
 
 def over_mpi(part: Part, np: int, *names: str, **environment: str) -> None:
-    """Ranks that mpirun starts, with all tensors over MPI. All jobs of the machine would share mpirun's usual folder,
-    and the last one removes it."""
-    folder = ROOT / part.folder / "mpirun"
-    folder.mkdir(exist_ok=True)
-    settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", "OMPI_MCA_orte_tmpdir_base": str(folder), **environment}
+    """Ranks that mpirun starts, with all tensors over MPI."""
+    settings = {**TRUSTED, "FARANDOLE_CPU_PATH": "mpi", **environment}
     part.ranks(np, *tests_of(*names), launcher=MPIRUN, options=("--color=no",), **settings)
 
 

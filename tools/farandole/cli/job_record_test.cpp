@@ -8,19 +8,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "actors/launch/temporary_folder_testing.hpp"
+
 using namespace farandole;
 
 namespace {
 
 /// A folder that is removed at the end of the test.
 struct folder {
-  std::string path;
-  folder() {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    path = name;
-  }
-  ~folder() { std::filesystem::remove_all(path); }
+  const temporary_folder made;
+  const std::string path = made.path();
 };
 
 job_record sound(const std::string& name, bool elastic = true) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "actors/launch/temporary_folder_testing.hpp"
 #include "tools/farandole/explain/explain_testing.hpp"
 #include "tools/farandole/trace/placed_profilers.hpp"
 
@@ -19,24 +20,16 @@ namespace {
 constexpr const char* sound =
     R"({"baseTimeNanoseconds":1700000000000000000,"traceEvents":[{"ph":"X","name":"step","pid":100,"tid":1,"ts":-5000}]})";
 
-/// Removes the folder at its end.
-class test_folder {
-public:
-  test_folder() {
-    char name[] = "/tmp/profiler_files_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~test_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
+/// A folder that lives as long as the test.
+struct test_folder {
+  const temporary_folder made;
+  const std::string path = made.path();
+
   std::string write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(path + "/" + name).parent_path());
     std::ofstream(path + "/" + name, std::ios::binary) << text;
     return path + "/" + name;
   }
-
-  std::string path;
 };
 
 std::string compressed(const std::string& text) {

@@ -1,0 +1,116 @@
+"""Gives each run folders of its own in place of those that all programs of the machine share, and no network.
+
+Every run has a folder for temporary files, TMPDIR. Where the user may mount, which needs root, a run also has a
+/dev/shm, names of network namespaces and a network of its own. Nothing else leaves files in these folders: what is
+there at the end of a run, its tests have left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator, List, Optional, Tuple
+
+SHARED_MEMORY = Path("/dev/shm")
+NAMESPACES = Path("/run/netns")
+# Takes the folder of the run and a command, which keeps the process id. Mounts and namespaces that a test leaves end
+# with the last process of the run.
+ENTER = f"""
+mkdir -p {NAMESPACES} && mount --bind "$0/namespaces" {NAMESPACES} && mount --bind "$0/memory" {SHARED_MEMORY} &&
+exec "$@"
+"""
+# What programs keep in TMPDIR: launchers the records of a user's jobs, pytest, Ray, torchrun, TorchInductor, Java, uv.
+KEPT = ("farandole-[0-9]*", "pytest-of-*", "ray", "torchelastic_*", "torchinductor_*", "hsperfdata_*", "uv-*.lock")
+# What a process that a test kills leaves there: of mpirun, multiprocessing and AutoGraph, with its byte code.
+LEFT_BY_KILLED = ("ompi.*", "pymp-*", "__autograph_*", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The folders of a run."""
+
+    temporary: Path
+    mounted: Optional[Path]  # the folder of those that replace others of the machine; None where nothing can be mounted
+
+    def entering(self, needs_network: bool = False) -> Tuple[str, ...]:
+        """What starts a program with these folders. The program keeps the process id."""
+        if self.mounted is None:
+            return ()
+        options, script = (("--mount",), ENTER) if needs_network else (("--mount", "--net"), loopback() + ENTER)
+        return ("unshare", *options, "sh", "-ec", script, str(self.mounted))
+
+    def left(self) -> str:
+        """Names what is left in the folders; empty if there is nothing."""
+        found = [str(path) for path in sorted(self.temporary.iterdir()) if not _is_kept(path)]
+        if self.mounted:
+            found += [f"{SHARED_MEMORY}/{name}" for name in _names(self.mounted / "memory")]
+            found += [f"network namespace {name}" for name in _names(self.mounted / "namespaces")]
+        return ", ".join(found)[:1000]
+
+
+def _names(folder: Path) -> List[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def _is_kept(path: Path) -> bool:
+    return any(fnmatch.fnmatch(path.name, pattern) for pattern in (*KEPT, *LEFT_BY_KILLED))
+
+
+@contextlib.contextmanager
+def isolation(checkout: Path) -> Iterator[Isolation]:
+    """Makes the folders of a run of this checkout, and removes them."""
+    with contextlib.ExitStack() as removed:
+        temporary = _make(Path(tempfile.gettempdir()), checkout, removed)
+        mounted = _make(SHARED_MEMORY, checkout, removed) if can_isolate() else None
+        if mounted:
+            (mounted / "memory").mkdir()
+            (mounted / "memory").chmod(0o1777)
+            (mounted / "namespaces").mkdir()
+        yield Isolation(temporary, mounted)
+
+
+def _make(place: Path, checkout: Path, removed: contextlib.ExitStack) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(checkout), dir=place))
+    removed.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def remove_stale_folders(checkout: Path) -> None:
+    """Removes the folders that runs of a checkout have left because they were killed. No other run of it may be under
+    way."""
+    for place in (Path(tempfile.gettempdir()), SHARED_MEMORY):
+        for folder in place.glob(f"{_prefix(checkout)}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix(checkout: Path) -> str:
+    """Of the names of a checkout's folders. It is short, because tests put sockets into TMPDIR."""
+    return f"test-{hashlib.sha256(os.fsencode(checkout)).hexdigest()[:8]}-"
+
+
+@functools.cache
+def can_isolate() -> bool:
+    """Whether processes can be given mounts and a network of their own, which needs root."""
+    with contextlib.suppress(OSError):
+        command = ("unshare", "--mount", "--net", "ip", "link", "set", "lo", "up")
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+    return False
+
+
+@functools.cache
+def loopback() -> str:
+    """A script that makes the network of a run: the loopback interface, which also has the addresses of the machine,
+    because its name may stand for them."""
+    shown = subprocess.run(["ip", "-json", "addr", "show", "scope", "global"], check=True, capture_output=True).stdout
+    listed = [each for interface in json.loads(shown) for each in interface.get("addr_info", [])]
+    addresses = sorted({each["local"] for each in listed if "local" in each})
+    return "\n".join(["ip link set lo up", *(f"ip addr add {address} dev lo" for address in addresses), ""])
