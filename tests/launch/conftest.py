@@ -12,18 +12,16 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import uuid
 from pathlib import Path
 from typing import Callable, Iterator, List
 
 import pytest
 from launched import DEADLINE_S, wait_for
 from namespaces import FARANDOLE, Process, fixtures
-from namespaces.ssh_hosts import SshHosts, running_processes, why_not
+from namespaces.ssh_hosts import SshHosts, why_not
+from testing.processes import marked
 
 sigterm_raises_system_exit = fixtures.sigterm_raises_system_exit
-
-MARK = "LAUNCH_TEST_MARK"
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +69,17 @@ def temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(
-    request: pytest.FixtureRequest, made_hosts: List[SshHosts], temporary: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, made_hosts: List[SshHosts], temporary: Path, mark_of_test: str
 ) -> Iterator[None]:
     """After the test, nothing is left of what carries its mark: processes, and files on its hosts, which have a /tmp
     and a /dev/shm of their own, or else in its folder for temporary files.
 
     A test that has failed is not checked: it may have stopped with its job still running.
     """
-    mark = uuid.uuid4().hex
-    monkeypatch.setenv(MARK, mark)
 
     def left() -> List[str]:
         on_hosts = [line for hosts in made_hosts for line in hosts.leftovers()]
-        return on_hosts + _marked(mark, made_hosts) + _files(temporary)
+        return on_hosts + _marked(mark_of_test, made_hosts) + _files(temporary)
 
     try:
         yield
@@ -97,16 +93,7 @@ def nothing_is_left(
 def _marked(mark: str, made_hosts: List[SshHosts]) -> List[str]:
     """The processes outside of the hosts that inherited the environment of the test."""
     on_hosts = {pid for hosts in made_hosts for pid in hosts.pids()}
-    found = []
-    for pid in running_processes():
-        try:
-            if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if pid not in on_hosts:
-                    found.append(f"process {pid}: {command}")
-        except OSError:  # the process has ended, or even root may not inspect it
-            continue
-    return found
+    return [process for pid, process in marked(mark).items() if pid not in on_hosts]
 
 
 def _files(folder: Path) -> List[str]:

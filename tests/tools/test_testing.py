@@ -1,4 +1,4 @@
-"""The test command reports a test that fails, hangs or leaves a process, and repeats it alone."""
+"""The test command reports a test that fails or leaves a process, and repeats it alone."""
 
 from __future__ import annotations
 
@@ -249,13 +249,6 @@ def test_more_than_ten_failures_are_not_repeated(part: Part, run: Callable[[str]
     assert len(failures) == 11
     assert run_failed_again([part]) == (failures, [])
     assert not list(part.folder.glob("again-*"))
-
-
-def test_a_test_that_hangs_fails_alone(part: Part, run: Callable[..., List[Failure]]) -> None:
-    hangs = "import pytest\n@pytest.mark.timeout(1)\ndef test_hangs(): time.sleep(600)\n"
-    (failure,) = run(hangs + "def test_next(): pass\n")
-    assert failure.test.endswith("::test_hangs") and "Timeout" in failure.error
-    assert part.record.tests == 2
 
 
 def test_a_process_that_ends_without_results_is_a_failure_of_the_run(

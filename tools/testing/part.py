@@ -20,10 +20,21 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, TextIO, Tuple
 
 from testing.isolation import Isolation, isolation
-from testing.results import Failure, Record, TestResult, first_error, read_junit
+from testing.processes import kill_marked, marked
+from testing.results import (
+    BEGUN,
+    LEFT_OUT,
+    OF_AN_END,
+    Failure,
+    Record,
+    TestResult,
+    first_error,
+    read_junit,
+    unfinished_test,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
@@ -32,7 +43,7 @@ FOLDER = Path(".setup") / "test"
 MARK = "TEST_RUN_MARK"
 RUN_LIMIT_S = 1800
 ENDING_S = 20.0
-KILLING_S = 60.0
+MOST_ENDED = 2  # tests that may end the ranks of one run
 NOTHING_SELECTED = 5  # pytest's exit status
 # The exit statuses with which results are complete: all passed, or some failed.
 ORDINARY = {"pytest": (0, 1), "ranks": (0, 1), "ctest": (0, 8), "command": (0,)}
@@ -72,6 +83,10 @@ class Run:
         if not test:
             return self
         return replace(self, selection=("-R", f"^{re.escape(test)}$") if self.kind == "ctest" else (test,))
+
+    def without(self, tests: Sequence[str]) -> Run:
+        """The run on ranks without these tests."""
+        return replace(self, environment={**self.environment, LEFT_OUT: "\n".join(tests)}) if tests else self
 
     def narrowed(self, word: str) -> Optional[Run]:
         """The run with only the files, runners of CTest and programs whose name contains this word; None if there are
@@ -168,7 +183,8 @@ class Part:
     # ---- carrying out -------------------------------------------------------------------------------------------
 
     def carry_out(self, run: Run) -> bool:
-        """Carries out a run and records its results. Returns whether it passed."""
+        """Carries out a run and records its results. A test that ends a rank fails alone: the run is carried out once
+        more without it. Returns whether it passed."""
         if self.only:
             narrowed = run.narrowed(self.only)
             if narrowed is None:
@@ -176,9 +192,18 @@ class Part:
             run = narrowed
         self.runs.append(run)
         number = len(self.runs)
-        results, failures = self._carry_out(run, number, f"run-{number}")
-        self.record.add(results, failures)
-        return not failures
+        found: List[Failure] = []
+        for name in [f"run-{number}", *(f"run-{number}-without-{count + 1}" for count in range(MOST_ENDED))]:
+            results, failures = self._carry_out(run.without([each.test for each in found]), number, name)
+            found += failures
+            ended = self._unfinished_test(run, name)
+            if not (ended and [each.test for each in failures] == [ended]):
+                break
+        else:
+            error = f"{len(found)} tests ended a rank; the other tests of {run} have no results"
+            found.append(Failure(self.name, 0, "", error, failures[0].log))
+        self.record.add(results, found)
+        return not found
 
     def carry_out_again(self, failure: Failure) -> bool:
         """Carries out the run of a failed test alone. Returns whether it passed."""
@@ -206,9 +231,13 @@ class Part:
         if seconds >= run.limit_s:  # once more would take as long
             number, failures = 0, {"": f"exceeded {run.limit_s:.0f} s"}
         elif not is_empty and not (is_complete and status in ORDINARY[run.kind] and (status == 0 or failures)):
-            known = [f"{test}: {error}" for test, error in failures.items()]
-            known.append(first_error(log.read_text(errors="replace")) or f"ended with status {status}")
-            failures = {"": known[0]}
+            text = log.read_text(errors="replace")
+            end = first_error(text, OF_AN_END)
+            ended = self._unfinished_test(run, name) if end else ""
+            known = [end] if ended else []
+            known += [f"{test}: {error}" for test, error in failures.items()]
+            known += [first_error(text), f"ended with status {status}"]
+            failures = {ended: next(filter(None, known))}
         elif left and not failures:
             failures = {"": f"left {left}"}
         return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
@@ -216,8 +245,11 @@ class Part:
     def _execute(self, run: Run, name: str, log: Path, isolated: Isolation) -> int:
         results = f"{ROOT / self.folder / name}"
         options: List[str] = []
+        notes = {MARK: self._mark}
         if run.kind in ("pytest", "ranks"):
             own = f".{RANK_FILES}" if run.kind == "ranks" else ""
+            if run.kind == "ranks":
+                notes[BEGUN] = f"{results}{own}.begun"
             options = [f"--junitxml={results}{own}.xml", "-o", "junit_family=xunit1"]
         elif run.kind == "ctest":
             options = ["--output-junit", f"{results}.xml"]
@@ -230,7 +262,7 @@ class Part:
                 process = subprocess.Popen(
                     [*isolated.entering(self.needs_network), *run.command, *options, *run.selection],
                     cwd=ROOT,
-                    env={**os.environ, **settings, **run.environment, MARK: self._mark},
+                    env={**os.environ, **settings, **run.environment, **notes},
                     stdin=subprocess.DEVNULL,
                     stdout=target,
                     stderr=subprocess.STDOUT,
@@ -247,7 +279,8 @@ class Part:
                     self._show(source)
                     time.sleep(0.2)
             finally:
-                _kill(os.killpg, process.pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             self._show(source)
         return process.returncode
@@ -265,35 +298,24 @@ class Part:
         is_complete = run.kind == "command" or len(by_file) == run.ranks
         return [result for results in by_file for result in results], is_complete
 
+    def _unfinished_test(self, run: Run, name: str) -> str:
+        """The test in which a rank of this run has ended; empty if there is none."""
+        return unfinished_test(sorted(self.folder.glob(f"{name}.*begun")), run.ranks)
+
     # ---- processes that are left --------------------------------------------------------------------------------
 
     def _end_processes(self) -> str:
         """Ends the processes that a run has left, and names them; empty if there are none."""
-        left = self._processes_after(ENDING_S)
-        for pid in left:
-            _kill(os.kill, pid)
-        if left:
-            self._processes_after(KILLING_S)
-        return "; ".join(sorted(left.values()))[:1000]
-
-    def _processes_after(self, seconds: float) -> Dict[int, str]:
-        """The processes with this part's mark that have not ended after this time."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + ENDING_S
         while (left := self.processes_left()) and time.monotonic() < deadline:
             time.sleep(0.1)
-        return left
+        if left:
+            kill_marked(f"{MARK}={self._mark}")
+        return "; ".join(sorted(left.values()))[:1000]
 
     def processes_left(self) -> Dict[int, str]:
         """The processes that have inherited this part's mark, with their command lines."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"{MARK}={self._mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found[int(folder.name)] = f"process {folder.name}: {command[:200]}"
-            except OSError:  # it has ended, or belongs to another user
-                continue
-        return found
+        return marked(f"{MARK}={self._mark}")
 
 
 def _files_at(place: str) -> List[str]:
@@ -301,8 +323,3 @@ def _files_at(place: str) -> List[str]:
     if not (ROOT / place).is_dir():
         return [place]
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / place).rglob("test_*.py"))
-
-
-def _kill(kill: Callable[[int, int], None], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        kill(number, signal.SIGKILL)

@@ -15,6 +15,12 @@ from xml.etree import ElementTree
 TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
 # The same for the programs that tools/check runs.
 OF_CHECKS = (r"(error|warning):", "^would|BAD|FAILED|^---")
+# The same for a rank that a test ends, because it hangs or crashes.
+OF_AN_END = (r"\+ Timeout \+", r"^Timeout \(", "^Fatal Python error")
+# Variables for the ranks of a job: the file in which a rank notes each test that it begins, and names of tests that it
+# leaves out, in lines.
+BEGUN = "TEST_RUN_BEGUN"
+LEFT_OUT = "TEST_RUN_LEFT_OUT"
 PREFIX = re.compile(r"(?m)^\[\d+\]<std(out|err)>:")
 
 
@@ -111,6 +117,16 @@ def read_junit(path: Path) -> Optional[List[TestResult]]:
             )
         )
     return found
+
+
+def unfinished_test(files: Sequence[Path], ranks: int) -> str:
+    """The test in which a rank has ended, from the files in which the ranks have noted their tests; empty if all have
+    run to their end, or if one has not begun. The test that began first is the one: the other ranks wait for its rank,
+    or have gone on without it."""
+    noted = [(path.stat().st_mtime_ns, path.read_text().split("\n")) for path in files]
+    if len(noted) < ranks or any(len(lines) < 2 for _, lines in noted):
+        return ""
+    return min([(begin, lines[-2]) for begin, lines in noted if lines[-2]], default=(0, ""))[1]
 
 
 def text_of(case: ElementTree.Element, tag: str) -> str:
