@@ -31,7 +31,7 @@ def compute(late):
 """
 
 LATE_S = (0.2, 0.6, 1.8)
-"""Seconds for which the late rank computes: at first the shortest, on a busy machine longer than what others delay."""
+"""Seconds for which the late rank computes: at first few, then more, if other processes delay the job."""
 SUMMANDS = ("outside", "blocked", "negotiation", "queue", "transfer")
 
 

@@ -145,7 +145,7 @@ def test_outputs_and_gradients_keep_their_types(dtype: torch.dtype, rank: int, s
 def test_short_types_are_rounded_once(
     short: torch.dtype, weights_dtype: Optional[torch.dtype], rank: int, size: int
 ) -> None:
-    """Means, variances and gradients are computed in float32: what comes out is that of PyTorch's layer in float32,
+    """Means, variances and gradients are computed in float32: results are those of PyTorch's layer in float32,
     rounded to the short type. Layers have weights of float32 under autocast, and short ones after `half()`."""
     x, weights = whole(size, (40, 4, 3), short)
     own_rows = slice(rank * 40, (rank + 1) * 40)

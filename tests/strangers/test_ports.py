@@ -104,7 +104,7 @@ def test_refused_connections_leave_no_memory_and_few_log_lines(
     assert job.finish() == undisturbed
     lines = lines_about_the_attacker(job, process)
     # There are two kinds of lines: refused bytes, and connections that close at the end of an attack. On a busy machine
-    # there may be as many others, of what came too late. A kind of which there were no lines for a minute begins anew.
+    # there may be as many others, about connections that came too late. A kind without a line for a minute begins anew.
     most = 4 * (FIRST_LINES + 1) * math.ceil((time.monotonic() - begun) / 60)
     assert 1 <= lines <= most, f"{lines} lines in place of at most {most}:\n{process.text}"
     results.add(

@@ -31,7 +31,7 @@ MOST_LINES = 30
 MOST_SLOW = 4
 LOCK = Path(".setup") / "test.lock"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "farandole"
-# In the parts: ranks share the cores, nothing is fetched while tests run, and TorchInductor keeps what it has compiled.
+# In the parts: ranks share the cores, nothing is fetched while tests run, and TorchInductor keeps its programs.
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "PIP_NO_INDEX": "1",

@@ -1,8 +1,8 @@
 """Gives each run folders of its own in place of those that all programs of the machine share, and no network.
 
 Every run has a folder for temporary files, TMPDIR. Where the user may mount, which needs root, a run also has a
-/dev/shm, names of network namespaces and a network of its own. Nothing else leaves files in these folders: what is
-there at the end of a run, its tests have left.
+/dev/shm, names of network namespaces and a network of its own. Only the tests of the run leave files in these
+folders, and its part looks for them at its end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ENTER = f"""
 mkdir -p {NAMESPACES} && mount --bind "$0/namespaces" {NAMESPACES} && mount --bind "$0/memory" {SHARED_MEMORY} &&
 exec "$@"
 """
-# What programs keep in TMPDIR: launchers the records of a user's jobs, pytest, Ray, torchrun, TorchInductor, Java, uv.
+# Files that programs keep in TMPDIR: the records of a user's jobs, pytest, Ray, torchrun, TorchInductor, Java, uv.
 KEPT = ("farandole-[0-9]*", "pytest-of-*", "ray", "torchelastic_*", "torchinductor_*", "hsperfdata_*", "uv-*.lock")
-# What a process that a test kills leaves there: of mpirun, multiprocessing and AutoGraph, with its byte code.
+# Files of processes that a test kills: of mpirun, multiprocessing and AutoGraph, with its byte code.
 LEFT_BY_KILLED = ("ompi.*", "pymp-*", "__autograph_*", "__pycache__")
 
 
@@ -42,14 +42,14 @@ class Isolation:
     mounted: Optional[Path]  # the folder of those that replace others of the machine; None where nothing can be mounted
 
     def entering(self, needs_network: bool = False) -> Tuple[str, ...]:
-        """What starts a program with these folders. The program keeps the process id."""
+        """The command that starts a program with these folders. The program keeps the process id."""
         if self.mounted is None:
             return ()
         options, script = (("--mount",), ENTER) if needs_network else (("--mount", "--net"), loopback() + ENTER)
         return ("unshare", *options, "sh", "-ec", script, str(self.mounted))
 
     def left(self) -> str:
-        """Names what is left in the folders; empty if there is nothing."""
+        """Names the files and namespaces that are left; empty if there are none."""
         found = [str(path) for path in sorted(self.temporary.iterdir()) if not _is_kept(path)]
         if self.mounted:
             found += [f"{SHARED_MEMORY}/{name}" for name in _names(self.mounted / "memory")]
