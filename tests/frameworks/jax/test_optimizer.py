@@ -288,6 +288,16 @@ def test_an_elastic_state_takes_types_that_steps_of_the_root_have_widened(rank: 
     assert hvd.broadcast_parameters([2.5 if rank == 0 else 1]) == [2.5]
 
 
+def test_numpy_values_keep_their_types_in_broadcast_parameters(rank: int) -> None:
+    """Of another kind, and those that JAX has not."""
+    sent = {"scalar": np.float64(rank), "text": np.array([f"r{rank}"]), "pair": np.array([(rank, 1.5)], "i4,f8")}
+    received = hvd.broadcast_parameters(sent)
+    assert {name: type(each) for name, each in received.items()} == {name: type(each) for name, each in sent.items()}
+    assert received["scalar"] == 0.0 and received["text"].tolist() == ["r0"] and received["pair"].tolist() == [(0, 1.5)]
+    with pytest.raises(ValueError, match="newbyteorder"):
+        hvd.broadcast_parameters([np.ones(3, ">f4")])
+
+
 def test_an_empty_tree_is_broadcast_without_an_operation(rank: int) -> None:
     assert rank > 0 or hvd.broadcast_parameters({"none": None}) == {"none": None}
 

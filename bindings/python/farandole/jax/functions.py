@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
     :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers are sent too
     :param root_rank: the global rank whose parameters all receive
     :param process_set: the ranks that take part; all ranks by default
-    :returns: the root's tree, with the root's types; shapes must be equal
+    :returns: the root's tree; outside of programs, arrays and numbers of Python have the types of the root's
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     names = [f"parameters{jax.tree_util.keystr(path)}" for path, _ in leaves]
@@ -35,20 +35,31 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
         return params
     arrays = [numpy.asarray(_plain(value)) for value in values]
     # The root may have read its arrays from a file, or its optimizer has widened them in a step: then they have other
-    # types than those of a new model. A name that ends with a space is that of a weak type.
-    own = [f"{array.dtype.name}{' ' * is_weak(value)}".encode() for array, value in zip(arrays, values)]
-    bytes_of_types = numpy.array(own, "S32").view(numpy.uint8)
-    roots = numpy_ops.broadcast(bytes_of_types, root_rank, "parameters' types", process_set).view("S32")
-    types = [(jnp.dtype(each.decode().strip()), each.endswith(b" ")) for each in roots.tolist()]
-    arrays = [
-        array if array.dtype == dtype else numpy.zeros(array.shape, dtype) for array, (dtype, _) in zip(arrays, types)
-    ]
+    # types than those of a new model.
+    own = [f"{_described(array.dtype)}{' weak' * is_weak(value)}" for array, value in zip(arrays, values)]
+    sent = numpy.array([each.encode() for each in own], "S32").view(numpy.uint8).reshape(len(own), 32)
+    rows = numpy_ops.broadcast(sent, root_rank, "types of parameters", process_set)
+    roots = [each.decode() for each in rows.view("S32").ravel().tolist()]
+    arrays = [array if kind == each else _retyped(array, kind) for array, each, kind in zip(arrays, own, roots)]
     handles = [
         numpy_ops.broadcast_async(_travelling(array), root_rank, name, process_set)
         for name, array in zip(names, arrays)
     ]
     received = [synchronize(handle) for handle in handles]
-    return jax.tree_util.tree_unflatten(tree, map(_like, values, arrays, received, types))
+    return jax.tree_util.tree_unflatten(tree, map(_like, values, arrays, received, roots))
+
+
+def _described(dtype: Any) -> str:
+    """A type in a few characters: the name of one that JAX adds to NumPy's."""
+    return dtype.name if dtype.isbuiltin == 2 else dtype.str  # type: ignore[no-any-return]
+
+
+def _retyped(array: Any, kind: str) -> Any:
+    """Room for the root's array. If this rank does not know its type, all ranks hear that types differ."""
+    try:
+        return numpy.zeros(array.shape, jnp.dtype(kind.removesuffix(" weak")))
+    except TypeError:
+        return array
 
 
 def _is_key(value: Any) -> bool:
@@ -66,15 +77,17 @@ def _travelling(array: Any) -> Any:
     return numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
 
 
-def _like(value: Any, sent: Any, received: Any, kind: Tuple[Any, bool]) -> Any:
-    dtype, becomes_weak = kind
-    if received.dtype != dtype:
-        received = received.view(dtype).reshape(sent.shape)
+def _like(value: Any, sent: Any, received: Any, kind: str) -> Any:
+    if received.dtype != sent.dtype:
+        received = received.view(sent.dtype).reshape(sent.shape)
+    if isinstance(value, numpy.generic):
+        return received[()]
     if isinstance(value, (bool, int, float)):
-        return received.item()
+        number = received.item()
+        return number if type(value) in (bool, int, float) else type(value)(number)
     if isinstance(value, numpy.ndarray):
         return received
-    return weakly_typed(received) if becomes_weak else _key_like(value, jnp.asarray(received))
+    return weakly_typed(received) if kind.endswith(" weak") else _key_like(value, jnp.asarray(received))
 
 
 def _reduced(obj: Any) -> Any:
