@@ -6,7 +6,7 @@
 namespace farandole::testing {
 
 /// On a shared machine a process may be descheduled for seconds, so this is much longer than any event takes. It is
-/// shorter than the limit of a case (case_limit.hpp), so the assertion that fails names the event.
+/// shorter than the limit of a case (case_limit.hpp), so that the first assertion that fails names its event.
 inline constexpr std::chrono::minutes patience{2};
 /// The same for poll().
 inline constexpr int patience_ms = std::chrono::milliseconds(patience).count();

@@ -64,6 +64,9 @@ class RecipeJob:
         except (JobEnded, OSError) as ended:
             self.end()
             return str(ended)
+        except BaseException:  # the limit of the test has passed, which has killed the job
+            self.end()
+            raise
 
     def end(self) -> None:
         """Ends the job, however it is."""

@@ -26,7 +26,7 @@ from testing.__main__ import (
     run_part,
     run_parts,
 )
-from testing.isolation import can_isolate, isolation
+from testing.isolation import isolation, why_not
 from testing.part import TWO_AT_A_TIME, Part, Run
 from testing.parts import PARTS, STANDARD
 from testing.results import OF_CHECKS, Failure, Record, first_error
@@ -34,7 +34,7 @@ from testing.results import OF_CHECKS, Failure, Record, first_error
 TOOLS = Path(__file__).parents[2] / "tools"
 PLACE = "import os, pathlib, subprocess, sys, time\nplace = pathlib.Path(os.environ['PLACE'])\n"
 Continued = Callable[[str], Tuple[int, int]]
-needs_isolation = pytest.mark.skipif(not can_isolate(), reason="needs mounts and network namespaces")
+needs_isolation = pytest.mark.skipif(why_not(TOOLS.parent) != "", reason="needs mounts and a network of its own")
 OPTIONS = ("-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "--timeout-method=signal")
 
 
@@ -329,7 +329,7 @@ def test_a_part_that_needs_the_network_has_that_of_the_machine(part: Part) -> No
 
 def test_the_next_run_removes_the_folders_of_a_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testing.isolation.SHARED_MEMORY", tmp_path)
-    monkeypatch.setattr("testing.isolation.can_isolate", lambda: True)
+    monkeypatch.setattr("testing.isolation.why_not", lambda checkout: "")
     monkeypatch.setattr("testing.__main__.LOCK", tmp_path / "lock")
     with isolation(Path("/a/checkout")) as left, isolation(Path("/another/checkout")) as other:
         (left.temporary / "file").touch()

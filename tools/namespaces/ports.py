@@ -13,7 +13,8 @@ _tried = itertools.count()
 
 
 def free_ports(count: int) -> List[int]:
-    """Ports of 127.0.0.1 on which a program can listen soon. They differ from those of other calls and processes. If
+    """Ports of 127.0.0.1 on which a program can listen soon. They differ from those of other calls in this process, and
+    begin at another place in each process. If
     the system leaves enough of them, they are below those that it gives to connections and to listeners without a
     port."""
     range_file = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -19,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from testing.isolation import remove_stale_folders
+from testing.isolation import remove_stale_folders, why_not
 from testing.part import FOLDER, INTERRUPTED, ROOT, Part
 from testing.parts import MORE, NEEDS, PARTS, STANDARD
 from testing.results import OF_CHECKS, TELLING, Failure, Record, first_error
@@ -108,6 +108,8 @@ def only_run() -> Iterator[None]:
         except BlockingIOError:
             sys.exit(f"tools/test: another run holds {ROOT / LOCK}; start this one after its end")
         remove_stale_folders(ROOT)
+        if problem := why_not(ROOT):
+            print(f"tools/test: runs share /dev/shm, names of namespaces and the network of this machine ({problem})")
         yield
 
 

@@ -1,7 +1,8 @@
 """A pytest plugin, which pyproject.toml names: a test that hangs fails alone.
 
-The programs that a test starts inherit a mark, and are killed with the test when it exceeds its limit. Programs of
-fixtures with a wider scope serve other tests too: they begin before the mark is set, and are not killed.
+The programs that a test starts inherit a mark, and are killed with the test when it exceeds its limit. Programs that
+fixtures with a wider scope start while they are set up serve other tests too: they begin before the mark is set, and
+are not killed. Nor are those to which a test gives a new environment, and processes that it forks.
 
 On a rank of a job, a test that exceeds its limit ends the rank, and with it the job. Each rank notes in a file which
 test it begins. tools/test reads there which test ended the rank, and names it to the ranks when it repeats the run

@@ -70,12 +70,16 @@ def isolation(checkout: Path) -> Iterator[Isolation]:
     """Makes the folders of a run of this checkout, and removes them."""
     with contextlib.ExitStack() as removed:
         temporary = _make(Path(tempfile.gettempdir()), checkout, removed)
-        mounted = _make(SHARED_MEMORY, checkout, removed) if can_isolate() else None
-        if mounted:
-            (mounted / "memory").mkdir()
-            (mounted / "memory").chmod(0o1777)
-            (mounted / "namespaces").mkdir()
-        yield Isolation(temporary, mounted)
+        temporary.chmod(0o1777)  # some tests become other users
+        yield Isolation(temporary, _make_mounted(checkout, removed) if why_not(checkout) == "" else None)
+
+
+def _make_mounted(checkout: Path, removed: contextlib.ExitStack) -> Path:
+    folder = _make(SHARED_MEMORY, checkout, removed)
+    (folder / "memory").mkdir()
+    (folder / "memory").chmod(0o1777)
+    (folder / "namespaces").mkdir()
+    return folder
 
 
 def _make(place: Path, checkout: Path, removed: contextlib.ExitStack) -> Path:
@@ -94,16 +98,20 @@ def remove_stale_folders(checkout: Path) -> None:
 
 def _prefix(checkout: Path) -> str:
     """Of the names of a checkout's folders. It is short, because tests put sockets into TMPDIR."""
-    return f"test-{hashlib.sha256(os.fsencode(checkout)).hexdigest()[:8]}-"
+    return f"t{hashlib.sha256(os.fsencode(checkout)).hexdigest()[:4]}-"
 
 
 @functools.cache
-def can_isolate() -> bool:
-    """Whether processes can be given mounts and a network of their own, which needs root."""
-    with contextlib.suppress(OSError):
-        command = ("unshare", "--mount", "--net", "ip", "link", "set", "lo", "up")
-        return subprocess.run(command, check=False, capture_output=True).returncode == 0
-    return False
+def why_not(checkout: Path) -> str:
+    """Why runs cannot have mounts and a network of their own, which need root; empty if they can."""
+    with contextlib.ExitStack() as removed:
+        try:
+            tried = Isolation(Path(tempfile.gettempdir()), _make_mounted(checkout, removed))
+            command = [*tried.entering(), "true"]
+            problem = subprocess.run(command, check=False, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError, json.JSONDecodeError) as error:
+            return f"{error}"
+        return "" if problem.returncode == 0 else problem.stderr.strip() or "unshare failed"
 
 
 @functools.cache

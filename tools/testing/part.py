@@ -103,7 +103,7 @@ class Run:
         return replace(self, selection=tuple(files)) if files else None
 
     def __str__(self) -> str:
-        settings = [f"{name}={value}" for name, value in self.environment.items()]
+        settings = [f"{name}={value}" for name, value in self.environment.items() if name != LEFT_OUT]
         words = [*settings, *self.command, *self.selection]
         return " ".join(word.replace(str(ROOT) + "/", "") for word in words)
 
@@ -192,33 +192,39 @@ class Part:
             run = narrowed
         self.runs.append(run)
         number = len(self.runs)
-        found: List[Failure] = []
+        found: Dict[str, Failure] = {}
+        hung: List[str] = []
         for name in [f"run-{number}", *(f"run-{number}-without-{count + 1}" for count in range(MOST_ENDED))]:
-            results, failures = self._carry_out(run.without([each.test for each in found]), number, name)
-            found += failures
-            ended = self._unfinished_test(run, name)
-            if not (ended and [each.test for each in failures] == [ended]):
+            results, failures, ended = self._carry_out(run.without(hung), number, name)
+            found.update({each.test: each for each in failures})
+            if not ended:
                 break
+            hung.append(ended)
         else:
-            error = f"{len(found)} tests ended a rank; the other tests of {run} have no results"
-            found.append(Failure(self.name, 0, "", error, failures[0].log))
-        self.record.add(results, found)
+            error = f"{len(hung)} tests ended a rank; the other tests of {run} have no results"
+            found[""] = Failure(self.name, 0, "", error, failures[0].log)
+        self.record.add(results, [*found.values()])
         return not found
 
     def carry_out_again(self, failure: Failure) -> bool:
         """Carries out the run of a failed test alone. Returns whether it passed."""
         number = len(list(self.folder.glob("again-*.log"))) + 1
         run = self.runs[failure.run - 1].of_test(failure.test)
-        _, failures = self._carry_out(run, failure.run, f"again-{number}")
+        _, failures, _ = self._carry_out(run, failure.run, f"again-{number}")
         return not failures
 
-    def _carry_out(self, run: Run, number: int, name: str) -> Tuple[List[TestResult], List[Failure]]:
+    def _carry_out(self, run: Run, number: int, name: str) -> Tuple[List[TestResult], List[Failure], str]:
+        """Returns the results, the failures, and the test that has ended a rank because it hung."""
         log = self.folder / f"{name}.log"
         if self._is_alone:
             print(f"-- {run}", flush=True)
         begin = time.monotonic()
         with isolation(ROOT) as isolated:
-            status = self._execute(run, name, log, isolated)
+            try:
+                status = self._execute(run, name, log, isolated)
+            except BaseException:
+                kill_marked(f"{MARK}={self._mark}")
+                raise
             seconds = time.monotonic() - begin
             left = "; ".join(filter(None, (self._end_processes(), isolated.left())))
         results, is_complete = self._results(run, name)
@@ -227,6 +233,7 @@ class Part:
                 print(f"-- {run}\n{RANK_PREFIX.sub('', log.read_text(errors='replace'))}")
             print(f"-- {len(results)} results in {seconds:.0f} s", flush=True)
         failures = {result.name: result.error for result in reversed(results) if result.error}
+        ended = ""
         is_empty = run.kind == "pytest" and status == NOTHING_SELECTED and self.selection == "slow"
         if seconds >= run.limit_s:  # once more would take as long
             number, failures = 0, {"": f"exceeded {run.limit_s:.0f} s"}
@@ -234,13 +241,16 @@ class Part:
             text = log.read_text(errors="replace")
             end = first_error(text, OF_AN_END)
             ended = self._unfinished_test(run, name) if end else ""
-            known = [end] if ended else []
-            known += [f"{test}: {error}" for test, error in failures.items()]
-            known += [first_error(text), f"ended with status {status}"]
-            failures = {ended: next(filter(None, known))}
+            if ended:
+                failures[ended] = end
+            else:
+                known = [f"{test}: {error}" for test, error in failures.items()]
+                known += [first_error(text), f"ended with status {status}"]
+                failures = {"": next(filter(None, known))}
         elif left and not failures:
             failures = {"": f"left {left}"}
-        return results, [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
+        found = [Failure(self.name, number, test, error, str(log)) for test, error in failures.items()]
+        return results, found, ended
 
     def _execute(self, run: Run, name: str, log: Path, isolated: Isolation) -> int:
         results = f"{ROOT / self.folder / name}"

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 TELLING = ("^E   ", "exceeds its limit", "FAILED:$", r"\+ Timeout \+", r"\b[eE]rror:", "^Fatal ", r"\w+Error\b")
 # The same for the programs that tools/check runs.
 OF_CHECKS = (r"(error|warning):", "^would|BAD|FAILED|^---")
-# The same for a rank that a test ends, because it hangs or crashes.
-OF_AN_END = (r"\+ Timeout \+", r"^Timeout \(", "^Fatal Python error")
+# The same for a rank that a test ends because it hangs.
+OF_AN_END = (r"\+ Timeout \+", r"^Timeout \(")
 # Variables for the ranks of a job: the file in which a rank notes each test that it begins, and names of tests that it
 # leaves out, in lines.
 BEGUN = "TEST_RUN_BEGUN"

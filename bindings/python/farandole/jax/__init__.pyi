@@ -149,7 +149,7 @@ def broadcast_parameters(params: Any, root_rank: int = ..., process_set: Process
     :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers are sent too
     :param root_rank: the global rank whose parameters all receive
     :param process_set: the ranks that take part; all ranks by default
-    :returns: the root's tree, with the root's types; shapes must be equal
+    :returns: the root's tree; outside of programs, arrays and numbers of Python have the types of the root's
     """
 
 def ccl_built() -> bool:

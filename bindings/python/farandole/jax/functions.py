@@ -51,7 +51,7 @@ def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSe
 
 def _described(dtype: Any) -> str:
     """A type in a few characters: the name of one that JAX adds to NumPy's."""
-    return dtype.name if dtype.isbuiltin == 2 else dtype.str  # type: ignore[no-any-return]
+    return dtype.name if dtype.isbuiltin == 2 else dtype.str
 
 
 def _retyped(array: Any, kind: str) -> Any:
