@@ -45,7 +45,7 @@ class Isolation:
         """The command that starts a program with these folders. The program keeps the process id."""
         if self.mounted is None:
             return ()
-        options, script = (("--mount",), ENTER) if needs_network else (("--mount", "--net"), loopback() + ENTER)
+        options, script = (("--mount",), ENTER) if needs_network else (("--mount", "--net"), network() + ENTER)
         return ("unshare", *options, "sh", "-ec", script, str(self.mounted))
 
     def left(self) -> str:
@@ -115,10 +115,18 @@ def why_not(checkout: Path) -> str:
 
 
 @functools.cache
-def loopback() -> str:
-    """A script that makes the network of a run: the loopback interface, which also has the addresses of the machine,
-    because its name may stand for them."""
+def network() -> str:
+    """A script that makes the network of a run: the loopback interface, and one that leads nowhere, with the addresses
+    of the machine, because its name may stand for them. If it has none, the interface has one for documentation."""
     shown = subprocess.run(["ip", "-json", "addr", "show", "scope", "global"], check=True, capture_output=True).stdout
     listed = [each for interface in json.loads(shown) for each in interface.get("addr_info", [])]
-    addresses = sorted({each["local"] for each in listed if "local" in each})
-    return "\n".join(["ip link set lo up", *(f"ip addr add {address} dev lo" for address in addresses), ""])
+    addresses = sorted({each["local"] for each in listed if "local" in each}) or ["192.0.2.1"]
+    interfaces = ("lo", "machine", "unused")  # both ends of a pair must be up
+    return "\n".join(
+        [
+            "ip link add machine type veth peer name unused",
+            *(f"ip link set {interface} up" for interface in interfaces),
+            *(f"ip addr add {address} dev machine{' nodad' * (':' in address)}" for address in addresses),
+            "",
+        ]
+    )
