@@ -29,9 +29,19 @@ mkdir -p {NAMESPACES} && mount --bind "$0/namespaces" {NAMESPACES} && mount --bi
 exec "$@"
 """
 # Files that programs keep in TMPDIR: the records of a user's jobs, pytest, Ray, torchrun, TorchInductor, Java, uv.
-KEPT = ("farandole-[0-9]*", "pytest-of-*", "ray", "torchelastic_*", "torchinductor_*", "hsperfdata_*", "uv-*.lock")
-# Files of processes that a test kills: of mpirun, multiprocessing and AutoGraph, with its byte code.
-LEFT_BY_KILLED = ("ompi.*", "pymp-*", "__autograph_*", "__pycache__")
+KEPT = (
+    "farandole-[0-9]*",
+    "pytest-of-*",
+    "ray",
+    "_ray_lockfiles",
+    "torchelastic_*",
+    "torchinductor_*",
+    "hsperfdata_*",
+    "uv-*.lock",
+)
+# Files of processes that a test kills: of mpirun, multiprocessing and AutoGraph, with its byte code; of ranks that play
+# recipes, and of Chromium.
+LEFT_BY_KILLED = ("ompi.*", "pymp-*", "__autograph_*", "__pycache__", "recipe-*", "perfetto-*")
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ def network() -> str:
     of the machine, because its name may stand for them. If it has none, the interface has one for documentation."""
     shown = subprocess.run(["ip", "-json", "addr", "show", "scope", "global"], check=True, capture_output=True).stdout
     listed = [each for interface in json.loads(shown) for each in interface.get("addr_info", [])]
-    addresses = sorted({each["local"] for each in listed if "local" in each}) or ["192.0.2.1"]
+    addresses = sorted({each["local"] for each in listed if "local" in each}) or ["203.0.113.1"]
     interfaces = ("lo", "machine", "unused")  # both ends of a pair must be up
     return "\n".join(
         [
