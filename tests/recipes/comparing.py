@@ -98,7 +98,6 @@ def _difference(key: str, found: Tensor, expected: Tensor, tolerance: Tuple[floa
     if not finite.any():
         return []
     error, size, way = (float(np.abs(each[finite]).max()) for each in (first - second, second, second - expected.start))
-    bound = tolerance[0] * max(way, tolerance[1]) + ROUNDINGS.get(expected.dtype.removeprefix("torch."), 0.0) * max(
-        size, 1.0
-    )
+    rounding = ROUNDINGS.get(expected.dtype.removeprefix("torch."), 0.0)
+    bound = tolerance[0] * max(way, tolerance[1]) + rounding * max(size, 1.0)
     return [f"{key}: differs by {error:.2g}, more than {bound:.2g}"] if error > bound else []

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 import horovod.torch as hvd
 import torch
-from faults import GRADIENT_FAULTS
+from faults import GRADIENT_FAULTS, gradient_factor
 from seats import Seat
 
 from with_torch.optimizers import Named
@@ -140,7 +140,7 @@ class Rank(OneProcess):
     def wrap(self, recipe: Recipe, optimizer: Any, named: Named) -> Any:
         options = wrapping_options(recipe, named)
         if recipe.fault in GRADIENT_FAULTS:
-            options["compression"] = Faulty(GRADIENT_FAULTS[recipe.fault](self))
+            options["compression"] = Faulty(gradient_factor(recipe, self))
         return hvd.DistributedOptimizer(optimizer, **options)
 
     def unwrap(self, optimizer: Any) -> None:
