@@ -8,27 +8,15 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/temporary_folder.hpp"
+
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
-
-class folder {
-public:
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "journal-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path_ = name;
-  }
-  ~folder() { std::filesystem::remove_all(path_); }
-  std::string file() const { return path_ / "journal"; }
-
-private:
-  std::filesystem::path path_;
-};
 
 /// A disk on which a renamed file is there, although its rename is reported as not synced.
 class forgetful_disk final : public disk {
@@ -73,64 +61,64 @@ job_image image_of(std::uint64_t generation) {
 } // namespace
 
 TEST_CASE("a reopened journal has the last image that was remembered") {
-  const folder place;
-  CHECK_FALSE(opened(place.file())->found());
-  CHECK_FALSE(std::filesystem::exists(place.file()));
+  const temporary_folder place;
+  CHECK_FALSE(opened(place.file("journal"))->found());
+  CHECK_FALSE(std::filesystem::exists(place.file("journal")));
   for (std::uint64_t generation = 1; generation <= 3; ++generation) {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(generation)));
     REQUIRE_FALSE(book->remember(image_of(generation + 1)));
   }
-  const auto book = opened(place.file());
+  const auto book = opened(place.file("journal"));
   CHECK(book->repaired().empty());
   REQUIRE(book->found());
   CHECK(*book->found() == image_of(4));
 }
 
 TEST_CASE("an unchanged image is not written again") {
-  const folder place;
-  const auto book = opened(place.file());
+  const temporary_folder place;
+  const auto book = opened(place.file("journal"));
   REQUIRE_FALSE(book->remember(image_of(1)));
-  const auto size = std::filesystem::file_size(place.file());
+  const auto size = std::filesystem::file_size(place.file("journal"));
   REQUIRE_FALSE(book->remember(image_of(1)));
-  CHECK(std::filesystem::file_size(place.file()) == size);
+  CHECK(std::filesystem::file_size(place.file("journal")) == size);
 }
 
 TEST_CASE("failed hosts are kept across reopening until other hosts are remembered") {
-  const folder place;
+  const temporary_folder place;
   const std::vector<failed_host> two{{"a", 2, {}, true}, {"b", 1, wall_time{std::chrono::seconds{9}}, false}};
   {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     CHECK(book->failed().empty());
     REQUIRE_FALSE(book->remember(image_of(1)));
     REQUIRE_FALSE(book->remember(two));
-    const auto size = std::filesystem::file_size(place.file());
+    const auto size = std::filesystem::file_size(place.file("journal"));
     REQUIRE_FALSE(book->remember(two));
-    CHECK(std::filesystem::file_size(place.file()) == size);
+    CHECK(std::filesystem::file_size(place.file("journal")) == size);
   }
   for (std::uint64_t life = 2; life <= 3; ++life) {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     CHECK(book->failed() == two);
     REQUIRE_FALSE(book->remember(image_of(life))); // writes a new file
   }
-  const auto book = opened(place.file());
+  const auto book = opened(place.file("journal"));
   CHECK(book->failed() == two);
   CHECK(*book->found() == image_of(3));
   REQUIRE_FALSE(book->remember(std::vector<failed_host>{}));
   REQUIRE_FALSE(book->remember(image_of(4)));
-  std::ifstream file(place.file(), std::ios::binary);
+  std::ifstream file(place.file("journal"), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   CHECK(replay(std::as_bytes(std::span(text)))->failed.empty());
 }
 
 TEST_CASE("a blacklist that can be written does not hide that the job could not be written") {
-  const folder place;
-  const auto book = opened(place.file());
+  const temporary_folder place;
+  const auto book = opened(place.file("journal"));
   REQUIRE_FALSE(book->remember(image_of(1)));
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  const rlimit full{std::filesystem::file_size(place.file()) + 40, before.rlim_max};
+  const rlimit full{std::filesystem::file_size(place.file("journal")) + 40, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
   const auto problem = book->remember(image_of(2));
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -142,110 +130,113 @@ TEST_CASE("a blacklist that can be written does not hide that the job could not 
 }
 
 TEST_CASE("a torn end is cut off, and reported") {
-  const folder place;
-  REQUIRE_FALSE(opened(place.file())->remember(image_of(1)));
-  const auto whole = std::filesystem::file_size(place.file());
-  std::ofstream(place.file(), std::ios::app) << "half a record";
-  const auto book = opened(place.file());
-  CHECK_THAT(book->repaired(), Catch::Contains(place.file()) && Catch::Contains(std::to_string(whole)));
-  CHECK(std::filesystem::file_size(place.file()) == whole);
+  const temporary_folder place;
+  REQUIRE_FALSE(opened(place.file("journal"))->remember(image_of(1)));
+  const auto whole = std::filesystem::file_size(place.file("journal"));
+  std::ofstream(place.file("journal"), std::ios::app) << "half a record";
+  const auto book = opened(place.file("journal"));
+  CHECK_THAT(book->repaired(),
+             Catch::Contains(place.file("journal")) && Catch::Contains(std::to_string(whole)));
+  CHECK(std::filesystem::file_size(place.file("journal")) == whole);
   CHECK(*book->found() == image_of(1));
 }
 
 TEST_CASE("a damaged journal is refused and left unchanged") {
-  const folder place;
+  const temporary_folder place;
   {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(1)));
     REQUIRE_FALSE(book->remember(image_of(2)));
   }
-  std::fstream(place.file(), std::ios::in | std::ios::out).seekp(60).put('x');
-  const auto size = std::filesystem::file_size(place.file());
-  CHECK_THAT(refusal(place.file()), Catch::Contains(place.file()) &&
-                                        Catch::Contains("damaged at byte 16 (record 1)") &&
-                                        Catch::Contains("--ignore-journal-damage"));
-  CHECK(std::filesystem::file_size(place.file()) == size);
+  std::fstream(place.file("journal"), std::ios::in | std::ios::out).seekp(60).put('x');
+  const auto size = std::filesystem::file_size(place.file("journal"));
+  CHECK_THAT(refusal(place.file("journal")), Catch::Contains(place.file("journal")) &&
+                                                 Catch::Contains("damaged at byte 16 (record 1)") &&
+                                                 Catch::Contains("--ignore-journal-damage"));
+  CHECK(std::filesystem::file_size(place.file("journal")) == size);
 }
 
 TEST_CASE("a damaged last record is refused, and not taken for a torn end") {
-  const folder place;
+  const temporary_folder place;
   std::uintmax_t before_last = 0;
   {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(1)));
-    before_last = std::filesystem::file_size(place.file());
+    before_last = std::filesystem::file_size(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(2)));
   }
-  std::fstream(place.file(), std::ios::in | std::ios::out)
+  std::fstream(place.file("journal"), std::ios::in | std::ios::out)
       .seekp(static_cast<std::streamoff>(before_last) + 50)
       .put('x');
-  CHECK_THAT(refusal(place.file()), Catch::Contains("damaged at byte " + std::to_string(before_last)));
+  CHECK_THAT(refusal(place.file("journal")),
+             Catch::Contains("damaged at byte " + std::to_string(before_last)));
 }
 
 TEST_CASE("with go_on_before_it a damaged journal continues before the damage and keeps a copy") {
-  const folder place;
+  const temporary_folder place;
   std::uintmax_t before_last = 0;
   {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(1)));
-    before_last = std::filesystem::file_size(place.file());
+    before_last = std::filesystem::file_size(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(2)));
   }
-  std::fstream(place.file(), std::ios::in | std::ios::out)
+  std::fstream(place.file("journal"), std::ios::in | std::ios::out)
       .seekp(static_cast<std::streamoff>(before_last) + 50)
       .put('x');
   const auto content_of = [](const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return std::string{std::istreambuf_iterator<char>(file), {}};
   };
-  const auto spoilt = content_of(place.file());
+  const auto spoilt = content_of(place.file("journal"));
   {
-    auto book = journal::open(place.file(), local_disk(), journal::damaged::go_on_before_it);
+    auto book = journal::open(place.file("journal"), local_disk(), journal::damaged::go_on_before_it);
     REQUIRE(book);
     CHECK((*book)->found() == image_of(1));
     CHECK_THAT((*book)->repaired(), Catch::Contains("damaged at byte " + std::to_string(before_last)) &&
-                                        Catch::Contains(place.file() + ".damaged"));
-    CHECK(content_of(place.file()) == spoilt); // the file is unchanged until there is an image to write
-    CHECK(content_of(place.file() + ".damaged") == spoilt);
+                                        Catch::Contains(place.file("journal") + ".damaged"));
+    CHECK(content_of(place.file("journal")) ==
+          spoilt); // the file is unchanged until there is an image to write
+    CHECK(content_of(place.file("journal") + ".damaged") == spoilt);
     REQUIRE_FALSE((*book)->remember(image_of(3)));
   }
-  CHECK(opened(place.file())->found() == image_of(3));
+  CHECK(opened(place.file("journal"))->found() == image_of(3));
 }
 
 TEST_CASE("symbolic links beside a journal are not followed") {
-  const folder place;
-  const auto elsewhere = place.file() + ".elsewhere";
+  const temporary_folder place;
+  const auto elsewhere = place.file("journal") + ".elsewhere";
   std::ofstream(elsewhere) << "of somebody else";
-  std::filesystem::create_symlink(elsewhere, place.file() + ".new");
+  std::filesystem::create_symlink(elsewhere, place.file("journal") + ".new");
   {
-    const auto book = opened(place.file());
+    const auto book = opened(place.file("journal"));
     REQUIRE_FALSE(book->remember(image_of(1)));
   }
-  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(place.file())));
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(place.file("journal"))));
   CHECK(std::filesystem::file_size(elsewhere) == 16);
-  std::filesystem::remove(place.file() + ".lock");
-  std::filesystem::create_symlink(elsewhere, place.file() + ".lock");
-  CHECK_THAT(refusal(place.file()), Catch::Contains(".lock is a symbolic link"));
+  std::filesystem::remove(place.file("journal") + ".lock");
+  std::filesystem::create_symlink(elsewhere, place.file("journal") + ".lock");
+  CHECK_THAT(refusal(place.file("journal")), Catch::Contains(".lock is a symbolic link"));
   CHECK(std::filesystem::file_size(elsewhere) == 16);
 }
 
 TEST_CASE("a path that is no regular file is refused") {
-  const folder place;
-  std::filesystem::create_symlink("/dev/full", place.file());
-  CHECK_THAT(refusal(place.file()), Catch::Contains("no regular file"));
+  const temporary_folder place;
+  std::filesystem::create_symlink("/dev/full", place.file("journal"));
+  CHECK_THAT(refusal(place.file("journal")), Catch::Contains("no regular file"));
 }
 
 TEST_CASE("a journal that is in use is refused with the process that has it") {
-  const folder place;
-  const auto book = opened(place.file());
-  const auto reason = refusal(place.file());
-  CHECK_THAT(reason, Catch::Contains(place.file()) &&
+  const temporary_folder place;
+  const auto book = opened(place.file("journal"));
+  const auto reason = refusal(place.file("journal"));
+  CHECK_THAT(reason, Catch::Contains(place.file("journal")) &&
                          Catch::Contains("process " + std::to_string(::getpid()) + " on "));
 }
 
 TEST_CASE("a journal's size is bounded by a few snapshots") {
-  const folder place;
-  const auto book = opened(place.file());
+  const temporary_folder place;
+  const auto book = opened(place.file("journal"));
   auto image = image_of(1);
   for (std::int32_t slot = 1; slot < 40; ++slot) {
     image.slot_images.push_back(image.slot_images.front());
@@ -256,11 +247,11 @@ TEST_CASE("a journal's size is bounded by a few snapshots") {
     image.changes = static_cast<std::uint64_t>(i);
     image.slot_images[static_cast<std::size_t>(i % 40)].last_rank = i % 7;
     REQUIRE_FALSE(book->remember(image));
-    longest = std::max(longest, std::filesystem::file_size(place.file()));
+    longest = std::max(longest, std::filesystem::file_size(place.file("journal")));
   }
   CHECK(longest < 80 << 10);
   const auto content = [&] {
-    std::ifstream file(place.file(), std::ios::binary);
+    std::ifstream file(place.file("journal"), std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     return replay(std::as_bytes(std::span(text)));
   }();
@@ -269,9 +260,9 @@ TEST_CASE("a journal's size is bounded by a few snapshots") {
 }
 
 TEST_CASE("after a new file could not be synced, writes go to the file of the journal's name") {
-  const folder place;
+  const temporary_folder place;
   const auto disk = std::make_shared<forgetful_disk>();
-  auto made = journal::open(place.file(), disk);
+  auto made = journal::open(place.file("journal"), disk);
   REQUIRE(made);
   auto book = std::move(*made);
   auto image = image_of(1);
@@ -287,14 +278,14 @@ TEST_CASE("after a new file could not be synced, writes go to the file of the jo
   const std::vector<failed_host> failed{{"a", 1, {}, true}};
   REQUIRE_FALSE(book->remember(failed));
   book.reset();
-  CHECK(opened(place.file())->failed() == failed);
+  CHECK(opened(place.file("journal"))->failed() == failed);
 }
 
 TEST_CASE("a journal that cannot be written is reported once, and continues when it can be") {
-  const folder place;
-  const auto book = opened(place.file());
+  const temporary_folder place;
+  const auto book = opened(place.file("journal"));
   REQUIRE_FALSE(book->remember(image_of(1)));
-  const auto size = std::filesystem::file_size(place.file());
+  const auto size = std::filesystem::file_size(place.file("journal"));
   // For this process the disk is full.
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
@@ -312,11 +303,11 @@ TEST_CASE("a journal that cannot be written is reported once, and continues when
   }();
   CHECK_FALSE(third);
   CHECK(book->behind());
-  CHECK_THAT(first.text, Catch::Contains(place.file()) && Catch::Contains("File too large"));
+  CHECK_THAT(first.text, Catch::Contains(place.file("journal")) && Catch::Contains("File too large"));
   CHECK_FALSE(second);
-  CHECK(std::filesystem::file_size(place.file()) == size); // no partial record remains
+  CHECK(std::filesystem::file_size(place.file("journal")) == size); // no partial record remains
   CHECK_FALSE(book->remember(image_of(4)));
-  std::ifstream file(place.file(), std::ios::binary);
+  std::ifstream file(place.file("journal"), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto content = replay(std::as_bytes(std::span(text)));
   CHECK(*content->job == image_of(4));

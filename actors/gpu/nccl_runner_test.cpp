@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/gpu/nccl_testing.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -57,7 +58,7 @@ struct together {
     std::vector<std::thread> threads;
     for (std::size_t rank = 0; rank < runners.size(); ++rank)
       threads.emplace_back([&, rank] {
-        const deadline_and_abort deadline{token, std::chrono::steady_clock::now() + 60s, "timeout"};
+        const deadline_and_abort deadline{token, std::chrono::steady_clock::now() + patience, "timeout"};
         const auto taken = runners[rank]->takes(bundle_of(rank), deadline, set.host_run_of(rank));
         answers[rank] = !taken ? taken.error().text : *taken ? "nccl" : "staged";
       });
@@ -90,7 +91,7 @@ TEST_CASE("the first bundle connects the members, and later ones ask nobody") {
   CHECK(on.gpus[1].connected == 1);
   CHECK(on.remarks == answers{"tensors in GPU memory move by NCCL"});
 
-  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + 60s, "timeout"};
+  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + patience, "timeout"};
   const auto result = on.runners[1]->run(bundle_on(0), deadline);
   CHECK_FALSE(result.error);
   CHECK(result.waits_for_members);
@@ -173,7 +174,7 @@ TEST_CASE("a set of one needs no NCCL") {
   CHECK(on.ask() == answers{"nccl"});
   CHECK(on.set.questions == 0);
   CHECK(on.runners[0]->name() == "gpu");
-  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + 60s, "timeout"};
+  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + patience, "timeout"};
   const auto result = on.runners[0]->run(bundle_on(0), deadline);
   CHECK_FALSE(result.error);
   CHECK_FALSE(result.waits_for_members);
@@ -188,7 +189,7 @@ TEST_CASE("after an abort nothing is launched, and failures are those of the com
   CHECK(on.runners[0]->failure().text == "NCCL failed: remote process exited");
   on.runners[0]->abort();
   CHECK(on.gpus[0].aborted == 1);
-  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + 60s, "timeout"};
+  const deadline_and_abort deadline{on.token, std::chrono::steady_clock::now() + patience, "timeout"};
   CHECK(on.runners[0]->run(bundle_on(0), deadline).error.kind == error_kind::disconnected);
   CHECK(on.gpus[0].launched.empty());
 }

@@ -9,7 +9,7 @@
 
 #include "actors/launch/agent.hpp"
 #include "actors/launch/agent_testing.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -18,7 +18,7 @@ TEST_CASE("the end of a host's earlier command does not disturb the start of its
           "[agent registry]") {
   event_log log;
   const temporary_folder folder;
-  const auto file = folder.path() + "/process";
+  const auto file = folder.file("process");
   placer place;
   place.name = "ssh";
   place.command = [&file, count = 0](std::span<const std::string>, std::uint16_t) mutable {

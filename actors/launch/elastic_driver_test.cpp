@@ -15,11 +15,12 @@
 #include <sstream>
 
 #include "actors/launch/launcher.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "elastic/journal.hpp"
 #include "tests/patience.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using farandole::testing::patience;
 
 namespace {

@@ -14,9 +14,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 

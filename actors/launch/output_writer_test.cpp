@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "actors/event_loop/pipe_testing.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <memory>
 
 using namespace farandole;
+using namespace farandole::testing;
 using farandole::testing::pipe_ends;
 
 namespace {

@@ -13,10 +13,11 @@
 
 #include "actors/launch/job_watch.hpp"
 #include "actors/launch/process_keeper.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "tests/patience.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using farandole::testing::patience_ms;
 
 namespace {
@@ -131,14 +132,13 @@ TEST_CASE(
     "when its pipe closes, the process keeper removes the registered files and folders that still exist",
     "[process]") {
   const temporary_folder folder;
-  const auto kept = folder.path() + "/kept", other = folder.path() + "/other",
-             records = folder.path() + "/records";
+  const auto kept = folder.file("kept"), other = folder.file("other"), records = folder.file("records");
   std::filesystem::create_directory(records);
   for (const auto& path : {kept, other, records + "/rank-0.events"})
     std::ofstream(path) << "content";
   auto keeper = process_keeper::start();
   REQUIRE(keeper);
-  keeper->remove_at_end(folder.path() + "/missing");
+  keeper->remove_at_end(folder.file("missing"));
   keeper->remove_at_end(kept);
   keeper->remove_at_end(records);
   auto spec = shell("sleep 1000");

@@ -9,9 +9,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 namespace fs = std::filesystem;
 
 namespace {

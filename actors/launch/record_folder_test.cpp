@@ -11,9 +11,10 @@
 #include <optional>
 #include <vector>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
@@ -70,10 +71,10 @@ private:
 
 TEST_CASE("a folder for records and those above it can be accessed by the user alone") {
   const temporary_folder home;
-  const auto folder = made_in(home.path() + "/state/farandole/dumps");
-  CHECK(folder == home.path() + "/state/farandole/dumps/20270115T080000-" + std::to_string(::getpid()));
+  const auto folder = made_in(home.file("state/farandole/dumps"));
+  CHECK(folder == home.file("state/farandole/dumps/20270115T080000-") + std::to_string(::getpid()));
   CHECK(mode_of(folder) == 0700);
-  CHECK(mode_of(home.path() + "/state/farandole") == 0700);
+  CHECK(mode_of(home.file("state/farandole")) == 0700);
 }
 
 TEST_CASE("two folders of one second have different names") {
@@ -84,7 +85,7 @@ TEST_CASE("two folders of one second have different names") {
 
 TEST_CASE("the newest folders are kept, and files of other programs are not removed") {
   const temporary_folder home;
-  std::filesystem::create_directory(home.path() + "/0-mine");
+  std::filesystem::create_directory(home.file("0-mine"));
   for (int number = 0; number < 11; ++number)
     std::ofstream(made_in(home.path(), std::chrono::seconds(number)) + "/rank-0.events") << "x";
   const auto names = names_in(home.path());
@@ -96,8 +97,8 @@ TEST_CASE("the newest folders are kept, and files of other programs are not remo
 
 TEST_CASE("a place where no folder can be made is named in the error") {
   const temporary_folder home;
-  std::ofstream(home.path() + "/file") << "x";
-  const auto folder = make_record_folder(home.path() + "/file/dumps", noon);
+  std::ofstream(home.file("file")) << "x";
+  const auto folder = make_record_folder(home.file("file/dumps"), noon);
   REQUIRE_FALSE(folder);
   CHECK_THAT(folder.error().text, Contains("/file/dumps cannot be made: Not a directory"));
 }

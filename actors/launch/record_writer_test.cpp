@@ -7,11 +7,12 @@
 
 #include "actors/launch/process_keeper.hpp"
 #include "actors/launch/record_sender.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "messages/record/event_reader.hpp"
 #include "messages/record/event_recorder.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
@@ -113,13 +114,13 @@ TEST_CASE("the records of all workers are written with how their processes ended
 TEST_CASE("no folder is made if no worker has called init(), or if there is none") {
   const temporary_folder home;
   worker_records records;
-  CHECK(written(records, home.path() + "/dumps").folder.empty());
+  CHECK(written(records, home.file("dumps")).folder.empty());
   given(records, 0);
-  const auto outcome = written(records, home.path() + "/dumps");
+  const auto outcome = written(records, home.file("dumps"));
   CHECK(outcome.folder.empty());
   CHECK(outcome.files == 0);
   CHECK_FALSE(outcome.problem);
-  CHECK_FALSE(std::filesystem::exists(home.path() + "/dumps"));
+  CHECK_FALSE(std::filesystem::exists(home.file("dumps")));
 }
 
 TEST_CASE(

@@ -9,6 +9,7 @@
 
 #include "actors/member/pmi_start.hpp"
 #include "messages/settings/environment_testing.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -98,8 +99,8 @@ std::vector<outcome> meet(const std::vector<rank_input>& inputs) {
     ranks.push_back(std::async(std::launch::async, [&space, rank, values, secret = input.secret]() mutable {
       manager_in_memory manager(space, rank);
       outcome found;
-      auto met = pmi_start::meet(values, secret, launch_of(rank, space.size), manager,
-                                 clock::now() + std::chrono::seconds(60));
+      auto met =
+          pmi_start::meet(values, secret, launch_of(rank, space.size), manager, clock::now() + patience);
       if (met)
         found.met = std::move(*met);
       else

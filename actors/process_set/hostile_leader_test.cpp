@@ -9,9 +9,11 @@
 #include "actors/interfaces/heartbeats.hpp"
 #include "actors/process_set/path_connector.hpp"
 #include "actors/process_set/process_set_manager.hpp"
+#include "tests/patience.hpp"
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using farandole::testing::simulation;
 using namespace std::chrono_literals;
 
@@ -114,11 +116,11 @@ TEST_CASE("path addresses that arrive a second time break the set, and its paths
   member_path_addresses all;
   router->receive([&](const envelope& own) { all.members.push_back(*decode_path_addresses(own)); });
   caf::anon_send(tested, encode({1, 0, 0}, all));
-  REQUIRE(connected.get_future().wait_for(60s) == std::future_status::ready);
+  REQUIRE(connected.get_future().wait_for(patience) == std::future_status::ready);
   const auto* paths = lane->paths();
   caf::anon_send(tested, encode({1, 0, 0}, all));
   auto told = broken.get_future();
-  REQUIRE(told.wait_for(60s) == std::future_status::ready);
+  REQUIRE(told.wait_for(patience) == std::future_status::ready);
   CHECK_THAT(told.get(), Catch::Contains("the leader (rank 0) broke the protocol"));
   CHECK(lane->paths() == paths);
   caf::anon_send_exit(tested, caf::exit_reason::user_shutdown);

@@ -11,6 +11,7 @@
 #include "actors/gpu/staging_testing.hpp"
 #include "actors/process_set/lane.hpp"
 #include "collectives/transport/registry/data_paths.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -80,7 +81,7 @@ struct lane_of_one {
 
 template <class Condition>
 bool comes_true(Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + 60s;
+  const auto end = std::chrono::steady_clock::now() + patience;
   while (!condition())
     if (std::chrono::steady_clock::now() > end)
       return false;

@@ -14,22 +14,13 @@
 
 #include "messages/settings/environment_testing.hpp"
 #include "messages/values/descriptor.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 using Catch::Contains;
 
 namespace {
-
-struct folder {
-  std::string path;
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "secret-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path = name;
-  }
-  ~folder() { std::filesystem::remove_all(path); }
-};
 
 const std::string good = "6f1c0a9b52d87e43f0b1c2a39d84e576";
 
@@ -77,10 +68,10 @@ TEST_CASE("a group may read a secret file of root with mode 0440, as Kubernetes 
           "[secret]") {
   if (::geteuid() != 0)
     return; // only root can make a file of root
-  const folder directory;
-  const auto file = directory.path + "/secret";
+  const temporary_folder directory;
+  const auto file = directory.file("secret");
   constexpr uid_t nobody = 65534;
-  REQUIRE(::chmod(directory.path.c_str(), 0755) == 0);
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
   write(file, good, 0440);
   for (const gid_t group : {gid_t{0}, gid_t{nobody}}) { // a process of root needs no group
     REQUIRE(::chown(file.c_str(), 0, group) == 0);
@@ -101,8 +92,8 @@ TEST_CASE("a group may read a secret file of root with mode 0440, as Kubernetes 
 }
 
 TEST_CASE("a secret file must be a plain file that only its user can read or write", "[secret]") {
-  const folder directory;
-  const auto file = directory.path + "/secret";
+  const temporary_folder directory;
+  const auto file = directory.file("secret");
   CHECK(*read_secret_file(write(file, good + "\n"), "S") == good);
   for (const mode_t mode : {0640, 0604, 0620, 0644, 0666})
     CHECK_THAT(refusal(read_secret_file(write(file, good, mode), "S")),
@@ -110,13 +101,13 @@ TEST_CASE("a secret file must be a plain file that only its user can read or wri
   CHECK_THAT(refusal(read_secret_file(write(file, "guess"), "S")),
              Contains("the secret of S can be guessed"));
   CHECK_THAT(refusal(read_secret_file(write(file, " \n"), "S")), Contains("S cannot be read or is empty"));
-  CHECK_THAT(refusal(read_secret_file(directory.path + "/none", "S")),
+  CHECK_THAT(refusal(read_secret_file(directory.file("none"), "S")),
              Contains("S cannot be read or is empty"));
-  CHECK_THAT(refusal(read_secret_file(directory.path, "S")), Contains("S is no plain file"));
-  const auto pipe = directory.path + "/pipe";
+  CHECK_THAT(refusal(read_secret_file(directory.path(), "S")), Contains("S is no plain file"));
+  const auto pipe = directory.file("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0); // must not wait for a writer
   CHECK_THAT(refusal(read_secret_file(pipe, "S")), Contains("S is no plain file"));
-  const auto link = directory.path + "/link"; // as in a mounted Kubernetes secret
+  const auto link = directory.file("link"); // as in a mounted Kubernetes secret
   std::filesystem::create_symlink(write(file, good), link);
   CHECK(*read_secret_file(link, "S") == good);
 }
@@ -142,10 +133,10 @@ std::string secret_by(variables given) {
 } // namespace
 
 TEST_CASE("a readable descriptor takes precedence over a file, and a file over the variable", "[secret]") {
-  const folder place;
+  const temporary_folder place;
   const std::string of_descriptor = "7e1c0a9b52d87e43f0b1c2a39d84e570";
   const std::string of_variable = "8d1c0a9b52d87e43f0b1c2a39d84e571";
-  const auto file = write(place.path + "/secret", good);
+  const auto file = write(place.file("secret"), good);
   const descriptor memory{::memfd_create("secret", 0)};
   REQUIRE(::write(memory.get(), of_descriptor.data(), of_descriptor.size()) ==
           static_cast<ssize_t>(of_descriptor.size()));

@@ -4,14 +4,17 @@
 
 #include <thread>
 
+#include "tests/patience.hpp"
+
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
 TEST_CASE("wait_for_change returns at once if the operation is settled", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   REQUIRE(operation->claim_and_settle(phase::queued, {}));
-  const auto deadline = clock_type::now() + 60s;
+  const auto deadline = clock_type::now() + patience;
   operation->wait_for_change(phase::settled, deadline);
   CHECK(clock_type::now() < deadline);
 }
@@ -19,14 +22,14 @@ TEST_CASE("wait_for_change returns at once if the operation is settled", "[opera
 TEST_CASE("wait_for_change returns at once if the phase has passed", "[operation_state]") {
   auto operation = operation_state_ptr::make();
   REQUIRE(operation->advance(phase::queued, phase::claimed));
-  const auto deadline = clock_type::now() + 60s;
+  const auto deadline = clock_type::now() + patience;
   operation->wait_for_change(phase::queued, deadline);
   CHECK(clock_type::now() < deadline);
 }
 
 TEST_CASE("a waiting thread wakes when another thread settles the operation", "[operation_state]") {
   auto operation = operation_state_ptr::make();
-  const auto deadline = clock_type::now() + 60s;
+  const auto deadline = clock_type::now() + patience;
   std::thread other{[operation] { operation->claim_and_settle(phase::queued, {}); }};
   while (!operation->settled() && clock_type::now() < deadline)
     operation->wait_for_change(operation->now(), deadline);

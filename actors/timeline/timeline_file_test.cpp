@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,22 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/temporary_folder.hpp"
+
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
-
-struct temporary_folder {
-  std::filesystem::path path;
-
-  temporary_folder() {
-    auto name = (std::filesystem::temp_directory_path() / "timeline-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path = name;
-  }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  ~temporary_folder() { std::filesystem::remove_all(path); }
-};
 
 std::string content(const std::filesystem::path& path) {
   std::ostringstream text;
@@ -44,7 +33,7 @@ std::string refusal(const std::filesystem::path& path) {
 
 TEST_CASE("the file of a timeline is a complete array after each write", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   auto file = timeline_file::create(path, "{\"a\": 1},\n{}");
   REQUIRE(file);
   CHECK(content(path) == "[\n{\"a\": 1},\n{}]");
@@ -57,7 +46,7 @@ TEST_CASE("the file of a timeline is a complete array after each write", "[timel
 
 TEST_CASE("an existing file is replaced", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   std::ofstream(path) << std::string(1000, 'x');
   REQUIRE(timeline_file::create(path, "{}"));
   CHECK(content(path) == "[\n{}]");
@@ -65,22 +54,20 @@ TEST_CASE("an existing file is replaced", "[timeline]") {
 
 TEST_CASE("what is no regular file is refused, with the reason", "[timeline]") {
   const temporary_folder folder;
-  CHECK(refusal(folder.path) ==
-        "the timeline cannot be written to " + folder.path.string() + ": Is a directory");
-  const auto pipe = folder.path / "pipe";
+  CHECK(refusal(folder.path()) == "the timeline cannot be written to " + folder.path() + ": Is a directory");
+  const auto pipe = folder.file("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(refusal(pipe) == "the timeline cannot be written to " + pipe.string() + ": it is not a regular file");
-  const auto missing = folder.path / "none" / "t.json";
-  CHECK(refusal(missing) ==
-        "the timeline cannot be written to " + missing.string() + ": No such file or directory");
+  CHECK(refusal(pipe) == "the timeline cannot be written to " + pipe + ": it is not a regular file");
+  const auto missing = folder.file("none/t.json");
+  CHECK(refusal(missing) == "the timeline cannot be written to " + missing + ": No such file or directory");
 }
 
 TEST_CASE("a file belongs to one timeline at a time", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   auto first = timeline_file::create(path, "{}");
   REQUIRE(first);
-  CHECK(refusal(path) == "the timeline cannot be written to " + path.string() +
+  CHECK(refusal(path) == "the timeline cannot be written to " + path +
                              ": another process writes its timeline to this file; give each job its own");
   REQUIRE_FALSE(first->append("{}"));
   CHECK(content(path) == "[\n{},\n{}]");
@@ -88,7 +75,7 @@ TEST_CASE("a file belongs to one timeline at a time", "[timeline]") {
 
 TEST_CASE("a child that was forked does not keep the file of a timeline that has ended", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   auto first = timeline_file::create(path, "{}");
   REQUIRE(first);
   const auto child = ::fork();
@@ -105,25 +92,24 @@ TEST_CASE("a child that was forked does not keep the file of a timeline that has
 
 TEST_CASE("a timeline notices that its file was removed, or changed by others", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   auto file = timeline_file::create(path, "{}");
   REQUIRE(file);
   SECTION("removed") {
     std::filesystem::remove(path);
-    CHECK(file->append("{}").text ==
-          "the timeline cannot be written to " + path.string() + ": the file was removed");
+    CHECK(file->append("{}").text == "the timeline cannot be written to " + path + ": the file was removed");
   }
   SECTION("changed") {
     std::filesystem::resize_file(path, 0);
     CHECK(file->append("{}").text ==
-          "the timeline cannot be written to " + path.string() + ": another program has changed the file");
+          "the timeline cannot be written to " + path + ": another program has changed the file");
     CHECK(content(path).empty());
   }
 }
 
 TEST_CASE("a file that cannot grow keeps its records", "[timeline]") {
   const temporary_folder folder;
-  const auto path = folder.path / "t.json";
+  const auto path = folder.file("t.json");
   auto file = timeline_file::create(path, "{}");
   REQUIRE(file);
   // The limit of file sizes stands for a full disk: in both cases a part of the bytes is written.
@@ -135,6 +121,6 @@ TEST_CASE("a file that cannot grow keeps its records", "[timeline]") {
   const auto problem = file->append(R"({"name": "long"})");
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
   ::signal(SIGXFSZ, before);
-  CHECK(problem.text == "the timeline cannot be written to " + path.string() + ": File too large");
+  CHECK(problem.text == "the timeline cannot be written to " + path + ": File too large");
   CHECK(content(path) == "[\n{}]");
 }

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,14 +9,18 @@
 #include <thread>
 #include <vector>
 
+#include "tests/patience.hpp"
+#include "tests/temporary_folder.hpp"
+
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
 /// A timeline of a recorder that no runtime uses; this test records the events.
 struct recorded_job {
-  std::filesystem::path folder;
+  const temporary_folder folder;
   std::vector<std::string> lines;
   logger log{{.level = log_level::warning, .hide_time = true},
              [this](log_level, std::string_view line) { lines.emplace_back(line); }};
@@ -25,9 +28,6 @@ struct recorded_job {
   std::unique_ptr<farandole::timeline> timeline;
 
   explicit recorded_job(std::size_t ring_events = 4096) {
-    auto name = (std::filesystem::temp_directory_path() / "timeline-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    folder = name;
     auto region = event_region::anonymous(ring_events);
     REQUIRE(region);
     recorder = std::make_shared<event_recorder>(*region);
@@ -35,12 +35,8 @@ struct recorded_job {
   }
   recorded_job(const recorded_job&) = delete;
   recorded_job& operator=(const recorded_job&) = delete;
-  ~recorded_job() {
-    timeline.reset();
-    std::filesystem::remove_all(folder);
-  }
 
-  std::string path(const std::string& name = "t.json") const { return folder / name; }
+  std::string path(const std::string& name = "t.json") const { return folder.file(name); }
   std::string content(const std::string& name = "t.json") const {
     std::ostringstream text;
     text << std::ifstream(path(name)).rdbuf();
@@ -59,7 +55,7 @@ struct recorded_job {
   /// Waits until the condition is true; false after a minute.
   template <class Condition>
   static bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > deadline)
         return false;
@@ -141,7 +137,7 @@ TEST_CASE("a start with another file completes the first one, and numbers tensor
 TEST_CASE("a file that cannot be written ends the timeline with one line in the log", "[timeline]") {
   recorded_job job;
   SECTION("at the start") {
-    job.timeline->start(job.folder, false);
+    job.timeline->start(job.folder.path(), false);
     REQUIRE(job.lines.size() == 1);
     CHECK_THAT(job.lines[0], Catch::EndsWith("Is a directory; training continues without the timeline"));
   }

@@ -20,24 +20,13 @@
 #include "actors/rendezvous/rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
 #include "collectives/transport/connections/sockets.hpp"
+#include "tests/patience.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
-
-class folder {
-public:
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "recovery-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()));
-    path_ = name;
-  }
-  ~folder() { std::filesystem::remove_all(path_); }
-  std::string file(const char* name) const { return path_ / name; }
-
-private:
-  std::filesystem::path path_;
-};
 
 /// The launcher's connection to a rendezvous that runs apart, with a watcher of generations.
 class launcher_connection {
@@ -89,7 +78,7 @@ private:
 
 template <class Condition>
 void wait_until(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!condition()) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     std::this_thread::yield();
@@ -210,7 +199,7 @@ protected:
     return both(port);
   }
 
-  const folder directory;
+  const temporary_folder directory;
   std::optional<rendezvous_run> serving;
   std::uint16_t port = 0;
 };
@@ -370,7 +359,7 @@ TEST_CASE_METHOD(two_member_job,
   const job_target target{"127.0.0.1", port, secret};
   {
     drain_call early(target, {wire_version, {1}, {}});
-    const auto refused = early.next(std::chrono::seconds{60});
+    const auto refused = early.next(patience);
     REQUIRE(refused);
     CHECK_THAT(refused->problem, Catch::Contains("launcher is not connected"));
   }
@@ -379,10 +368,10 @@ TEST_CASE_METHOD(two_member_job,
   wait_until([&] { return launcher.formed() == 1; });
 
   drain_call call(target, {wire_version, {1}, {}});
-  const auto plan = call.next(std::chrono::seconds{60});
+  const auto plan = call.next(patience);
   REQUIRE(plan);
   CHECK(*plan == draining{"", {{1, 5, "here"}}, false});
-  const auto draining_result = call.next(std::chrono::seconds{60});
+  const auto draining_result = call.next(patience);
   REQUIRE(draining_result);
   CHECK(draining_result->all_out);
 

@@ -6,12 +6,13 @@
 #include <thread>
 
 #include "actors/event_loop/loop.hpp"
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
 #include "messages/record/event_reader.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
@@ -130,7 +131,7 @@ TEST_CASE("a job of one rank needs no rendezvous and applies the postscale") {
 
 TEST_CASE("the steps that a program marks are in its record, in their order") {
   const temporary_folder folder;
-  const auto path = folder.path() + "/rank-0.events";
+  const auto path = folder.file("rank-0.events");
   options options;
   options.read_environment = false;
   options.settings = {{"FARANDOLE_RECORDER_FILE", path}, {"FARANDOLE_RECORDER_EVENTS", "64"}};

@@ -8,11 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "actors/submission/nvtx_domain.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 

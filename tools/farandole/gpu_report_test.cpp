@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 TEST_CASE("GPUs, driver and NCCL are reported with their versions and files", "[check]") {
   driver_facts driver;

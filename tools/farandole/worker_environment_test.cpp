@@ -9,7 +9,7 @@ using namespace farandole;
 namespace {
 
 const placement second{1, "node", 1, 2, 0, 1};
-const job_facts job{2, "127.0.0.1", 4711, 9, {"lo"}, false};
+const job_facts job{2, "127.0.0.1", 4711, 9, {"lo"}, 0, {}};
 
 settings given(std::map<std::string, std::string> flags, std::map<std::string, std::string> file = {}) {
   auto result = settings::load({{}, std::move(file), std::move(flags)});

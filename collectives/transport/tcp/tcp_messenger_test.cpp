@@ -11,6 +11,7 @@
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/paths_testing.hpp"
 #include "collectives/transport/tcp/tcp_address.hpp"
+#include "tests/patience.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -119,28 +120,28 @@ TEST_CASE("messenger: the highest rank opens no listener, since no member calls 
   auto first = opened(), highest = opened(options);
   CHECK(highest->address() == "127.0.0.1:0");
   const std::vector<std::string> addresses{first->address(), highest->address()};
-  auto met = std::async(std::launch::async, [&] { return highest->connect(addresses, 1, within(60s)); });
-  CHECK_FALSE(first->connect(addresses, 0, within(60s)));
+  auto met = std::async(std::launch::async, [&] { return highest->connect(addresses, 1, within(patience)); });
+  CHECK_FALSE(first->connect(addresses, 0, within(patience)));
   CHECK_FALSE(met.get());
   std::int32_t sent = 4711, received = 0;
   message_ticket sends, receives;
   highest->send(0, message_phase::exchange, std::as_bytes(std::span{&sent, 1}), sends);
-  CHECK_FALSE(highest->flush(within(60s)));
+  CHECK_FALSE(highest->flush(within(patience)));
   first->receive(1, message_phase::exchange, std::as_writable_bytes(std::span{&received, 1}), receives);
-  CHECK_FALSE(first->wait(receives, within(60s)));
+  CHECK_FALSE(first->wait(receives, within(patience)));
   CHECK(received == 4711);
 }
 
 TEST_CASE("messenger: a flush fails if the connection breaks before all bytes are sent") {
   auto first = opened();
   auto peer = std::async(std::launch::async, [&] { return meet_as_rank_1(first->address()); });
-  CHECK_FALSE(first->connect(std::vector<std::string>{first->address(), "127.0.0.1:0"}, 0, within(60s)));
+  CHECK_FALSE(first->connect(std::vector<std::string>{first->address(), "127.0.0.1:0"}, 0, within(patience)));
   met_peer second = peer.get();
   const bytes message(std::size_t{64} << 20);
   message_ticket sends;
   first->send(1, message_phase::exchange, message, sends);
   second.socket.close();
-  const error problem = first->flush(within(60s));
+  const error problem = first->flush(within(patience));
   CHECK(problem.kind == error_kind::disconnected);
   CHECK_THAT(problem.text, Catch::Contains("rank 11 is lost to the tcp path"));
 }

@@ -2,23 +2,17 @@
 
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
-
-/// A folder that is removed at the end of the test.
-struct folder {
-  const temporary_folder made;
-  const std::string path = made.path();
-};
 
 job_record sound(const std::string& name, bool elastic = true) {
   return {name, 4711, elastic, "127.0.0.1", 9, "", 0, "hidden", "python train.py"};
@@ -94,14 +88,14 @@ TEST_CASE("a command that any job can serve needs a name only if several jobs ru
 
 TEST_CASE("a job's file is private to its user, is found while it is held, and is then removed",
           "[job record]") {
-  const folder place;
-  const auto inside = place.path + "/jobs";
+  const temporary_folder place;
+  const auto inside = place.file("jobs");
   {
     auto file = job_file::write({inside}, sound("a-1"));
     REQUIRE(file);
     CHECK(mode_of(inside) == 0700);
     CHECK(mode_of(file->path()) == 0600);
-    const auto found = running_jobs({place.path + "/none", inside});
+    const auto found = running_jobs({place.file("none"), inside});
     REQUIRE(found.size() == 1);
     CHECK(found[0] == sound("a-1"));
     CHECK(read_job(file->path())->name == "a-1");
@@ -110,31 +104,31 @@ TEST_CASE("a job's file is private to its user, is found while it is held, and i
 }
 
 TEST_CASE("a record left behind by a killed launcher is no job, and is removed", "[job record]") {
-  const folder place;
-  const auto path = place.path + "/a-1.job";
+  const temporary_folder place;
+  const auto path = place.file("a-1.job");
   std::ofstream(path) << to_text(sound("a-1"));
   ::chmod(path.c_str(), 0600);
-  CHECK(running_jobs({place.path}).empty());
+  CHECK(running_jobs({place.path()}).empty());
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
 TEST_CASE("the next launcher removes a record left behind by a killed one", "[job record]") {
-  const folder place;
-  const auto path = place.path + "/a-1.job";
+  const temporary_folder place;
+  const auto path = place.file("a-1.job");
   std::ofstream(path) << to_text(sound("a-1"));
   ::chmod(path.c_str(), 0600);
-  const auto running = job_file::write({place.path}, sound("b-2"));
+  const auto running = job_file::write({place.path()}, sound("b-2"));
   REQUIRE(running);
   CHECK_FALSE(std::filesystem::exists(path));
-  const auto next = job_file::write({place.path}, sound("c-3"));
+  const auto next = job_file::write({place.path()}, sound("c-3"));
   REQUIRE(next);
-  CHECK(running_jobs({place.path}).size() == 2);
+  CHECK(running_jobs({place.path()}).size() == 2);
 }
 
 TEST_CASE("in a folder that another user may have made no record is read, written or removed",
           "[job record]") {
-  const folder place;
-  const auto planted = place.path + "/planted", target = place.path + "/target";
+  const temporary_folder place;
+  const auto planted = place.file("planted"), target = place.file("target");
   for (const auto& location : {planted, target}) {
     std::filesystem::create_directory(location);
     std::ofstream(location + "/a-1.job") << to_text(sound("a-1"));
@@ -149,7 +143,7 @@ TEST_CASE("in a folder that another user may have made no record is read, writte
     ::chmod(planted.c_str(), 0750);
   }
   SECTION("the folder is a link to a folder of the same user") {
-    searched = place.path + "/link";
+    searched = place.file("link");
     std::filesystem::create_directory_symlink(target, searched);
   }
   SECTION("the folder belongs to another user") {
@@ -165,8 +159,8 @@ TEST_CASE("in a folder that another user may have made no record is read, writte
 }
 
 TEST_CASE("a link in the place of a record is neither followed nor removed", "[job record]") {
-  const folder place;
-  const auto own = place.path + "/own", target = place.path + "/target.job", link = own + "/a-1.job";
+  const temporary_folder place;
+  const auto own = place.file("own"), target = place.file("target.job"), link = own + "/a-1.job";
   REQUIRE(::mkdir(own.c_str(), 0700) == 0);
   std::ofstream(target) << to_text(sound("a-1"));
   ::chmod(target.c_str(), 0600);
@@ -177,15 +171,15 @@ TEST_CASE("a link in the place of a record is neither followed nor removed", "[j
 }
 
 TEST_CASE("a folder or a file that others may use is not used", "[job record]") {
-  const folder place;
-  const auto open = place.path + "/open", other = place.path + "/own";
+  const temporary_folder place;
+  const auto open = place.file("open"), other = place.file("own");
   std::filesystem::create_directory(open);
   ::chmod(open.c_str(), 0777);
   auto file = job_file::write({open, other}, sound("a-1"));
   REQUIRE(file);
   CHECK(file->path() == other + "/a-1.job");
   CHECK_FALSE(job_file::write({open}, sound("a-1")));
-  const auto link = place.path + "/link";
+  const auto link = place.file("link");
   std::filesystem::create_directory_symlink(other, link);
   CHECK_FALSE(job_file::write({link}, sound("a-1")));
   ::chmod(file->path().c_str(), 0644);

@@ -7,11 +7,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
 #include "messages/record/event_recorder.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tools/farandole/explain/explain_testing.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 

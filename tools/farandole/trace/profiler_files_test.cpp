@@ -3,16 +3,16 @@
 #include <catch2/catch.hpp>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "actors/launch/temporary_folder_testing.hpp"
+#include "tests/temporary_folder.hpp"
 #include "tools/farandole/explain/explain_testing.hpp"
 #include "tools/farandole/trace/placed_profilers.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 namespace {

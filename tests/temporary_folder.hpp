@@ -7,8 +7,9 @@
 #include <filesystem>
 #include <string>
 
-namespace farandole {
+namespace farandole::testing {
 
+/// Removed, with its files, at the end of its scope.
 class temporary_folder {
 public:
   temporary_folder() : path_((std::filesystem::temp_directory_path() / "test.XXXXXX").string()) {
@@ -23,9 +24,10 @@ public:
   }
 
   const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
 
 private:
   std::string path_;
 };
 
-} // namespace farandole
+} // namespace farandole::testing
