@@ -44,15 +44,17 @@ def on_hosts(hosts: SshHosts, folder: Path, cpus: int) -> Iterator[Dict[str, str
         Node(hosts.names[number], hosts.names[number], hosts.addresses[number], hosts.entering(number))
         for number in range(2)
     ]
-    with slurm_cluster(folder, nodes, cpus) as environment:
+    # The path of a socket has at most 107 bytes, and those of pytest's folders are long.
+    with slurm_cluster(folder, nodes, cpus, "/run/slurmd") as environment:
         yield environment
 
 
 @contextlib.contextmanager
-def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int) -> Iterator[Dict[str, str]]:
-    """Runs a cluster; the environment in which its commands reach it, once all nodes are idle."""
+def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int, spool: str) -> Iterator[Dict[str, str]]:
+    """Runs a cluster; the environment in which its commands reach it, once all nodes are idle. Each slurmd makes a
+    folder `spool` on its node, with its files and sockets."""
     folder.chmod(0o755)
-    for name in ("state", "munge", *(f"spool-{node.name}" for node in nodes)):
+    for name in ("state", "munge"):
         (folder / name).mkdir(mode=0o700)
     key = folder / "munge" / "key"
     key.touch(mode=0o600)
@@ -67,7 +69,7 @@ def slurm_cluster(folder: Path, nodes: Sequence[Node], cpus: int) -> Iterator[Di
         "SlurmUser": "root",
         "SlurmctldPort": str(controller_port),
         "StateSaveLocation": f"{folder}/state",
-        "SlurmdSpoolDir": f"{folder}/spool-%n",
+        "SlurmdSpoolDir": spool,
         "SlurmctldPidFile": f"{folder}/slurmctld.pid",
         "SlurmdPidFile": f"{folder}/slurmd-%n.pid",
         "ProctrackType": "proctrack/linuxproc",

@@ -73,7 +73,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dict[str, str]]:
     if reason := slurm_cluster.why_not():
         pytest.skip(reason)
     node = slurm_cluster.Node("n1", socket.gethostname().split(".")[0], "127.0.0.1")
-    with slurm_cluster.slurm_cluster(tmp_path_factory.mktemp("slurm"), [node], os.cpu_count() or 1) as environment:
+    folder = tmp_path_factory.mktemp("slurm")
+    with slurm_cluster.slurm_cluster(folder, [node], os.cpu_count() or 1, f"{folder}/spool") as environment:
         yield environment
 
 
