@@ -35,7 +35,7 @@ bool says(const launch_report& report, const std::string& part) {
 } // namespace
 
 TEST_CASE("launches leave nothing behind, and lose no output, under random faults") {
-  const auto wrong = play_all("launches leave*", seeds(1000), problems_of);
+  const auto wrong = play_all("launches leave*", seeds(2000), problems_of);
   for (const auto& [seed, text] : wrong)
     FAIL_CHECK("seed " << seed << ": " << text);
   CHECK(wrong.empty());
