@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 import keras
 import tensorflow as tf
 from with_keras.optimizers import CHOICES as OF_KERAS
 from with_keras.optimizers import OPTIONS
 
+from with_tensorflow.models import Weights
 from with_tensorflow.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -26,6 +27,34 @@ CLIPS: Dict[str, Callable[[List[Any]], List[Any]]] = {
 }
 
 
+class Part(NamedTuple):
+    """What one optimizer trains."""
+
+    optimizer: Any
+    """None for updates by hand."""
+    trained: Weights
+
+    def variables(self) -> List[Any]:
+        """The optimizer's, in the order of the model's, as a restored optimizer has made them in another one."""
+        optimizer = self.optimizer
+        if not hasattr(optimizer, "get_slot"):
+            return [*getattr(optimizer, "variables", [])]
+        names = sorted(optimizer.get_slot_names())
+        slots = [optimizer.get_slot(each, name) for name in names for each in self.trained.values()]
+        return [*(each for each in slots if each is not None), *optimizer.variables()]
+
+
+def make_parts(recipe: Recipe, rate: Any, trained: Weights) -> List[Part]:
+    """The optimizers of the recipe, which are not wrapped."""
+    first = make_optimizer(recipe, rate)
+    if not recipe.second:
+        return [Part(first, trained)]
+    adam = tf.compat.v1.train.AdamOptimizer if recipe.optimizer.startswith("v1.") else keras.optimizers.Adam
+    head = {name: each for name, each in trained.items() if name.startswith("head.")}
+    body = {name: each for name, each in trained.items() if name not in head}
+    return [Part(first, body), Part(adam(0.02), head)]
+
+
 def make_optimizer(recipe: Recipe, rate: Any) -> Any:
     """The optimizer of the recipe, which is not wrapped; None for updates by hand."""
     library, _, name = recipe.optimizer.rpartition(".")
@@ -36,18 +65,23 @@ def make_optimizer(recipe: Recipe, rate: Any) -> Any:
     return None if name == "hand" else getattr(keras.optimizers, name)(0.05, **options)
 
 
-def apply(training: Training, gradients: List[Any], variables: List[Any]) -> Any:
-    """Clips the gradients, and updates the variables and their averages."""
+def apply(training: Training, gradients: List[Any], variables: List[Any]) -> List[Any]:
+    """Clips the gradients, and updates the variables and their averages. Returns what is to be done."""
     if training.recipe.clip:
         gradients = CLIPS[training.recipe.clip](gradients)
-    if training.optimizer is not None:
-        done = training.optimizer.apply_gradients(zip(gradients, variables))
-    else:
-        done = tf.group(*[_moved(training.rate, *pair) for pair in zip(gradients, variables)])
+    done = []
+    for part in training.parts:
+        known = {id(each) for each in part.trained.values()}
+        pairs = [pair for pair in zip(gradients, variables) if id(pair[1]) in known]
+        if pairs and part.optimizer is not None:
+            done.append(part.optimizer.apply_gradients(pairs))
+        else:
+            done += [_moved(training.rate, *pair) for pair in pairs]
+    done = [each for each in done if each is not None]
     if training.moving is None:
         return done
-    with tf.control_dependencies([] if done is None else [done]):
-        return training.moving.apply([*training.trained.values()])
+    with tf.control_dependencies(done):
+        return [training.moving.apply([*training.trained.values()])]
 
 
 def _moved(rate: Any, gradient: Any, variable: Any) -> Any:
