@@ -76,7 +76,7 @@ CHOSEN = {
     "torch": ("optimizer", "scheduler", "resume", "body", "clip", "op", "clear"),
     "keras": ("optimizer", "schedule", "callback", "resume", "body", "clip", "loop"),
     "jax": ("optimizer", "schedule", "reduction", "start", "resume", "body", "loop"),
-    "tensorflow": ("optimizer", "mode", "way", "structure", "start", "resume", "body", "clip", "second"),
+    "tensorflow": ("optimizer", "mode", "way", "structure", "start", "resume", "body", "clip", "second", "schedule"),
     "mxnet": ("optimizer", "scheduler", "resume", "body", "clip", "scaler", "frozen"),
 }[NAME]
 # An option of Adam.

@@ -9,7 +9,7 @@ from excluding import Exclusion, default, known_options, without
 
 from with_tensorflow.gradients import ASKED, STRUCTURES
 from with_tensorflow.models import BODIES, EXTRAS
-from with_tensorflow.optimizers import CHOICES, CLIPS
+from with_tensorflow.optimizers import CHOICES, CLIPS, DECAYS
 from with_tensorflow.recipe import Recipe
 from with_tensorflow.resuming import RESUMES, STARTS
 from with_tensorflow.seats import BY_HAND, LOSSY, TAPES, WRAPPING, is_called_in_each_pass
@@ -50,8 +50,9 @@ EXCLUSIONS = (
     Exclusion(
         "by hand there is no optimizer",
         lambda r: r.optimizer == "hand",
-        {**instead("way", "optimizer", "tape"), **default("second")},
+        {**instead("way", "optimizer", "tape"), **default("second", "schedule")},
     ),
+    Exclusion("a script does not set a rate that has a schedule", lambda r: r.schedule, default("decays")),
     Exclusion("the hook is of graphs", lambda r: r.mode != "graph", instead("start", "hook", "variables")),
     Exclusion("functions do not join", lambda r: r.mode != "eager", default("joins")),
     Exclusion(
@@ -107,6 +108,7 @@ FIELDS: Dict[str, Draw] = {
     "passes": often((2, 3), 1, 0.3),
     "local": often(("scaled", "unscaled"), "", 0.15),
     "optimizer": often(CHOICES, "SGD", 0.9),
+    "schedule": often(DECAYS, "", 0.25),
     "second": often(("parts", "turns"), "", 0.2),
     "clip": often(CLIPS, "", 0.3),
     "start": often(STARTS, "", 0.4),

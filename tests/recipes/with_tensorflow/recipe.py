@@ -39,6 +39,8 @@ class Recipe:
     optimizer: str = "SGD"
     """`hand`, of `keras.optimizers`, or of `tf.compat.v1.train`, as in `v1.Momentum`."""
     options: Names = ()
+    schedule: str = ""
+    """Of the rate: a name in `optimizers.DECAYS`, with Keras that of a class."""
     second: str = ""
     """The head has an optimizer of its own: `parts` (both step after one pass) or `turns` (each has a pass of its own,
     as in a GAN)."""

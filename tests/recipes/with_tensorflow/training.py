@@ -16,11 +16,9 @@ from comparing import Snapshot, Tensor, from_start
 from with_tensorflow import resuming
 from with_tensorflow.gradients import differentiated
 from with_tensorflow.models import OUTPUTS, WIDTH, WORDS, make_variables
-from with_tensorflow.optimizers import apply, make_parts
+from with_tensorflow.optimizers import RATE, apply, make_parts, make_rate
 from with_tensorflow.recipe import ROWS, Recipe
 from with_tensorflow.seats import OneProcess
-
-RATE = 0.05
 
 
 class Training:
@@ -49,13 +47,15 @@ class Training:
         if self.norm:
             self.norm.build((None, WIDTH))
             self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
-        self.rate = tf.Variable(RATE, trainable=False, dtype="float64")
+        self.global_step = tf.Variable(0, trainable=False, dtype="int64")
+        self.rate = make_rate(recipe, self.global_step)
         self.parts = [seat.wrap(self, each) for each in make_parts(recipe, self.rate, self.trained)]
         self.turns = [[each] for each in self.parts] if recipe.second == "turns" else [self.parts]
-        if isinstance(self.parts[0].optimizer, keras.optimizers.Optimizer):
+        first = self.parts[0].optimizer
+        if isinstance(first, keras.optimizers.Optimizer):
             for each in self.parts:
                 each.optimizer.build([*each.trained.values()])
-            self.rate = self.parts[0].optimizer.learning_rate
+            self.rate = (lambda: first.learning_rate) if recipe.schedule else first.learning_rate
         self.moving = tf.train.ExponentialMovingAverage(0.8) if recipe.average else None
         self._aggregation = seat.aggregation(self)
         self._run = self._compiled()
@@ -137,13 +137,15 @@ class Training:
 
     def state(self) -> List[Any]:
         """All variables that exist."""
-        found = [*self.weights.values(), *(self.norm.variables if self.norm else []), self.rate]
+        found = [*self.weights.values(), *(self.norm.variables if self.norm else []), self.global_step]
+        found += [] if self.recipe.schedule else [self.rate]
         found += [each for part in self.parts for each in part.variables()]
         found += [self.moving.average(each) for each in self.trained.values()] if self.moving else []
         return [*{id(each): each for each in found if each is not None}.values()]
 
     def _snapshot(self, loss: float) -> Snapshot:
-        values: Snapshot = {"loss": loss, "rate0": float(self.read([self.rate])[0])}
+        rate = self.rate() if callable(self.rate) else self.rate
+        values: Snapshot = {"loss": loss, "rate0": float(self.read([rate])[0])}
         for place, array in enumerate(self.read(self.state())[len(self.weights) :]):
             values[f"state.{place}"] = copied(array)
         return from_start({**values, **self._taken_weights()}, self.start)
