@@ -76,7 +76,10 @@ CHOSEN = {
     "torch": ("optimizer", "scheduler", "resume", "body", "clip", "op", "clear"),
     "keras": ("optimizer", "schedule", "callback", "resume", "body", "clip", "loop"),
     "jax": ("optimizer", "schedule", "reduction", "start", "resume", "body", "loop"),
-    "tensorflow": ("optimizer", "mode", "way", "structure", "start", "resume", "body", "clip", "second", "schedule"),
+    "tensorflow": (
+        *("optimizer", "mode", "way", "structure", "start", "resume", "body", "clip"),
+        *("second", "schedule", "scaler"),
+    ),
     "mxnet": ("optimizer", "scheduler", "resume", "body", "clip", "scaler", "frozen"),
 }[NAME]
 # An option of Adam.
@@ -147,6 +150,7 @@ WATCHED = {
     "tensorflow": [
         "extras=half",
         "extras=bfloat",
+        *(f"way=optimizer {each}" for each in ("scaler=inside", "scaler=outside", "scaler=fixed")),
         *(f"{each} second={second}" for each in ("way=tape", "way=optimizer") for second in ("parts", "turns")),
     ],
     "jax": ["dtype=bfloat16"],

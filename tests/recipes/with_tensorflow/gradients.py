@@ -66,7 +66,7 @@ def differentiated(training: Training, turn: Sequence[Part], *batch: Any) -> Tup
     flat: List[Any] = tf.nest.flatten(sources)
     with contextlib.ExitStack() as recording:
         recording.enter_context(tape)
-        total = target()
+        total = turn[0].optimizer.scale_loss(target()) if recipe.scaler else target()
         if "targets" in asked:
             total = {"a": 0.25 * total, "b": [0.75 * total]}
         elif "factor" in asked:

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from with_keras.optimizers import CHOICES as OF_KERAS
 from with_keras.optimizers import OPTIONS, SCHEDULES
+from with_keras.optimizers import with_scaler as with_scaler_of_keras
 
 from with_tensorflow.models import Weights
 from with_tensorflow.recipe import Recipe
@@ -21,7 +22,7 @@ CHOICES: Dict[str, Any] = {
     "hand": (),
 }
 RATE = 0.05
-old = tf.compat.v1.train
+old, old_scalers = tf.compat.v1.train, tf.compat.v1.mixed_precision
 DECAYS: Dict[str, Callable[[Any], Any]] = {
     "ExponentialDecay": lambda step: old.exponential_decay(RATE, step, 2, 0.5),
     "PiecewiseConstantDecay": lambda step: old.piecewise_constant(step, [1, 3], [RATE, 0.02, 0.1]),
@@ -47,12 +48,25 @@ class Part(NamedTuple):
 
     def variables(self) -> List[Any]:
         """The optimizer's, in the order of the model's, as a restored optimizer has made them in another one."""
-        optimizer = self.optimizer
+        optimizer = inner = self.optimizer
         if not hasattr(optimizer, "get_slot"):
             return [*getattr(optimizer, "variables", [])]
-        names = sorted(optimizer.get_slot_names())
-        slots = [optimizer.get_slot(each, name) for name in names for each in self.trained.values()]
+        while hasattr(inner, "_optimizer"):
+            inner = inner._optimizer
+        slots = [
+            inner.get_slot(each, name) for name in sorted(inner.get_slot_names()) for each in self.trained.values()
+        ]
         return [*(each for each in slots if each is not None), *optimizer.variables()]
+
+    def scaled(self, scaler: str) -> Part:
+        """With a loss scaler."""
+        if not isinstance(self.optimizer, old.Optimizer):
+            if scaler != "fixed":
+                return self._replace(optimizer=with_scaler_of_keras(self.optimizer))
+            self.optimizer.loss_scale_factor = 64.0
+            return self
+        scale = 64.0 if scaler == "fixed" else old_scalers.DynamicLossScale(64.0, 3)
+        return self._replace(optimizer=old_scalers.MixedPrecisionLossScaleOptimizer(self.optimizer, scale))
 
 
 def make_parts(recipe: Recipe, rate: Any, trained: Weights) -> List[Part]:

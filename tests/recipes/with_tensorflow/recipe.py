@@ -44,6 +44,10 @@ class Recipe:
     second: str = ""
     """The head has an optimizer of its own: `parts` (both step after one pass) or `turns` (each has a pass of its own,
     as in a GAN)."""
+    scaler: str = ""
+    """Of the loss: `inside` of the distributed optimizer or `outside`, with a scale that changes, or a `fixed` one."""
+    overflow: bool = False
+    """The last rank's loss overflows in the second step."""
     clip: str = ""
     average: bool = False
     """A moving average of the weights."""

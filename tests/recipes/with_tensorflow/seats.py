@@ -105,7 +105,7 @@ class Rank(OneProcess):
         optimizer = hvd.DistributedOptimizer(part.optimizer, **options)
         if "local" in part.trained:
             optimizer.register_local_var(part.trained["local"])
-        return Part(optimizer, part.trained)
+        return part._replace(optimizer=optimizer)
 
     def reduce(self, training: Training, gradients: Sequence[Any]) -> List[Any]:
         if training.recipe.way not in BY_HAND:

@@ -49,7 +49,10 @@ class Training:
             self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
         self.global_step = tf.Variable(0, trainable=False, dtype="int64")
         self.rate = make_rate(recipe, self.global_step)
-        self.parts = [seat.wrap(self, each) for each in make_parts(recipe, self.rate, self.trained)]
+        parts = make_parts(recipe, self.rate, self.trained)
+        parts = [each.scaled(recipe.scaler) for each in parts] if recipe.scaler in ("inside", "fixed") else parts
+        parts = [seat.wrap(self, each) for each in parts]
+        self.parts = [each.scaled(recipe.scaler) for each in parts] if recipe.scaler == "outside" else parts
         self.turns = [[each] for each in self.parts] if recipe.second == "turns" else [self.parts]
         first = self.parts[0].optimizer
         if isinstance(first, keras.optimizers.Optimizer):
@@ -75,6 +78,8 @@ class Training:
         recipe, source = self.recipe, np.random.default_rng([self.recipe.seed, self.step])
         shape = (recipe.passes, self.seat.size, ROWS // self.seat.size)
         made = source.normal(size=(*shape, WIDTH)), source.integers(0, WORDS, shape), source.random((*shape, OUTPUTS))
+        if recipe.overflow and self.step == 1:
+            made[2][:, -1] = np.inf
         kinds = (recipe.dtype, "int32", recipe.dtype)
         parts = [self.seat.part(recipe, self.step, rows.astype(kind)) for rows, kind in zip(made, kinds)]
         return [(np.int32(self.step), *call) for call in zip(*parts)]
