@@ -62,6 +62,8 @@ FAILED_BEFORE: Dict[str, str] = {
         "variance_far_from_zero": "steps=1 norm=1 dtype=float32",
         "a_tape_that_still_records": "asked=within",
         "generic_names_of_two_calls": "steps=1 mode=function asked=halves,generic",
+        "checkpoints_with_a_scaler": "dtype=float32 way=optimizer optimizer=v1.Momentum scaler=inside resume=file",
+        "sums_of_two_optimizers": "steps=1 mode=graph way=optimizer passes=2 optimizer=v1.Adam second=parts",
     },
     "mxnet": {
         "stale_gradients_on_some_ranks": "steps=2 extras=routed",
