@@ -36,3 +36,25 @@ def test_adasum_refuses_a_loss_scaler(size, place):
         pytest.skip("needs a number of ranks that is a power of two")
     with pytest.raises(ValueError, match="op=Adasum does not go together with a loss scaler.*pass op=Average"):
         scaled(place, hvd.Adasum, tf.compat.v1.train.GradientDescentOptimizer(0.5))
+
+
+@pytest.mark.parametrize("place", ["inside", "around"])
+def test_a_checkpoint_has_the_scale_and_the_state_of_the_scaled_optimizer(tmp_path, place):
+    def made():
+        variable = tf.Variable([1.0])
+        optimizer = scaled(place, hvd.Average, tf.compat.v1.train.AdamOptimizer(0.5))
+        return variable, optimizer, tf.train.Checkpoint(variable=variable, optimizer=optimizer)
+
+    def step(variable, optimizer, factor):
+        optimizer.minimize(lambda: tf.reduce_sum(variable * factor), var_list=[variable])
+        return [each.numpy().tolist() for each in [variable, *optimizer.variables()]]
+
+    variable, optimizer, checkpoint = made()
+    step(variable, optimizer, 3.0)
+    step(variable, optimizer, np.inf)
+    path = checkpoint.write(str(tmp_path / "saved"))
+    expected = step(variable, optimizer, 5.0)
+    variable, optimizer, checkpoint = made()
+    status = checkpoint.read(path)
+    assert step(variable, optimizer, 5.0) == expected
+    status.assert_consumed()

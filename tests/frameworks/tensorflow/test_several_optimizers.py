@@ -1,4 +1,4 @@
-"""A GAN whose two models have a tape each trains like one process on the whole batch."""
+"""Two optimizers in a script: those of a GAN, and those of one class that add up passes in a graph."""
 
 from __future__ import annotations
 
@@ -59,3 +59,19 @@ def test_a_gan_trains_like_one_process(run, rank, size, in_turn):
     found = trained(hvd.DistributedGradientTape, reals[:, own], noises[:, own])
     for a, b in zip(found, trained(lambda tape: tape, reals, noises)):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_two_optimizers_of_one_class_have_sums_of_their_own_in_a_graph(rank, size):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variables = [tf.Variable(0.0), tf.Variable(0.0)]
+        slope = tf.compat.v1.placeholder(tf.float32, [])
+        steps = []
+        for factor, variable in zip((1.0, 10.0), variables):
+            plain = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+            optimizer = hvd.DistributedOptimizer(plain, backward_passes_per_step=2)
+            steps.append(optimizer.minimize(factor * slope * variable, var_list=[variable]))
+        session.run(tf.compat.v1.global_variables_initializer())
+        for each in (1.0, 2.0):
+            session.run(steps, {slope: each * (rank + 1)})
+        mean = (size + 1) / 2
+        np.testing.assert_allclose(session.run(variables), [-3.0 * mean, -30.0 * mean])

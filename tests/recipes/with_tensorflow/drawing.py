@@ -9,10 +9,10 @@ from excluding import Exclusion, default, known_options, without
 
 from with_tensorflow.gradients import ASKED, STRUCTURES
 from with_tensorflow.models import BODIES, EXTRAS
-from with_tensorflow.optimizers import CHOICES, CLIPS
+from with_tensorflow.optimizers import CHOICES, CLIPS, DECAYS
 from with_tensorflow.recipe import Recipe
 from with_tensorflow.resuming import RESUMES, STARTS
-from with_tensorflow.seats import BY_HAND, LOSSY, TAPES, WRAPPING
+from with_tensorflow.seats import BY_HAND, LOSSY, TAPES, WRAPPING, is_called_in_each_pass
 
 
 def instead(name: str, before: str, value: Any) -> Dict[str, Callable[[Recipe], Any]]:
@@ -47,7 +47,31 @@ EXCLUSIONS = (
         lambda r: r.way == "optimizer" and r.optimizer in OF_KERAS.split(),
         default("clip"),
     ),
-    Exclusion("by hand there is no optimizer", lambda r: r.optimizer == "hand", instead("way", "optimizer", "tape")),
+    Exclusion(
+        "by hand there is no optimizer",
+        lambda r: r.optimizer == "hand",
+        {**instead("way", "optimizer", "tape"), **default("second", "schedule", "scaler")},
+    ),
+    Exclusion("a script does not set a rate that has a schedule", lambda r: r.schedule, default("decays")),
+    Exclusion(
+        "only an optimizer has an inside", lambda r: r.way != "optimizer", instead("scaler", "outside", "inside")
+    ),
+    Exclusion(
+        "old scalers scale the losses of compute_gradients(), and divide gradients by numbers of float32",
+        lambda r: r.scaler and r.optimizer in OLD.split(),
+        {"way": "optimizer", "dtype": "float32"},
+    ),
+    Exclusion(
+        "Keras divides by the scale after the script has clipped; and a tape has one loss, where two scalers differ",
+        lambda r: r.scaler and r.optimizer in OF_KERAS.split(),
+        {**default("clip"), **instead("second", "parts", "")},
+    ),
+    Exclusion("only a scale that changes skips a step", lambda r: r.scaler in ("", "fixed"), default("overflow")),
+    Exclusion(
+        "a scaler around the distributed optimizer counts batches",
+        lambda r: r.passes > 1,
+        instead("scaler", "outside", "inside"),
+    ),
     Exclusion("the hook is of graphs", lambda r: r.mode != "graph", instead("start", "hook", "variables")),
     Exclusion("functions do not join", lambda r: r.mode != "eager", default("joins")),
     Exclusion(
@@ -78,6 +102,11 @@ EXCLUSIONS = (
         default("average"),
     ),
     Exclusion(
+        "the gradients of a turn are those of one call",
+        lambda r: r.passes > 1 and is_called_in_each_pass(r),
+        instead("second", "turns", "parts"),
+    ),
+    Exclusion(
         "old optimizers add up passes in graphs",
         lambda r: r.optimizer in OLD.split() and r.way == "optimizer" and r.mode != "graph",
         default("passes"),
@@ -98,6 +127,10 @@ FIELDS: Dict[str, Draw] = {
     "passes": often((2, 3), 1, 0.3),
     "local": often(("scaled", "unscaled"), "", 0.15),
     "optimizer": often(CHOICES, "SGD", 0.9),
+    "schedule": often(DECAYS, "", 0.25),
+    "second": often(("parts", "turns"), "", 0.2),
+    "scaler": often(("inside", "outside", "fixed"), "", 0.25),
+    "overflow": often((True,), False, 0.6),
     "clip": often(CLIPS, "", 0.3),
     "start": often(STARTS, "", 0.4),
     "resume": often(RESUMES, "", 0.4),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -12,13 +13,14 @@ from with_tensorflow.models import Weights, output_of
 from with_tensorflow.seats import TAPES
 
 if TYPE_CHECKING:
+    from with_tensorflow.optimizers import Part
     from with_tensorflow.training import Training
 
 STRUCTURES: Dict[str, Callable[[Weights], Any]] = {
     "list": lambda weights: [*weights.values()],
     "dict": dict,
-    "nested": lambda weights: {"a": (weights["first.kernel"], {"b": [*weights.values()][1:]})},
-    "repeated": lambda weights: [weights["first.kernel"], *weights.values()],
+    "nested": lambda weights: {"a": ([*weights.values()][0], {"b": [*weights.values()][1:]})},
+    "repeated": lambda weights: [[*weights.values()][0], *weights.values()],
 }
 ASKED = ("entered", "within", "halves", "again", "targets", "factor", "zeros", "generic", "penalty", "inner")
 
@@ -33,9 +35,9 @@ def _loss_of(training: Training, weights: Weights, number: Any, x: Any, words: A
     return loss
 
 
-def differentiated(training: Training, *batch: Any) -> Tuple[Any, List[Any], List[Any]]:
-    """The loss of this part, the gradients, and their variables."""
-    recipe, seat, asked, trained = training.recipe, training.seat, training.recipe.asked, training.trained
+def differentiated(training: Training, turn: Sequence[Part], *batch: Any) -> Tuple[Any, List[Any], List[Any]]:
+    """The loss of this part of the batch, the gradients for the optimizers of this turn, and their variables."""
+    recipe, seat, asked = training.recipe, training.seat, training.recipe.asked
     factor, local_factor = seat.factors(recipe, training.step)
     losses: List[Any] = []
 
@@ -51,7 +53,7 @@ def differentiated(training: Training, *batch: Any) -> Tuple[Any, List[Any], Lis
 
     if recipe.way == "optimizer" and recipe.optimizer.startswith("v1."):
         given = target if recipe.mode == "eager" else target()
-        pairs = training.optimizer.compute_gradients(given, [*trained.values()])
+        pairs = [*chain(*(each.optimizer.compute_gradients(given, [*each.trained.values()]) for each in turn))]
         return (losses[-1], *_kept(*zip(*pairs)))
     tape = tf.GradientTape(persistent=bool({"halves", "again"} & {*asked}))
     tape = seat.tape(training, tape) if "entered" in asked else tape
@@ -60,11 +62,11 @@ def differentiated(training: Training, *batch: Any) -> Tuple[Any, List[Any], Lis
         options["use_generic_names"] = True
     if "zeros" in asked:
         options["unconnected_gradients"] = tf.UnconnectedGradients.ZERO
-    sources = STRUCTURES[recipe.structure](trained)
+    sources = STRUCTURES[recipe.structure]({name: each for part in turn for name, each in part.trained.items()})
     flat: List[Any] = tf.nest.flatten(sources)
     with contextlib.ExitStack() as recording:
         recording.enter_context(tape)
-        total = target()
+        total = turn[0].optimizer.scale_loss(target()) if recipe.scaler else target()
         if "targets" in asked:
             total = {"a": 0.25 * total, "b": [0.75 * total]}
         elif "factor" in asked:
@@ -72,7 +74,7 @@ def differentiated(training: Training, *batch: Any) -> Tuple[Any, List[Any], Lis
         if "within" not in asked:
             recording.close()
         ask = partial((tape if "entered" in asked else seat.tape(training, tape)).gradient, total, **options)
-        found = [*ask(flat[:2]), *ask(flat[2:])] if "halves" in asked else tf.nest.flatten(ask(sources))
+        found = [*ask(flat[:1]), *ask(flat[1:])] if "halves" in asked else tf.nest.flatten(ask(sources))
         if "again" in asked:
             pairs = zip(found, tf.nest.flatten(ask(sources)))
             found = [one if one is None else 0.5 * (tf.convert_to_tensor(one) + other) for one, other in pairs]

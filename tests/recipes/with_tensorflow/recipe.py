@@ -39,6 +39,15 @@ class Recipe:
     optimizer: str = "SGD"
     """`hand`, of `keras.optimizers`, or of `tf.compat.v1.train`, as in `v1.Momentum`."""
     options: Names = ()
+    schedule: str = ""
+    """Of the rate: a name in `optimizers.DECAYS`, with Keras that of a class."""
+    second: str = ""
+    """The head has an optimizer of its own: `parts` (both step after one pass) or `turns` (each has a pass of its own,
+    as in a GAN)."""
+    scaler: str = ""
+    """Of the loss: `inside` of the distributed optimizer or `outside`, with a scale that changes, or a `fixed` one."""
+    overflow: bool = False
+    """The last rank's loss overflows in the second step."""
     clip: str = ""
     average: bool = False
     """A moving average of the weights."""

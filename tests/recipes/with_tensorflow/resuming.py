@@ -48,9 +48,12 @@ def from_file(training: Training, has_file: bool = True) -> None:
 
 
 def _checkpoint(training: Training) -> Any:
-    parts = {"rate": training.rate, "optimizer": training.optimizer, "norm": training.norm}
+    parts = {"rate": None if training.recipe.schedule else training.rate, "norm": training.norm}
     known = {name: each for name, each in parts.items() if each is not None}
-    return tf.train.Checkpoint(weights=[*training.weights.values()], **known)
+    optimizers = [each.optimizer for each in training.parts if each.optimizer is not None]
+    return tf.train.Checkpoint(
+        weights=[*training.weights.values()], optimizers=optimizers, step=training.global_step, **known
+    )
 
 
 def from_root(training: Training) -> None:

@@ -11,6 +11,7 @@ from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggrega
 from faults import gradient_factor
 from seats import Seat
 
+from with_tensorflow.optimizers import Part
 from with_tensorflow.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class OneProcess(Seat):
     def tape(self, training: Training, tape: Any) -> Any:
         return tape
 
-    def wrap(self, training: Training, optimizer: Any) -> Any:
-        return optimizer
+    def wrap(self, training: Training, part: Part) -> Part:
+        return part
 
     def reduce(self, training: Training, gradients: Sequence[Any]) -> List[Any]:
         """By hand. In one process only what a rank does to slices."""
@@ -94,17 +95,17 @@ class Rank(OneProcess):
             tape.register_local_source(training.trained["local"])
         return tape
 
-    def wrap(self, training: Training, optimizer: Any) -> Any:
+    def wrap(self, training: Training, part: Part) -> Part:
         recipe, options = training.recipe, self._options(training)
         if recipe.way != "optimizer":
-            return optimizer
+            return part
         if recipe.passes > 1:
             options["backward_passes_per_step"] = recipe.passes
             options["average_aggregated_gradients"] = recipe.averages_passes
-        optimizer = hvd.DistributedOptimizer(optimizer, **options)
-        if recipe.local:
-            optimizer.register_local_var(training.trained["local"])
-        return optimizer
+        optimizer = hvd.DistributedOptimizer(part.optimizer, **options)
+        if "local" in part.trained:
+            optimizer.register_local_var(part.trained["local"])
+        return part._replace(optimizer=optimizer)
 
     def reduce(self, training: Training, gradients: Sequence[Any]) -> List[Any]:
         if training.recipe.way not in BY_HAND:

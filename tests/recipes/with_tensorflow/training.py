@@ -16,11 +16,9 @@ from comparing import Snapshot, Tensor, from_start
 from with_tensorflow import resuming
 from with_tensorflow.gradients import differentiated
 from with_tensorflow.models import OUTPUTS, WIDTH, WORDS, make_variables
-from with_tensorflow.optimizers import apply, make_optimizer
+from with_tensorflow.optimizers import RATE, apply, make_parts, make_rate
 from with_tensorflow.recipe import ROWS, Recipe
 from with_tensorflow.seats import OneProcess
-
-RATE = 0.05
 
 
 class Training:
@@ -49,11 +47,18 @@ class Training:
         if self.norm:
             self.norm.build((None, WIDTH))
             self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
-        self.rate = tf.Variable(RATE, trainable=False, dtype="float64")
-        self.optimizer = seat.wrap(self, make_optimizer(recipe, self.rate))
-        if isinstance(self.optimizer, keras.optimizers.Optimizer):
-            self.optimizer.build([*self.trained.values()])
-            self.rate = self.optimizer.learning_rate
+        self.global_step = tf.Variable(0, trainable=False, dtype="int64")
+        self.rate = make_rate(recipe, self.global_step)
+        parts = make_parts(recipe, self.rate, self.trained)
+        parts = [each.scaled(recipe.scaler) for each in parts] if recipe.scaler in ("inside", "fixed") else parts
+        parts = [seat.wrap(self, each) for each in parts]
+        self.parts = [each.scaled(recipe.scaler) for each in parts] if recipe.scaler == "outside" else parts
+        self.turns = [[each] for each in self.parts] if recipe.second == "turns" else [self.parts]
+        first = self.parts[0].optimizer
+        if isinstance(first, keras.optimizers.Optimizer):
+            for each in self.parts:
+                each.optimizer.build([*each.trained.values()])
+            self.rate = (lambda: first.learning_rate) if recipe.schedule else first.learning_rate
         self.moving = tf.train.ExponentialMovingAverage(0.8) if recipe.average else None
         self._aggregation = seat.aggregation(self)
         self._run = self._compiled()
@@ -73,6 +78,8 @@ class Training:
         recipe, source = self.recipe, np.random.default_rng([self.recipe.seed, self.step])
         shape = (recipe.passes, self.seat.size, ROWS // self.seat.size)
         made = source.normal(size=(*shape, WIDTH)), source.integers(0, WORDS, shape), source.random((*shape, OUTPUTS))
+        if recipe.overflow and self.step == 1:
+            made[2][:, -1] = np.inf
         kinds = (recipe.dtype, "int32", recipe.dtype)
         parts = [self.seat.part(recipe, self.step, rows.astype(kind)) for rows, kind in zip(made, kinds)]
         return [(np.int32(self.step), *call) for call in zip(*parts)]
@@ -80,19 +87,24 @@ class Training:
     def _train(self, number: Any, *stacks: Any) -> Any:
         """Steps after some passes. Returns the mean loss over ranks."""
         batches = [[tf.convert_to_tensor(each[place]) for each in stacks] for place in range(stacks[0].shape[0])]
-        losses, gradients, variables = zip(*[differentiated(self, number, *batch) for batch in batches])
-        if len(batches) > 1:
-            divisor = len(batches) if self.recipe.averages_passes else 1
-            gradients = ([tf.add_n([*map(tf.convert_to_tensor, each)]) / divisor for each in zip(*gradients)],)
-        done = self._update(gradients[0], variables[0])
-        with tf.control_dependencies([] if done is None else [done]):
+        done: List[Any] = []
+        for turn in self.turns:
+            with tf.control_dependencies(done):
+                losses, gradients, variables = zip(*[differentiated(self, turn, number, *batch) for batch in batches])
+                if len(batches) > 1:
+                    divisor = len(batches) if self.recipe.averages_passes else 1
+                    gradients = ([tf.add_n([*map(tf.convert_to_tensor, each)]) / divisor for each in zip(*gradients)],)
+                done = self._update(gradients[0], variables[0])
+        with tf.control_dependencies(done):
             return self.seat.average(self.recipe, self.step, tf.add_n([*losses]) / len(losses))
 
-    def _update(self, gradients: List[Any], variables: List[Any]) -> Any:
+    def _update(self, gradients: List[Any], variables: List[Any]) -> List[Any]:
+        """What is to be done before the weights are read again."""
         if not self._aggregation:
             return apply(self, self.seat.reduce(self, gradients), variables)
         sums = self._aggregation.compute_gradients(gradients, variables)
-        return self._aggregation.apply_gradients(lambda: apply(self, sums, variables), self.optimizer)
+        done = self._aggregation.apply_gradients(lambda: apply(self, sums, variables), self.parts[0].optimizer)
+        return [] if self.recipe.mode == "eager" else [done]
 
     def play(self) -> List[Snapshot]:
         recipe, snapshots = self.recipe, []
@@ -130,18 +142,15 @@ class Training:
 
     def state(self) -> List[Any]:
         """All variables that exist."""
-        of_optimizer, slot = getattr(self.optimizer, "variables", []), getattr(self.optimizer, "get_slot", None)
-        found = [*self.weights.values(), *(self.norm.variables if self.norm else []), self.rate]
-        if slot:  # in the order of the model's variables, as a restored optimizer has made them in another one
-            names = sorted(self.optimizer.get_slot_names())
-            found += [slot(each, name) for name in names for each in self.trained.values()]
-        known = {id(each) for each in found}
-        found += [each for each in (of_optimizer() if slot else of_optimizer) if id(each) not in known]
+        found = [*self.weights.values(), *(self.norm.variables if self.norm else []), self.global_step]
+        found += [] if self.recipe.schedule else [self.rate]
+        found += [each for part in self.parts for each in part.variables()]
         found += [self.moving.average(each) for each in self.trained.values()] if self.moving else []
-        return [each for each in found if each is not None]
+        return [*{id(each): each for each in found if each is not None}.values()]
 
     def _snapshot(self, loss: float) -> Snapshot:
-        values: Snapshot = {"loss": loss, "rate0": float(self.read([self.rate])[0])}
+        rate = self.rate() if callable(self.rate) else self.rate
+        values: Snapshot = {"loss": loss, "rate0": float(self.read([rate])[0])}
         for place, array in enumerate(self.read(self.state())[len(self.weights) :]):
             values[f"state.{place}"] = copied(array)
         return from_start({**values, **self._taken_weights()}, self.start)

@@ -119,7 +119,9 @@ class LocalGradientAggregationHelper:
         )
 
     def _make_variables(self, gradients: Sequence[Any]) -> None:
-        with tf.compat.v1.variable_scope("aggregation_variables", reuse=tf.compat.v1.AUTO_REUSE):
+        scope, reuse = tf.compat.v1.variable_scope, tf.compat.v1.AUTO_REUSE
+        # The name differs from that of another helper in this graph, whose optimizer may have the same name.
+        with scope(None, default_name="aggregation_variables") as own, scope(own, reuse=reuse):
             self.counter = self._variable("aggregation_counter", tf.constant(0))
             places = iter(range(len(gradients)))
             self.locally_aggregated_grads = apply_op_to_not_none_tensors(

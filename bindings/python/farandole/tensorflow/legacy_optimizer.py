@@ -18,6 +18,9 @@ class WrappedOptimizer(LegacyOptimizer):  # type: ignore[misc, valid-type]
         self._optimizer = optimizer
         optimizer._maybe_initialize_trackable()
         self._maybe_initialize_trackable()
+        # The optimizer inside of a loss scaler, and its scale.
+        self._self_unconditional_checkpoint_dependencies = optimizer._self_unconditional_checkpoint_dependencies
+        self._self_unconditional_dependency_names = optimizer._self_unconditional_dependency_names
         # What a checkpoint has for variables that are made later is kept in these.
         self._self_unconditional_deferred_dependencies = optimizer._deferred_dependencies
         self._deferred_slot_restorations = optimizer._deferred_slot_restorations
