@@ -27,7 +27,7 @@ OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
 )
 FRESH_RECIPES_OF_OTHER_KERAS = 150
 # One recipe of so many is played by an elastic job of its own, which takes as long as many others.
-ELASTIC_SHARE = {"torch": 30, "jax": 10}
+ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
 
 
 def frameworks(part: Part) -> None:
