@@ -42,6 +42,8 @@ FAULTS: Dict[str, Callable[[Any], None]] = {
     "hangs": _hangs,
 }
 
+FORGOTTEN = "forgotten"
+"""The script of an elastic job does not name the optimizer in its state."""
 
 # The factor of a rank's gradients, so that all ranks have the same wrong ones.
 GRADIENT_FAULTS: Dict[str, Callable[[Any], float]] = {

@@ -23,6 +23,9 @@ from typing import Callable, Iterable, Iterator, List, NamedTuple, Tuple
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "parallel")]  # of `launched`
 
+from elastic.job import ElasticJob  # noqa: E402
+from elastic.recipes import NAMES as ELASTIC  # noqa: E402
+from elastic.recipes import of_framework  # noqa: E402
 from frameworks import NAMES, framework  # noqa: E402
 from jobs import RecipeJob  # noqa: E402
 from recipe import Recipe, from_words, to_words  # noqa: E402
@@ -54,13 +57,11 @@ def of_fixed_members(name: str) -> Mode:
     return Mode(f"--framework {name}", job, used.kind, used.draw, used.repaired, used.suited)
 
 
-def elastic() -> Mode:
-    """Recipes of PyTorch, each in an elastic job of its own."""
-    from elastic.job import ElasticJob
-    from with_torch import elastic_recipes as recipes
-
-    kind = framework("torch").kind
-    return Mode("--elastic", ElasticJob, kind, recipes.draw, recipes.repaired, recipes.suited)
+def elastic(name: str) -> Mode:
+    """Recipes of a framework, each in an elastic job of its own."""
+    used = of_framework(name)
+    job = partial(ElasticJob, framework=name)
+    return Mode(f"--elastic --framework {name}", job, used.kind, used.draw, used.repaired, used.suited)
 
 
 def played(mode: Mode, job: RecipeJob, recipes: Iterable[Recipe]) -> Iterator[Tuple[Recipe, str]]:
@@ -106,7 +107,9 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("words", nargs="*", help="features of one recipe, such as optimizer=Adam")
     made.add_argument("--framework", choices=NAMES, default="torch", help="PyTorch without it")
-    made.add_argument("--elastic", action="store_true", help="elastic jobs of PyTorch, whose workers change")
+    made.add_argument(
+        "--elastic", action="store_true", help=f"elastic jobs, whose workers change; of {', '.join(ELASTIC)}"
+    )
     made.add_argument("--np", type=int, action="append", help="the number of ranks; 2 and 3 without it")
     made.add_argument("--seed", type=int, help="the seed of one recipe")
     made.add_argument("--base", type=int, help="the first seed; without it, a fresh one")
@@ -129,7 +132,9 @@ def chosen(mode: Mode, arguments: argparse.Namespace) -> Tuple[str, List[Recipe]
 
 def main() -> int:
     arguments = parser().parse_args()
-    mode = elastic() if arguments.elastic else of_fixed_members(arguments.framework)
+    if arguments.elastic and arguments.framework not in ELASTIC:
+        sys.exit(f"no elastic jobs play recipes of {arguments.framework}, only those of {', '.join(ELASTIC)}")
+    mode = (elastic if arguments.elastic else of_fixed_members)(arguments.framework)
     title, recipes = chosen(mode, arguments)
     failed = 0
     for size in arguments.np or SIZES:

@@ -27,7 +27,7 @@ OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
 )
 FRESH_RECIPES_OF_OTHER_KERAS = 150
 # One recipe of so many is played by an elastic job of its own, which takes as long as many others.
-ELASTIC_SHARE = 30
+ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
 
 
 def frameworks(part: Part) -> None:
@@ -58,8 +58,8 @@ def recipes(part: Part) -> None:
     for name, number in FRESH_RECIPES.items():
         count = part.options.get("seeds", number)
         play_recipes(part, name, count, FRAMEWORKS[name])
-        if name == "torch":
-            play_recipes(part, name, -(-count // ELASTIC_SHARE), FRAMEWORKS[name], "--elastic")
+        if name in ELASTIC_SHARE:
+            play_recipes(part, name, -(-count // ELASTIC_SHARE[name]), FRAMEWORKS[name], "--elastic")
     for where, environment in OTHER_KERAS:
         count = part.options.get("seeds", FRESH_RECIPES_OF_OTHER_KERAS)
         play_recipes(part, "keras", count, where, **environment)
@@ -89,6 +89,14 @@ def fixed_recipes(part: Part) -> None:
     for name in FRESH_RECIPES:
         if name != "torch":
             part.pytest(drawn, python=python_in(FRAMEWORKS[name]), FARANDOLE_TEST_FRAMEWORK=name)
+
+
+def elastic_recipes(part: Part) -> None:
+    """The tests of elastic jobs with recipes of other frameworks than PyTorch. All have the mark `slow`."""
+    for name in ELASTIC_SHARE:
+        if name != "torch":
+            elastic = "tests/recipes/test_elastic_recipes.py"
+            part.pytest(elastic, python=python_in(FRAMEWORKS[name]), FARANDOLE_TEST_FRAMEWORK=name)
 
 
 def python_in(where: str) -> str:

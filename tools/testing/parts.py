@@ -13,6 +13,7 @@ import namespaces
 
 from testing.frameworks import (
     FRAMEWORKS,
+    elastic_recipes,
     fixed_recipes,
     framework_jobs,
     frameworks,
@@ -172,6 +173,7 @@ def slow(part: Part) -> None:
     part.pytest("tests/hosts", "tests/launch", "tests/strangers", options=TWO_AT_A_TIME)
     part.pytest("tests/install", **stored_packages())
     fixed_recipes(part)
+    elastic_recipes(part)
     for name in ("torch", "lightning", "tensorflow", "keras", "jax"):
         ranks_of_framework(part, name, FRAMEWORKS[name])
     for name, where in FRAMEWORKS.items():

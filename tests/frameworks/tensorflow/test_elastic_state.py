@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import horovod.tensorflow as hvd
+import horovod.tensorflow.keras as keras_hvd
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -36,6 +37,27 @@ def test_a_model_and_its_optimizer_are_restored_and_synchronized(rank):
     model.set_weights([np.zeros_like(each) for each in model.get_weights()])
     state.restore()
     assert model.get_weights()[0][0, 0] == 0.5
+
+
+@pytest.mark.parametrize("undone", ["restore", "sync"])
+@pytest.mark.parametrize("is_scaled", [False, True])
+@pytest.mark.parametrize("kind", [hvd.elastic.TensorFlowKerasState, keras_hvd.elastic.KerasState])
+def test_gradients_of_passes_before_a_change_are_discarded(kind, is_scaled: bool, undone: str) -> None:
+    model, optimizer = model_of(0)
+    optimizer = keras_hvd.DistributedOptimizer(optimizer, backward_passes_per_step=2)
+    if is_scaled:
+        optimizer = tf.keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=1.0)
+    state = kind(model, optimizer)
+
+    def take_pass(gradient: float) -> None:
+        variables = model.trainable_variables
+        optimizer.apply_gradients([(tf.fill(each.shape, gradient), each) for each in variables])
+
+    take_pass(100.0)
+    getattr(state, undone)()
+    for _ in range(2):
+        take_pass(1.0)
+    assert model.get_weights()[0][0, 0] == 0.0  # a step of 0.5 by the sum of two passes
 
 
 class Watcher:

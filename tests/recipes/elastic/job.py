@@ -13,9 +13,9 @@ from typing import Any, Dict, List, Optional
 from elastic_jobs import Hosts
 from jobs import JobEnded, RecipeJob
 from recipe import from_words
-from with_torch.recipe import Recipe
 
-from elastic.plan import HOST, SIZE, SOCKET, Plan, parse
+from elastic.plan import HOST, SIZE, SOCKET, parse
+from elastic.recipes import of_framework, plan_of
 from elastic.verdict import verdict
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -41,8 +41,7 @@ class ElasticJob(RecipeJob):
     """A job that begins with so many workers, for each recipe anew."""
 
     def play(self, words: str) -> str:
-        recipe = from_words(Recipe, words.split())
-        self._plan = Plan(self.size, recipe.steps, recipe.events, recipe.uncommitted)
+        self._plan = plan_of(from_words(of_framework(self.framework).kind, words.split()), self.size)
         self._told: Dict[int, List[Dict[str, Any]]] = {}
         self._hosts = Hosts(Path(self._folder.name))
         self._present = set(range(self.size))
@@ -56,7 +55,7 @@ class ElasticJob(RecipeJob):
                 listener.bind(str(path))
                 listener.listen(self._plan.workers)
                 settings = {**SETTINGS, SOCKET: str(path), SIZE: str(self.size), "XDG_STATE_HOME": self._folder.name}
-                self._launch([*flags, sys.executable, str(WORKER), *words.split()], settings)
+                self._launch([*flags, sys.executable, str(WORKER), self.framework, *words.split()], settings)
                 self._listen(listener)
             problem = verdict(self._plan, self._told)
             assert self._process is not None

@@ -1,7 +1,9 @@
-"""A worker of an elastic job. It plays the recipe of its arguments in one process, and then as a member of the job."""
+"""A worker of an elastic job. It plays the recipe of its arguments in one process, and then as a member of the job. The
+first argument is the framework."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -13,14 +15,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import horovod.torch as hvd  # noqa: E402
+import farandole.numpy as job  # noqa: E402
 from recipe import from_words  # noqa: E402
-from with_torch.elastic_training import DeliberateError, ElasticTraining  # noqa: E402
-from with_torch.framework import FRAMEWORK  # noqa: E402
-from with_torch.recipe import Recipe  # noqa: E402
-from with_torch.seats import OneProcess  # noqa: E402
 
-from elastic.plan import HOST, SIZE, SOCKET, Plan  # noqa: E402
+from elastic.plan import HOST, SIZE, SOCKET  # noqa: E402
+from elastic.recipes import of_framework, plan_of  # noqa: E402
+from elastic.training import DeliberateError, Place  # noqa: E402
 
 
 class Player:
@@ -40,20 +40,21 @@ class Player:
 
 
 def main() -> None:
-    FRAMEWORK.prepare()
-    recipe = from_words(Recipe, sys.argv[1:])
-    plan = Plan(int(os.environ[SIZE]), recipe.steps, recipe.events, recipe.uncommitted)
+    name, *words = sys.argv[1:]
+    used = of_framework(name)
+    used.prepare()
+    training = importlib.import_module(f"with_{name}.elastic_training").TRAINING
+    recipe = from_words(used.kind, words)
+    plan = plan_of(recipe, int(os.environ[SIZE]))
     worker = int(os.environ["HOROVOD_HOSTNAME"].removeprefix(HOST))
     player = Player(os.environ[SOCKET])
     player.tell(kind="starts", worker=worker)
     try:
-        expected, allowed = FRAMEWORK.played(recipe, OneProcess(1))
+        expected, allowed = used.played(recipe, used.one_process(1))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            hvd.init()
-            training = ElasticTraining(recipe, plan, worker, expected, player)
-            training.play()
-            training.end()
+            job.init()
+            training(recipe, Place(plan, worker, expected, player)).play_elastically()
         given = {f"{each.category.__name__}: {each.message}" for each in caught}
         player.tell(kind="ends", warnings=sorted(given - {*allowed}))
     except SystemExit:

@@ -50,6 +50,27 @@ class JaxSeat(Seat):
         return STARTS[recipe.start](values, self.root(recipe)) if self.is_in_job and recipe.start else values
 
 
+class Member(JaxSeat):
+    """This rank of an elastic job, whose state makes the ranks equal."""
+
+    def __init__(self) -> None:
+        super().__init__(hvd.size(), hvd.rank())
+
+    def find(self) -> None:
+        """Members may have changed."""
+        self.take(hvd.size(), hvd.rank())
+
+    def batches(self, rows: Any) -> List[Any]:
+        return super().batches(rows.reshape(len(rows), self.size, -1, *rows.shape[3:]))
+
+    def factor(self, recipe: Recipe) -> float:
+        """Of a sum, each rank computes its part of the mean, so that the number of ranks does not matter."""
+        return 1 / self.size if recipe.op == "Sum" else 1.0
+
+    def equal(self, recipe: Recipe, values: Any) -> Any:
+        return values
+
+
 def _synchronized(values: Any, root: int) -> Any:
     state = hvd.elastic.JaxState(values=values)
     state.sync()

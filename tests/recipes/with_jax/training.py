@@ -35,7 +35,7 @@ class Training:
         y = source.random((*shape, OUTPUTS)).astype(self.x.dtype)
         self.y = y / y.sum(-1, keepdims=True)
         if recipe.overflow:
-            self.y[1:2, :, -1] = np.inf
+            self.y[1:2, :, -1, -1] = np.inf
         self.build(abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
         self.values = seat.equal(recipe, self.values)
         self.start = taken(0.0, self.values[0], None)

@@ -30,6 +30,9 @@ class Records(keras.callbacks.Callback):
         super().__init__()
         self.training = training
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.training.begin_batch(batch)
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if (batch + 1) % self.training.seat.passes(self.training.recipe) == 0:
             self.training.end_step()

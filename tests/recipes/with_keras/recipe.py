@@ -85,5 +85,13 @@ class Recipe:
     resume: str = ""
     """After the first epoch: a name in `resuming.RESUMES`."""
 
+    # Of elastic jobs.
+    events: Names = ()
+    """What happens to workers: see `elastic/plan.py`. A step is an epoch."""
+    uncommitted: Names = ()
+    """The epochs after which workers do not commit."""
+    state: str = "keras"
+    """The package whose elastic state is used: `keras` or `tensorflow`."""
+
     fault: str = ""
     """A deliberate fault, for tests of the player: a name in `faults.FAULTS`. It is never drawn."""

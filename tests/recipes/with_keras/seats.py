@@ -106,6 +106,20 @@ class Rank(OneProcess):
         return hvd.elastic.KerasState(model)
 
 
+class Member(Rank):
+    """This rank of an elastic job, whose state makes the ranks equal."""
+
+    def find(self) -> None:
+        """Members may have changed."""
+        self.take(hvd.size(), hvd.rank())
+
+    def make_equal(self, recipe: Recipe, model: Any) -> None:
+        pass
+
+    def callbacks(self, recipe: Recipe) -> List[Any]:
+        return [hvd.callbacks.MetricAverageCallback()]
+
+
 def dense(gradient: Any) -> Any:
     """A tensor in the place of `IndexedSlices`."""
     if not hasattr(gradient, "dense_shape"):

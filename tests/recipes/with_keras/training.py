@@ -95,6 +95,15 @@ class Training:
             LOOPS[recipe.loop](self, middle, recipe.steps)
         return self.snapshots
 
+    def play_epoch(self, epoch: int) -> Snapshot:
+        """The last of the epoch's values, its losses and its logs."""
+        self.step, self.snapshots = epoch * EPOCH_STEPS, []
+        LOOPS[self.recipe.loop](self, epoch, epoch + 1)
+        return {key: value for each in self.snapshots for key, value in each.items()}
+
+    def begin_batch(self, batch: int) -> None:
+        """Called before a batch, whose number counts from the begin of its epoch."""
+
     def train_more(self) -> None:
         """An epoch that is to be undone."""
         self.is_recorded = False
@@ -175,6 +184,7 @@ def _run(training: Training, first: int, last: int, step: Callable[[Any, Any], A
     for batch in range((last - first) * EPOCH_STEPS * passes):
         begin = batch % (EPOCH_STEPS * passes) * rows
         x = {name: each[begin : begin + rows] for name, each in training.x.items()}
+        training.begin_batch(batch % (EPOCH_STEPS * passes))
         losses.append(float(step(x, training.y[begin : begin + rows])))
         if (batch + 1) % passes == 0:
             training.end_step(loss=training.seat.average(np.mean(losses)))

@@ -1,18 +1,12 @@
-"""Recipes for elastic jobs: which features they have, and how they are drawn."""
+"""PyTorch, with its recipes for elastic jobs."""
 
 from __future__ import annotations
 
-import dataclasses
-import random
-
-import excluding
-from elastic.plan import DEPARTURES, FAILURES, POINTS, Plan
+from elastic.recipes import with_events
 from excluding import Exclusion, default, without
 
-from with_torch import drawing
-from with_torch.exclusions import EXCLUSIONS
+from with_torch import framework
 from with_torch.models import OFTEN_UNUSED
-from with_torch.recipe import Recipe
 
 MAKES_OBJECTS = ("new", "root", "deepcopy", "pickle")
 
@@ -48,32 +42,4 @@ ELASTIC = (
 )
 
 
-def repaired(recipe: Recipe) -> Recipe:
-    return excluding.repaired(recipe, (*EXCLUSIONS, *ELASTIC))
-
-
-def suited(recipe: Recipe, size: int) -> Recipe:
-    """The recipe with the events that can happen in a job that begins with this many workers."""
-    plan = Plan(size, recipe.steps, recipe.events, recipe.uncommitted)
-    return dataclasses.replace(recipe, events=plan.words)
-
-
-def draw(seed: int) -> Recipe:
-    """The recipe of a seed: that for other jobs, with more steps and with events."""
-    recipe, source = drawing.drawn(seed), random.Random(f"elastic {seed}")
-    steps = recipe.steps + 2
-    uncommitted = tuple(str(step) for step in range(steps) if source.random() < 0.35)
-    events = tuple(_event(source, steps) for _ in range(source.choice((1, 2, 2, 3, 4))))
-    is_sampled = source.random() < 0.3
-    return repaired(
-        dataclasses.replace(recipe, steps=steps, events=events, uncommitted=uncommitted, is_sampled=is_sampled)
-    )
-
-
-def _event(source: random.Random, steps: int) -> str:
-    step = source.randrange(steps)
-    kind = source.choice(("join", "join", "restore", *FAILURES, *DEPARTURES, "kill"))
-    if kind in ("join", "restore"):
-        return f"{kind}.{step}"
-    worker = source.randrange(4)
-    return f"{kind}.{step}.{worker}" + (f".{source.choice(POINTS)}" if kind in FAILURES else "")
+FRAMEWORK = with_events(framework.FRAMEWORK, ELASTIC, more=lambda source: {"is_sampled": source.random() < 0.3})

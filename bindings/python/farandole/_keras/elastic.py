@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, TypeVar
 
 from farandole._keras import variables
-from farandole._keras.library import Library, all_variables_of, bring_home, build
+from farandole._keras.library import Library, all_variables_of, begin_anew, bring_home, build
 from farandole.common.elastic import VariablesState
 
 Result = TypeVar("Result")
@@ -44,15 +44,12 @@ class KerasState(VariablesState):
     def _write(self, values: List[Any]) -> None:
         # The old values are not synchronised first: a step that failed may have left variables without values.
         super()._write(values)
-        self._begin_anew()
+        begin_anew(self.optimizer)
 
     def _broadcast(self) -> None:
         bring_home(self.model)
         super()._broadcast()
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        getattr(self.optimizer, "_farandole_begin_anew", lambda: None)()
+        begin_anew(self.optimizer)
 
 
 def run_on(used: Library, func: Callable[..., Result]) -> Callable[..., Result]:

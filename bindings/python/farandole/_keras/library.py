@@ -136,6 +136,13 @@ def build(optimizer: Any, variables: List[Any]) -> None:
         optimizer.build(variables)
 
 
+def begin_anew(optimizer: Any) -> None:
+    """Discards the gradients that backward passes have accumulated in a distributed optimizer, also in one inside of a
+    scaler: steps were undone, or members have changed."""
+    for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+        getattr(each, "_farandole_begin_anew", lambda: None)()
+
+
 def bring_home(model: Any) -> None:
     """On JAX, writes the training state of a running ``fit()`` back to the variables; ``fit()`` reads them again.
 

@@ -11,6 +11,11 @@ _taken: Counter[Tuple[str, str]] = collections.Counter()
 _job = 0
 
 
+def jobs() -> int:
+    """The number of jobs that this process has joined. Counts of one begin anew in the next."""
+    return _job
+
+
 class Number:
     """The number of an optimizer, from 1, in the order of the first steps of those with the same name.
 

@@ -21,7 +21,7 @@ import numpy
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from farandole.common import job, kernels
+from farandole.common import job, kernels, numbering
 from farandole.common.arguments import wrong_dtype, wrong_dtype_remedy
 from farandole.common.exceptions import make_error
 from farandole.common.job import NOT_STARTED, is_started, refusal
@@ -42,8 +42,8 @@ REDUCIBLE_TYPES = {
 }
 KNOWN_TYPES = {*REDUCIBLE_TYPES, "bool"}
 
-_unnamed: DefaultDict[int, Iterator[int]] = collections.defaultdict(itertools.count)
-"""Numbers of calls without a name, by how many times this process had joined."""
+_unnamed: DefaultDict[Tuple[int, int], Iterator[int]] = collections.defaultdict(itertools.count)
+"""Numbers of calls without a name, by the jobs of this process and how many times it had joined in the last one."""
 
 
 class Asked(NamedTuple):
@@ -81,10 +81,12 @@ def is_traced(values: Sequence[Any]) -> bool:
 
 def numbered() -> str:
     """A name for a call without one. Ranks must trace the same calls in the same order for these to match. After a
-    join the count begins anew: a rank that joined early has traced fewer.
+    join the count begins anew: a rank that joined early has traced fewer. So it does in another job or generation,
+    which new processes may have entered.
     """
     joins = job.runtime.joins
-    return f"traced.{joins}.{next(_unnamed[joins])}" if joins else f"traced.{next(_unnamed[0])}"
+    number = next(_unnamed[numbering.jobs(), joins])
+    return f"traced.{joins}.{number}" if joins else f"traced.{number}"
 
 
 def set_rank_in(process_set: ProcessSet) -> SetRank:

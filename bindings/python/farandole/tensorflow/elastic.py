@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
-from farandole._keras.library import all_variables_of, build
+from farandole._keras.library import all_variables_of, begin_anew, build
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
@@ -66,6 +66,14 @@ class TensorFlowKerasState(_TensorFlowVariables):
 
     def _variables(self) -> List[Any]:
         return [*self.model.weights, *all_variables_of(self.optimizer)]
+
+    def _write(self, values: List[Any]) -> None:
+        super()._write(values)
+        begin_anew(self.optimizer)
+
+    def _broadcast(self) -> None:
+        super()._broadcast()
+        begin_anew(self.optimizer)
 
     def _not_copied(self) -> List[Any]:
         """Values that refer to the model, such as callbacks, are copied without it."""
