@@ -79,12 +79,14 @@ def test_a_fault_in_an_elastic_job_is_found() -> None:
 
 @slow
 @needs_launcher
-@pytest.mark.parametrize("event", ["kill.1.1.step", "join.1"])
+@pytest.mark.parametrize("event", ["restore.1", "join.1"])
 def test_an_optimizer_that_the_state_lacks_is_found(event: str) -> None:
     """It is not restored, or not synchronized."""
     with ElasticJob(2, NAME) as job:
         found = job.play(f"{ADAM} fault=forgotten events={event}")
-        assert re.search("at the begin of step .: optimizer|workers 0 and 2 .* differ in optimizer", found), found
+        assert re.search(
+            r"optimizer\S* (differs by|only in one process)|workers 0 and 2 .* differ in optimizer", found
+        ), found
 
 
 def told(generation: int, kind: str, step: int, **more: Any) -> Dict[str, Any]:

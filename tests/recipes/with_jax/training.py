@@ -126,11 +126,12 @@ def taken(loss: Any, params: Any, state: Any) -> Snapshot:
 def with_fault(training: Training) -> Any:
     """The values, after the fault of the recipe."""
     (params, state), seat, name = training.values, training.seat, training.recipe.fault
+    factors = {"last_bit": 1 + 1e-15, "all_differ": 1.001}
     if name in FAULTS:
         FAULTS[name](seat)
-    elif seat.is_in_job and (seat.is_last or name == "all_differ"):
-        head, factor = params["head"], {"last_bit": 1 + 1e-15, "all_differ": 1.001}[name]
-        params = {**params, "head": {**head, "bias": head["bias"] * factor}}
+    elif name in factors and seat.is_in_job and (seat.is_last or name == "all_differ"):
+        head = params["head"]
+        params = {**params, "head": {**head, "bias": head["bias"] * factors[name]}}
     return params, state
 
 

@@ -66,6 +66,11 @@ EXCLUSIONS = (
         lambda r: r.scaler and r.optimizer in OF_KERAS.split(),
         {**default("clip"), **instead("second", "parts", "")},
     ),
+    Exclusion(
+        "Keras divides no slices by a fixed scale",
+        lambda r: r.scaler == "fixed" and r.optimizer in OF_KERAS.split(),
+        default("embedding"),
+    ),
     Exclusion("only a scale that changes skips a step", lambda r: r.scaler in ("", "fixed"), default("overflow")),
     Exclusion(
         "a scaler around the distributed optimizer counts batches",
