@@ -30,6 +30,11 @@ KERAS = (
         {"dtype": "float32"},
     ),
     Exclusion(
+        "an elastic state builds this optimizer, which begins otherwise if Keras builds it in its first step",
+        lambda r: r.optimizer == "ScheduleFreeAdamW",
+        {"is_built": True},
+    ),
+    Exclusion(
         "the keys' bias of attention has no gradient but a rounding error, by whose size these optimizers divide",
         lambda r: r.body == "attention" and r.optimizer.rpartition(".")[2] in ("Lion", "Adafactor", "Adamax", "Muon"),
         {"body": "deep"},
