@@ -43,7 +43,7 @@ FAULTS: Dict[str, Callable[[Any], None]] = {
 }
 
 FORGOTTEN = "forgotten"
-"""The script of an elastic job does not name the optimizer in its state."""
+"""The optimizer does not follow the state of an elastic job."""
 
 # The factor of a rank's gradients, so that all ranks have the same wrong ones.
 GRADIENT_FAULTS: Dict[str, Callable[[Any], float]] = {

@@ -26,7 +26,7 @@ OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
     (".setup/venvs/tensorflow", {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}),
 )
 FRESH_RECIPES_OF_OTHER_KERAS = 150
-# One recipe of so many is played by an elastic job of its own, which takes as long as many others.
+# For so many recipes of a framework one is played in an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
 
 

@@ -127,7 +127,8 @@ def why_not(checkout: Path) -> str:
 @functools.cache
 def network() -> str:
     """A script that makes the network of a run: the loopback interface, and one that leads nowhere, with the addresses
-    of the machine, because its name may stand for them. If it has none, the interface has one for documentation."""
+    of the machine, because its name may stand for them. If it has none, the interface has one for documentation; not
+    192.0.2.1, which tests take for that of another machine."""
     shown = subprocess.run(["ip", "-json", "addr", "show", "scope", "global"], check=True, capture_output=True).stdout
     listed = [each for interface in json.loads(shown) for each in interface.get("addr_info", [])]
     addresses = sorted({each["local"] for each in listed if "local" in each}) or ["203.0.113.1"]

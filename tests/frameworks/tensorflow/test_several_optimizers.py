@@ -69,7 +69,8 @@ def test_two_optimizers_of_one_class_have_sums_of_their_own_in_a_graph(rank, siz
         for factor, variable in zip((1.0, 10.0), variables):
             plain = tf.compat.v1.train.GradientDescentOptimizer(1.0)
             optimizer = hvd.DistributedOptimizer(plain, backward_passes_per_step=2)
-            steps.append(optimizer.minimize(factor * slope * variable, var_list=[variable]))
+            with tf.compat.v1.variable_scope("train"):
+                steps.append(optimizer.minimize(factor * slope * variable, var_list=[variable]))
         session.run(tf.compat.v1.global_variables_initializer())
         for each in (1.0, 2.0):
             session.run(steps, {slope: each * (rank + 1)})

@@ -23,8 +23,8 @@ class Recipe:
     """A distributed optimizer is `around` all, `first` in a chain, or around each of two `parts` (of `optax.partition`:
     the head has an optimizer of its own, or the first layer is frozen); or the script reduces gradients itself. The
     last rank overflows in step 1. Ranks average the moments of a norm, and the loss: inside of the function whose
-    gradient is taken, or after. Those of elastic jobs
-    have `events` (see `elastic/plan.py`), and steps after which workers do not commit."""
+    gradient is taken, or after. Recipes of elastic jobs have `events` (see `elastic/plan.py`), and steps after which
+    workers do not commit."""
 
     seed: int = 0
     steps: int = drawn(4, 0.5, (2, 3))

@@ -54,7 +54,7 @@ TEST_CASE("a folder of 512 records is explained and reported on one page, by the
   const temporary_folder folder;
   auto job = job_that_hangs();
   for (const auto& record : job.records())
-    write_record_file(folder.file("rank-") + std::to_string(record.member.rank) + ".events", record, 64,
+    write_record_file(folder.file("rank-" + std::to_string(record.member.rank) + ".events"), record, 64,
                       std::chrono::nanoseconds(record.threads[0].events.back().ticks) +
                           std::chrono::seconds(5));
   auto found = read_record_files({folder.path()});

@@ -15,5 +15,5 @@ class Distributed:
         self._farandole.register_local(var)
 
     def _farandole_begin_anew(self) -> None:
-        """Discards the gradients that backward passes have accumulated, because the members have changed."""
+        """Discards the gradients that backward passes have accumulated."""
         self._farandole.begin_anew()

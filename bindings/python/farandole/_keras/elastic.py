@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, TypeVar
 
 from farandole._keras import variables
-from farandole._keras.library import Library, all_variables_of, begin_anew, bring_home, build
+from farandole._keras.library import Library, all_variables_of, bring_home, build, discard_passes
 from farandole.common.elastic import VariablesState
 
 Result = TypeVar("Result")
@@ -44,12 +44,12 @@ class KerasState(VariablesState):
     def _write(self, values: List[Any]) -> None:
         # The old values are not synchronised first: a step that failed may have left variables without values.
         super()._write(values)
-        begin_anew(self.optimizer)
+        discard_passes(self.optimizer)
 
     def _broadcast(self) -> None:
         bring_home(self.model)
         super()._broadcast()
-        begin_anew(self.optimizer)
+        discard_passes(self.optimizer)
 
 
 def run_on(used: Library, func: Callable[..., Result]) -> Callable[..., Result]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, Iterator, List, NamedTuple, Tuple
 
+from farandole._keras.distributed import Distributed
 from farandole._keras.options import Options
 from farandole.common.util import require_framework, to_install
 
@@ -136,11 +137,25 @@ def build(optimizer: Any, variables: List[Any]) -> None:
         optimizer.build(variables)
 
 
-def begin_anew(optimizer: Any) -> None:
-    """Discards the gradients that backward passes have accumulated in a distributed optimizer, also in one inside of a
-    scaler: steps were undone, or members have changed."""
-    for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
-        getattr(each, "_farandole_begin_anew", lambda: None)()
+def nested(optimizer: Any) -> Iterator[Any]:
+    """The optimizer, and those inside of it, as in a ``LossScaleOptimizer`` or ``MultiOptimizer``."""
+    yield optimizer
+    for each in vars(optimizer).get("_inner_optimizers") or []:
+        yield from nested(each)
+    for name in ("inner_optimizer", "_optimizer"):
+        if vars(optimizer).get(name) is not None:
+            yield from nested(vars(optimizer)[name])
+
+
+def discard_passes(optimizer: Any) -> None:
+    """Discards the gradients that backward passes have accumulated in distributed optimizers: this one, or those inside
+    of it. The steps were undone, or the members have changed.
+
+    :param optimizer: or None
+    """
+    for each in nested(optimizer) if optimizer is not None else ():
+        if isinstance(each, Distributed):
+            each._farandole_begin_anew()
 
 
 def bring_home(model: Any) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any, Iterator, List
+from typing import Any, List
+
+from farandole._keras.library import nested
 
 
 def wrapped_in(made: type, optimizer: Any) -> Any:
@@ -22,7 +24,7 @@ def wrapped_in(made: type, optimizer: Any) -> Any:
     memo = {id(each): each for each in _shared(optimizer)}
     memo[id(optimizer)] = wrapped
     vars(wrapped).update(copy.deepcopy(vars(optimizer), memo))
-    for each in _nested(wrapped):
+    for each in nested(wrapped):
         _know_copies(getattr(each, "_tracker", None))
     return wrapped
 
@@ -57,19 +59,9 @@ def _is_described(optimizer: Any) -> bool:
     return named - {"self"} <= set(config) and all(hasattr(each, "get_config") for each in _callables(optimizer))
 
 
-def _nested(optimizer: Any) -> Iterator[Any]:
-    """The optimizer, and those inside of it, as in a ``LossScaleOptimizer`` or ``MultiOptimizer``."""
-    yield optimizer
-    for each in vars(optimizer).get("_inner_optimizers") or []:
-        yield from _nested(each)
-    for name in ("inner_optimizer", "_optimizer"):
-        if vars(optimizer).get(name) is not None:
-            yield from _nested(vars(optimizer)[name])
-
-
 def _callables(optimizer: Any) -> List[Any]:
     """The schedules and functions among the attributes and hyperparameters."""
-    values = [value for each in _nested(optimizer) for value in [*vars(each).values(), *_hyperparameters(each)]]
+    values = [value for each in nested(optimizer) for value in [*vars(each).values(), *_hyperparameters(each)]]
     return [each for each in values if callable(each) and not any(hasattr(each, name) for name in _OF_OPTIMIZERS)]
 
 
@@ -81,6 +73,6 @@ def _hyperparameters(optimizer: Any) -> List[Any]:
 def _shared(optimizer: Any) -> List[Any]:
     """What the copy has in common with the original: what is not the optimizer's own."""
     shared = _callables(optimizer)
-    for each in _nested(optimizer):
+    for each in nested(optimizer):
         shared += [vars(each).get("_distribution_strategy"), *(vars(each).get("_trainable_variables") or [])]
     return [each for each in shared if each is not None]

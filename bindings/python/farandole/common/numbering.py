@@ -12,7 +12,7 @@ _job = 0
 
 
 def jobs() -> int:
-    """The number of jobs that this process has joined. Counts of one begin anew in the next."""
+    """The number of jobs that this process has joined. Numbers start again in each."""
     return _job
 
 

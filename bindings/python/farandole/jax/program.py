@@ -81,8 +81,8 @@ def is_traced(values: Sequence[Any]) -> bool:
 
 def numbered() -> str:
     """A name for a call without one. Ranks must trace the same calls in the same order for these to match. After a
-    join the count begins anew: a rank that joined early has traced fewer. So it does in another job or generation,
-    which new processes may have entered.
+    join the numbers start again, because a rank that joined early has traced fewer calls; and with each `init()`,
+    because new processes may be among the members. Calls that are traced before an elastic job trains need names.
     """
     joins = job.runtime.joins
     number = next(_unnamed[numbering.jobs(), joins])

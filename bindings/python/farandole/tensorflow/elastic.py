@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
-from farandole._keras.library import all_variables_of, begin_anew, build
+from farandole._keras.library import all_variables_of, build, discard_passes
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
@@ -69,11 +69,11 @@ class TensorFlowKerasState(_TensorFlowVariables):
 
     def _write(self, values: List[Any]) -> None:
         super()._write(values)
-        begin_anew(self.optimizer)
+        discard_passes(self.optimizer)
 
     def _broadcast(self) -> None:
         super()._broadcast()
-        begin_anew(self.optimizer)
+        discard_passes(self.optimizer)
 
     def _not_copied(self) -> List[Any]:
         """Values that refer to the model, such as callbacks, are copied without it."""
@@ -82,6 +82,9 @@ class TensorFlowKerasState(_TensorFlowVariables):
 
 class TensorFlowState(_TensorFlowVariables):
     """Elastic state of variables, and further values that are given by keyword.
+
+    In a graph, the sums of ``backward_passes_per_step`` are variables, too. Commit after the pass that completes a
+    step: otherwise the sums of rank 0 become those of all ranks when the members change.
 
     :param variables: all global variables of the graph by default
     :param session: the session of the graph; the default session by default, unused outside of graphs

@@ -111,17 +111,13 @@ class LocalGradientAggregationHelper:
         self._locals.register(var)
 
     def _variable(self, name: str, of: Any) -> Any:
-        return tf.compat.v1.get_variable(
-            f"{self._name}{name}",
-            initializer=tf.zeros(of.shape, of.dtype),
-            trainable=False,
-            use_resource=True,
+        # Not by get_variable(): in a scope with the same name it returns the variable of another optimizer.
+        return tf.compat.v1.Variable(
+            lambda: tf.zeros(of.shape, of.dtype), trainable=False, use_resource=True, name=f"{self._name}{name}"
         )
 
     def _make_variables(self, gradients: Sequence[Any]) -> None:
-        scope, reuse = tf.compat.v1.variable_scope, tf.compat.v1.AUTO_REUSE
-        # The name differs from that of another helper in this graph, whose optimizer may have the same name.
-        with scope(None, default_name="aggregation_variables") as own, scope(own, reuse=reuse):
+        with tf.name_scope("aggregation_variables"):
             self.counter = self._variable("aggregation_counter", tf.constant(0))
             places = iter(range(len(gradients)))
             self.locally_aggregated_grads = apply_op_to_not_none_tensors(
