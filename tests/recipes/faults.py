@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 
 def _warns(seat: Any) -> None:
@@ -57,17 +57,25 @@ def gradient_factor(recipe: Any, seat: Any) -> float:
     return GRADIENT_FAULTS[recipe.fault](seat) if seat.is_in_job and recipe.fault in GRADIENT_FAULTS else 1.0
 
 
-def commit(training: Any, scale_bias: Callable[[float], Any], scale_rate: Callable[[float], Any]) -> None:
-    """The fault of the recipe.
+def commit(
+    training: Any, scale_bias: Callable[[float], Any], scale_rate: Optional[Callable[[float], Any]] = None
+) -> None:
+    """The fault of the recipe. `ValueError` names one that there is not.
 
     :param scale_bias: multiplies the bias of the model's head
+    :param scale_rate: multiplies the rate, where it is not a part of the optimizer's state
     """
     name, seat = training.recipe.fault, training.seat
-    if name == "last_bit" and seat.is_in_job and seat.is_last:
-        scale_bias(1 + 1e-15)  # other bits, within the tolerance
-    elif name == "all_differ" and seat.is_in_job:
-        scale_bias(1.001)  # all ranks are equal, but not to one process
-    elif name == "rate" and seat.is_in_job:
-        scale_rate(1.001)
-    elif name in FAULTS:
+    if name in FAULTS:
         FAULTS[name](seat)
+    elif name == "last_bit":
+        if seat.is_in_job and seat.is_last:
+            scale_bias(1 + 1e-15)  # other bits, within the tolerance
+    elif name == "all_differ":
+        if seat.is_in_job:
+            scale_bias(1.001)  # all ranks are equal, but not to one process
+    elif name == "rate" and scale_rate is not None:
+        if seat.is_in_job:
+            scale_rate(1.001)
+    elif name not in (*GRADIENT_FAULTS, FORGOTTEN):
+        raise ValueError(f"fault={name}: there is no such fault")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, List, Tuple
 
+import faults
 import horovod.jax as hvd
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,6 @@ import numpy as np
 import optax
 from comparing import Snapshot, Tensor, from_start
 from farandole.jax.optimizer import DistributedState
-from faults import FAULTS, GRADIENT_FAULTS, gradient_factor
 from recipe import Recipe
 
 from with_jax.models import INPUTS, OUTPUTS, ROWS, forward, make_params
@@ -67,8 +67,8 @@ class Training:
         loss, gradients = jax.value_and_grad(self.loss)(params, *batch)
         own, loss = loss, self.seat.mean(loss, "loss") if recipe.mean == "after" else loss
         loss /= self.seat.factor(recipe)
-        if recipe.fault in GRADIENT_FAULTS:
-            gradients = jax.tree.map(lambda each: gradient_factor(recipe, self.seat) * each, gradients)
+        if recipe.fault in faults.GRADIENT_FAULTS:
+            gradients = jax.tree.map(lambda each: faults.gradient_factor(recipe, self.seat) * each, gradients)
         gradients = self.seat.reduced(recipe, gradients)
         extra = {"value": own if recipe.reduction in ("around", "parts") else loss}
         if recipe.optimizer in SEARCHES:
@@ -88,11 +88,16 @@ class Training:
                 self.values, loss = self.step(self.values, batch)
                 losses.append(loss)
             if step == 1 and recipe.fault:
-                self.values = with_fault(self)
+                faults.commit(self, self._scale_bias)
             value = (jnp.stack(losses).mean(), *self.values)
             found.append(taken(*value) if recipe.donates else value)
         snapshots = found if recipe.donates else [taken(*each) for each in found]
         return [from_start(each, self.start) for each in snapshots]
+
+    def _scale_bias(self, factor: float) -> None:
+        params, state = self.values
+        head = params["head"]
+        self.values = {**params, "head": {**head, "bias": head["bias"] * factor}}, state
 
     def resume(self) -> None:
         """New objects go on with values that only the `root` has; or steps are undone by an `elastic` state, and one
@@ -121,18 +126,6 @@ def taken(loss: Any, params: Any, state: Any) -> Snapshot:
         wide = np.array(each, "float32" if each.dtype == "bfloat16" else None)
         values[jax.tree_util.keystr(path, simple=True, separator=".")] = Tensor(str(each.dtype), wide)
     return values
-
-
-def with_fault(training: Training) -> Any:
-    """The values, after the fault of the recipe."""
-    (params, state), seat, name = training.values, training.seat, training.recipe.fault
-    factors = {"last_bit": 1 + 1e-15, "all_differ": 1.001}
-    if name in FAULTS:
-        FAULTS[name](seat)
-    elif name in factors and seat.is_in_job and (seat.is_last or name == "all_differ"):
-        head = params["head"]
-        params = {**params, "head": {**head, "bias": head["bias"] * factors[name]}}
-    return params, state
 
 
 def play(recipe: Recipe, seat: JaxSeat) -> List[Snapshot]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Callable, List, TypeVar
 
 from farandole._keras import variables
-from farandole._keras.library import Library, all_variables_of, bring_home, build, discard_passes
-from farandole.common.elastic import VariablesState
+from farandole._keras.library import Library, all_variables_of, bring_home
+from farandole._keras.model_state import ModelState
 
 Result = TypeVar("Result")
 
 
-class KerasState(VariablesState):
+class KerasState(ModelState):
     """Elastic state of a model, its optimizer, and further values that are given by keyword.
 
     :param model: must be built already; ``ValueError`` otherwise
@@ -19,20 +19,11 @@ class KerasState(VariablesState):
     """
 
     def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any) -> None:
-        if not getattr(model, "built", False):
-            raise ValueError("the model must be built before it becomes a state: call build(), or run a batch")
-        self.model = model
-        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
-        build(self.optimizer, model.trainable_variables)
-        super().__init__(variables, "keras.state", **kwargs)
+        super().__init__(model, optimizer, variables, "keras.state", **kwargs)
 
     def _variables(self) -> List[Any]:
         shared = [*self.model.variables, *all_variables_of(self.optimizer)]
         return list({id(each): each for each in shared}.values())
-
-    def _not_copied(self) -> List[Any]:
-        """Values that refer to the model, such as callbacks, are copied without it."""
-        return [self.model, self.optimizer, *super()._not_copied()]
 
     def _shared_variables(self) -> List[Any]:
         return [each for each in self._variables() if not variables.is_random_state(each)]
@@ -41,15 +32,9 @@ class KerasState(VariablesState):
         bring_home(self.model)
         return super()._read()
 
-    def _write(self, values: List[Any]) -> None:
-        # The old values are not synchronised first: a step that failed may have left variables without values.
-        super()._write(values)
-        discard_passes(self.optimizer)
-
     def _broadcast(self) -> None:
         bring_home(self.model)
         super()._broadcast()
-        discard_passes(self.optimizer)
 
 
 def run_on(used: Library, func: Callable[..., Result]) -> Callable[..., Result]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
-from farandole._keras.library import all_variables_of, build, discard_passes
+from farandole._keras.library import all_variables_of
+from farandole._keras.model_state import ModelState
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
@@ -48,7 +49,7 @@ class _TensorFlowVariables(VariablesState):
             super().sync()
 
 
-class TensorFlowKerasState(_TensorFlowVariables):
+class TensorFlowKerasState(ModelState, _TensorFlowVariables):
     """Elastic state of a Keras model, its optimizer, and further values that are given by keyword.
 
     :param model: must be built already; ``ValueError`` otherwise
@@ -57,27 +58,10 @@ class TensorFlowKerasState(_TensorFlowVariables):
     """
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
-        if not getattr(model, "built", False):
-            raise ValueError("the model must be built before it becomes a state: call build(), or run a batch")
-        self.model = model
-        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
-        build(self.optimizer, model.trainable_variables)
-        super().__init__(**kwargs)
+        super().__init__(model, optimizer, **kwargs)
 
     def _variables(self) -> List[Any]:
         return [*self.model.weights, *all_variables_of(self.optimizer)]
-
-    def _write(self, values: List[Any]) -> None:
-        super()._write(values)
-        discard_passes(self.optimizer)
-
-    def _broadcast(self) -> None:
-        super()._broadcast()
-        discard_passes(self.optimizer)
-
-    def _not_copied(self) -> List[Any]:
-        """Values that refer to the model, such as callbacks, are copied without it."""
-        return [self.model, self.optimizer, *super()._not_copied()]
 
 
 class TensorFlowState(_TensorFlowVariables):
