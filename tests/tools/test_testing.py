@@ -79,7 +79,7 @@ def test_a_test_that_passes_alone_is_flaky(part: Part, run: Callable[[str], List
     (kept,) = (part.folder.parent / "flaky").iterdir()
     assert kept.name == "example-run-1.log" and "this is the first time" in kept.read_text()
     block = closing_block([("example", part.record)], 1.0, failed, flaky)
-    assert "flaky: example" in block and block.endswith("tools/test: good")
+    assert "flaky: example" in block and f"({kept})" in block and block.endswith("tools/test: good")
 
 
 @pytest.fixture

@@ -252,8 +252,7 @@ def run_failed_again(parts: List[Part]) -> Tuple[List[Failure], List[Failure]]:
     failures, flaky = [], []
     for part, failure in found:
         if failure.run and part.carry_out_again(failure):
-            flaky.append(failure)
-            keep_log(failure, part.folder.parent / "flaky", failure.part)
+            flaky.append(keep_log(failure, part.folder.parent / "flaky", failure.part))
         else:
             failures.append(failure)
     return failures, flaky

@@ -36,13 +36,14 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Failure:
-    """A test that failed, or a whole run of which no test is known to have failed (then `test` is empty)."""
+    """A test that failed, or a whole run of which no test is known to have failed (then `test` is empty). A copy of its
+    log belongs to the same failure."""
 
     part: str
     run: int
     test: str
     error: str
-    log: str
+    log: str = field(compare=False)
 
     @property
     def name(self) -> str:
@@ -71,7 +72,7 @@ class Record:
         self.failures += failures
 
     def accept(self, flaky: Sequence[Failure]) -> None:
-        self.flaky += [each for each in self.failures if each in flaky]
+        self.flaky += [each for each in flaky if each in self.failures]
         self.failures = [each for each in self.failures if each not in flaky]
 
     def write(self, path: Path) -> None:
