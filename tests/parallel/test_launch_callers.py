@@ -85,6 +85,14 @@ def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
 
 # Rank 0 is interrupted while it waits for rank 1, which calls the operation only after that.
 INTERRUPTED = """
+import select, threading
+from farandole.common import job
+
+def tell(before):
+    while job.runtime.counters()["submitted"] == before:
+        select.select([], [], [], 0.02)  # polls without occupying a core
+    print("WAITS", flush=True)
+
 tensor = numpy.full(1 << 18, hvd.rank() + 1, dtype=numpy.float32)
 operation = {
     "allreduce": lambda: (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all(),
@@ -94,8 +102,8 @@ for _ in range(5):
     hvd.allreduce(tensor, name="x", op=hvd.Sum)
     hvd.barrier()
 if hvd.rank() == 0:
+    threading.Thread(target=tell, args=[job.runtime.counters()["submitted"]]).start()
     try:
-        print("WAITS", flush=True)
         operation()
     except KeyboardInterrupt:
         print("INTERRUPTED", flush=True)
