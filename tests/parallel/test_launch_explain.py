@@ -268,8 +268,7 @@ def test_a_running_job_is_explained_although_its_ranks_are_stopped_or_stuck(
     assert f"{trace}: " in farandole("trace", "merge", "--output", str(trace), str(folder))
     slices = [each for each in json.loads(trace.read_text())["traceEvents"] if each["ph"] == "X"]
     waiting = [each for each in slices if each["name"] == "wait for allreduce.gradient (not complete)"]
-    # It lasts until the last event of the record, which may be its own beginning.
-    assert [each["pid"] for each in waiting] == [0] and waiting[0]["dur"] >= 0
+    assert [each["pid"] for each in waiting] == [0]
     assert farandole("trace", "merge", "--output", str(tmp_path), str(folder), code=1)
     told = json.loads(farandole("dump", "--json"))
     assert Path(told["folder"]).parent == dumps and told["files"] == 3 and told["missing"] == []
