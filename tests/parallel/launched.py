@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -24,6 +25,10 @@ is much longer than what a test waits for."""
 SURVIVORS_REPORT = {"FARANDOLE_EXIT_GRACE": "60"}
 """Settings for a test that reads the errors of the workers that remain after one has failed. By default the launcher
 ends these workers 2 s after the failure, which may be before they have printed anything."""
+
+TIMEOUTS_S = (8, 16, 32, 64)
+"""Timeouts that a test lets pass. If a process that should go on was not scheduled for so long, and the job therefore
+blames it, the test repeats the job with the next one."""
 
 KEPT_VARIABLES = (
     "HOROVOD_FUSION_THRESHOLD",
@@ -125,6 +130,12 @@ class Job:
         return [int(number) for number in re.findall(r"pid (\d+)\n", self.text)]
 
 
+def stall_shutdown(timeout_s: int) -> List[str]:
+    """The launcher's flags for this stall shutdown time, and a warning at half of it."""
+    flags = ["--stall-check-warning-time-seconds", str(timeout_s // 2)]
+    return [*flags, "--stall-check-shutdown-time-seconds", str(timeout_s)]
+
+
 def write_script(folder: Path, text: str) -> str:
     """Writes a script into this folder and returns its path."""
     path = folder / "script.py"
@@ -193,6 +204,12 @@ def stop(pid: int) -> None:
     """Stops a process. On a busy machine its threads may go on for a while after the signal was sent."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(pid), f"process {pid} stops")
+
+
+def resume(pid: int) -> None:
+    """Lets a stopped process go on, if it has not ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
 
 
 def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:
