@@ -230,8 +230,8 @@ def kubexec(hosts: SshHosts) -> Path:
     script = hosts.shared / "kubexec.sh"
     script.write_text(
         f"#!/bin/sh\nPOD_NAME=$1\nshift\n"
-        f'exec $(cat {environments}/enter-$POD_NAME) env -i PATH="$PATH" $(cat {environments}/$POD_NAME) '
-        f'/bin/sh -c "$*" <&-\n'
+        f'exec $(cat {environments}/enter-$POD_NAME) env -i PATH="$PATH" TEST_RUN_MARK="$TEST_RUN_MARK" '
+        f'$(cat {environments}/$POD_NAME) /bin/sh -c "$*" <&-\n'
     )
     script.chmod(0o755)
     return script

@@ -108,7 +108,7 @@ def test_the_other_hosts_go_on_when_a_host_becomes_unreachable(
     train: Callable[..., Process], hosts: SshHosts, discovery: Discovery
 ) -> None:
     discovery.print_lines("a:1", "b:1", "c:1")
-    job = train(3, 1, 3, FARANDOLE_LINK_TIMEOUT="4")
+    job = train(3, 1, 3, FARANDOLE_LINK_TIMEOUT="12")
     begun(job, 3, 3)
     worker = worker_on(job, "b")
     hosts.cut(1)

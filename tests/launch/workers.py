@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import Callable, Dict, List
 
-from launched import DEADLINE_S, wait_until
+from launched import DEADLINE_S, wait_until, without_waits
 from namespaces import Process
 from namespaces.ssh_hosts import PORT, HostProcess, SshHosts
 
@@ -122,7 +122,7 @@ def exit_code(job: Process) -> int:
 
 def lines_of(job: Process, rank: int, stream: str = "stdout") -> List[str]:
     """The lines of a rank, without their prefix, in the order in which the launcher wrote them."""
-    return re.findall(rf"^\[{rank}\]<{stream}>: ?(.*)$", job.text, re.MULTILINE)
+    return re.findall(rf"^\[{rank}\]<{stream}>: ?(.*)$", without_waits(job.text), re.MULTILINE)
 
 
 def begun(job: Process, size: int, count: int) -> List[str]:

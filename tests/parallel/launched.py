@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -25,6 +26,10 @@ SURVIVORS_REPORT = {"FARANDOLE_EXIT_GRACE": "60"}
 """Settings for a test that reads the errors of the workers that remain after one has failed. By default the launcher
 ends these workers 2 s after the failure, which may be before they have printed anything."""
 
+TIMEOUTS_S = (8, 16, 32, 64)
+"""Timeouts that a test lets pass. If a process that should go on was not scheduled for so long, and the job therefore
+blames it, the test repeats the job with the next one."""
+
 KEPT_VARIABLES = (
     "HOROVOD_FUSION_THRESHOLD",
     "HOROVOD_HIERARCHICAL_ALLREDUCE",
@@ -45,6 +50,11 @@ def clean_environment() -> Dict[str, str]:
         for key, value in os.environ.items()
         if key in KEPT_VARIABLES or not key.startswith(("HOROVOD_", "PYTEST_"))
     }
+
+
+def without_waits(output: str) -> str:
+    """This output without the warnings of ranks that have waited in init() for others, which a busy machine causes."""
+    return re.sub(r".*init\(\) has waited .*\n", "", output)
 
 
 class Job:
@@ -84,9 +94,9 @@ class Job:
         return self.text
 
     def end(self, deadline_s: float = DEADLINE_S) -> int:
-        """Reads the rest of the output and returns the exit code."""
+        """Reads the rest of the output and returns the exit code. `text` is then without_waits."""
         rest, _ = self.process.communicate(timeout=deadline_s)
-        self.text += rest.decode(errors="replace")
+        self.text = without_waits(self.text + rest.decode(errors="replace"))
         return self.process.returncode
 
     def kill(self) -> None:
@@ -118,6 +128,12 @@ class Job:
         """Waits until `count` ranks have printed a line "pid N" (see PRELUDE), and returns the process ids."""
         self.read_until(lambda text: len(re.findall(r"pid \d+\n", text)) >= count)
         return [int(number) for number in re.findall(r"pid (\d+)\n", self.text)]
+
+
+def stall_shutdown(timeout_s: int) -> List[str]:
+    """The launcher's flags for this stall shutdown time, and a warning at half of it."""
+    flags = ["--stall-check-warning-time-seconds", str(timeout_s // 2)]
+    return [*flags, "--stall-check-shutdown-time-seconds", str(timeout_s)]
 
 
 def write_script(folder: Path, text: str) -> str:
@@ -188,6 +204,12 @@ def stop(pid: int) -> None:
     """Stops a process. On a busy machine its threads may go on for a while after the signal was sent."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(pid), f"process {pid} stops")
+
+
+def resume(pid: int) -> None:
+    """Lets a stopped process go on, if it has not ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
 
 
 def wait_for(condition: Callable[[], bool], deadline_s: float) -> bool:

@@ -184,15 +184,18 @@ def test_a_job_continues_under_faults_and_ignored_signals_and_leaves_no_processe
 def test_training_continues_while_the_rendezvous_restarts(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    # Seed 5: the rendezvous is away for 3 s.
-    job = chaos("--seed", "5", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
-    job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") >= 2)
-    (tmp_path / "enough").touch()
-    assert job.end() == 0, job.text
-    (row,) = rows(job.text)
-    assert row[2:7] == ["rendezvous", "the rendezvous", "0", "-", "-"]
-    commits = re.fullmatch(r"(\d+) commits? meanwhile", row[7])
-    assert commits is not None and int(commits.group(1)) > 0
+    # Seed 5: the rendezvous is away for 3 s, in which a busy machine may run no member.
+    for _ in range(4):
+        job = chaos("--seed", "5", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
+        job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") >= 2)
+        (tmp_path / "enough").touch()
+        assert job.end() == 0, job.text
+        (tmp_path / "enough").unlink()
+        (row,) = rows(job.text)
+        assert row[2:7] == ["rendezvous", "the rendezvous", "0", "-", "-"]
+        if row[7] != "0 commits meanwhile":
+            break
+    assert re.fullmatch(r"[1-9]\d* commits? meanwhile", row[7])
     assert not [path for path in temporary.rglob("*") if not path.is_dir()]
 
 

@@ -13,14 +13,24 @@ from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 from elastic_jobs import TRAINING, beginnings
-from launched import DEADLINE_S, FARANDOLE, PRELUDE, Job, clean_environment, launch, needs_launcher, stop, wait_until
+from launched import (
+    DEADLINE_S,
+    FARANDOLE,
+    PRELUDE,
+    TIMEOUTS_S,
+    Job,
+    clean_environment,
+    launch,
+    needs_launcher,
+    stall_shutdown,
+    stop,
+    wait_until,
+)
 
 __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# Other operations of these jobs must never wait for so long, also on a busy machine.
-STALL_SHUTDOWN = ["--stall-check-warning-time-seconds", "4", "--stall-check-shutdown-time-seconds", "8"]
 LAST_LINE = re.compile(r"^farandole: what each rank was doing: farandole explain (\S+)\n\Z", re.M)
 
 
@@ -66,6 +76,15 @@ def folder_of(job: Job) -> Path:
     return Path(line.group(1))
 
 
+def explained(launch: Callable[..., Job], ranks: int, script: str, cause: str) -> Path:
+    """The records of a job that a stall shutdown ends, which must be explained with this cause."""
+    for timeout_s in TIMEOUTS_S:
+        folder = folder_of(launch(ranks, script, flags=stall_shutdown(timeout_s)))
+        if re.search(f"Cause:\n  {cause}\n\n", explain(str(folder))):
+            return folder
+    pytest.fail(explain(str(folder)))
+
+
 @pytest.mark.slow
 def test_ranks_that_call_in_different_orders_are_explained_after_a_stall_shutdown(
     launch: Callable[..., Job], dumps: Path
@@ -75,14 +94,13 @@ def test_ranks_that_call_in_different_orders_are_explained_after_a_stall_shutdow
         "for name in ['a', 'b'] if hvd.rank() == 0 else ['b', 'a']:\n"
         "    hvd.allreduce(numpy.ones(4), name=name)\n"
     )
-    folder = folder_of(launch(2, script, flags=STALL_SHUTDOWN))
+    cause = "rank 0 waited for allreduce.a, rank 1 for allreduce.b: they call in different orders."
+    folder = explained(launch, 2, script, re.escape(cause))
     assert folder.parent == dumps
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert sorted(file.name for file in folder.iterdir()) == ["rank-0.events", "rank-1.events"]
     text = explain(str(folder))
-    cause = "rank 0 waited for allreduce.a, rank 1 for allreduce.b: they call in different orders."
-    assert f"Cause:\n  {cause}\n\n" in text
-    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 8 s" in text
+    assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = " in text
     assert re.search(r"allreduce\.a \(allreduce, 32 B\), for \d+\.\d s: called by rank 0; not by rank 1\n", text), text
 
     facts: Dict[str, Any] = json.loads(explain("--json", str(folder)))
@@ -154,13 +172,13 @@ def test_a_rank_that_is_stuck_in_user_code_is_explained(launch: Callable[..., Jo
         "    ctypes.PyDLL(None).pause()\n"
         "hvd.allreduce(numpy.ones(4), name='gradient')\n"
     )
-    folder = folder_of(launch(3, script, flags=STALL_SHUTDOWN))
-    text = explain(str(folder))
-    assert re.search(
-        r"Cause:\n  ranks 0 and 1 waited for rank 2, which had not called allreduce\.gradient: it was in user code for "
-        r"\d+\.\d s, since allreduce\.loaded was complete; its launcher ended it\.\n\n",
-        text,
-    ), text
+    explained(
+        launch,
+        3,
+        script,
+        r"ranks 0 and 1 waited for rank 2, which had not called allreduce\.gradient: it was in user code for "
+        r"\d+\.\d s, since allreduce\.loaded was complete; its launcher ended it\.",
+    )
 
 
 def test_jobs_that_end_well_or_record_nothing_leave_no_folder(
@@ -268,8 +286,7 @@ def test_a_running_job_is_explained_although_its_ranks_are_stopped_or_stuck(
     assert f"{trace}: " in farandole("trace", "merge", "--output", str(trace), str(folder))
     slices = [each for each in json.loads(trace.read_text())["traceEvents"] if each["ph"] == "X"]
     waiting = [each for each in slices if each["name"] == "wait for allreduce.gradient (not complete)"]
-    # It lasts until the last event of the record, which may be its own beginning.
-    assert [each["pid"] for each in waiting] == [0] and waiting[0]["dur"] >= 0
+    assert [each["pid"] for each in waiting] == [0]
     assert farandole("trace", "merge", "--output", str(tmp_path), str(folder), code=1)
     told = json.loads(farandole("dump", "--json"))
     assert Path(told["folder"]).parent == dumps and told["files"] == 3 and told["missing"] == []

@@ -59,7 +59,8 @@ class ExampleTasks:
             "failures": 1,
         }
         for index, task in enumerate(self.example["tasks"]):
-            environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+            kept = ("PATH", "PYTHONPATH", "TEST_RUN_MARK")
+            environment = {name: os.environ[name] for name in kept if name in os.environ}
             environment.update(self.example["environment"], FARANDOLE_HOST_ID=task["host"])
             process = subprocess.Popen([sys.executable, "-c", TASK], stdin=subprocess.PIPE, env=environment, text=True)
             assert process.stdin is not None

@@ -95,6 +95,7 @@ def test_silent_peers_are_bounded_and_disconnected(
     service: ComputeService, key: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "MOST_UNKNOWN", 3)
+    monkeypatch.setattr(network, "_SERVER_WAIT_S", DEADLINE_S)
     address = ("127.0.0.1", service.get_port())
     silent = [socket.create_connection(address, DEADLINE_S) for _ in range(3)]
     try:
