@@ -67,7 +67,8 @@ struct party {
 
   explicit party(std::string_view secret = "the job's secret") {
     settings.credentials = std::make_shared<const tls_credentials>(secret);
-    settings.handshakes.hello = patience; // on a busy machine a peer of the test may be slow
+    // On a busy machine a peer of the test may be slow.
+    settings.connect_timeout = settings.handshakes.hello = settings.handshakes.handshake = patience;
     settings.log = &log;
   }
   caf::actor owner() { return caf::actor_cast<caf::actor>(self); }

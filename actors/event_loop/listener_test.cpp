@@ -90,7 +90,7 @@ TEST_CASE("a peer without a complete hello is closed at the deadline, and the lo
 
 TEST_CASE("a peer that hangs up in the middle of its hello is closed at once") {
   party right;
-  right.settings.handshakes.hello = 10s;
+  right.settings.handshakes.hello = 10min;
   auto listener = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
   REQUIRE(listener);
   const auto hello = hello_of(right.settings);

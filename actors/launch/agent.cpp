@@ -88,6 +88,7 @@ int run_agent(const agent_options& options) {
       spec.launcher.emplace_back(address.ip, address.port);
     spec.hello = hello_of(options);
     spec.links = link_settings::of(options.values);
+    spec.times = job_ending::times::of(options.values);
     spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
     spec.links.connect_timeout = options.values.duration(setting::start_timeout);
     spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);

@@ -43,6 +43,7 @@ agent_actor::behavior_type agent(agent_actor::stateful_pointer<agent_state> self
 
 agent_actor::behavior_type agent_state::begin(const agent_spec& spec) {
   spec_ = spec;
+  ending_ = {0, spec.times};
   return {
       [this](const slot_ended& event) { ended(event); },
       [this](const slot_finished& event) { finished(event); },

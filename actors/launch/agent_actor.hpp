@@ -60,6 +60,7 @@ struct agent_spec {
   std::vector<std::pair<std::string, std::uint16_t>> launcher;
   agent_hello hello;
   link_settings links;
+  job_ending::times times;
   slot_maker slots;                       ///< for the processes that the launcher starts
   std::vector<std::string> environment;   ///< of this process
   std::vector<std::string> own_variables; ///< "NAME=value", for workers: the secret's descriptor

@@ -8,6 +8,11 @@
 
 namespace farandole {
 
+auto job_ending::times::of(const settings& values) -> times {
+  return {.grace = values.duration(setting::exit_grace),
+          .kill_after = values.duration(setting::termination_grace)};
+}
+
 auto job_ending::ended(std::int32_t process, const process_end& exit_status, time_point current_time,
                        std::int32_t culprit) -> step {
   assert(running_ > 0);

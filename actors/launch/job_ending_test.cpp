@@ -59,6 +59,16 @@ TEST_CASE("a process that does not end by itself gets SIGTERM, and five seconds 
   CHECK(job.due(start + 8s).signal == 0);
 }
 
+TEST_CASE("the termination grace is the time between SIGTERM and SIGKILL", "[ending]") {
+  auto values = settings::built_in();
+  CHECK(job_ending::times::of(values).kill_after == 5s);
+  REQUIRE_FALSE(values.assign(setting::termination_grace, "90", setting_source::flag));
+  job_ending job{1, job_ending::times::of(values)};
+  CHECK(job.interrupted(SIGINT, start).signal == SIGTERM);
+  CHECK(job.due(start + 89s).signal == 0);
+  CHECK(job.due(start + 90s).signal == SIGKILL);
+}
+
 TEST_CASE("the end of a process after the launcher's signal prints no line", "[ending]") {
   auto job = three();
   job.ended(1, badly, start, 1);

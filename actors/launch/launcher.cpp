@@ -333,7 +333,7 @@ int launcher::run(std::vector<slot_spec> slots) {
   host_driver_spec spec;
   spec.hands = hands_of();
   spec.slots = std::move(slots);
-  spec.times.grace = parts_->values.duration(setting::exit_grace);
+  spec.times = job_ending::times::of(parts_->values);
   spec.slot_exited = exit_reporter(parts_->rendezvous, parts_->caller.get());
   spec.worker_ended = [this](const worker_ending& ending) { keep_record(ending); };
   if (parts_->caller)
@@ -367,7 +367,7 @@ int launcher::run(const elastic_job& job) {
     spec.script->is_remote = job.is_remote;
     spec.script->interval = parts_->values.duration(setting::discovery_interval);
   }
-  spec.times.grace = parts_->values.duration(setting::exit_grace);
+  spec.times = job_ending::times::of(parts_->values);
   spec.seed = std::random_device{}();
   const auto rendezvous = parts_->rendezvous;
   spec.first_agents = job.first_agents;

@@ -70,6 +70,7 @@ result run(std::vector<slot_spec> slots, const char* grace_s = "0") {
   options.members.size = static_cast<std::int32_t>(slots.size());
   options.secret = "a secret of a test";
   REQUIRE_FALSE(options.values.assign(setting::exit_grace, grace_s, setting_source::flag));
+  REQUIRE_FALSE(options.values.assign(setting::termination_grace, "120", setting_source::flag));
   const captured output;
   int code = -1;
   {

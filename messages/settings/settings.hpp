@@ -66,6 +66,7 @@ enum class setting : std::uint16_t {
   link_timeout,
   shutdown_timeout,
   exit_grace,
+  termination_grace,
   discovery_timeout,
   discovery_interval,
   // Watching.

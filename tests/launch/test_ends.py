@@ -83,7 +83,8 @@ def test_no_process_is_left_after_a_sudden_death(
 def test_a_signal_to_the_launcher_ends_the_workers_of_all_hosts(
     launch: Callable[..., Process], hosts: SshHosts, number: signal.Signals, code: int
 ) -> None:
-    job = launch("-np", "3", "-H", "a:1,b:2", *python(hosts.shared, TOLD))
+    settings = {"FARANDOLE_TERMINATION_GRACE": "240"}
+    job = launch("-np", "3", "-H", "a:1,b:2", *python(hosts.shared, TOLD), settings=settings)
     workers = pids_of(job, 3)
     os.kill(job.pid, number)
     assert exit_code(job) == code, job.text

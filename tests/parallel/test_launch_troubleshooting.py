@@ -214,7 +214,10 @@ def test_a_limit_of_open_files_gives_the_messages_of_its_section(tmp_path: Path)
         assert says(output, message), (limit, output)
 
 
-def test_two_interrupts_print_the_lines_of_the_section(launch: Callable[..., Job]) -> None:
+def test_two_interrupts_print_the_lines_of_the_section(
+    launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FARANDOLE_TERMINATION_GRACE", "240")
     ignores = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('READY', flush=True)\nsignal.pause()\n"
     job = launch(1, f"import signal\n{ignores}")
     job.read_until(lambda text: "READY" in text)

@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "collectives/transport/connections/handshake_table.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/shm/fd_passing_packets.hpp"
 
@@ -138,9 +137,9 @@ namespace {
 class visitors {
 public:
   visitors(const std::string& name, const fd_passing_terms& terms, int listener, int shared,
-           std::uint32_t members)
+           std::uint32_t members, const handshake_limits& limits)
       : name_(name), terms_(terms), listener_(listener), shared_(shared), has_it_(members),
-        missing_(members - 1), table_(handshake_limits{}.within(descriptors_allowed())) {}
+        missing_(members - 1), table_(limits.within(descriptors_allowed())) {}
 
   std::uint32_t missing() const { return missing_; }
 
@@ -224,8 +223,8 @@ private:
 } // namespace
 
 error segment_offer::serve(const fd_passing_terms& terms, int shared, std::uint32_t members,
-                           const deadline_and_abort& deadline) {
-  visitors visitors{name_, terms, listener_.get(), shared, members};
+                           const deadline_and_abort& deadline, const handshake_limits& limits) {
+  visitors visitors{name_, terms, listener_.get(), shared, members, limits};
   while (visitors.missing() > 0) {
     if (auto end = ended(deadline))
       return *end;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "collectives/transport/connections/handshake_table.hpp"
 #include "collectives/transport/path.hpp"
 #include "messages/values/descriptor.hpp"
 #include "messages/values/error.hpp"
@@ -32,7 +33,7 @@ public:
   /// Sends the descriptor `shared` to members 1 … members-1, to each as often as it asks, and returns when
   /// every member has it. Returns `disconnected` after an abort and `timed_out` at the deadline.
   error serve(const fd_passing_terms& terms, int shared, std::uint32_t members,
-              const deadline_and_abort& deadline);
+              const deadline_and_abort& deadline, const handshake_limits& limits = {});
 
 private:
   segment_offer(std::string name, descriptor listener);

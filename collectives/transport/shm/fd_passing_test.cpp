@@ -15,6 +15,7 @@
 
 using namespace farandole;
 using namespace farandole::testing;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -41,7 +42,7 @@ struct offering {
 
   std::future<error> serve(std::uint32_t members, fd_passing_terms terms = some_terms()) {
     return std::async(std::launch::async, [this, members, terms] {
-      return offer->serve(terms, memory.get(), members, deadline);
+      return offer->serve(terms, memory.get(), members, deadline, {.hello = 10min, .handshake = 10min});
     });
   }
   bool is_same(const descriptor& other) const {
@@ -97,7 +98,7 @@ TEST_CASE("peers that send garbage, stay silent or hang up do not keep a member 
   const std::string nonsense(1000, 'x');
   for (std::size_t length : {0u, 1u, 36u, 64u, 1000u}) {
     auto stranger = connect_to(offer.offer->name());
-    REQUIRE(send(stranger.get(), nonsense.data(), length, 0) >= 0);
+    REQUIRE(send(stranger.get(), nonsense.data(), length, MSG_NOSIGNAL) >= 0);
     char answer[256];
     // 36 bytes have the form of a question, but ask for a member that does not exist.
     CHECK(recv(stranger.get(), answer, sizeof answer, 0) <= 0);
@@ -105,11 +106,11 @@ TEST_CASE("peers that send garbage, stay silent or hang up do not keep a member 
   // A well-formed question is answered by a challenge; a wrong proof ends the connection.
   auto guesser = connect_to(offer.offer->name());
   char question[36] = {1};
-  REQUIRE(send(guesser.get(), question, sizeof question, 0) == sizeof question);
+  REQUIRE(send(guesser.get(), question, sizeof question, MSG_NOSIGNAL) == sizeof question);
   char challenge[256];
   CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) == 64);
   // The offer's own proof, sent back, does not count as the peer's proof.
-  REQUIRE(send(guesser.get(), challenge + 32, 32, 0) == 32);
+  REQUIRE(send(guesser.get(), challenge + 32, 32, MSG_NOSIGNAL) == 32);
   CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) <= 0);
 
   auto hung_up = connect_to(offer.offer->name());

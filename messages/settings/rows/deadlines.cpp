@@ -58,6 +58,16 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_EXIT_GRACE",
      .doc = "Time between the failure of one worker and SIGTERM to the others, so that they can exit on "
             "their own."},
+    {.id = setting::termination_grace,
+     .name = "termination grace",
+     .type = duration,
+     .unit = "s",
+     .built_in = "5",
+     .limit = day_s,
+     .environment = "FARANDOLE_TERMINATION_GRACE",
+     .doc = "Time between SIGTERM to the workers at the end of a job and SIGKILL. Raise it if the script "
+            "saves a checkpoint on SIGTERM. An agent that is interrupted or has lost the launcher uses the "
+            "value in its own environment."},
     {.id = setting::discovery_timeout,
      .name = "discovery timeout",
      .type = duration,

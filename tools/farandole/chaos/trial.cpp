@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// Longer than the launcher needs: it kills its workers five seconds after SIGTERM.
+/// Longer than the launcher needs: by default it kills its workers 5 s after SIGTERM.
 constexpr auto ending_time = 15s;
 
 error system_error(const std::string& text) {

@@ -24,7 +24,8 @@ from farandole.runner.functions import messages
 from farandole.runner.functions.output import OutputCopy
 
 CLOSING_S = 20.0
-"""A job that was asked to end is killed after this time. The launcher itself kills workers 5 s after SIGTERM."""
+"""A job that was asked to end is killed after this time, and FARANDOLE_TERMINATION_GRACE more if that is set. The
+launcher itself kills workers 5 s, or that time, after SIGTERM."""
 _READ_BYTES = 1 << 20
 _MOST_BUFFERS = 64
 """Messages that leave by one system call."""
@@ -106,6 +107,9 @@ class Launcher:
         self.stderr = OutputCopy("stderr", dispatch, streams[1], wording)
         self.has_timed_out = False
         """Whether the job fails because hosts, or enough slots, were not there in time."""
+        self._extra_grace_s = 0.0
+        with contextlib.suppress(KeyError, ValueError):  # the launcher refuses a malformed value
+            self._extra_grace_s = float(environment["FARANDOLE_TERMINATION_GRACE"])
         self._owner = os.getpid()
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._channel, theirs = socket.socketpair()
@@ -285,7 +289,7 @@ class Launcher:
             self._outgoing.clear()
             self._channel.shutdown(socket.SHUT_WR)
             self._process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + CLOSING_S
+            deadline = time.monotonic() + CLOSING_S + self._extra_grace_s
             while self.is_running and time.monotonic() < deadline:
                 self.step(max(0.0, deadline - time.monotonic()))
         except OSError:
