@@ -265,6 +265,15 @@ FAULTS = (
         "spark/test_run.py",
     ),
     Fault(
+        "rows",
+        f"{PYTHON}/spark/keras/rates.py",
+        "self._reduction.possible([self._scaled(each) for each in gradients], variables)",
+        "self._reduction.possible(gradients, variables)",
+        "Ranks of a Keras estimator with fewer rows in a step have the same weight as others.",
+        "spark",
+        "test_keras_training",
+    ),
+    Fault(
         "gpu",
         "actors/gpu/launch_order.cpp",
         "return found == launched_.end() || found->second >= each.count;",

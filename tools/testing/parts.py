@@ -136,6 +136,8 @@ def ray(part: Part) -> None:
 def spark(part: Part) -> None:
     """`farandole.spark` on a local Spark"""
     in_cluster_environment(part, "clusters", "tests/clusters/spark")
+    chosen = ("-k", "passes or counts_once")
+    in_cluster_environment(part, "clusters-keras", "tests/clusters/keras/test_keras_training.py", options=chosen)
 
 
 def in_cluster_environment(part: Part, name: str, *files: str, options: Sequence[str] = ()) -> None:

@@ -95,6 +95,11 @@ class WeighedReduction:
         reduced: List[Any] = self._reduction([self._scaled(each) for each in gradients], variables)
         return reduced
 
+    def possible(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """The reduced gradients, and in a graph those that only other ranks may have."""
+        reduced: List[Any] = self._reduction.possible([self._scaled(each) for each in gradients], variables)
+        return reduced
+
     def _scaled(self, gradient: Any) -> Any:
         import tensorflow as tf
 
