@@ -51,6 +51,8 @@ def versions(part: Part) -> None:
     ranks_of_framework(part, "keras", ".setup/venvs/tensorflow-2.15")
     for where, environment in OTHER_KERAS:
         ranks_of_framework(part, "keras", where, **environment)
+    ranks_of_framework(part, "torch", ".setup/venvs/torch-2.2")
+    ranks_of_framework(part, "lightning", ".setup/venvs/torch-2.2")
 
 
 def recipes(part: Part) -> None:

@@ -13,6 +13,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 import torchmetrics
+from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 SAMPLES, BATCH = 48, 4
@@ -235,6 +236,7 @@ def test_evaluation_covers_every_sample(pl: Any, rank: int, size: int) -> None:
     assert predictions.shape == (SAMPLES // size, 2)
 
 
+@needs("lightning", "2.6", "fit(weights_only=…)")
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_a_checkpoint_is_written_once_and_resumed_on_all_ranks(
     pl: Any, everywhere: bool, tmp_path: Path, rank: int, size: int
@@ -369,3 +371,10 @@ def test_all_ranks_begin_with_the_buffers_of_rank_0(pl: Any) -> None:
     model.register_buffer("offset", torch.full((2,), float(hvd.rank())))
     trainer(pl, max_epochs=1).fit(model, loader())
     assert model.offset.tolist() == [0.0, 0.0]
+
+
+def test_an_older_lightning_is_refused(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = pl.__name__.partition(".")[0]
+    monkeypatch.setattr(importlib.import_module(package), "__version__", "2.1.4")
+    with pytest.raises(ImportError, match=r"needs Lightning 2\.2\.0 or later, and 2\.1\.4 is installed"):
+        horovod.lightning.classes_for.__wrapped__(pl.__name__)

@@ -10,6 +10,7 @@ from typing import Any, Dict, List
 import horovod.torch as hvd
 import pytest
 import torch
+from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -82,6 +83,7 @@ def test_a_scheduler_is_rolled_back_and_synchronised_with_its_optimizer(kind: st
     assert len(set(rates)) == 2
 
 
+@needs("torch", "2.3", "torch.amp.GradScaler")
 def test_a_moving_average_and_a_gradient_scaler_keep_their_identity_and_are_restored(rank: int) -> None:
     model, optimizer = training(rank)
     average = MovingAverage(model)

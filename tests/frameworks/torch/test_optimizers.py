@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Tuple, Type
 import horovod.torch as hvd
 import pytest
 import torch
+from newer_versions import needs
 
 CLASSES: Dict[str, Type[torch.optim.Optimizer]] = {
     name: each
@@ -127,6 +128,7 @@ def test_the_state_of_an_optimizer_keeps_its_own_types_when_it_is_broadcast(rank
     assert torch.equal(optimizer.state[parameter]["momentum_buffer"], torch.full((3,), 1 / 3))
 
 
+@needs("torch", "2.4", "fused optimizers on CPUs")
 def test_the_state_of_an_optimizer_keeps_its_strides_when_it_is_broadcast(rank: int, size: int) -> None:
     """A fused step takes for granted that a state has the strides of its parameter."""
     parameter = torch.nn.Parameter(torch.ones(2, 3).t())

@@ -8,6 +8,7 @@ from typing import Any, Callable, List
 import horovod.torch as hvd
 import pytest
 import torch
+from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 STEPS = 6
@@ -151,6 +152,7 @@ def test_ranks_that_do_not_use_a_branch_contribute_zeros(rank: int, size: int) -
     assert_same(model, expected, size)
 
 
+@needs("torch", "2.6", "optimizers of named parameters")
 def test_parameters_that_are_added_late_keep_their_names(rank: int, size: int) -> None:
     model = Network()
     named = [(f"body.{name}", each) for name, each in model.body.named_parameters()]
@@ -167,6 +169,7 @@ def test_parameters_that_are_added_late_keep_their_names(rank: int, size: int) -
 
 
 @several_ranks
+@needs("torch", "2.6", "optimizers of named parameters")
 def test_late_parameters_whose_shapes_differ_between_ranks_are_named(rank: int, size: int) -> None:
     model = Network()
     optimizer = hvd.DistributedOptimizer(

@@ -12,6 +12,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from farandole.torch import parameter_hook
+from newer_versions import needs
 from torch.utils.checkpoint import checkpoint
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -281,6 +282,7 @@ def test_gradients_with_a_graph_train_like_one_process(kind: str, rank: int, siz
     optimizer.zero_grad()
 
 
+@needs("torch", "2.4", "fused optimizers on CPUs")
 @pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize("kind", list(GRAPHS))
 def test_gradients_with_a_graph_have_the_memory_layout_of_their_parameters(kind: str, rank: int, size: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, List
 import horovod.torch as hvd
 import pytest
 import torch
+from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -109,6 +110,7 @@ def test_a_saved_model_and_optimizer_load_without_farandole(tmp_path: Path, rank
 
 
 @several_ranks
+@needs("torch", "2.3", "torch.amp.GradScaler")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_with_a_gradient_scaler_an_overflow_on_one_rank_skips_the_step_on_all(
     dtype: torch.dtype, rank: int, size: int

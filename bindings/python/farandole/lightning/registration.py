@@ -10,6 +10,7 @@ import sys
 from typing import Any, NamedTuple, Optional
 
 from farandole._imports import LIGHTNING
+from farandole.common.util import is_version_greater_equal_than
 
 
 class Classes(NamedTuple):
@@ -33,6 +34,12 @@ def classes_for(package: Optional[str] = None) -> Classes:
     from farandole.lightning.environment import Environment
     from farandole.lightning.strategy import Launcher, Strategy
 
+    version = importlib.import_module(package.partition(".")[0]).__version__
+    if not is_version_greater_equal_than(version, "2.2.0"):  # before, each rank would train on all samples
+        raise ImportError(
+            f"farandole.lightning needs Lightning 2.2.0 or later, and {version} is installed: "
+            "pip install lightning --upgrade"
+        )
     plugins = importlib.import_module(f"{package}.plugins.environments")
     strategies = importlib.import_module(f"{package}.strategies")
     launchers = importlib.import_module(f"{package}.strategies.launchers.launcher")

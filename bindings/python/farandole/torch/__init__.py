@@ -2,7 +2,7 @@
 
 from farandole.common.util import require_framework as _require_framework
 
-_require_framework("torch", "2.0.0")
+_require_framework("torch", "2.2.0")
 
 from farandole.common.exceptions import (
     HorovodInternalError,

@@ -16,6 +16,7 @@ from farandole.torch.compression.gradient import Allgather, Allreduce, GradientC
 from farandole.torch.compression.wire import bytes_of
 from farandole.torch.memory import elements_of, has_unknown_type, like, rows_of_bytes
 from farandole.torch.ops.sparse import start_no_values, summed
+from farandole.torch.submission import untraced
 
 
 class Rounds:
@@ -291,6 +292,7 @@ def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) 
     return Reduction(op, prescale, postscale, 1 if set_rank is None else set_rank.size)
 
 
+@untraced
 def reduce(
     compressor: GradientCompressor,
     tensors: Sequence[torch.Tensor],

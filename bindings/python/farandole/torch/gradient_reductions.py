@@ -16,10 +16,7 @@ from farandole.torch.gradient_transfers import Transfer, wait_for
 from farandole.torch.parameter_hook import ParameterHook, is_in_nested_pass
 from farandole.torch.reduced_parameters import ReducedParameters
 from farandole.torch.several_optimizers import Steps
-
-_untraced: Callable[[Callable[..., Any]], Callable[..., Any]] = getattr(torch, "_disable_dynamo", lambda each: each)
-"""Marks a function that a compiled step calls as it is. Otherwise Dynamo would compile the hook of each parameter, and
-all that it calls, again and again: they break the graph, and find another state each time."""
+from farandole.torch.submission import untraced
 
 
 class GradientReductions:
@@ -88,7 +85,7 @@ class GradientReductions:
         # The hooks hold a weak reference, so that parameters do not keep a dropped optimizer alive.
         reductions = weakref.ref(self)
 
-        @_untraced
+        @untraced
         def called(*_: Any) -> None:
             alive = reductions()
             if alive is not None:
@@ -141,7 +138,7 @@ class GradientReductions:
             if not self.hooks[index].is_called_before:
                 self.hooks[index].call_before(self._call(_arriving, index))
 
-    @_untraced
+    @untraced
     def start_overdue(self) -> None:
         """Starts the reductions of gradients that backward passes have not completed, because their parameters were
         unused or used in fewer passes."""
@@ -184,7 +181,7 @@ class GradientReductions:
         """Whether another optimizer has stepped since the last reduction began, so that the pass was meant for it."""
         return self._may_discard and bool(self.in_flight) and Steps.count > self._steps_at_start
 
-    @_untraced
+    @untraced
     def discard(self) -> None:
         """Waits for the reductions in flight, and drops their results.
 
@@ -198,7 +195,7 @@ class GradientReductions:
             self.give_up()  # Ctrl-C ends the wait, not the operations
         self._parameters.rename(self._parameters.other_suffix())
 
-    @_untraced
+    @untraced
     def wait(self) -> None:
         """Waits for all started reductions, and writes their results to the gradients."""
         in_flight, self.in_flight = self.in_flight, []
@@ -218,7 +215,7 @@ class GradientReductions:
         self.sent.clear()
         self._settle()
 
-    @_untraced
+    @untraced
     def give_up(self) -> None:
         """Abandons the reductions in flight, and resets the count of backward passes."""
         several_optimizers.abandoned.extend(self.in_flight)
@@ -226,7 +223,7 @@ class GradientReductions:
         self.sent.clear()
         self._settle()
 
-    @_untraced
+    @untraced
     def abandon(self) -> None:
         """Like ``give_up``, after the reductions that other ranks may have begun have started here too. Theirs would
         otherwise be taken for the next ones of this rank."""

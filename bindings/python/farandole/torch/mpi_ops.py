@@ -6,6 +6,7 @@ Ranks match operations by name, and operations without a name by the order of ca
 
 from __future__ import annotations
 
+from types import FunctionType as _FunctionType
 from typing import Any
 
 from farandole.common.barrier_join import (
@@ -20,6 +21,7 @@ from farandole.common.handles import (
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.torch.compression import Compression
+from farandole.torch.graph.node import OFFERED as _OFFERED
 from farandole.torch.ops.allgather import (
     HorovodAllgather,
     HorovodGroupedAllgather,
@@ -63,3 +65,9 @@ from farandole.torch.ops.reducescatter import (
 from farandole.torch.ops.sparse import (
     sparse_allreduce_async,
 )
+from farandole.torch.submission import untraced as _untraced
+
+if not _OFFERED:  # each call breaks the graph, and Dynamo does not trace into it
+    for _name, _each in list(globals().items()):
+        if isinstance(_each, _FunctionType):
+            globals()[_name] = _untraced(_each)

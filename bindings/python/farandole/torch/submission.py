@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 
 from farandole.common import job as _job
 from farandole.torch.dtypes import NUMBERS
+
+untraced: Callable[[Callable[..., Any]], Callable[..., Any]] = getattr(torch, "_disable_dynamo", lambda each: each)
+"""Marks a function that a compiled step calls as it is. Otherwise Dynamo would compile the hook of each parameter, and
+all that it calls, again and again: they break the graph, and find another state each time."""
 
 
 def _describe(operation: str, tensor: torch.Tensor) -> Tuple[Any, ...]:

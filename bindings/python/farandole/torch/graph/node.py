@@ -12,19 +12,21 @@ import torch
 
 from farandole.common import job as _job
 from farandole.common.process_sets import ProcessSet
+from farandole.common.util import is_version_greater_equal_than
 
 Tensors = Sequence[torch.Tensor]
 Function = Callable[..., Any]
 
-_OFFERED = hasattr(torch.library, "custom_op") and hasattr(torch.compiler, "is_dynamo_compiling")
+OFFERED = is_version_greater_equal_than(torch.__version__, "2.8.0")
 
 
 def _never() -> bool:
     return False
 
 
-# Whether Dynamo is tracing the caller. Always False where PyTorch does not support custom operators (before 2.4).
-is_tracing: Callable[[], bool] = torch.compiler.is_dynamo_compiling if _OFFERED else _never
+# Whether Dynamo is tracing the caller. Always False before PyTorch 2.8, whose Inductor rejects nodes with effects;
+# operations break the graph there.
+is_tracing: Callable[[], bool] = torch.compiler.is_dynamo_compiling if OFFERED else _never
 
 
 def node(schema: str, fake: Function) -> Callable[[Function], Any]:
@@ -38,22 +40,32 @@ def node(schema: str, fake: Function) -> Callable[[Function], Any]:
     mutated = [each for each in ("tensors", "tensor") if f"{each}," in rest and "!" in rest][:1]
 
     def decorate(function: Function) -> Any:
-        if not _OFFERED:
+        if not OFFERED:
             return function
         made: Any = torch.library.custom_op(f"farandole::{name}", function, mutates_args=mutated, schema=f"({rest}")
         made.register_fake(fake)
-        if hasattr(made, "register_effect") and not mutated:  # mutating operators are kept, in order, anyway
-            from torch._library.effects import EffectType
-
-            made.register_effect(EffectType.ORDERED)
+        if not mutated:  # mutating operators are kept, in order, anyway
+            register_effect(made)
         return made
 
     return decorate
 
 
+def register_effect(made: Any) -> None:
+    """Calls the operator's method of this name, or the function behind it where PyTorch lacks the method."""
+    if hasattr(made, "register_effect"):
+        from torch._library.effects import EffectType
+
+        made.register_effect(EffectType.ORDERED)
+    else:
+        from torch._higher_order_ops import effects
+
+        effects._register_effectful_op(made._opoverload, effects._EffectType.ORDERED)
+
+
 def gradient(made: Any, setup: Callable[[Any, Any, Any], None], backward: Function) -> None:
     """Registers the gradient of a node: ``setup`` saves values for ``backward``."""
-    if _OFFERED:
+    if OFFERED:
         made.register_autograd(backward, setup_context=setup)
 
 
