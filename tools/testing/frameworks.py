@@ -53,6 +53,7 @@ def versions(part: Part) -> None:
         ranks_of_framework(part, "keras", where, **environment)
     ranks_of_framework(part, "torch", ".setup/venvs/torch-2.2")
     ranks_of_framework(part, "lightning", ".setup/venvs/torch-2.2")
+    ranks_of_framework(part, "jax", ".setup/venvs/jax-0.8")
 
 
 def recipes(part: Part) -> None:

@@ -5,7 +5,7 @@ Operations on arrays, and the same operations inside ``jit``, where they are ins
 
 from farandole.common.util import require_framework as _require_framework
 
-_require_framework("jax", "0.4.38")
+_require_framework("jax", "0.8.1")
 
 from farandole.common.barrier_join import barrier, join
 from farandole.common.names import *
