@@ -37,3 +37,14 @@ def test_arrays_are_restored_after_a_program_to_which_they_were_donated() -> Non
             assert state.scale == 1 + saves and state.params["layers"][1][1].tolist() == [saves + i for i in range(4)]
         state.params, state.scale = step((state.params, state.scale))
         state.save()
+
+
+def test_a_rank_that_has_not_evaluated_yet_receives_the_values_of_rank_0(rank: int) -> None:
+    params = {"w": jnp.full(3, float(rank))}
+    state = hvd.elastic.JaxState(params=params, loss=0.0, best=None, kept=jnp.zeros(2 + rank))
+    if rank == 0:
+        state.loss, state.best = jnp.ones(()) / 2, state.params
+        state.save()
+    state.sync()
+    assert float(state.loss) == 0.5 and state.params["w"].tolist() == state.best["w"].tolist() == [0.0] * 3
+    assert state.kept.shape == (2,)

@@ -7,12 +7,13 @@ import functools
 from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 import jax
+import numpy
 
 from farandole.common import kernels
 from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import ObjectState, State, run_fn
 from farandole.common.exceptions import HorovodInternalError
-from farandole.common.objects import broadcast_object
+from farandole.common.objects import allgather_object, broadcast_object
 from farandole.jax.completion import finish
 from farandole.jax.functions import broadcast_parameters
 
@@ -67,8 +68,8 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
 class JaxState(ObjectState):
     """State that each keyword names: trees of arrays (parameters, an optimizer's state), and any other value.
 
-    Arrays are copied, because a program to which a script donates one deletes it. Trees must have the same structure on
-    all ranks.
+    Arrays are copied, because a program to which a script donates one deletes it. Values that are other trees on some
+    ranks, such as None before a first evaluation, are sent as objects.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -76,13 +77,17 @@ class JaxState(ObjectState):
 
     def sync(self) -> None:
         """Gives the saved values of rank 0 to all."""
-        trees = {name: value for name, value in self._saved_state.items() if _holds_arrays(value)}
-        rest = {name: value for name, value in self._saved_state.items() if name not in trees}
         with translated():
-            received = broadcast_parameters(trees, 0)
+            own = {name: _shapes(value) for name, value in self._saved_state.items()}
+            trees = allgather_object(own, "jax.state")
+            shared = [name for name in own if own[name] and all(each.get(name) == own[name] for each in trees)]
+            received = broadcast_parameters({name: self._saved_state[name] for name in shared}, 0)
+        rest = {name: value for name, value in self._saved_state.items() if name not in received}
         self._saved_state = {**self._bcast_object(rest), **received}
         self._set_attrs()
 
 
-def _holds_arrays(value: Any) -> bool:
-    return any(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(value))
+def _shapes(value: Any) -> str:
+    """A tree of arrays in which each is its shape; empty for any other value."""
+    is_tree = any(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(value))
+    return str(jax.tree.map(numpy.shape, value)) if is_tree else ""
