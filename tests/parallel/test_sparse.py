@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import horovod.torch as hvd
 import pytest
 import torch
+from farandole.common import job
 from farandole.common.exceptions import HorovodInternalError
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -149,3 +151,10 @@ def test_a_sparse_gradient_mismatch_fails_and_later_operations_work(rank: int, s
         with pytest.raises(HorovodInternalError, match="weight.values"):
             optimizer.step()
     assert hvd.allreduce(torch.ones(1), name="after", op=hvd.Sum).item() == size
+
+
+def test_a_call_before_init_asks_for_init(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "runtime", job._NotStarted())
+    monkeypatch.setattr(job, "topology", None)
+    with pytest.raises(HorovodInternalError, match=re.escape("call init() first")):
+        hvd.sparse_allreduce_async(torch.ones(2).to_sparse(), name="early", op=hvd.Sum)

@@ -186,19 +186,19 @@ class TestBadInput:
             estimator_of(store).setBackwardPassesPerStep(2).fit(frame)
 
     def test_lightning_is_missing_or_too_old(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, found in (("lightning", None), ("pytorch_lightning", SimpleNamespace(__version__="1.3.7"))):
+        for name, found in (("lightning", None), ("pytorch_lightning", SimpleNamespace(__version__="2.1.4"))):
             monkeypatch.setitem(sys.modules, name, found)
         with pytest.raises(RuntimeError) as raised:
             TorchEstimator()
         missing, old = str(raised.value).split("; and ")
         assert missing.startswith("horovod.spark.lightning needs Lightning, which cannot be imported (import of lightn")
-        assert missing.endswith("): pip install 'lightning>=1.3.8'")
+        assert missing.endswith("): pip install 'lightning>=2.2.0'")
         assert old == (
-            "horovod.spark.lightning needs Lightning 1.3.8 or later, and Lightning 1.3.7 is installed: "
-            "pip install 'pytorch_lightning>=1.3.8'"
+            "horovod.spark.lightning needs Lightning 2.2.0 or later, and Lightning 2.1.4 is installed: "
+            "pip install 'pytorch_lightning>=2.2.0'"
         )
 
     def test_one_of_the_packages_of_lightning_is_enough(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "lightning", None)
-        monkeypatch.setitem(sys.modules, "pytorch_lightning", SimpleNamespace(__version__="1.10.0rc1"))
+        monkeypatch.setitem(sys.modules, "pytorch_lightning", SimpleNamespace(__version__="2.10.0rc1"))
         versions.require_lightning()

@@ -16,6 +16,7 @@ import torch
 from farandole.spark.common.backend import LocalBackend
 from farandole.spark.common.store import Store
 from farandole.spark.torch import TorchModel
+from farandole.spark.torch.minibatch import OptimizerOfPasses
 
 
 @pytest.fixture(scope="module")
@@ -249,3 +250,32 @@ class TestParquet:
         assert len(trained.getHistory()) == 12 and estimator.getEpochs() == 1
         assert trained.getModel().weight.item() == pytest.approx(3.0, abs=0.05)
         assert trained.getHistory()[-1]["validation"]["loss"] < 0.01
+
+
+def test_a_step_in_an_early_pass_calls_the_closure_only() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = OptimizerOfPasses(torch.optim.SGD([weight], lr=1.0))
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (weight - 2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.ends_step = False
+    assert optimizer.step(closure) == -2.0
+    assert (weight.item(), weight.grad.item()) == (0.0, 1.0)  # type: ignore[union-attr]
+    optimizer.starts_step, optimizer.ends_step = False, True
+    assert optimizer.step(closure) == -2.0
+    assert weight.item() == -2.0
+
+
+def test_a_scaler_of_gradients_is_refused_with_several_passes() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = OptimizerOfPasses(torch.optim.SGD([weight], lr=1.0))
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(weight.sum()).backward()
+    scale = weight.grad.item()  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="train in bfloat16 without a scaler"):
+        scaler.step(optimizer)
+    assert weight.grad.item() == scale > 1.0  # type: ignore[union-attr]

@@ -378,3 +378,12 @@ def test_an_older_lightning_is_refused(pl: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.import_module(package), "__version__", "2.1.4")
     with pytest.raises(ImportError, match=r"needs Lightning 2\.2\.0 or later, and 2\.1\.4 is installed"):
         horovod.lightning.classes_for.__wrapped__(pl.__name__)
+
+
+def test_commits_come_after_steps_only(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = horovod.lightning.LightningState()
+    fitted = trainer(pl, limit_train_batches=4, accumulate_grad_batches=2, callbacks=[state.commit_every(1)])
+    committed: List[int] = []
+    monkeypatch.setattr(state, "commit", lambda: committed.append(fitted.fit_loop.total_batch_idx + 1))
+    fitted.fit(module(pl), loader(batch=2))
+    assert committed == [2, 4, 6, 8]

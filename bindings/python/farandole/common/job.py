@@ -37,6 +37,7 @@ class _NotStarted:
 
     submit_pending = submit
     submit_group = submit
+    failures = submit
 
     def memory(self, *_: object) -> None:
         """Returns None."""

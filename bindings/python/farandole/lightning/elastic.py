@@ -57,7 +57,8 @@ class LightningState(ObjectState):
             self._trainer = None
 
     def commit_every(self, batches: int) -> Any:
-        """A callback for the trainer that commits after each so many batches; members join and leave there.
+        """A callback for the trainer that commits after each so many batches; members join and leave there. Batches
+        whose gradients are accumulated count as one.
 
         :param batches: at least 1
         """
@@ -90,10 +91,16 @@ def _commits(base: Any) -> Any:
         def __init__(self, state: LightningState, batches: int) -> None:
             self._state = state
             self._batches = batches
+            self._step_before = 0
+
+        def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+            """Remembers the step, so that it is known whether the batch takes another one."""
+            self._step_before = trainer.global_step
 
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
             """Commits, and raises ``HostsUpdatedInterrupt`` where members are about to change."""
-            if trainer.global_step % self._batches == 0:
+            step = trainer.global_step
+            if step != self._step_before and step % self._batches == 0:  # no gradients are left over
                 self._state.commit()
 
     return CommitEvery

@@ -22,7 +22,7 @@ class TorchEstimator(plain.TorchParams, HorovodEstimator, TorchEstimatorParamsWr
     multiplies them by the number of processes. ``fit`` returns the weights of the best checkpoint if ``callbacks``
     contains a ``ModelCheckpoint`` that monitors a value, otherwise the last weights.
 
-    ``RuntimeError`` where Lightning is missing or older than 1.3.8.
+    ``RuntimeError`` where Lightning is missing or older than 2.2.0.
 
     :param model: a ``LightningModule``, or a ``torch.nn.Module``; it stays unchanged
     :param optimizer: of a plain model; a ``LightningModule`` has its own, and so are ``loss``, ``loss_constructors``

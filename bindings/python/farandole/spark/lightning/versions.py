@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 from farandole._imports import LIGHTNING
 from farandole.common.requirement import require
 
-OLDEST = (1, 3, 8)
+OLDEST = (2, 2, 0)
 
 
 def require_lightning() -> None:

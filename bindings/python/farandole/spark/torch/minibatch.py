@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, NoReturn, Optional
 
 import torch
 
@@ -39,9 +39,19 @@ class OptimizerOfPasses:
         if self.starts_step:
             self._optimizer.zero_grad(*args, **kwargs)
 
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        """Applies the gradients after the last batch of a step."""
-        return self._optimizer.step(*args, **kwargs) if self.ends_step else None
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Applies the gradients after the last batch of a step; before, only calls the closure."""
+        if self.ends_step:
+            return self._optimizer.step(closure)
+        return closure() if closure is not None else None
+
+    @property
+    def _step_supports_amp_scaling(self) -> NoReturn:
+        """Raises ``ValueError``. A ``torch.amp.GradScaler`` reads it before it unscales the gradients."""
+        raise ValueError(
+            "with backward_passes_per_step > 1, a GradScaler would unscale the gradients of early passes repeatedly; "
+            "train in bfloat16 without a scaler"
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._optimizer, name)
