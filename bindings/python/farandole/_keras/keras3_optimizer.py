@@ -44,11 +44,14 @@ class OfKeras3(Distributed):
                 self.build(variables)
                 self.built = True
         reduced = self._farandole_reduced(grads, variables)
-        return self._farandole.apply(lambda: super(OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
+        return self._farandole.apply(lambda: self._farandole_apply_reduced(reduced, variables), self)
 
     def _farandole_reduced(self, grads: List[Any], variables: List[Any]) -> List[Any]:
         reduced: List[Any] = self._farandole(grads, variables)
         return reduced
+
+    def _farandole_apply_reduced(self, reduced: List[Any], variables: List[Any]) -> Any:
+        return super().apply(reduced, variables)  # type: ignore[misc]
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """On JAX: reduces the gradients over all ranks, and applies them.
