@@ -9,6 +9,7 @@ import keras
 import keras_samples as samples
 import numpy
 import pytest
+from farandole._keras.library import all_variables_of
 from farandole.spark.common.store import Store
 from keras_samples import keras_2
 
@@ -210,20 +211,29 @@ def test_the_best_model_is_returned_if_the_store_keeps_no_runs() -> None:
 
 
 @PACKAGES
-def test_an_interrupted_run_continues_as_if_it_had_not_been(package: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_an_interrupted_run_continues_as_if_it_had_not_been(package: Any, policy: str, tmp_path: Path) -> None:
     def runs(name: str, *epochs: int) -> Any:
         own = Store.create(str(tmp_path / name))
+        halves = package.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
         results = [
-            samples.trained(samples.network(package), package.optimizers.Adam(0.02), store=own, epochs=each)
+            samples.trained(
+                samples.network(package), package.optimizers.Adam(0.02), store=own, epochs=each, callbacks=[halves]
+            )
             for each in epochs
         ]
         return results[-1]
 
-    (whole, history), (resumed, continued) = runs("whole", 3), runs("parts", 1, 2)
+    package.mixed_precision.set_global_policy(policy)
+    try:
+        (whole, history), (resumed, continued) = runs("whole", 3), runs("parts", 1, 2)
+    finally:
+        package.mixed_precision.set_global_policy("float32")
     equal(resumed.get_weights(), whole.get_weights())
     assert continued == {name: pytest.approx(values, abs=1e-5) for name, values in history.items()}
-    assert float(numpy.asarray(resumed.optimizer.learning_rate)) == pytest.approx(0.02)
-    assert int(numpy.asarray(resumed.optimizer.iterations)) == 3 * 13
+    assert float(numpy.asarray(resumed.optimizer.learning_rate)) == pytest.approx(0.02 / 8)
+    states = [[numpy.asarray(each) for each in all_variables_of(model.optimizer)] for model in (resumed, whole)]
+    equal(*states)
 
 
 @pytest.fixture(scope="module")

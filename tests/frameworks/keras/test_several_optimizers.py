@@ -6,7 +6,7 @@ from typing import Any, Callable, List
 
 import numpy as np
 import pytest
-from nets import ROWS, array_of, fit, furthest, share, tensor_of
+from nets import ROWS, array_of, fit, furthest, network, share, tensor_of
 
 STEPS = 4
 
@@ -118,6 +118,27 @@ def test_a_gan_of_other_backends_trains_like_one_process(
     expected = trained(keras.optimizers.Adam(0.02), keras.optimizers.SGD(0.1, momentum=0.9), real, noise)
     for a, b in zip(found, expected):
         assert furthest(a, b) < 1e-5
+
+
+def test_a_gradient_that_overflows_on_one_rank_skips_the_step_of_several_optimizers_on_all(
+    hvd: Any, keras: Any, backend: str, rank: int
+) -> None:
+    """``compile()`` puts the scaler around the ``MultiOptimizer``."""
+    if not hasattr(keras.optimizers, "MultiOptimizer") or backend == "jax":
+        pytest.skip("Keras before 3.11, and JAX, on which a MultiOptimizer does not train")
+    first, second = (hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)) for _ in range(2))
+    optimizers = keras.optimizers.OptimizerMap(first, {".*/bias": second})
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        model = network(keras, keras.optimizers.MultiOptimizer(optimizers))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    before, variables = model.get_weights(), model.trainable_variables
+    for value, moves in ((np.inf if rank == 0 else 1.0, False), (1.0, True)):
+        gradients = [tensor_of(keras, np.full(each.shape, value, "float32")) for each in variables]
+        model.optimizer.apply_gradients(zip(gradients, variables))
+        assert all((a != b).any() == moves for a, b in zip(before, model.get_weights()))
+        assert float(model.optimizer.dynamic_scale) == 2.0**14  # half of the default
 
 
 @pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")

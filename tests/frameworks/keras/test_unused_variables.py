@@ -197,7 +197,8 @@ def test_fit_trains_layers_that_only_some_ranks_use(hvd: Any, keras: Any, rank: 
         def __init__(self, part: Optional[int]) -> None:
             super().__init__()
             self.part = part
-            self.experts = [keras.layers.Dense(4, activation="tanh") for _ in range(size + 1)]
+            options = {"activation": "tanh", "kernel_constraint": "unit_norm"}
+            self.experts = [keras.layers.Dense(4, **options) for _ in range(size + 1)]
             self.head = keras.layers.Dense(1)
 
         def build(self, shape: Any) -> None:

@@ -6,7 +6,7 @@ import functools
 from typing import Any, List, Sequence
 
 from farandole._keras.distributed import Distributed
-from farandole._keras.library import variables_of
+from farandole._keras.library import nested, variables_of
 
 
 class CallableList(List[Any]):
@@ -44,11 +44,14 @@ class OfKeras3(Distributed):
                 self.build(variables)
                 self.built = True
         reduced = self._farandole_reduced(grads, variables)
-        return self._farandole.apply(lambda: super(OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
+        return self._farandole.apply(lambda: self._farandole_apply_reduced(reduced, variables), self)
 
     def _farandole_reduced(self, grads: List[Any], variables: List[Any]) -> List[Any]:
         reduced: List[Any] = self._farandole(grads, variables)
         return reduced
+
+    def _farandole_apply_reduced(self, reduced: List[Any], variables: List[Any]) -> Any:
+        return super().apply(reduced, variables)  # type: ignore[misc]
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         """On JAX: reduces the gradients over all ranks, and applies them.
@@ -83,7 +86,7 @@ class OfKeras3(Distributed):
 def let_ranks_agree(scaler: Any) -> None:
     """Makes this class, ``LossScaleOptimizer`` of Keras 3, ask all ranks whether the gradients of a step are finite.
 
-    It decides whether a step is applied, and so whether the distributed optimizer inside of it reduces. ``compile()``
+    It decides whether a step is applied, and so whether the distributed optimizers inside of it reduce. ``compile()``
     puts it around an optimizer, so a class of our own would not be used.
     """
     if getattr(scaler.check_finite, "_farandole_agrees", False):
@@ -95,8 +98,10 @@ def let_ranks_agree(scaler: Any) -> None:
         finite = own(self, grads)
         if isinstance(self, Distributed):  # the gradients have been reduced, except those of local variables
             return self._farandole.agreed(finite) if self._farandole.has_locals else finite
-        inner = self.inner_optimizer
-        return inner._farandole.agreed(finite) if isinstance(inner, Distributed) else finite
+        for each in nested(self.inner_optimizer):
+            if isinstance(each, Distributed):
+                finite = each._farandole.agreed(finite)
+        return finite
 
     check_finite._farandole_agrees = True  # type: ignore[attr-defined]
     scaler.check_finite = check_finite

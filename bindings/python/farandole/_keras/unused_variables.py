@@ -6,6 +6,7 @@ variable and its state stay as they are, as in one process.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, List, Sequence
 
 from farandole._keras.keras3_optimizer import OfKeras3
@@ -25,6 +26,24 @@ class OfKeras3OnTensorFlow(OfKeras3):
         reduce = self._farandole.possible if self._farandole_is_plain() else self._farandole
         reduced: List[Any] = reduce(grads, variables)
         return reduced
+
+    def _farandole_apply_reduced(self, reduced: List[Any], variables: List[Any]) -> Any:
+        """Constrains a possible variable only where a rank has used it. Keras calls ``constraint`` in all steps."""
+        from keras import Variable
+
+        listed = [each for each in variables if isinstance(each, Variable) and self._farandole.is_possible(each)]
+        constrained = [(each, each.constraint) for each in listed if each.constraint is not None]
+        for variable, constraint in constrained:
+            variable.constraint = functools.partial(self._farandole_constrained, constraint)
+        try:
+            return super()._farandole_apply_reduced(reduced, variables)
+        finally:
+            for variable, constraint in constrained:
+                variable.constraint = constraint
+
+    def _farandole_constrained(self, constraint: Any, variable: Any) -> Any:
+        self._farandole.where_used(variable, lambda: variable.assign(constraint(variable)))
+        return variable
 
     def _farandole_is_plain(self) -> bool:
         """Whether each variable is changed in ``update_step()``, in the step in which its gradient is reduced."""

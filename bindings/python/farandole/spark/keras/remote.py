@@ -11,7 +11,7 @@ import itertools
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import farandole.tensorflow as hvd
-from farandole._keras.library import variables_of
+from farandole._keras.library import all_variables_of
 from farandole.spark.common.logs import record
 from farandole.spark.common.plan import Plan, check_devices
 from farandole.spark.common.steps import Epochs, Part, Steps
@@ -112,7 +112,7 @@ class Trainer(EpochTrainer):
         outputs = model(self._inputs(row), training=False)
         self._targets = Targets(plan.label_cols, outputs, plan.label_shapes)
         self._last = self._batch(first)
-        build_optimizer(self._optimizer, model)
+        build_optimizer(model.optimizer, model)
         if not was_built:  # each rank has drawn its own initial weights
             hvd.broadcast_variables(model.weights, root_rank=0)
         if state is not None:
@@ -120,7 +120,7 @@ class Trainer(EpochTrainer):
             for variable, value in zip(model.weights, state.weights):
                 variable.assign(value)
             with self._rate.loading():
-                assign_optimizer(variables_of(self._optimizer), state, plan.run_id)
+                assign_optimizer(all_variables_of(model.optimizer), state, plan.run_id)
         return columns if own is None else itertools.chain([own], columns)
 
     def _distributed(self) -> Any:
@@ -204,7 +204,7 @@ class Trainer(EpochTrainer):
         """The state after ``epoch`` epochs, with the learning rate of a single process."""
         weights = self._model.weights
         with self._rate.unscaled():
-            optimizer = [each.numpy() for each in variables_of(self._optimizer)]
+            optimizer = [each.numpy() for each in all_variables_of(self._model.optimizer)]
         return State(
             [name_of(each) for each in weights],
             [each.numpy() for each in weights],

@@ -142,14 +142,15 @@ def returned(training: Training, content: bytes, labels: Sequence[str], loss_wei
 
     :param content: the result of rank 0
     """
-    from farandole._keras.library import variables_of
+    from farandole._keras.library import all_variables_of
 
     encoded, state_content = unpickled(content)
     state = State.from_bytes(state_content)
     model, optimizer = decode_model(Encoded(*encoded)), training.new_optimizer(keras_named(training.root))
     training.compile(model, optimizer, labels, loss_weights)
-    build_optimizer(optimizer, model)
-    if len(variables_of(optimizer)) == len(state.optimizer):
-        for variable, value in zip(variables_of(optimizer), state.optimizer):
+    build_optimizer(model.optimizer, model)
+    variables = all_variables_of(model.optimizer)
+    if len(variables) == len(state.optimizer):
+        for variable, value in zip(variables, state.optimizer):
             variable.assign(value)
     return model, state.history
