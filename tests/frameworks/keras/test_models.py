@@ -93,6 +93,7 @@ def test_a_checkpoint_loads_without_farandole(hvd, keras, rank: int, tmp_path) -
     script = f"""
 import os, sys, warnings
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", "The distutils package")  # TensorFlow 2.15 imports it
 import {keras.Model.__module__.partition(".")[0]} as keras
 warnings.simplefilter("default")
 import numpy as np
