@@ -20,7 +20,7 @@ USED = framework(NAME)
 
 # The seeds that decide about a change, by the number of ranks that play them.
 FIXED = {
-    "torch": {2: range(90), 3: range(200, 240)},
+    "torch": {2: range(180), 3: range(200, 300)},
     "keras": {2: range(1)},
     "tensorflow": {2: range(2)},
     "jax": {2: range(2)},
