@@ -20,8 +20,8 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct times {
-    std::chrono::nanoseconds grace{0};                             ///< from the first failure to SIGTERM
-    std::chrono::nanoseconds kill_after = std::chrono::seconds{5}; ///< from SIGTERM to SIGKILL
+    std::chrono::nanoseconds grace{0};      ///< from the first failure to SIGTERM
+    std::chrono::nanoseconds kill_after{0}; ///< from SIGTERM to SIGKILL
     /// A signal that arrives this soon after another counts as the same signal, because terminals and wrappers may
     /// send a signal twice.
     std::chrono::nanoseconds same_signal = std::chrono::milliseconds{500};

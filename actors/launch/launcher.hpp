@@ -34,12 +34,12 @@ struct launcher_options {
   std::string secret;
   std::vector<std::string> bind_ips = {"127.0.0.1"}; ///< of the rendezvous, all with one port
   std::uint16_t port = 0;                            ///< of the rendezvous; 0: any free port
-  std::string journal;                ///< path of the rendezvous' journal; empty: it keeps no journal
+  std::string journal = {};           ///< path of the rendezvous' journal; empty: it keeps no journal
   bool ignore_journal_damage = false; ///< use the records before the damage instead of refusing to start
   bool apart = false;                 ///< run only a rendezvous (serve()), for a launcher in another process
   /// Elastic jobs: the address of a rendezvous in another process, which listens on `port`. Empty: this launcher runs
   /// the rendezvous itself.
-  std::string remote_ip;
+  std::string remote_ip = {};
   /// A connected socket of the program that has called this launcher (caller_output.hpp), or -1. Not closed.
   int call_descriptor = -1;
   /// The slot that receives the standard input of this process; -1: none.
@@ -48,7 +48,7 @@ struct launcher_options {
   /// empty. Called on a thread of its own.
   std::function<std::string(const std::string& folder, const std::vector<std::int32_t>& ranks,
                             std::chrono::steady_clock::time_point deadline)>
-      explain;
+      explain = {};
   /// The agents of other hosts.
   struct agents {
     std::vector<std::string>

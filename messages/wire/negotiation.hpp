@@ -71,7 +71,7 @@ struct requests {
   std::vector<fast_path_round> left;
   bool join = false;
   std::optional<departure> leaves = {}; ///< in the global set
-  std::vector<std::string> withdraw;
+  std::vector<std::string> withdraw = {};
   std::optional<set_change> change = {}; ///< in the global set
   std::uint64_t finished = 0;            ///< number of finished bundles; 0: not reported
   std::vector<set_fault> faults = {};    ///< in the global set

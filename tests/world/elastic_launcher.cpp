@@ -62,7 +62,7 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
   spec.hosts = {hosts_, {}, {}};
   if (options.hosts.size() > 1)
     spec.script.emplace();
-  spec.times.grace = seconds(2);
+  spec.times = {.grace = seconds(2), .kill_after = seconds(5)};
   spec.seed = options.seed;
   spec.slot_for = [this, rendezvous](const worker_scheduler::start& start,
                                      const agent_hello*) -> expected<slot_spec> {

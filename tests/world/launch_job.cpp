@@ -209,7 +209,7 @@ private:
     spec.hands = make_hands();
     for (std::int32_t slot = 0; slot < options_.hosts * options_.slots; ++slot)
       spec.slots.push_back(spec_of(slot, launch_hosts::name_of(slot / options_.slots)));
-    spec.times.grace = seconds(2);
+    spec.times = {.grace = seconds(2), .kill_after = seconds(5)};
     spec.slot_exited = [](std::int32_t, const std::string&) {};
     spec.slot_complete = [this](std::int32_t slot) { complete_.insert(slot); };
     spec.finished = [this](int code) { finish(code); };
@@ -229,7 +229,7 @@ private:
       spec.hosts.hosts.push_back({launch_hosts::name_of(host), options_.slots});
       spec.hosts.remote.insert(launch_hosts::name_of(host));
     }
-    spec.times.grace = seconds(2);
+    spec.times = {.grace = seconds(2), .kill_after = seconds(5)};
     spec.seed = options_.seed;
     spec.slot_for = [this](const worker_scheduler::start& start,
                            const agent_hello* agent) -> expected<slot_spec> {
