@@ -47,7 +47,8 @@ class StopAfter:
         self.begun: List[int] = []
 
     def on_train_begin(self, model: Any, optimizer: Any) -> None:
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(LR * RANKS)
+        (group,) = optimizer.param_groups
+        assert [group["lr"], group["initial_lr"]] == pytest.approx([LR * RANKS] * 2)
 
     def on_epoch_begin(self, epoch: int) -> None:
         self.begun.append(epoch)
@@ -89,6 +90,7 @@ def results() -> Dict[str, List[Any]]:
             plan.params["gradient_compression"] = getattr(hvd.Compression, plan.gradient_compression)
         model = samples.normalised_network(hvd.SyncBatchNorm) if name == "normalised" else samples.network()
         training = Training(model, torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5))
+        training.optimizer.param_groups[0]["initial_lr"] = LR  # as if it had a scheduler
         plans.append((pickled(plan, "plan"), training.content))
     by_rank = LocalBackend(RANKS).run(train_several, (plans,))
     return {name: [answers[index] for answers in by_rank] for index, name in enumerate(PLANS)}
@@ -174,7 +176,8 @@ def test_loss_constructors_make_the_losses(results: Any) -> None:
 
 def test_the_learning_rate_is_scaled_once_and_returned_unscaled(results: Any) -> None:
     for name in ("uneven", "stop"):
-        assert result_of(results, name).optimizer_state["param_groups"][0]["lr"] == pytest.approx(LR)
+        (group,) = result_of(results, name).optimizer_state["param_groups"]
+        assert [group["lr"], group["initial_lr"]] == pytest.approx([LR, LR])
 
 
 def test_a_loss_without_a_value_for_each_row_refuses_weights(results: Any) -> None:

@@ -10,8 +10,9 @@ import torch
 import farandole.torch as hvd
 from farandole.spark.common.logs import Record, RunLog, record
 from farandole.spark.common.plan import Plan
-from farandole.spark.lightning.together import Logged, TrainBatches, scale_gradient, scale_rates, unscaled
+from farandole.spark.lightning.together import Logged, TrainBatches, scale_gradient
 from farandole.spark.lightning.training import Training
+from farandole.spark.torch.rates import scale_groups, scale_schedulers
 
 CHECKPOINT = "checkpoint.ckpt"
 """The name of the checkpoint of a run, which is one of Lightning's."""
@@ -38,7 +39,9 @@ def progress_callback(base: Any) -> Any:
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             """Scales the learning rates, after a checkpoint has been loaded, and replaces the module's ``log``."""
-            scale_rates(trainer.optimizers, [each.scheduler for each in trainer.lr_scheduler_configs], hvd.size())
+            for optimizer in trainer.optimizers:
+                scale_groups(optimizer.param_groups, hvd.size())
+            scale_schedulers([each.scheduler for each in trainer.lr_scheduler_configs], hvd.size())
             self._put_back = self._logged.wrap(pl_module)
 
         def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -91,7 +94,9 @@ def progress_callback(base: Any) -> Any:
         def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Dict[str, Any]) -> None:
             """Adds the history. Checkpoints have the learning rate of a single process."""
             checkpoint["farandole"] = {"history": self.history, "epochs": self._plan.last_epoch}
-            unscaled(checkpoint, hvd.size())
+            for state in checkpoint.get("optimizer_states", []):
+                scale_groups(state["param_groups"], 1 / hvd.size())
+            scale_schedulers(checkpoint.get("lr_schedulers", []), 1 / hvd.size())
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             """Puts the module's ``log`` back."""

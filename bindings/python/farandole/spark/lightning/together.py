@@ -130,33 +130,6 @@ class Logged:
         return put_back
 
 
-def scale_rates(optimizers: List[Any], schedulers: List[Any], factor: float) -> None:
-    """Multiplies the learning rates of optimizers, and those that schedulers remember.
-
-    :param schedulers: schedulers of PyTorch
-    """
-    keys = ("lr", "initial_lr", "max_lr", "min_lr")
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group.update({key: group[key] * factor for key in keys if key in group})
-    for scheduler in schedulers:
-        for key in ("base_lrs", "max_lrs", "_last_lr"):
-            rates = getattr(scheduler, key, None)
-            if isinstance(rates, list):
-                setattr(scheduler, key, [rate * factor for rate in rates])
-
-
-def unscaled(checkpoint: Dict[str, Any], factor: float) -> None:
-    """Divides the learning rates in a checkpoint of Lightning."""
-    for state in checkpoint.get("optimizer_states", []):
-        for group in state["param_groups"]:
-            group.update({key: group[key] / factor for key in ("lr", "initial_lr", "max_lr", "min_lr") if key in group})
-    for state in checkpoint.get("lr_schedulers", []):
-        for key in ("base_lrs", "max_lrs", "_last_lr"):
-            if isinstance(state.get(key), list):
-                state[key] = [rate / factor for rate in state[key]]
-
-
 def scale_gradient(loss: torch.Tensor, scale: float) -> None:
     """Multiplies the gradient with which the backward pass of a loss begins."""
     if loss.requires_grad:

@@ -27,6 +27,7 @@ from farandole.spark.torch.batches import (
     with_scaled_gradient,
 )
 from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch
+from farandole.spark.torch.rates import scale_groups
 from farandole.spark.torch.training import Result, Training, checkpoint_bytes
 
 
@@ -59,8 +60,7 @@ class Trainer(EpochTrainer):
         self._no_rows: Optional[List[torch.Tensor]] = None
 
     def _distributed(self, optimizer: Any) -> Any:
-        for group in optimizer.param_groups:
-            group["lr"] *= hvd.size()
+        scale_groups(optimizer.param_groups, hvd.size())
         for state in optimizer.state.values():
             for key, value in state.items():
                 state[key] = value.to(self._device) if torch.is_tensor(value) and value.dim() else value
@@ -99,8 +99,8 @@ class Trainer(EpochTrainer):
     def _states(self) -> Tuple[Dict[str, Any], Dict[str, Any]]:
         """The states of the model and of the optimizer with the learning rate of a single process."""
         state = self._optimizer.state_dict()
-        groups = [{**group, "lr": group["lr"] / hvd.size()} for group in state["param_groups"]]
-        return self._model.state_dict(), {**state, "param_groups": groups}
+        scale_groups(state["param_groups"], 1 / hvd.size())  # these groups are copies
+        return self._model.state_dict(), state
 
     def _batches(self, columns: Iterator[Any]) -> Iterator[Batch]:
         plan = self._plan
