@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import estimator_samples as samples
 import lightning.pytorch as pl
@@ -41,9 +41,9 @@ class EmptyRank(LightningArrays):
 
 
 class Regression(pl.LightningModule):
-    def __init__(self, broken_after: int = 10**6) -> None:
+    def __init__(self, broken_after: int = 10**6, net: Optional[torch.nn.Module] = None) -> None:
         super().__init__()
-        self.net = samples.network()
+        self.net = samples.network() if net is None else net
         self.broken_after = broken_after
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -82,7 +82,11 @@ def plan_of(**params: Any) -> Any:
 
 PLANS: Dict[str, Any] = {
     "uneven": (plan_of(epochs=2, rows=(64, 64)), Regression()),
-    "empty rank": (plan_of(data_module=EmptyRank), Regression()),
+    "empty rank": (plan_of(data_module=EmptyRank, epochs=2, rows=(64, 64)), Regression()),
+    "own statistics": (
+        plan_of(data_module=EmptyRank),
+        Regression(net=samples.normalised_network(torch.nn.BatchNorm1d)),
+    ),
     "steps": (
         plan_of(train_steps_per_epoch=2, epochs=9, profiler="simple", trainer_args={"max_epochs": 2}),
         Regression(),
@@ -161,9 +165,13 @@ def test_logged_values_are_means_over_the_rows_of_all_ranks(results: Any) -> Non
     batches = [size for start, stop in ((0, 13), (13, 40), (40, 64)) for size in sizes(stop - start, 4)]
     assert history[0]["train"]["rows"] == pytest.approx(sum(size * size for size in batches) / 64)
     assert set(history[0]["train"]) == {"rows", "loss"} and set(history[0]["validation"]) == {"val_error"}
+    assert history[1]["validation"]["val_error"] == pytest.approx(error_of(model), rel=1e-5)
+
+
+def error_of(model: Any) -> float:
+    """The mean error over all rows."""
     batch = samples.batch_of(range(64))
-    error = (model(batch["x"]).reshape(-1) - batch["y"]).abs().mean().detach()
-    assert history[1]["validation"]["val_error"] == pytest.approx(float(error), rel=1e-5)
+    return float((model(batch["x"]).reshape(-1) - batch["y"]).abs().mean().detach())
 
 
 def sizes(rows: int, size: int) -> List[int]:
@@ -171,8 +179,15 @@ def sizes(rows: int, size: int) -> List[int]:
 
 
 def test_a_rank_without_rows_takes_part(results: Any) -> None:
+    model, history = result_of(results, "empty rank")
     steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
-    assert_same(result_of(results, "empty rank")[0], samples.trained_by_hand(steps, LR * RANKS))
+    assert_same(model, samples.trained_by_hand(steps, LR * RANKS, epochs=2))
+    assert history[1]["validation"]["val_error"] == pytest.approx(error_of(model), rel=1e-5)
+
+
+def test_a_rank_without_rows_keeps_its_statistics(results: Any) -> None:
+    batches = -(-samples.EmptyRankModule.bounds[1] // 4)  # of rank 0; rank 2 has one more
+    assert result_of(results, "own statistics")[0].net[1].num_batches_tracked == batches
 
 
 def test_steps_per_epoch_continue_in_the_next_epoch(results: Any) -> None:
