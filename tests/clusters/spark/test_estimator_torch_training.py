@@ -58,9 +58,46 @@ class StopAfter:
         return epoch == self._epoch
 
 
+class Scaler:
+    """A minibatch function with a gradient scaler, and a callback that compares the ranks."""
+
+    def __init__(self, init_scale: float) -> None:
+        self.scaler = torch.amp.GradScaler("cpu", init_scale, growth_interval=3)
+        self.overflows = init_scale > 1e30
+        self.skipped = 0
+
+    def __call__(self, model, optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights):  # type: ignore[no-untyped-def]
+        optimizer.zero_grad()
+        outputs, labels = transform_outputs(model(*inputs), labels)
+        loss = loss_fn(outputs, labels, sample_weights)
+        self.scaler.scale(loss).backward()
+        optimizer.synchronize()
+        before = self.scaler.get_scale()
+        with optimizer.skip_synchronize():
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.skipped += self.scaler.get_scale() < before
+        return outputs, loss
+
+    def on_train_begin(self, model: Any, optimizer: Any) -> None:
+        self.model = model
+
+    def on_epoch_end(self, epoch: int, record: Dict[str, Any]) -> None:
+        import farandole.torch as hvd
+
+        own = (self.scaler.state_dict(), self.skipped, [each.tolist() for each in self.model.parameters()])
+        first, *others = hvd.allgather_object(own)
+        assert others == [first] * (RANKS - 1)
+        assert 0 < self.skipped < len(STEPS) if self.overflows else not self.skipped
+
+
 def of_rows(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     """A loss that cannot be had for each row."""
     return ((output - label) ** 2).mean()
+
+
+def plan_with(scaler: Scaler, **params: Any) -> Any:
+    return samples.plan_of(train_minibatch_fn=scaler, callbacks=[scaler], **params)
 
 
 PLANS = {
@@ -68,6 +105,9 @@ PLANS = {
     "weights": samples.plan_of(sample_weight_col="w"),
     "passes": samples.plan_of(backward_passes_per_step=2, batch_size=2),
     "custom": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.OnceModule, epochs=2),
+    "scaler": plan_with(Scaler(8.0)),
+    "overflow": plan_with(Scaler(2.0**127), data_module=samples.EmptyRankModule),
+    "own statistics": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.EmptyRankModule),
     "empty rank": samples.plan_of(data_module=samples.EmptyRankModule),
     "steps": samples.plan_of(train_steps_per_epoch=2, epochs=2),
     "stop": samples.plan_of(epochs=5, callbacks=[StopAfter(1)]),
@@ -88,7 +128,8 @@ def results() -> Dict[str, List[Any]]:
     for name, plan in PLANS.items():
         if plan.gradient_compression:
             plan.params["gradient_compression"] = getattr(hvd.Compression, plan.gradient_compression)
-        model = samples.normalised_network(hvd.SyncBatchNorm) if name == "normalised" else samples.network()
+        layer = {"normalised": hvd.SyncBatchNorm, "own statistics": torch.nn.BatchNorm1d}.get(name)
+        model = samples.normalised_network(layer) if layer else samples.network()
         training = Training(model, torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5))
         training.optimizer.param_groups[0]["initial_lr"] = LR  # as if it had a scheduler
         plans.append((pickled(plan, "plan"), training.content))
@@ -151,6 +192,16 @@ def test_a_rank_without_rows_takes_part_in_synchronised_batch_normalisation(resu
     steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
     expected = samples.normalised_network(torch.nn.BatchNorm1d)
     assert_same(result_of(results, "normalised"), samples.trained_by_hand(steps, LR * RANKS, model=expected))
+
+
+def test_a_gradient_scaler_takes_and_skips_the_same_steps_on_all_ranks(results: Any) -> None:
+    assert_same(result_of(results, "scaler"), samples.trained_by_hand(STEPS, LR * RANKS))
+    result_of(results, "overflow")
+
+
+def test_a_rank_without_rows_keeps_its_statistics(results: Any) -> None:
+    batches = -(-samples.EmptyRankModule.bounds[1] // 4)  # of rank 0; rank 2 has one more
+    assert result_of(results, "own statistics").model_state["1.num_batches_tracked"] == batches
 
 
 def test_compressed_gradients_are_nearly_the_same(results: Any) -> None:
