@@ -7,28 +7,9 @@ from typing import Any, Dict, List
 import estimator_samples as samples
 import pytest
 import torch
-from farandole.spark.common.backend import LocalBackend
-from farandole.spark.common.serialization import pickled
+from estimator_samples import LR, RANKS
 
 pytestmark = pytest.mark.slow
-RANKS = 3
-LR = 0.02
-
-
-def train_several(plans: List[Any]) -> List[Any]:
-    """Trains one plan after the other in the processes of one job, which saves their start."""
-    import farandole.torch as hvd
-    from farandole.spark.common.trainer import train
-
-    torch.set_num_threads(1)
-    hvd.init()
-    answers: List[Any] = []
-    for plan, content in plans:
-        try:
-            answers.append(train("farandole.spark.torch", plan, content))
-        except Exception as problem:
-            answers.append(repr(problem))
-    return answers
 
 
 def add_penalty(model, optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights):  # type: ignore[no-untyped-def]
@@ -101,7 +82,6 @@ def plan_with(scaler: Scaler, **params: Any) -> Any:
 
 
 PLANS = {
-    "uneven": samples.plan_of(epochs=2, rows=(64, 64)),
     "weights": samples.plan_of(sample_weight_col="w"),
     "passes": samples.plan_of(backward_passes_per_step=2, batch_size=2),
     "custom": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.OnceModule, epochs=2),
@@ -124,25 +104,22 @@ def results() -> Dict[str, List[Any]]:
     import horovod.torch as hvd
     from farandole.spark.torch.training import Training
 
-    plans = []
+    trainings = {}
     for name, plan in PLANS.items():
         if plan.gradient_compression:
             plan.params["gradient_compression"] = getattr(hvd.Compression, plan.gradient_compression)
         layer = {"normalised": hvd.SyncBatchNorm, "own statistics": torch.nn.BatchNorm1d}.get(name)
         model = samples.normalised_network(layer) if layer else samples.network()
-        training = Training(model, torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5))
-        training.optimizer.param_groups[0]["initial_lr"] = LR  # as if it had a scheduler
-        plans.append((pickled(plan, "plan"), training.content))
-    by_rank = LocalBackend(RANKS).run(train_several, (plans,))
-    return {name: [answers[index] for answers in by_rank] for index, name in enumerate(PLANS)}
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5)
+        optimizer.param_groups[0]["initial_lr"] = LR  # as if it had a scheduler
+        trainings[name] = (plan, Training(model, optimizer))
+    return samples.trained_on_ranks(trainings)
 
 
 def result_of(results: Dict[str, List[Any]], name: str) -> Any:
     from farandole.spark.torch.training import Result
 
-    assert isinstance(results[name][0], bytes), results[name]
-    assert results[name][1:] == [None] * (RANKS - 1)
-    return Result.from_bytes(results[name][0])
+    return Result.from_bytes(samples.content_of(results[name]))
 
 
 def assert_same(result: Any, model: torch.nn.Module) -> None:
@@ -151,24 +128,6 @@ def assert_same(result: Any, model: torch.nn.Module) -> None:
 
 
 STEPS = samples.steps_of(samples.ArrayModule.bounds, 4)
-
-
-def test_ranks_with_uneven_rows_train_as_one_process_does_with_all_rows_of_each_step(results: Any) -> None:
-    result = result_of(results, "uneven")
-    assert sorted(row for step in STEPS for row in step) == list(range(64))
-    assert_same(result, samples.trained_by_hand(STEPS, LR * RANKS, epochs=2))
-
-
-def test_losses_and_metrics_are_means_over_rows(results: Any) -> None:
-    result = result_of(results, "uneven")
-    last = result.history[-1]
-    assert last["epoch"] == 1 and set(last["train"]) == {"loss", "absolute_error"}
-    model = samples.network()
-    model.load_state_dict(result.model_state)
-    batch = samples.batch_of(range(64))
-    output = model(batch["x"]).reshape(-1).detach()
-    assert last["validation"]["loss"] == pytest.approx(float(((output - batch["y"]) ** 2).mean()), rel=1e-5)
-    assert last["validation"]["absolute_error"] == pytest.approx(float((output - batch["y"]).abs().mean()), rel=1e-5)
 
 
 def test_the_weights_of_rows_count_over_all_ranks(results: Any) -> None:
@@ -226,7 +185,7 @@ def test_loss_constructors_make_the_losses(results: Any) -> None:
 
 
 def test_the_learning_rate_is_scaled_once_and_returned_unscaled(results: Any) -> None:
-    for name in ("uneven", "stop"):
+    for name in ("custom", "stop"):
         (group,) = result_of(results, name).optimizer_state["param_groups"]
         assert [group["lr"], group["initial_lr"]] == pytest.approx([LR, LR])
 
