@@ -274,6 +274,15 @@ FAULTS = (
         "test_keras_training",
     ),
     Fault(
+        "rows-lightning",
+        f"{PYTHON}/spark/lightning/together.py",
+        "loss.register_hook(lambda gradient: gradient * scale)",
+        "pass",
+        "Ranks of a Lightning estimator with fewer rows in a step have the same weight as others.",
+        "spark",
+        "test_estimator_training",
+    ),
+    Fault(
         "gpu",
         "actors/gpu/launch_order.cpp",
         "return found == launched_.end() || found->second >= each.count;",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from types import SimpleNamespace
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy
 import torch
-from farandole.spark.common.backend import Backend
+from farandole.spark.common.backend import Backend, LocalBackend
 from farandole.spark.common.plan import Plan
+from farandole.spark.common.serialization import pickled
 
+RANKS = 3
+LR = 0.02
 ROWS = numpy.random.default_rng(7).normal(size=(64, 3)).astype("float32")
 LABELS = (ROWS @ numpy.array([1.0, -2.0, 0.5], dtype="float32") + 0.25).astype("float32")
 WEIGHTS = numpy.linspace(0.1, 2.0, 64).astype("float32")
@@ -163,6 +166,46 @@ class InProcess(Backend):
 
     def num_processes(self) -> int:
         return 1
+
+
+def train_several(plans: Sequence[Tuple[str, bytes, bytes]]) -> List[Any]:
+    """Trains one plan after the other in the processes of one job, which saves their start."""
+    import farandole.torch as hvd
+    from farandole.spark.common.trainer import train
+
+    torch.set_num_threads(1)
+    hvd.init()
+    answers: List[Any] = []
+    for each in plans:
+        try:
+            answers.append(train(*each))
+        except Exception as problem:
+            answers.append(f"{type(problem).__name__}: {problem}")
+    return answers
+
+
+def trained_on_ranks(trainings: Dict[str, Tuple[Plan, Any]]) -> Dict[str, List[Any]]:
+    """What each rank returned for each plan and its training."""
+    plans = [
+        (type(training).__module__.rpartition(".")[0], pickled(plan, "plan"), training.content)
+        for plan, training in trainings.values()
+    ]
+    by_rank = LocalBackend(RANKS).run(train_several, (plans,))
+    return {name: [answers[index] for answers in by_rank] for index, name in enumerate(trainings)}
+
+
+def content_of(answers: Sequence[Any]) -> bytes:
+    """The result of rank 0, which alone has one."""
+    assert isinstance(answers[0], bytes), answers
+    assert answers[1:] == [None] * (RANKS - 1)
+    return answers[0]
+
+
+def errors_of(model: Any) -> torch.Tensor:
+    """The errors of all rows."""
+    batch = batch_of(range(64))
+    errors: torch.Tensor = model(batch["x"]).detach().reshape(-1) - batch["y"]
+    return errors
 
 
 def frame_of(spark: Any, rows: int = 48, partitions: int = 3) -> Any:

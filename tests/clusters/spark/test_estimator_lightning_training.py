@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import estimator_samples as samples
 import lightning.pytorch as pl
 import pytest
 import torch
-from farandole.spark.common.backend import LocalBackend
-from farandole.spark.common.serialization import pickled
+from estimator_samples import LR, RANKS
 
 pytestmark = pytest.mark.slow
-RANKS = 3
-LR = 0.02
 
 
 class LightningArrays:
@@ -41,9 +38,9 @@ class EmptyRank(LightningArrays):
 
 
 class Regression(pl.LightningModule):
-    def __init__(self, broken_after: int = 10**6) -> None:
+    def __init__(self, broken_after: int = 10**6, net: Optional[torch.nn.Module] = None) -> None:
         super().__init__()
-        self.net = samples.network()
+        self.net = samples.network() if net is None else net
         self.broken_after = broken_after
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -81,13 +78,15 @@ def plan_of(**params: Any) -> Any:
 
 
 PLANS: Dict[str, Any] = {
-    "uneven": (plan_of(epochs=2, rows=(64, 64)), Regression()),
-    "empty rank": (plan_of(data_module=EmptyRank), Regression()),
+    "empty rank": (plan_of(data_module=EmptyRank, epochs=2, rows=(64, 64)), Regression()),
+    "own statistics": (
+        plan_of(data_module=EmptyRank),
+        Regression(net=samples.normalised_network(torch.nn.BatchNorm1d)),
+    ),
     "steps": (
         plan_of(train_steps_per_epoch=2, epochs=9, profiler="simple", trainer_args={"max_epochs": 2}),
         Regression(),
     ),
-    "plain": (plan_of(sample_weight_col="w", metrics=[samples.absolute_error]), samples.network()),
     "best": (
         plan_of(
             epochs=3,
@@ -103,42 +102,19 @@ PLANS: Dict[str, Any] = {
 }
 
 
-def train_several(plans: List[Any]) -> List[Any]:
-    """Trains one plan after the other in the processes of one job, which saves their start."""
-    import farandole.torch as hvd
-    from farandole.spark.common.trainer import train
-
-    torch.set_num_threads(1)
-    hvd.init()
-    answers: List[Any] = []
-    for plan, content in plans:
-        try:
-            answers.append(train("farandole.spark.lightning", plan, content))
-        except Exception as problem:
-            answers.append(f"{type(problem).__name__}: {problem}")
-    return answers
-
-
 @pytest.fixture(scope="module")
 def results() -> Dict[str, List[Any]]:
     """What each rank returned for each plan."""
     from farandole.spark.lightning.training import Training
 
-    plans = []
-    for plan, model in PLANS.values():
-        is_plain = not isinstance(model, pl.LightningModule)
-        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5) if is_plain else None
-        plans.append((pickled(plan, "plan"), Training(model, optimizer).content))
-    by_rank = LocalBackend(RANKS).run(train_several, (plans,))
-    return {name: [answers[index] for answers in by_rank] for index, name in enumerate(PLANS)}
+    trainings = {name: (plan, Training(model, None)) for name, (plan, model) in PLANS.items()}
+    return samples.trained_on_ranks(trainings)
 
 
 def result_of(results: Dict[str, List[Any]], name: str) -> Any:
     from farandole.spark.lightning.training import Training, returned
 
-    assert isinstance(results[name][0], bytes), results[name]
-    assert results[name][1:] == [None] * (RANKS - 1)
-    return returned(Training(PLANS[name][1], None), results[name][0])
+    return returned(Training(PLANS[name][1], None), samples.content_of(results[name]))
 
 
 def assert_same(model: Any, expected: torch.nn.Module) -> None:
@@ -150,41 +126,24 @@ def assert_same(model: Any, expected: torch.nn.Module) -> None:
 STEPS = samples.steps_of(samples.ArrayModule.bounds, 4)
 
 
-def test_ranks_with_uneven_rows_train_as_one_process_does_with_all_rows_of_each_step(results: Any) -> None:
-    model, history = result_of(results, "uneven")
-    assert_same(model, samples.trained_by_hand(STEPS, LR * RANKS, epochs=2))
-    assert [each["epoch"] for each in history] == [0, 1]
-
-
-def test_logged_values_are_means_over_the_rows_of_all_ranks(results: Any) -> None:
-    model, history = result_of(results, "uneven")
-    batches = [size for start, stop in ((0, 13), (13, 40), (40, 64)) for size in sizes(stop - start, 4)]
-    assert history[0]["train"]["rows"] == pytest.approx(sum(size * size for size in batches) / 64)
-    assert set(history[0]["train"]) == {"rows", "loss"} and set(history[0]["validation"]) == {"val_error"}
-    batch = samples.batch_of(range(64))
-    error = (model(batch["x"]).reshape(-1) - batch["y"]).abs().mean().detach()
-    assert history[1]["validation"]["val_error"] == pytest.approx(float(error), rel=1e-5)
-
-
-def sizes(rows: int, size: int) -> List[int]:
-    return [min(size, rows - start) for start in range(0, rows, size)]
-
-
 def test_a_rank_without_rows_takes_part(results: Any) -> None:
+    model, history = result_of(results, "empty rank")
     steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
-    assert_same(result_of(results, "empty rank")[0], samples.trained_by_hand(steps, LR * RANKS))
+    assert_same(model, samples.trained_by_hand(steps, LR * RANKS, epochs=2))
+    assert history[1]["validation"]["val_error"] == pytest.approx(
+        float(samples.errors_of(model).abs().mean()), rel=1e-5
+    )
+
+
+def test_a_rank_without_rows_keeps_its_statistics(results: Any) -> None:
+    batches = -(-samples.EmptyRankModule.bounds[1] // 4)  # of rank 0; rank 2 has one more
+    assert result_of(results, "own statistics")[0].net[1].num_batches_tracked == batches
 
 
 def test_steps_per_epoch_continue_in_the_next_epoch(results: Any) -> None:
     model, history = result_of(results, "steps")
     assert len(history) == 2  # as trainer_args says
     assert_same(model, samples.trained_by_hand(STEPS[:4], LR * RANKS))
-
-
-def test_a_plain_model_trains_with_its_optimizer_its_loss_and_weights_of_rows(results: Any) -> None:
-    model, history = result_of(results, "plain")
-    assert_same(model, samples.trained_by_hand(STEPS, LR * RANKS, weights=samples.WEIGHTS))
-    assert set(history[0]["train"]) == {"loss", "absolute_error"}
 
 
 def test_the_best_checkpoint_is_returned(results: Any) -> None:

@@ -7,28 +7,9 @@ from typing import Any, Dict, List
 import estimator_samples as samples
 import pytest
 import torch
-from farandole.spark.common.backend import LocalBackend
-from farandole.spark.common.serialization import pickled
+from estimator_samples import LR, RANKS
 
 pytestmark = pytest.mark.slow
-RANKS = 3
-LR = 0.02
-
-
-def train_several(plans: List[Any]) -> List[Any]:
-    """Trains one plan after the other in the processes of one job, which saves their start."""
-    import farandole.torch as hvd
-    from farandole.spark.common.trainer import train
-
-    torch.set_num_threads(1)
-    hvd.init()
-    answers: List[Any] = []
-    for plan, content in plans:
-        try:
-            answers.append(train("farandole.spark.torch", plan, content))
-        except Exception as problem:
-            answers.append(repr(problem))
-    return answers
 
 
 def add_penalty(model, optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights):  # type: ignore[no-untyped-def]
@@ -47,7 +28,8 @@ class StopAfter:
         self.begun: List[int] = []
 
     def on_train_begin(self, model: Any, optimizer: Any) -> None:
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(LR * RANKS)
+        (group,) = optimizer.param_groups
+        assert [group["lr"], group["initial_lr"]] == pytest.approx([LR * RANKS] * 2)
 
     def on_epoch_begin(self, epoch: int) -> None:
         self.begun.append(epoch)
@@ -57,16 +39,55 @@ class StopAfter:
         return epoch == self._epoch
 
 
+class Scaler:
+    """A minibatch function with a gradient scaler, and a callback that compares the ranks."""
+
+    def __init__(self, init_scale: float) -> None:
+        self.scaler = torch.amp.GradScaler("cpu", init_scale, growth_interval=3)
+        self.overflows = init_scale > 1e30
+        self.skipped = 0
+
+    def __call__(self, model, optimizer, transform_outputs, loss_fn, inputs, labels, sample_weights):  # type: ignore[no-untyped-def]
+        optimizer.zero_grad()
+        outputs, labels = transform_outputs(model(*inputs), labels)
+        loss = loss_fn(outputs, labels, sample_weights)
+        self.scaler.scale(loss).backward()
+        optimizer.synchronize()
+        before = self.scaler.get_scale()
+        with optimizer.skip_synchronize():
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.skipped += self.scaler.get_scale() < before
+        return outputs, loss
+
+    def on_train_begin(self, model: Any, optimizer: Any) -> None:
+        self.model = model
+
+    def on_epoch_end(self, epoch: int, record: Dict[str, Any]) -> None:
+        import farandole.torch as hvd
+
+        own = (self.scaler.state_dict(), self.skipped, [each.tolist() for each in self.model.parameters()])
+        first, *others = hvd.allgather_object(own)
+        assert others == [first] * (RANKS - 1)
+        assert 0 < self.skipped < len(STEPS) if self.overflows else not self.skipped
+
+
 def of_rows(output: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     """A loss that cannot be had for each row."""
     return ((output - label) ** 2).mean()
 
 
+def plan_with(scaler: Scaler, **params: Any) -> Any:
+    return samples.plan_of(train_minibatch_fn=scaler, callbacks=[scaler], **params)
+
+
 PLANS = {
-    "uneven": samples.plan_of(epochs=2, rows=(64, 64)),
     "weights": samples.plan_of(sample_weight_col="w"),
     "passes": samples.plan_of(backward_passes_per_step=2, batch_size=2),
     "custom": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.OnceModule, epochs=2),
+    "scaler": plan_with(Scaler(8.0)),
+    "overflow": plan_with(Scaler(2.0**127), data_module=samples.EmptyRankModule),
+    "own statistics": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.EmptyRankModule),
     "empty rank": samples.plan_of(data_module=samples.EmptyRankModule),
     "steps": samples.plan_of(train_steps_per_epoch=2, epochs=2),
     "stop": samples.plan_of(epochs=5, callbacks=[StopAfter(1)]),
@@ -83,23 +104,22 @@ def results() -> Dict[str, List[Any]]:
     import horovod.torch as hvd
     from farandole.spark.torch.training import Training
 
-    plans = []
+    trainings = {}
     for name, plan in PLANS.items():
         if plan.gradient_compression:
             plan.params["gradient_compression"] = getattr(hvd.Compression, plan.gradient_compression)
-        model = samples.normalised_network(hvd.SyncBatchNorm) if name == "normalised" else samples.network()
-        training = Training(model, torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5))
-        plans.append((pickled(plan, "plan"), training.content))
-    by_rank = LocalBackend(RANKS).run(train_several, (plans,))
-    return {name: [answers[index] for answers in by_rank] for index, name in enumerate(PLANS)}
+        layer = {"normalised": hvd.SyncBatchNorm, "own statistics": torch.nn.BatchNorm1d}.get(name)
+        model = samples.normalised_network(layer) if layer else samples.network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.5)
+        optimizer.param_groups[0]["initial_lr"] = LR  # as if it had a scheduler
+        trainings[name] = (plan, Training(model, optimizer))
+    return samples.trained_on_ranks(trainings)
 
 
 def result_of(results: Dict[str, List[Any]], name: str) -> Any:
     from farandole.spark.torch.training import Result
 
-    assert isinstance(results[name][0], bytes), results[name]
-    assert results[name][1:] == [None] * (RANKS - 1)
-    return Result.from_bytes(results[name][0])
+    return Result.from_bytes(samples.content_of(results[name]))
 
 
 def assert_same(result: Any, model: torch.nn.Module) -> None:
@@ -108,24 +128,6 @@ def assert_same(result: Any, model: torch.nn.Module) -> None:
 
 
 STEPS = samples.steps_of(samples.ArrayModule.bounds, 4)
-
-
-def test_ranks_with_uneven_rows_train_as_one_process_does_with_all_rows_of_each_step(results: Any) -> None:
-    result = result_of(results, "uneven")
-    assert sorted(row for step in STEPS for row in step) == list(range(64))
-    assert_same(result, samples.trained_by_hand(STEPS, LR * RANKS, epochs=2))
-
-
-def test_losses_and_metrics_are_means_over_rows(results: Any) -> None:
-    result = result_of(results, "uneven")
-    last = result.history[-1]
-    assert last["epoch"] == 1 and set(last["train"]) == {"loss", "absolute_error"}
-    model = samples.network()
-    model.load_state_dict(result.model_state)
-    batch = samples.batch_of(range(64))
-    output = model(batch["x"]).reshape(-1).detach()
-    assert last["validation"]["loss"] == pytest.approx(float(((output - batch["y"]) ** 2).mean()), rel=1e-5)
-    assert last["validation"]["absolute_error"] == pytest.approx(float((output - batch["y"]).abs().mean()), rel=1e-5)
 
 
 def test_the_weights_of_rows_count_over_all_ranks(results: Any) -> None:
@@ -151,6 +153,16 @@ def test_a_rank_without_rows_takes_part_in_synchronised_batch_normalisation(resu
     assert_same(result_of(results, "normalised"), samples.trained_by_hand(steps, LR * RANKS, model=expected))
 
 
+def test_a_gradient_scaler_takes_and_skips_the_same_steps_on_all_ranks(results: Any) -> None:
+    assert_same(result_of(results, "scaler"), samples.trained_by_hand(STEPS, LR * RANKS))
+    result_of(results, "overflow")
+
+
+def test_a_rank_without_rows_keeps_its_statistics(results: Any) -> None:
+    batches = -(-samples.EmptyRankModule.bounds[1] // 4)  # of rank 0; rank 2 has one more
+    assert result_of(results, "own statistics").model_state["1.num_batches_tracked"] == batches
+
+
 def test_compressed_gradients_are_nearly_the_same(results: Any) -> None:
     result, model = result_of(results, "compressed"), samples.trained_by_hand(STEPS, LR * RANKS)
     weights = [result.model_state["0.weight"], model.state_dict()["0.weight"]]
@@ -173,8 +185,9 @@ def test_loss_constructors_make_the_losses(results: Any) -> None:
 
 
 def test_the_learning_rate_is_scaled_once_and_returned_unscaled(results: Any) -> None:
-    for name in ("uneven", "stop"):
-        assert result_of(results, name).optimizer_state["param_groups"][0]["lr"] == pytest.approx(LR)
+    for name in ("custom", "stop"):
+        (group,) = result_of(results, name).optimizer_state["param_groups"]
+        assert [group["lr"], group["initial_lr"]] == pytest.approx([LR, LR])
 
 
 def test_a_loss_without_a_value_for_each_row_refuses_weights(results: Any) -> None:

@@ -10,8 +10,10 @@ import torch
 import farandole.torch as hvd
 from farandole.spark.common.logs import Record, RunLog, record
 from farandole.spark.common.plan import Plan
-from farandole.spark.lightning.together import Logged, TrainBatches, scale_gradient, scale_rates, unscaled
+from farandole.spark.lightning.together import Logged, TrainBatches, ValidationBatches, scale_gradient
 from farandole.spark.lightning.training import Training
+from farandole.spark.torch.rates import scale_groups, scale_schedulers
+from farandole.spark.torch.without_rows import keep_statistics
 
 CHECKPOINT = "checkpoint.ckpt"
 """The name of the checkpoint of a run, which is one of Lightning's."""
@@ -26,11 +28,19 @@ def progress_callback(base: Any) -> Any:
     class Progress(base):
         """Lightning calls its methods in the training loop of each rank."""
 
-        def __init__(self, plan: Plan, training: Training, batches: TrainBatches, folder: str, saves: bool) -> None:
+        def __init__(
+            self,
+            plan: Plan,
+            training: Training,
+            batches: TrainBatches,
+            validation: ValidationBatches,
+            folder: str,
+            saves: bool,
+        ) -> None:
             self.history: List[Record] = list(training.history)
             self._plan = plan
             self._batches = batches
-            self._logged = Logged(batches)
+            self._logged = Logged(batches, validation)
             self._folder = folder
             self._saves = saves
             logs = os.path.join(folder, plan.remote_store.logs_subdir) if saves else None
@@ -38,15 +48,21 @@ def progress_callback(base: Any) -> Any:
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             """Scales the learning rates, after a checkpoint has been loaded, and replaces the module's ``log``."""
-            scale_rates(trainer.optimizers, [each.scheduler for each in trainer.lr_scheduler_configs], hvd.size())
+            for optimizer in trainer.optimizers:
+                scale_groups(optimizer.param_groups, hvd.size())
+            scale_schedulers([each.scheduler for each in trainer.lr_scheduler_configs], hvd.size())
             self._put_back = self._logged.wrap(pl_module)
 
         def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
             """Begins a step."""
             self._batches.begin_step()
+            if self._batches.part.batch is None:  # type: ignore[union-attr]
+                self._statistics_back = keep_statistics(pl_module)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             """Ends a step."""
+            if self._batches.part.batch is None:  # type: ignore[union-attr]
+                self._statistics_back()
             self._batches.end_step()
 
         def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
@@ -91,7 +107,9 @@ def progress_callback(base: Any) -> Any:
         def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Dict[str, Any]) -> None:
             """Adds the history. Checkpoints have the learning rate of a single process."""
             checkpoint["farandole"] = {"history": self.history, "epochs": self._plan.last_epoch}
-            unscaled(checkpoint, hvd.size())
+            for state in checkpoint.get("optimizer_states", []):
+                scale_groups(state["param_groups"], 1 / hvd.size())
+            scale_schedulers(checkpoint.get("lr_schedulers", []), 1 / hvd.size())
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             """Puts the module's ``log`` back."""

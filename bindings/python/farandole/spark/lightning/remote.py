@@ -70,11 +70,12 @@ class Trainer:
             try:
                 steps = Steps(exchange, hvd.size(), self._weight_of, 1, plan.train_steps_per_epoch)
                 batches = TrainBatches(Epochs(data.train_dataloader, plan.train_steps_per_epoch), steps)
-                own = Epochs(data.val_dataloader, plan.validation_steps_per_epoch)
-                validation = ValidationBatches(own) if plan.has_validation else None
-                progress = progress_callback(self._lightning.Callback)(plan, self._training, batches, folder, saves)
+                validation = ValidationBatches(Epochs(data.val_dataloader, plan.validation_steps_per_epoch))
+                kind = progress_callback(self._lightning.Callback)
+                progress = kind(plan, self._training, batches, validation, folder, saves)
                 trainer = self._trainer(folder, progress)
-                trainer.fit(self._module, batches, validation, **self._resumed(trainer, folder))
+                given = validation if plan.has_validation else None
+                trainer.fit(self._module, batches, given, **self._resumed(trainer, folder))
             finally:
                 data.teardown("fit")
             progress.finish()

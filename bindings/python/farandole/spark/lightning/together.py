@@ -1,18 +1,20 @@
 """Lets all ranks take the same steps in Lightning's loops, and weighs rows equally.
 
-Lightning's strategy reduces gradients in each step, so a rank that has run out of batches repeats its last batch with
-a weight of zero: the gradients of the repetition are multiplied by zero, and values that it logs count for no rows.
+Lightning's strategy reduces gradients in each step, so a rank that has run out of batches repeats its first batch with
+a weight of zero: the gradients of the repetition are multiplied by zero, values that it logs count for no rows, and
+running statistics stay as they were. Logged values are reduced at the end of a validation, so a rank without rows to
+validate with repeats a batch there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Deque, Dict, Iterator, Optional, Set
 
 import torch
 
-import farandole.torch as hvd
 from farandole.spark.common.steps import Epochs, Part, Steps
+from farandole.spark.torch.without_rows import Spare
 
 
 def rows_of(batch: Any) -> int:
@@ -33,7 +35,7 @@ class TrainBatches:
     def __init__(self, epochs: Epochs, steps: Steps) -> None:
         self._epochs = epochs
         self._steps = steps
-        self._last: Any = None
+        self._spare = Spare()
         self._ahead: Deque[Part] = deque()
         self.part: Optional[Part] = None
         """The part of this rank in the present step; None between steps."""
@@ -41,25 +43,9 @@ class TrainBatches:
     def __iter__(self) -> Iterator[Any]:
         """One epoch. Lightning reads batches ahead, so their parts wait in a queue until their step begins."""
         self._ahead.clear()
-        for part in self._steps(self._with_last(self._epochs.next())):
-            if part.batch is not None:
-                self._last = part.batch
+        for part in self._steps(self._spare.kept_from(self._epochs.next())):
             self._ahead.append(part)
-            yield self._last
-
-    def _with_last(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches. Before the first, a rank that has no rows at all gets a batch of another rank to repeat."""
-        if self._last is not None:
-            yield from batches
-            return
-        first = next(batches, None)
-        present = hvd.allgather_object(first is not None, name="estimator.present")
-        if not all(present) and any(present):
-            sent = hvd.broadcast_object(first, present.index(True), name="estimator.batch")
-            self._last = first if first is not None else sent
-        if first is not None:
-            yield first
-            yield from batches
+            yield self._spare.batch if part.batch is None else part.batch
 
     def begin_step(self) -> None:
         """Called when the step of the next batch begins."""
@@ -75,14 +61,22 @@ class ValidationBatches:
     length, because Lightning refuses a loader of length 0 on some ranks.
 
     :param epochs: the batches of this rank
+    :ivar has_rows: whether this rank has rows in this epoch
     """
 
     def __init__(self, epochs: Epochs) -> None:
         self._epochs = epochs
+        self._spare = Spare()
+        self.has_rows = True
 
     def __iter__(self) -> Iterator[Any]:
         """One epoch."""
-        return self._epochs.next()
+        batches = self._spare.kept_from(self._epochs.next())
+        first = next(batches, None)
+        self.has_rows = first is not None
+        if self._spare.batch is not None:
+            yield self._spare.batch if first is None else first
+        yield from batches
 
 
 class Logged:
@@ -91,15 +85,16 @@ class Logged:
     :param train: gives the part of this rank in the present step
     """
 
-    def __init__(self, train: TrainBatches) -> None:
+    def __init__(self, train: TrainBatches, validation: ValidationBatches) -> None:
         self._train = train
+        self._validation = validation
         self._rows: Optional[int] = None
         self.names: Dict[str, Set[str]] = {"train": set(), "validation": set()}
         """The names that were logged in each part of an epoch."""
 
     def begin_validation_batch(self, batch: Any) -> None:
         """Called before each batch of a validation."""
-        self._rows = rows_of(batch)
+        self._rows = rows_of(batch) if self._validation.has_rows else 0
 
     def end_validation_batch(self) -> None:
         """Called after each batch of a validation."""
@@ -128,33 +123,6 @@ class Logged:
             del module.log
 
         return put_back
-
-
-def scale_rates(optimizers: List[Any], schedulers: List[Any], factor: float) -> None:
-    """Multiplies the learning rates of optimizers, and those that schedulers remember.
-
-    :param schedulers: schedulers of PyTorch
-    """
-    keys = ("lr", "initial_lr", "max_lr", "min_lr")
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group.update({key: group[key] * factor for key in keys if key in group})
-    for scheduler in schedulers:
-        for key in ("base_lrs", "max_lrs", "_last_lr"):
-            rates = getattr(scheduler, key, None)
-            if isinstance(rates, list):
-                setattr(scheduler, key, [rate * factor for rate in rates])
-
-
-def unscaled(checkpoint: Dict[str, Any], factor: float) -> None:
-    """Divides the learning rates in a checkpoint of Lightning."""
-    for state in checkpoint.get("optimizer_states", []):
-        for group in state["param_groups"]:
-            group.update({key: group[key] / factor for key in ("lr", "initial_lr", "max_lr", "min_lr") if key in group})
-    for state in checkpoint.get("lr_schedulers", []):
-        for key in ("base_lrs", "max_lrs", "_last_lr"):
-            if isinstance(state.get(key), list):
-                state[key] = [rate / factor for rate in state[key]]
 
 
 def scale_gradient(loss: torch.Tensor, scale: float) -> None:

@@ -6,13 +6,11 @@ each epoch. Rank 0 writes checkpoints and logs to the store, and returns the tra
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
 import farandole.torch as hvd
-from farandole.spark.common.checking import outputs_per_label
 from farandole.spark.common.estimator_checks import one_per_label
 from farandole.spark.common.logs import Record, record
 from farandole.spark.common.plan import Plan, check_devices
@@ -26,8 +24,10 @@ from farandole.spark.torch.batches import (
     float_type_of,
     with_scaled_gradient,
 )
-from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch
+from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch, without_rows
+from farandole.spark.torch.rates import scale_groups
 from farandole.spark.torch.training import Result, Training, checkpoint_bytes
+from farandole.spark.torch.without_rows import Spare, keep_statistics
 
 
 class Trainer(EpochTrainer):
@@ -56,11 +56,10 @@ class Trainer(EpochTrainer):
         self._loss = Losses(_losses(plan), plan.loss_weights, plan.sample_weight_col is not None)
         self._metrics = Metrics(plan.metrics, plan.label_cols)
         self._synchronizes = any(isinstance(each, hvd.SyncBatchNorm) for each in self._model.modules())
-        self._no_rows: Optional[List[torch.Tensor]] = None
+        self._spare = Spare()
 
     def _distributed(self, optimizer: Any) -> Any:
-        for group in optimizer.param_groups:
-            group["lr"] *= hvd.size()
+        scale_groups(optimizer.param_groups, hvd.size())
         for state in optimizer.state.values():
             for key, value in state.items():
                 state[key] = value.to(self._device) if torch.is_tensor(value) and value.dim() else value
@@ -99,8 +98,8 @@ class Trainer(EpochTrainer):
     def _states(self) -> Tuple[Dict[str, Any], Dict[str, Any]]:
         """The states of the model and of the optimizer with the learning rate of a single process."""
         state = self._optimizer.state_dict()
-        groups = [{**group, "lr": group["lr"] / hvd.size()} for group in state["param_groups"]]
-        return self._model.state_dict(), {**state, "param_groups": groups}
+        scale_groups(state["param_groups"], 1 / hvd.size())  # these groups are copies
+        return self._model.state_dict(), state
 
     def _batches(self, columns: Iterator[Any]) -> Iterator[Batch]:
         plan = self._plan
@@ -121,10 +120,11 @@ class Trainer(EpochTrainer):
         )
         means = Means(["loss", *self._metrics.names])
         self._passes.starts_step = True
-        batches = self._batches(columns)
-        if self._synchronizes and self._no_rows is None:
-            batches = self._after_agreement_on_shapes(batches)
-        for part in steps(batches):
+        if self._synchronizes or self._plan.train_minibatch_fn:
+            # Synchronised batch normalisation reduces in the forward pass, and the function may have a gradient scaler,
+            # clip gradients or step a scheduler: they must be called on all ranks.
+            columns = self._spare.kept_from(columns)
+        for part in steps(self._batches(columns)):
             self._passes.ends_step = part.ends_step
             if part.batch is not None:
                 self._train_batch(part, means)
@@ -135,6 +135,22 @@ class Trainer(EpochTrainer):
 
     def _train_batch(self, part: Part, means: Means) -> None:
         batch: Batch = part.batch  # type: ignore[assignment]
+        outputs, labels, loss = self._call_minibatch(batch, part.scale)
+        means.add([loss.detach(), *self._metrics(outputs, labels)], part.weight)
+
+    def _train_without_rows(self) -> None:
+        """Takes part in the reductions of the other ranks with gradients of zero."""
+        if self._spare.batch is None:
+            self._passes.zero_grad()
+            self._passes.step()
+            return
+        put_back = keep_statistics(self._model)
+        (batch,) = self._batches(iter([self._spare.batch]))
+        self._call_minibatch(without_rows(batch) if self._synchronizes else batch, 0.0)
+        put_back()
+
+    def _call_minibatch(self, batch: Batch, scale: float) -> Tuple[Any, Any, torch.Tensor]:
+        """Calls the minibatch function: outputs, labels and loss."""
         seen: List[Any] = []
 
         def transform_outputs(outputs: Any, labels: Any) -> Any:
@@ -142,7 +158,9 @@ class Trainer(EpochTrainer):
             return seen[0], seen[1]
 
         def loss_fn(outputs: Any, labels: Any, sample_weights: Any = None) -> torch.Tensor:
-            return with_scaled_gradient(self._loss(outputs, labels, sample_weights), part.scale)
+            if not batch.rows:
+                return torch.stack([each.sum() for each in outputs]).sum()
+            return with_scaled_gradient(self._loss(outputs, labels, sample_weights), scale)
 
         outputs, loss = self._minibatch(
             self._model,
@@ -154,24 +172,7 @@ class Trainer(EpochTrainer):
             batch.sample_weights,
         )
         outputs, labels = (seen[0], seen[1]) if seen else self._targets(outputs, batch.labels)
-        means.add([loss.detach(), *self._metrics(outputs, labels)], part.weight)
-
-    def _train_without_rows(self) -> None:
-        """Takes part in the reductions of the other ranks with gradients of zero."""
-        self._passes.zero_grad()
-        if self._no_rows is not None:
-            outputs = outputs_per_label(self._model(*self._no_rows), self._plan.label_cols)
-            torch.stack([each.sum() for each in outputs]).sum().backward()
-        self._passes.step()
-
-    def _after_agreement_on_shapes(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """The same batches. A model with synchronised batch normalisation also reduces in its forward pass, so a rank
-        without rows must pass inputs of no rows through it. All ranks learn their shapes from a rank that has rows."""
-        first = next(batches, None)
-        own = None if first is None else [(tuple(each.shape[1:]), each.dtype) for each in first.inputs]
-        known: List[Any] = next((each for each in hvd.allgather_object(own, name="estimator.shapes") if each), [])
-        self._no_rows = [torch.zeros((0, *shape), dtype=dtype, device=self._device) for shape, dtype in known]
-        return batches if first is None else itertools.chain([first], batches)
+        return outputs, labels, loss
 
     @torch.no_grad()
     def _validate(self, columns: Iterator[Any]) -> Dict[str, float]:
