@@ -106,6 +106,35 @@ void member_runtime::mark_step() {
   recorder()->record(event_kind::step, 0, 0, 0, steps_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
+void member_runtime::await_loop(bool late) {
+  late_ = late;
+  outside_loop_ = true;
+}
+
+error member_runtime::check_loop() {
+  if (!outside_loop_)
+    return {};
+  const std::string rule =
+      "In an elastic job, call collective operations only inside the function that elastic.run decorates, "
+      "and keep "
+      "values that must be equal on all ranks in the state, which is synchronized when the function begins";
+  if (late_)
+    return {
+        error_kind::precondition,
+        "this process has joined a job that was running already, and called a collective operation before "
+        "the "
+        "function that elastic.run decorates: the other members are inside that function and do not run this "
+        "operation. " +
+            rule};
+  if (outside_loop_.exchange(false) && shared_state_->rank == 0)
+    log_.warning(
+        "a collective operation was called before the function that elastic.run decorates. This works on the "
+        "workers that are in the job from its start. A worker that joins later raises an error here, because "
+        "no other worker runs this operation any more. " +
+        rule);
+  return {};
+}
+
 error member_runtime::join(const member_start& start) {
   auto secret = start.secret;
   if (needs_mpi(values_, start.mpi)) {

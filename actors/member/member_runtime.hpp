@@ -95,6 +95,11 @@ public:
   void stop_timeline();
   /// Records that a training step of the program ends here. May be called from any thread.
   void mark_step();
+  /// See runtime::await_loop().
+  void await_loop(bool late);
+  void enter_loop() { outside_loop_ = false; }
+  /// The error of an operation that is called now; none if it is accepted. May be called from any thread.
+  error check_loop();
   /// The reports of stalls. The queue is closed when this member leaves.
   stall_report_queue& stalls() { return *stalls_; }
   std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }
@@ -121,6 +126,8 @@ private:
   farandole::known_sets known_sets_;
   std::unique_ptr<timeline> timeline_;  ///< null on other ranks than 0, and without the setting
   std::atomic<std::uint64_t> steps_{0}; ///< that the program has marked
+  bool late_ = false;                   ///< written before outside_loop_, then constant
+  std::atomic<bool> outside_loop_{false};
   std::atomic<bool> left_{false}; ///< only one thread leaves and takes the future of shared_state_->ended
 };
 

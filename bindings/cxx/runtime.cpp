@@ -77,10 +77,11 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more
 }
 
 /// The submission queue for operations of a set.
-expected<std::shared_ptr<submission_queue>> queue_for(const member_runtime& member,
-                                                      const submission& request) {
+expected<std::shared_ptr<submission_queue>> queue_for(member_runtime& member, const submission& request) {
   if (!member.is_local())
     return in_child();
+  if (auto problem = member.check_loop())
+    return problem;
   auto found = member.queue(request.set);
   if (!found)
     return error{found.error().kind, std::string(request.name) + ": " + found.error().text};
@@ -101,6 +102,8 @@ expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const s
                                                  clock::time_point deadline) {
   if (!member.is_local())
     return in_child();
+  if (auto problem = member.check_loop())
+    return problem;
   member.reap();
   auto operation = member.queue().submit(change);
   if (!operation)
@@ -256,6 +259,13 @@ std::pair<std::uint64_t, bool> runtime::membership_change() const {
 void runtime::withdraw() {
   if (usable_here())
     member_->withdraw();
+}
+
+void runtime::await_loop(bool late) {
+  member_->await_loop(late);
+}
+void runtime::enter_loop() {
+  member_->enter_loop();
 }
 
 error runtime::start_timeline(const std::string& path, bool mark_cycles) {

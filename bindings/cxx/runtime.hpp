@@ -185,6 +185,11 @@ public:
   /// Elastic jobs: this process is to leave by plan, as if its host were taken out: a removal is announced to
   /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
   void withdraw();
+  /// Elastic jobs: until enter_loop(), callers are outside of the elastic loop. The operations and changes of process
+  /// sets of a process that has joined `late` fail as `precondition`: the other members are inside their loops and do
+  /// not run them. Those of other processes are accepted; at the first one, rank 0 logs a warning. To be called once.
+  void await_loop(bool late);
+  void enter_loop();
 
   /// Writes Horovod's timeline to this file from now on; on rank 0 only, so that all ranks may make the same call. The
   /// file that was written before is completed first, unless it has the same path: then nothing changes. Problems with

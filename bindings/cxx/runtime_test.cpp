@@ -129,6 +129,33 @@ TEST_CASE("a job of one rank needs no rendezvous and applies the postscale") {
   CHECK(tensor.values == std::vector<float>{2, 4, 6});
 }
 
+TEST_CASE("a late member refuses all calls until its elastic loop begins, and another one none") {
+  options options;
+  options.read_environment = false;
+  options.settings = {{"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}};
+  for (const bool late : {true, false}) {
+    auto member = runtime::start(options);
+    REQUIRE(member);
+    floats tensor{{1}, {}};
+    const auto kinds = [&] {
+      const std::vector<submission> group{tensor.ask("a"), tensor.ask("b")};
+      const auto single = (*member)->submit(tensor.ask("c"));
+      const auto together = (*member)->submit_group(group);
+      return std::vector<error_kind>{single ? single->wait().kind : single.error().kind,
+                                     together ? together->back().wait().kind : together.error().kind,
+                                     (*member)->add_process_set({0}).error().kind,
+                                     (*member)->remove_process_set(1).kind};
+    };
+    // A job of one rank has no other set.
+    const std::vector<error_kind> accepted{error_kind::none, error_kind::none, error_kind::invalid_argument,
+                                           error_kind::invalid_argument};
+    (*member)->await_loop(late);
+    CHECK(kinds() == (late ? std::vector(4, error_kind::precondition) : accepted));
+    (*member)->enter_loop();
+    CHECK(kinds() == accepted);
+  }
+}
+
 TEST_CASE("the steps that a program marks are in its record, in their order") {
   const temporary_folder folder;
   const auto path = folder.file("rank-0.events");

@@ -285,6 +285,13 @@ void define_runtime(nb::module_& module) {
           nb::call_guard<nb::gil_scoped_release>(),
           "Announces to all members that this process will leave, as if its host were removed. Returns once "
           "this process has heard of it, or a moment later if the rendezvous is away.")
+      .def(
+          "await_loop", [](const python_runtime& self, bool late) { self.running->core().await_loop(late); },
+          "late"_a,
+          "Until enter_loop(), operations fail if this process has joined late; otherwise rank 0 logs a "
+          "warning at "
+          "the first one. To be called once.")
+      .def("enter_loop", [](const python_runtime& self) { self.running->core().enter_loop(); })
       .def("start_timeline", &start_timeline, "path"_a, "mark_cycles"_a = false,
            "Writes a timeline to this file from now on, on rank 0 only; completes the one before first.")
       .def("stop_timeline", &stop_timeline, "Completes the file.")

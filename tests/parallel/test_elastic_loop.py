@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import weakref
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, List, Optional
 
 import pytest
 from farandole.common import calls, job, membership
@@ -401,54 +401,6 @@ def test_elastic_names_are_importable_from_horovods_modules() -> None:
     assert worker.HostsUpdatedRequest(1.5).res == worker.HostUpdateResult.no_update
     assert issubclass(hvd.elastic.TorchState, hvd.elastic.ObjectState)
     assert hvd.elastic.ObjectState is ObjectState and hvd.elastic.State is State
-
-
-# ---- members that join late ----
-
-
-class Submits:
-    """A runtime that accepts every submission."""
-
-    def submit(self, *arguments: object) -> Tuple[object, ...]:
-        return arguments
-
-    submit_pending = submit_group = add_process_set = remove_process_set = submit
-
-
-@pytest.mark.parametrize("call", ["submit", "submit_pending", "submit_group", "add_process_set", "remove_process_set"])
-def test_communication_of_a_late_member_before_its_loop_fails(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    monkeypatch.setattr(membership, "_in_loop", False)
-    monkeypatch.setattr(job, "runtime", Submits())
-    runtime = make_elastic(monkeypatch, joined_late=True)
-    membership.joined()
-    with pytest.raises(HorovodInternalError, match=r"before the function that elastic\.run decorates") as refused:
-        getattr(job.runtime, call)(1)
-    assert refused.value.kind == "precondition"
-
-    def train(state: State) -> Any:
-        return getattr(job.runtime, call)(2)
-
-    state = ObjectState(bcast_object=lambda value: job.runtime.submit(value)[0], get_rank=lambda: 0, step=0)
-    assert run_fn(train, lambda: None)(state) == (2,)
-    assert job.runtime is runtime
-    membership.joined()  # after a reset, it is a member like the others
-    assert job.runtime is runtime
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_an_initial_member_that_communicates_before_its_loop_is_warned_once_on_rank_0(
-    monkeypatch: pytest.MonkeyPatch, messages_of: Callable[[str], List[str]], rank: int
-) -> None:
-    messages = messages_of("")
-    monkeypatch.setattr(membership, "_in_loop", False)
-    monkeypatch.setattr(job, "topology", job.Topology(rank, 2, rank, 2, 0, 1, True))
-    monkeypatch.setattr(job, "runtime", Submits())
-    runtime = make_elastic(monkeypatch, joined_late=False)
-    membership.joined()
-    for _ in range(2):
-        assert job.runtime.submit(1) == (1,)
-    assert job.runtime is runtime
-    assert sum("before the function that elastic.run" in each for each in messages) == (rank == 0)
 
 
 @pytest.mark.parametrize(

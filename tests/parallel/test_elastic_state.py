@@ -8,12 +8,12 @@ import horovod.numpy
 import horovod.torch as hvd
 import pytest
 import torch
-from farandole.common import job, membership
+from farandole.common import job
 from farandole.common.elastic import HostUpdateResult
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.torch.elastic import ElasticSampler, TorchState
 from horovod.torch.elastic.state import ModelStateHandler, get_handler_registry, set_handler_registry
-from scripted_membership import Runtime, make_elastic
+from scripted_membership import make_elastic
 
 
 def network(seed: int) -> torch.nn.Module:
@@ -129,39 +129,6 @@ def test_training_continues_after_resets(rank: int, size: int) -> None:
     parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
     everywhere = hvd.allgather(parameters.reshape(1, -1), name="parameters")
     assert all(torch.equal(row, parameters) for row in everywhere)
-
-
-def test_a_late_member_may_communicate_only_in_its_loop(rank: int, size: int, name: str) -> None:
-    hvd.shutdown()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(membership, "is_elastic", lambda: True)
-        patched.setattr(membership, "_in_loop", False)
-        begin = job.start
-
-        def begin_late(*arguments: Any) -> bool:
-            begun = begin(*arguments)
-            job.runtime = Runtime(job.runtime, joined_late=True)
-            return begun
-
-        patched.setattr(job, "start", begin_late)
-        hvd.init()
-        assert (hvd.rank(), hvd.size()) == (rank, size)
-        for call in (
-            lambda: hvd.allreduce(torch.ones(2), name=name),
-            lambda: hvd.allreduce_(torch.ones(2), name=name),
-            lambda: hvd.grouped_allreduce([torch.ones(2)], name=name),
-            lambda: horovod.numpy.allgather([1.0], name=name),
-            lambda: hvd.broadcast_object(1, name=name),
-            hvd.barrier,
-            hvd.join,
-        ):
-            with pytest.raises(HorovodInternalError, match=r"elastic\.run"):
-                call()
-        state = TorchState(network(rank), step=0)
-        train = hvd.elastic.run(lambda state: hvd.allreduce(torch.ones(2), name=name, op=hvd.Sum).tolist())
-        assert train(state) == [size, size]
-        hvd.shutdown()
-    hvd.init()
 
 
 class Fails(ModelStateHandler):

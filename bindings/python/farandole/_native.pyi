@@ -169,6 +169,12 @@ class Runtime:
         Announces to all members that this process will leave, as if its host were removed. Returns once this process has heard of it, or a moment later if the rendezvous is away.
         """
 
+    def await_loop(self, late: bool) -> None:
+        """
+        Until enter_loop(), operations fail if this process has joined late; otherwise rank 0 logs a warning at the first one. To be called once.
+        """
+
+    def enter_loop(self) -> None: ...
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
         """
         Writes a timeline to this file from now on, on rank 0 only; completes the one before first.

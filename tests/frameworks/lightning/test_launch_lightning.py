@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import List, Tuple
 
 import pytest
+from elastic_jobs import Hosts
 from launched import DEADLINE_S, Job, clean_environment, needs_launcher, run_script, write_script
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
@@ -93,7 +94,19 @@ trainer = train(state)
 rate = trainer.optimizers[0].param_groups[0]["lr"]
 print(f"DONE slot {slot} of {hvd.size()} steps {trainer.global_step} epochs {trainer.current_epoch} "
       f"rate {rate:.6f}", flush=True)
+print("VALUES", model.layer.weight.tolist(), trainer.optimizers[0].state_dict()["state"], flush=True)
 """
+# A member that is alone waits in its third step until another one is about to join.
+JOINED = """
+from farandole.common import membership
+
+def await_member():
+    print("WAITS", flush=True)
+    while not membership.change().changes:
+        pass
+""" + ELASTIC.replace("slot == 1", "hvd.size() == 1").replace("step == 12", "step == 2").replace(
+    "os.kill(os.getpid(), signal.SIGKILL)", "await_member()"
+)
 
 
 def test_a_trainer_continues_without_a_lost_member(tmp_path: Path, jobs: List[Job]) -> None:
@@ -105,6 +118,21 @@ def test_a_trainer_continues_without_a_lost_member(tmp_path: Path, jobs: List[Jo
     found = re.findall(r"DONE slot 0 of 1 steps 56 epochs 4 rate ([\d.]+)", jobs[-1].text)
     assert found, jobs[-1].text
     assert float(found[0]) == pytest.approx(0.1 * 0.1**4, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_member_that_joins_has_the_state_of_the_trainer(tmp_path: Path, jobs: List[Job]) -> None:
+    hosts = Hosts(tmp_path)
+    hosts.print_lines("localhost:1")
+    flags = ["-np", "1", "--max-np", "2", "--host-discovery-script", str(hosts.script)]
+    jobs.append(Job([*flags, sys.executable, write_script(tmp_path, JOINED)]))
+    jobs[-1].read_until(lambda text: "WAITS" in text)
+    hosts.print_lines("localhost:2")
+    assert jobs[-1].end() == 0, jobs[-1].text
+    # The members change after five steps. Together they have three more in that epoch, and eight in the other three.
+    assert len(re.findall(r"DONE slot \d of 2 steps 32 epochs 4 rate 0.000010", jobs[-1].text)) == 2, jobs[-1].text
+    values = re.findall(r"VALUES (.*)", jobs[-1].text)
+    assert len(values) == 2 and len(set(values)) == 1, jobs[-1].text
 
 
 def test_without_lightning_the_import_names_the_package_to_install() -> None:

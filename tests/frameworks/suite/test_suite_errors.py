@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import re
 from types import ModuleType
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import drivers
 import numpy
 import pytest
-from farandole.common import elastic
+from farandole.common import elastic, job, membership
 from farandole.common.elastic import State
-from farandole.common.exceptions import MismatchError
+from farandole.common.exceptions import HorovodInternalError, MismatchError
+from scripted_membership import Runtime
 
 DRIVER = drivers.current()
 HVD = DRIVER.hvd
@@ -118,6 +119,42 @@ def test_a_mismatch_ends_the_elastic_loop_on_every_rank_without_a_retry(
     with pytest.raises(MismatchError, match=tensor):
         run(train)(elastic.ObjectState(HVD.broadcast_object, HVD.rank))
     fine(f"{tensor}.after", size)
+
+
+def test_a_late_member_may_communicate_only_in_its_loop(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
+    begin = job.start
+
+    def begin_late(*arguments: Any) -> bool:
+        begun = begin(*arguments)
+        job.runtime = Runtime(job.runtime, joined_late=True)
+        return begun
+
+    def total(mode: str) -> Any:
+        tensor = f"{name}.{mode}"
+        return DRIVER.to_numpy(DRIVER.run(mode, lambda own: HVD.allreduce(own, name=tensor, op=HVD.Sum), ones(2)))
+
+    calls: List[Callable[[], Any]] = [
+        *(lambda mode=mode: total(mode) for mode in DRIVER.modes),
+        lambda: DRIVER.to_numpy(HVD.grouped_allreduce([ones(2)], name=name)[0]),
+        lambda: DRIVER.to_numpy(HVD.allgather(ones(2), name=name)),
+        lambda: HVD.broadcast_object(1, name=name),
+        HVD.barrier,
+    ]
+    HVD.shutdown()
+    with monkeypatch.context() as patched:
+        patched.setattr(membership, "is_elastic", lambda: True)
+        patched.setattr(membership, "_in_loop", False)
+        patched.setattr(job, "start", begin_late)
+        HVD.init()
+        assert HVD.size() == size
+        for call in calls:
+            with pytest.raises((ERRORS["precondition"], HorovodInternalError), match=r"elastic\.run"):
+                call()
+        state = elastic.ObjectState(HVD.broadcast_object, HVD.rank)
+        results = elastic.run(lambda state: [total(mode).tolist() for mode in DRIVER.modes])(state)
+        assert results == [[size, size]] * len(DRIVER.modes)
+        HVD.shutdown()
+    HVD.init(process_sets="dynamic")
 
 
 @pytest.mark.parametrize("dtype", DRIVER.as_bytes)

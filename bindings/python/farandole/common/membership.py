@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import logging
 import os
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 from farandole.common import forked_children, job
 from farandole.common.switches import is_on
@@ -19,26 +18,6 @@ CHANGES = "elastic.changes"
 
 _INT64 = 5  # the native module's number
 _MAX = 4
-
-_THE_RULE = (
-    "In an elastic job, call collective operations only inside the function that elastic.run decorates, and keep "
-    "values that must be equal on all ranks in the state, which is synchronized when the function begins"
-)
-
-_REFUSED_OUTSIDE = (
-    "this process has joined a job that was running already, and called a collective operation before the function "
-    "that elastic.run decorates: the other members are inside that function and do not run this operation. " + _THE_RULE
-)
-
-_TOLD_OUTSIDE = (
-    "a collective operation was called before the function that elastic.run decorates. This works on the workers that "
-    "are in the job from its start. A worker that joins later raises an error here, because no other worker runs this "
-    "operation any more. " + _THE_RULE
-)
-
-_COMMUNICATES = ("submit", "submit_pending", "submit_group", "add_process_set", "remove_process_set")
-
-_log = logging.getLogger("farandole.elastic")
 
 
 class Change(NamedTuple):
@@ -210,39 +189,17 @@ def regrouped() -> None:
 _in_loop = False
 
 
-class _OutsideLoop:
-    """Wraps the runtime until this process enters its elastic loop.
-
-    Collective calls of a process that joined late raise an error: the other members are inside their loops and
-    do not run these operations. A process that was there from the start may make such calls; at the first one, rank 0
-    logs a warning that a worker that joins later will fail at it.
-    """
-
-    def __init__(self, runtime: Any, late: bool) -> None:
-        self.runtime = runtime
-        self.late = late
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _COMMUNICATES:
-            if self.late:
-                raise job.refusal(_REFUSED_OUTSIDE)
-            job.runtime = self.runtime
-            if job.where().rank == 0:
-                _log.warning(_TOLD_OUTSIDE)
-        return getattr(self.runtime, name)
-
-
 def joined() -> None:
-    """This process has joined a generation. Until its elastic loop begins, ``_OutsideLoop`` wraps the runtime."""
+    """This process has joined a generation. Until its elastic loop begins, see ``await_loop`` of the runtime."""
     if is_elastic():
         forked_children.guard(_launcher())
-    if not _in_loop and is_elastic():
-        job.runtime = _OutsideLoop(job.runtime, getattr(job.runtime, "joined_late", False))
+        if not _in_loop:
+            job.runtime.await_loop(job.runtime.joined_late)
 
 
 def enter_loop() -> None:
-    """The elastic loop begins; from now on collective calls are allowed."""
+    """The elastic loop begins; from now on operations are allowed."""
     global _in_loop
+    if not _in_loop and is_elastic() and job.is_started():
+        job.runtime.enter_loop()
     _in_loop = True
-    if isinstance(job.runtime, _OutsideLoop):
-        job.runtime = job.runtime.runtime
