@@ -1,9 +1,9 @@
-"""The learning rate of an optimizer of Keras during a fit, and the weight of a rank's rows in the mean gradient."""
+"""The learning rate of an optimizer of Keras during a fit."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterator
 
 
 class ScaledRate:
@@ -75,47 +75,3 @@ def _scaled(base: Any, schedule: Any, factor: int) -> Any:
             return schedule.get_config()
 
     return Scaled()
-
-
-class WeighedReduction:
-    """The reduction of a distributed optimizer, which first multiplies the gradients of this rank by ``scale``. The
-    variable may change between steps.
-
-    :param reduction: the reduction of the optimizer
-    """
-
-    def __init__(self, reduction: Any) -> None:
-        import tensorflow as tf
-
-        self._reduction = reduction
-        self.scale = tf.Variable(1.0, trainable=False, name="weight_of_rows")
-
-    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """The reduced gradients."""
-        reduced: List[Any] = self._reduction([self._scaled(each) for each in gradients], variables)
-        return reduced
-
-    def possible(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """The reduced gradients, and in a graph those that only other ranks may have."""
-        reduced: List[Any] = self._reduction.possible([self._scaled(each) for each in gradients], variables)
-        return reduced
-
-    def _scaled(self, gradient: Any) -> Any:
-        import tensorflow as tf
-
-        if gradient is None:
-            return None
-        factor = tf.cast(self.scale, gradient.dtype)
-        if isinstance(gradient, tf.IndexedSlices):
-            return tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-        return gradient * factor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reduction, name)
-
-
-def weigh(optimizer: Any) -> Any:
-    """Makes a distributed optimizer weigh the gradients of this rank. Returns the variable with the weight."""
-    reduction = WeighedReduction(optimizer._farandole)
-    object.__setattr__(optimizer, "_farandole", reduction)
-    return reduction.scale

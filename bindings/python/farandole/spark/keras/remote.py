@@ -20,7 +20,7 @@ from farandole.spark.keras.callbacks import Callbacks
 from farandole.spark.keras.columns import Batch, Inputs, Targets, columns_of
 from farandole.spark.keras.formats import decode_model, keras_named
 from farandole.spark.keras.phases import Logs, Phase
-from farandole.spark.keras.rates import ScaledRate, weigh
+from farandole.spark.keras.rates import ScaledRate
 from farandole.spark.keras.state import History, State, assign_optimizer, check_same_model, name_of
 from farandole.spark.keras.training import Training, build_optimizer, result_bytes
 
@@ -124,6 +124,8 @@ class Trainer(EpochTrainer):
         return columns if own is None else itertools.chain([own], columns)
 
     def _distributed(self) -> Any:
+        import tensorflow as tf
+
         from farandole._keras.package import functions_for
 
         plan, functions = self._plan, functions_for(self._keras)
@@ -133,7 +135,7 @@ class Trainer(EpochTrainer):
             backward_passes_per_step=plan.backward_passes_per_step,
         )
         self._rate = ScaledRate(self._keras, optimizer, hvd.size())
-        self._scale = weigh(optimizer)
+        self._scale = optimizer._farandole.scale = tf.Variable(1.0, trainable=False, name="weight_of_rows")
         return optimizer
 
     def _batch(self, columns: Any) -> Batch:
