@@ -113,6 +113,7 @@ class Trainer(EpochTrainer):
         self._targets = Targets(plan.label_cols, outputs, plan.label_shapes)
         self._last = self._batch(first)
         build_optimizer(model.optimizer, model)
+        self._rate = ScaledRate(self._keras, self._optimizer, hvd.size())
         if not was_built:  # each rank has drawn its own initial weights
             hvd.broadcast_variables(model.weights, root_rank=0)
         if state is not None:
@@ -134,7 +135,6 @@ class Trainer(EpochTrainer):
             compression=plan.gradient_compression or functions.Compression.none,
             backward_passes_per_step=plan.backward_passes_per_step,
         )
-        self._rate = ScaledRate(self._keras, optimizer, hvd.size())
         self._scale = optimizer._farandole.scale = tf.Variable(1.0, trainable=False, name="weight_of_rows")
         return optimizer
 
