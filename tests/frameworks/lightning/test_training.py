@@ -351,6 +351,14 @@ def test_an_optimizer_that_is_already_wrapped_reduces_its_gradients_itself(pl: A
 
 
 @several_ranks
+def test_a_plain_optimizer_beside_a_wrapped_one_is_refused(pl: Any) -> None:
+    model = module(pl, automatic=False)
+    wrapped = hvd.DistributedOptimizer(torch.optim.SGD(model.layers[0].parameters(), lr=0.2))
+    model.configure_optimizers = lambda: [wrapped, torch.optim.Adam(model.layers[2].parameters())]
+    with pytest.raises(ValueError, match=r"optimizer 1 of configure_optimizers\(\), Adam, .* wrap all of them"):
+        trainer(pl).fit(model, loader())
+
+
 def test_numbers_of_devices_and_nodes_that_do_not_match_the_job_are_refused(pl: Any, size: int) -> None:
     with pytest.raises(ValueError, match=f"devices=7.*{size} process.*horovodrun -np 7"):
         trainer(pl, accelerator="cpu", devices=7).fit(module(pl), loader())

@@ -158,9 +158,16 @@ class Strategy:
             self._reducer = self._make_reducer()
 
     def _make_reducer(self) -> Any:
-        own = [each for each in self.optimizers if isinstance(each, _DistributedOptimizer)]  # type: ignore[attr-defined]
+        are_wrapped = [isinstance(each, _DistributedOptimizer) for each in self.optimizers]  # type: ignore[attr-defined]
+        if any(are_wrapped) and not all(are_wrapped):
+            plain = are_wrapped.index(False)
+            name = type(self.optimizers[plain]).__name__  # type: ignore[attr-defined]
+            raise ValueError(
+                f"optimizer {plain} of configure_optimizers(), {name}, is plain, and others are wrapped in "
+                "hvd.DistributedOptimizer: the ranks would not exchange its gradients; wrap all of them, or none"
+            )
         named = list(self.model.named_parameters())  # type: ignore[attr-defined]
-        if own or not named:
+        if any(are_wrapped) or not named:
             return None  # wrapped in configure_optimizers(): they reduce themselves
         # It steps nothing: only its reductions are wanted. All parameters are in it, so those that are frozen now and
         # not later, or come to an optimizer later, are reduced when they have gradients.
