@@ -63,6 +63,7 @@ class Strategy:
         self._reduction_options: Dict[str, Any] = chosen
         self._reducer: Any = None
         self._accumulating = False
+        self._are_sums = False
         self._normalised: List[batch_norm.Replaced] = []
 
     # ---- ranks and devices ----
@@ -179,6 +180,7 @@ class Strategy:
         if self._reducer is not None:
             self._reducer.let_go()  # it may live on in a traceback, and the module be trained by the next
             self._reducer = None
+            self._are_sums = False
         batch_norm.put_back(self._normalised)
         self._normalised = []
         super().teardown()  # type: ignore[misc]
@@ -195,14 +197,22 @@ class Strategy:
             self._accumulating = before
 
     def pre_backward(self, closure_loss: torch.Tensor) -> None:
-        """With two passes to wait for, none is due after one."""
-        if self._reducer is not None:
-            self._reducer.set_backward_passes_per_step(2 if self._accumulating else 1)
+        """With two passes to wait for, none is due after one. The sums of an earlier call of ``manual_backward`` are
+        divided, because they are added up once more."""
+        if self._reducer is None:
+            return
+        self._reducer.set_backward_passes_per_step(2 if self._accumulating else 1)
+        if self._are_sums:
+            for each in self._reducer.param_groups[0]["params"]:
+                if each.grad is not None and each.requires_grad:
+                    each.grad.div_(hvd.size())
+        self._are_sums = False
 
     def post_backward(self, closure_loss: torch.Tensor) -> None:
         """Gradients are averaged over all ranks when this returns; clipping and hooks come after it."""
         if self._reducer is not None and not self._accumulating:
             self._reducer.synchronize()
+            self._are_sums = self._reduction_options.get("op") == hvd.Sum
 
     def optimizer_step(self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **kwargs: Any) -> Any:
         """Steps. L-BFGS sees the loss of all ranks, so that all call the closure equally often."""
