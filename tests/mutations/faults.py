@@ -266,9 +266,9 @@ FAULTS = (
     ),
     Fault(
         "rows",
-        f"{PYTHON}/spark/keras/rates.py",
-        "self._reduction.possible([self._scaled(each) for each in gradients], variables)",
-        "self._reduction.possible(gradients, variables)",
+        f"{PYTHON}/tensorflow/keras_reduction.py",
+        "gradients = [_scaled(each, self.scale) for each in gradients]",
+        "gradients = list(gradients)",
         "Ranks of a Keras estimator with fewer rows in a step have the same weight as others.",
         "spark",
         "test_keras_training",

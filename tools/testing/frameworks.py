@@ -25,6 +25,8 @@ OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
     (".setup/venvs/tensorflow", {"KERAS_BACKEND": "jax"}),
     (".setup/venvs/tensorflow", {"TF_USE_LEGACY_KERAS": "1", "FARANDOLE_TEST_KERAS": "tensorflow.keras"}),
 )
+# The tests of their reductions that take the least time.
+A_FEW_OF_KERAS = ("-k", "(several_backward or computed) and not legacy")
 FRESH_RECIPES_OF_OTHER_KERAS = 150
 # For so many recipes of a framework one is played in an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
@@ -34,6 +36,8 @@ def frameworks(part: Part) -> None:
     """each framework in its own environment, on one version: one suite for all on 2 ranks, and tests of each"""
     for name, where in FRAMEWORKS.items():
         ranks_of_framework(part, name, where)
+    for where, environment in OTHER_KERAS:
+        ranks_of_framework(part, "keras", where, A_FEW_OF_KERAS, **environment)
 
 
 def framework_jobs(part: Part) -> None:
@@ -78,11 +82,11 @@ def play_recipes(part: Part, name: str, count: int, where: str, *options: str, *
         part.command(python_in(where), *play, *chosen, **environment)
 
 
-def ranks_of_framework(part: Part, name: str, where: str, **environment: str) -> None:
+def ranks_of_framework(part: Part, name: str, where: str, options: Sequence[str] = (), **environment: str) -> None:
     """The suite for all frameworks and the tests of this one on 2 ranks."""
     settings = {"FARANDOLE_TEST_FRAMEWORK": name, **environment}
     launcher = (f"{where}/bin/horovodrun",)
-    part.ranks(2, *folders_of_framework(name), launcher=launcher, python=python_in(where), **settings)
+    part.ranks(2, *folders_of_framework(name), launcher=launcher, python=python_in(where), options=options, **settings)
 
 
 def fixed_recipes(part: Part) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Dict, List, Sequence
 
 import keras
 import keras_samples as samples
 import numpy
 import pytest
-from farandole._keras.library import all_variables_of
+from farandole._keras.library import all_variables_of, build
 from farandole.spark.common.store import Store
+from farandole.spark.keras.rates import ScaledRate
 from keras_samples import keras_2
 
 PACKAGES = pytest.mark.parametrize("package", [keras, keras_2], ids=["keras", "tf_keras"])
@@ -126,6 +128,64 @@ def test_the_rate_of_a_schedule_is_that_of_a_single_process() -> None:
     steps = [list(range(start, min(start + 5, 64))) for start in range(0, 64, 5)]
     equal(result.get_weights(), samples.fitted_by_keras(model, keras.optimizers.SGD(schedule), steps))
     assert result.optimizer.get_config()["learning_rate"]["config"]["initial_learning_rate"] == 0.1
+
+
+def with_a_function(package: Any, rate: float = 0.05) -> Any:
+    @keras.saving.register_keras_serializable()
+    def constant() -> float:
+        return rate
+
+    return package.optimizers.SGD(constant)
+
+
+def with_a_schedule(package: Any) -> Any:
+    return package.optimizers.SGD(package.optimizers.schedules.ExponentialDecay(0.05, 5, 0.5))
+
+
+def several(package: Any, rate: float = 0.05) -> Any:
+    inner = [with_a_function(package, rate), package.optimizers.SGD(rate / 2)]
+    return package.optimizers.MultiOptimizer(package.optimizers.OptimizerMap(inner[0], {".*/bias": inner[1]}))
+
+
+def chosen_by_a_function(package: Any) -> Any:
+    inner = [package.optimizers.SGD(0.025), with_a_function(package)]
+    return package.optimizers.MultiOptimizer(lambda variable: inner["kernel" in variable.path])
+
+
+def in_a_scaler(package: Any) -> Any:
+    home = package.optimizers if package is keras else package.mixed_precision
+    return home.LossScaleOptimizer(package.optimizers.SGD(0.05))
+
+
+@pytest.mark.parametrize(
+    "package, make, rates",
+    [
+        (keras, with_a_schedule, [0.05]),
+        *((package, in_a_scaler, [0.05]) for package in (keras, keras_2)),
+        *((package, with_a_function, [0.05]) for package in (keras, keras_2, keras_2.optimizers.legacy)),
+        (keras, several, [0.025, 0.05]),
+        (keras, chosen_by_a_function, [0.05, 0.025]),
+    ],
+)
+def test_rates_are_those_of_a_single_process_while_a_checkpoint_is_written(
+    package: Any, make: Any, rates: List[float]
+) -> None:
+    home = SimpleNamespace(optimizers=package) if package is keras_2.optimizers.legacy else package
+    optimizer = make(home)
+    build(optimizer, samples.network(keras if package is keras else keras_2).trainable_variables)
+
+    def found() -> List[float]:
+        given = [each.learning_rate for each in getattr(optimizer, "optimizers", None) or [optimizer]]
+        numbers = [each(0) if isinstance(each, schedules) else each for each in given]
+        return [float(numpy.asarray(each)) for each in numbers]
+
+    library = keras if package is keras else keras_2
+    schedules: Any = library.optimizers.schedules.LearningRateSchedule
+    rate = ScaledRate(library, optimizer, 2)
+    for _ in range(2):
+        assert found() == pytest.approx([2 * each for each in rates])
+        with rate.unscaled():
+            assert found() == pytest.approx(rates)
 
 
 class Records(keras.callbacks.Callback):  # type: ignore[misc]
@@ -246,14 +306,14 @@ def results() -> Dict[str, Any]:
 
 
 class TestTwoRanks:
-    @pytest.mark.parametrize("kind", ["uneven", "empty", "tf_keras"])
+    @pytest.mark.parametrize("kind", ["uneven", "empty", "tf_keras", "function", "several"])
     def test_each_row_counts_once(self, results: Dict[str, Any], kind: str) -> None:
         weights, history = results[kind]
         package = keras_2 if kind == "tf_keras" else keras
         bounds = (samples.EmptyRankModule if kind == "empty" else samples.UnevenModule).bounds
-        expected = samples.fitted_by_keras(
-            samples.network(package), package.optimizers.SGD(0.1, momentum=0.5), steps_of(bounds), 2
-        )
+        make = {"function": with_a_function, "several": several}.get(kind)
+        optimizer = package.optimizers.SGD(0.1, momentum=0.5) if make is None else make(package, 0.1)
+        expected = samples.fitted_by_keras(samples.network(package), optimizer, steps_of(bounds), 2)
         equal(weights, expected)
         assert history["val_loss"][1] == pytest.approx(loss_of(package, expected), abs=1e-5)
 
@@ -372,6 +432,8 @@ def train_on_two_ranks() -> Dict[str, Any]:
         if name == "uneven" and found is not None:
             rate = float(numpy.asarray(found[0].optimizer.learning_rate))
             results["rates"] = {"seen": list(SeesRate.rates), "returned": rate}
+    for name, make in (("function", with_a_function), ("several", several)) if keras_2 is not keras else ():
+        run(name, samples.network(), make(keras), epochs=2, data_module=samples.UnevenModule)
     optimizer = keras.optimizers.SGD(0.05, momentum=0.5)
     fp16: Any = {"gradient_compression": hvd.Compression.fp16, "data_module": samples.UnevenModule}
     run("compressed", samples.network(), optimizer, epochs=2, **fp16)

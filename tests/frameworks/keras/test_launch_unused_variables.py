@@ -13,7 +13,8 @@ from launched import Job, clean_environment, needs_launcher, write_script
 pytestmark = needs_launcher
 
 # Ranks 0 and 1 are in the set. The worker of slot 1 kills itself, and that of slot 2 takes its place in the set, with
-# the functions that it has traced outside of the set. A weight that no member uses stays as it is, without decay.
+# the functions that it has traced outside of the set. A weight that no member uses stays as it is, without decay. The
+# last weight is local.
 REPLACED = """
 import os, signal
 import keras, numpy as np, tensorflow as tf
@@ -22,12 +23,13 @@ import horovod.tensorflow as hvd
 pair = hvd.ProcessSet.by_rule(lambda member: member.rank < 2)
 hvd.init(process_sets=[pair])
 slot = hvd.rank()
-variables = [keras.Variable(np.ones(2, "float32"), name=f"part{each}") for each in range(5)]
-used = [[True, each == 0, each == 1, each == 2, False] for each in range(3)]
+variables = [keras.Variable(np.ones(2, "float32"), name=f"part{each}") for each in range(6)]
+used = [[True, each == 0, each == 1, each == 2, False, True] for each in range(3)]
 
 def step_of(options):
     kind = keras.optimizers.SGD(0.5, weight_decay=0.5)
     optimizer = hvd.DistributedOptimizer(kind, process_set=pair, **options)
+    optimizer.register_local_var(variables[-1])
     optimizer.build(variables)
 
     @tf.function(autograph=False)
@@ -52,7 +54,7 @@ def check(members):
         for _ in range(passes):
             step(own)
         for place, each in enumerate(variables):
-            users = [1.0 + member for member in members if used[member][place]]
+            users = [1.0 + member for member in members if used[member][place]] if place < 5 else [1.0 + slot]
             wanted = 0.75 - 0.5 * passes * sum(users) / len(members) if users else 1.0
             np.testing.assert_allclose(each.numpy(), [wanted] * 2, 1e-6, err_msg=f"{place}: {users}")
     try:

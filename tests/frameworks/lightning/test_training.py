@@ -173,6 +173,23 @@ def test_manual_optimization_trains_like_one_process(pl: Any, size: int) -> None
     assert_same(model, alone(size, epochs=1), rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_of_two_backward_passes_are_summed_once(pl: Any, size: int) -> None:
+    model = module(pl, automatic=False)
+
+    def step(batch: torch.Tensor) -> None:
+        optimizer = model.optimizers()
+        optimizer.zero_grad()
+        for half in batch.chunk(2):
+            model.manual_backward(model.layers(half).square().mean() / 2)
+        optimizer.step()
+
+    model.training_step = step
+    model.configure_optimizers = lambda: torch.optim.SGD(model.parameters(), lr=0.2 / size, momentum=0.9)
+    strategy = horovod.lightning.classes_for(pl.__name__).strategy(op=hvd.Sum)
+    trainer(pl, max_epochs=1, strategy=strategy).fit(model, loader())
+    assert_same(model, alone(size, epochs=1), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("automatic", [True, False])
 def test_lbfgs_calls_the_closure_as_often_as_in_one_process(pl: Any, automatic: bool, size: int) -> None:
     calls = {"ranks": 0, "one process": 0}
@@ -351,6 +368,14 @@ def test_an_optimizer_that_is_already_wrapped_reduces_its_gradients_itself(pl: A
 
 
 @several_ranks
+def test_a_plain_optimizer_beside_a_wrapped_one_is_refused(pl: Any) -> None:
+    model = module(pl, automatic=False)
+    wrapped = hvd.DistributedOptimizer(torch.optim.SGD(model.layers[0].parameters(), lr=0.2))
+    model.configure_optimizers = lambda: [wrapped, torch.optim.Adam(model.layers[2].parameters())]
+    with pytest.raises(ValueError, match=r"optimizer 1 of configure_optimizers\(\), Adam, .* wrap all of them"):
+        trainer(pl).fit(model, loader())
+
+
 def test_numbers_of_devices_and_nodes_that_do_not_match_the_job_are_refused(pl: Any, size: int) -> None:
     with pytest.raises(ValueError, match=f"devices=7.*{size} process.*horovodrun -np 7"):
         trainer(pl, accelerator="cpu", devices=7).fit(module(pl), loader())

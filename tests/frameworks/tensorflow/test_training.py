@@ -484,6 +484,23 @@ def test_several_backward_passes_make_one_step(run, rank, size, average):
         helper.compute_gradients([tf.IndexedSlices(tf.ones([1]), tf.constant([0]))], [variable])
 
 
+@several_ranks
+@pytest.mark.parametrize("passes", [1, 2])
+def test_only_members_of_a_set_divide_the_gradients_of_local_variables(run, passes, rank, monkeypatch):
+    first = hvd.add_process_set([0])
+    monkeypatch.setattr(first, "size", lambda: 2)  # a set that has another member
+    variable = tf.Variable([0.0])
+    optimizer = tf.keras.optimizers.SGD(1.0)
+    optimizer = hvd.DistributedOptimizer(optimizer, process_set=first, backward_passes_per_step=passes)
+    optimizer.register_local_var(variable)
+    step = run(lambda: optimizer.apply_gradients([(tf.constant([2.0]), variable)]))
+    optimizer.build([variable])
+    for _ in range(passes):
+        step()
+    hvd.remove_process_set(first)
+    assert variable.numpy() == [-passes * (1.0 if rank == 0 else 2.0)]
+
+
 def test_variables_convert_to_references_and_back():
     one, other = tf.Variable(1.0), tf.Variable(1.0)
     refs = hvd.vars_to_refs([one, [other]])

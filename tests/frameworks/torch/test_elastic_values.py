@@ -108,6 +108,35 @@ def test_a_moving_average_and_a_gradient_scaler_keep_their_identity_and_are_rest
     assert scaler.get_scale() == 2.0 and average.model is model
 
 
+class Counting(torch.nn.Linear):
+    """Has an extra state: a tensor of another shape on each rank, and a list in the module."""
+
+    def __init__(self, seen: List[int]) -> None:
+        super().__init__(2, 2)
+        self.seen = seen
+
+    def get_extra_state(self) -> Any:
+        return {"seen": self.seen, "tensor": torch.tensor(self.seen)} if len(self.seen) < 9 else torch.tensor(self.seen)
+
+    def set_extra_state(self, state: Any) -> None:
+        self.seen = state["seen"] if isinstance(state, dict) else state.tolist()
+
+
+@pytest.mark.parametrize("length", [1, 9])
+def test_the_extra_states_of_modules_are_those_of_the_root(rank: int, length: int) -> None:
+    parts = [Counting([10 * rank + number] * (length + rank)) for number in range(2)]
+    model = torch.nn.Sequential(*parts)
+    state = hvd.elastic.TorchState(model)
+    state.sync()
+    weights = hvd.allgather(model[1].weight.detach().unsqueeze(0), name="weights")
+    for _ in range(2):
+        assert [part.seen for part in parts] == [[number] * length for number in range(2)]
+        for part in parts:
+            part.seen = [rank]
+        state.restore()
+    assert all(torch.equal(each, model[1].weight) for each in weights)
+
+
 @pytest.mark.parametrize("form", ["list", "tuple", "dict"])
 def test_values_with_a_state_in_a_container_are_handled_one_by_one(form: str, rank: int) -> None:
     parts = [training(10 * rank + number) for number in range(2)]

@@ -63,6 +63,7 @@ class Strategy:
         self._reduction_options: Dict[str, Any] = chosen
         self._reducer: Any = None
         self._accumulating = False
+        self._are_sums = False
         self._normalised: List[batch_norm.Replaced] = []
 
     # ---- ranks and devices ----
@@ -158,9 +159,16 @@ class Strategy:
             self._reducer = self._make_reducer()
 
     def _make_reducer(self) -> Any:
-        own = [each for each in self.optimizers if isinstance(each, _DistributedOptimizer)]  # type: ignore[attr-defined]
+        are_wrapped = [isinstance(each, _DistributedOptimizer) for each in self.optimizers]  # type: ignore[attr-defined]
+        if any(are_wrapped) and not all(are_wrapped):
+            plain = are_wrapped.index(False)
+            name = type(self.optimizers[plain]).__name__  # type: ignore[attr-defined]
+            raise ValueError(
+                f"optimizer {plain} of configure_optimizers(), {name}, is plain, and others are wrapped in "
+                "hvd.DistributedOptimizer: the ranks would not exchange its gradients; wrap all of them, or none"
+            )
         named = list(self.model.named_parameters())  # type: ignore[attr-defined]
-        if own or not named:
+        if any(are_wrapped) or not named:
             return None  # wrapped in configure_optimizers(): they reduce themselves
         # It steps nothing: only its reductions are wanted. All parameters are in it, so those that are frozen now and
         # not later, or come to an optimizer later, are reduced when they have gradients.
@@ -172,6 +180,7 @@ class Strategy:
         if self._reducer is not None:
             self._reducer.let_go()  # it may live on in a traceback, and the module be trained by the next
             self._reducer = None
+            self._are_sums = False
         batch_norm.put_back(self._normalised)
         self._normalised = []
         super().teardown()  # type: ignore[misc]
@@ -188,14 +197,22 @@ class Strategy:
             self._accumulating = before
 
     def pre_backward(self, closure_loss: torch.Tensor) -> None:
-        """With two passes to wait for, none is due after one."""
-        if self._reducer is not None:
-            self._reducer.set_backward_passes_per_step(2 if self._accumulating else 1)
+        """With two passes to wait for, none is due after one. The sums of an earlier call of ``manual_backward`` are
+        divided, because they are added up once more."""
+        if self._reducer is None:
+            return
+        self._reducer.set_backward_passes_per_step(2 if self._accumulating else 1)
+        if self._are_sums:
+            for each in self._reducer.param_groups[0]["params"]:
+                if each.grad is not None and each.requires_grad:
+                    each.grad.div_(hvd.size())
+        self._are_sums = False
 
     def post_backward(self, closure_loss: torch.Tensor) -> None:
         """Gradients are averaged over all ranks when this returns; clipping and hooks come after it."""
         if self._reducer is not None and not self._accumulating:
             self._reducer.synchronize()
+            self._are_sums = self._reduction_options.get("op") == hvd.Sum
 
     def optimizer_step(self, optimizer: Any, closure: Callable[[], Any], model: Any = None, **kwargs: Any) -> Any:
         """Steps. L-BFGS sees the loss of all ranks, so that all call the closure equally often."""

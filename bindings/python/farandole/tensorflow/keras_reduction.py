@@ -36,6 +36,8 @@ class KerasReduction:
         )
         self._agreement = GradientReduction(f"{options.name}_finite", op=Min, process_set=options.process_set)
         self.has_locals = False
+        self.scale: Optional[Any] = None
+        """A variable by which the gradients of this rank are multiplied first, if there is one."""
         self._conditions: Conditions = {}
         self.aggregation_helper: Optional[Any] = None
         if options.backward_passes_per_step > 1:
@@ -64,19 +66,21 @@ class KerasReduction:
         if self.aggregation_helper is not None:
             self.aggregation_helper.begin_anew()
 
-    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+    def __call__(
+        self, gradients: Sequence[Any], variables: Sequence[Any], conditions: Optional[Conditions] = None
+    ) -> List[Any]:
         """Accumulates and reduces the gradients. Returns the gradients for ``apply``."""
-        if self.aggregation_helper is None:
-            return self._reduce(gradients, variables)
-        return self.aggregation_helper.compute_gradients(gradients, variables)
+        if self.scale is not None:
+            gradients = [_scaled(each, self.scale) for each in gradients]
+        helper = self.aggregation_helper
+        reduce = self._reduce if helper is None else helper.compute_gradients
+        reduced: List[Any] = reduce(gradients, variables, conditions=conditions)
+        return reduced
 
     def possible(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """Like a call, but gradients that only other ranks may have are not None in a graph. Until ``end_step()``,
         ``where_used()`` tells whether they have them."""
-        helper = self.aggregation_helper
-        reduce = self._reduce if helper is None else helper.compute_gradients
-        reduced: List[Any] = reduce(gradients, variables, conditions=self._conditions)
-        return reduced
+        return self(gradients, variables, self._conditions)
 
     def is_possible(self, variable: Any) -> bool:
         """Whether only other ranks may have the gradient of this variable in this step."""
@@ -111,3 +115,12 @@ class KerasReduction:
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
         """Calls ``apply`` if a step is due."""
         return apply() if self.aggregation_helper is None else self.aggregation_helper.apply_gradients(apply, optimizer)
+
+
+def _scaled(gradient: Any, scale: Any) -> Any:
+    if gradient is None:
+        return None
+    factor = tf.cast(scale, gradient.dtype)
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
+    return gradient * factor

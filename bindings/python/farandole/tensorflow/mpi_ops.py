@@ -152,8 +152,10 @@ def local_rank_op(name):
 
 
 def divisor(process_set: ProcessSet, dtype: Any) -> Any:
-    """The number of members of a set, which divides a sum to give the mean. In an elastic job the number may change,
-    so it is read when the graph runs."""
+    """The number of members of a set, which divides a sum to give the mean; 1 for a process outside of the set. In an
+    elastic job the number may change, so it is read when the graph runs."""
     if membership.is_elastic():
-        return tf.cast(size_op(set_id("allreduce", None, process_set)), dtype)
-    return tf.cast(process_set.size(), dtype)
+        number = set_id("allreduce", None, process_set)
+        is_included = process_set_included_op(number) > 0
+        return tf.cast(tf.where(is_included, size_op(number), 1), dtype)
+    return tf.cast(process_set.size() if process_set.included() else 1, dtype)

@@ -1,121 +1,96 @@
-"""The learning rate of an optimizer of Keras during a fit, and the weight of a rank's rows in the mean gradient."""
+"""The learning rate of an optimizer of Keras during a fit."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Tuple
+
+from farandole._keras.library import nested
 
 
 class ScaledRate:
-    """Multiplies the learning rate of an optimizer, or the rate of its schedule.
+    """Multiplies the learning rate of an optimizer, or of each optimizer inside of it: a number, the result of a
+    schedule or that of a function.
 
     :param keras: the Keras of the optimizer
+    :param optimizer: an optimizer that has been built, because a ``MultiOptimizer`` may know those inside of it only
+        then
     :param factor: number of processes that train
     """
 
     def __init__(self, keras: Any, optimizer: Any, factor: int) -> None:
-        self._optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         self._factor = factor
-        schedules = keras.optimizers.schedules.LearningRateSchedule
-        hyper = getattr(self._optimizer, "_hyper", None)
-        self._has_hyper = hyper is not None
-        given = hyper["learning_rate"] if hyper is not None else getattr(self._optimizer, "_learning_rate", None)
-        self._schedule = given if isinstance(given, schedules) else None
-        if self._schedule is None:
-            self._set_number(self._number() * factor)
-        else:
-            self._scaled_schedule = _scaled(schedules, self._schedule, factor)
-            self._set_schedule(self._scaled_schedule)
+        self._numbers: List[Any] = []
+        """The optimizers whose rates are numbers."""
+        self._functions: List[Tuple[Any, Any, Any]] = []
+        """The other optimizers, with their rates and the multiples of these."""
+        for each in nested(optimizer):
+            if len(list(nested(each))) > 1:
+                continue  # it has no rate of its own
+            function = _function_of(each)
+            if function is None:
+                self._numbers.append(each)
+            else:
+                self._functions.append((each, function, _scaled(keras, function, factor)))
+        self._multiply(factor)
+        for each, _, scaled in self._functions:
+            _set_function(each, scaled)
 
     @contextlib.contextmanager
     def unscaled(self) -> Iterator[None]:
         """While it is entered, the optimizer has the learning rate of a single process."""
-        if self._schedule is not None:
-            self._set_schedule(self._schedule)
-            yield
-            self._set_schedule(self._scaled_schedule)
-            return
-        rate = self._number()
-        self._set_number(rate / self._factor)
+        rates = [_number(each) for each in self._numbers]
+        self._multiply(1 / self._factor)
+        for each, function, _ in self._functions:
+            _set_function(each, function)
         yield
-        self._set_number(rate)
+        for each, rate in zip(self._numbers, rates):
+            each.learning_rate = rate
+        for each, _, scaled in self._functions:
+            _set_function(each, scaled)
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
         """While it is entered, variables of the optimizer may be given the values of a single process."""
-        if self._schedule is None:
-            self._set_number(self._number() / self._factor)
+        self._multiply(1 / self._factor)
         yield
-        if self._schedule is None:
-            self._set_number(self._number() * self._factor)
+        self._multiply(self._factor)
 
-    def _number(self) -> float:
-        rate = self._optimizer.learning_rate
-        return float(rate.numpy() if hasattr(rate, "numpy") else rate)
-
-    def _set_number(self, rate: float) -> None:
-        self._optimizer.learning_rate = rate
-
-    def _set_schedule(self, schedule: Any) -> None:
-        # Keras refuses to replace a schedule by its property, and reads this attribute in each step.
-        if self._has_hyper:
-            self._optimizer.learning_rate = schedule
-        else:
-            self._optimizer._learning_rate = schedule
+    def _multiply(self, factor: float) -> None:
+        for each in self._numbers:
+            each.learning_rate = _number(each) * factor
 
 
-def _scaled(base: Any, schedule: Any, factor: int) -> Any:
-    class Scaled(base):
+def _number(optimizer: Any) -> float:
+    rate = optimizer.learning_rate
+    return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+
+def _function_of(optimizer: Any) -> Optional[Callable[..., Any]]:
+    """The schedule or function that gives the rate; None if it is a number."""
+    hyper = getattr(optimizer, "_hyper", None)  # of a legacy optimizer
+    given = getattr(optimizer, "_learning_rate", None) if hyper is None else hyper["learning_rate"]
+    return given if callable(given) and not hasattr(given, "assign") else None
+
+
+def _set_function(optimizer: Any, function: Any) -> None:
+    # Keras refuses to replace a schedule by its property, and reads this attribute in each step.
+    name = "learning_rate" if hasattr(optimizer, "_hyper") else "_learning_rate"
+    setattr(optimizer, name, function)
+
+
+def _scaled(keras: Any, function: Any, factor: int) -> Any:
+    schedules: Any = keras.optimizers.schedules.LearningRateSchedule
+    if not isinstance(function, schedules):
+        return lambda: function() * factor
+
+    class Scaled(schedules):
         """A schedule whose rate is a multiple of that of another schedule."""
 
         def __call__(self, step: Any) -> Any:
-            return schedule(step) * factor
+            return function(step) * factor
 
         def get_config(self) -> Any:
-            return schedule.get_config()
+            return function.get_config()
 
     return Scaled()
-
-
-class WeighedReduction:
-    """The reduction of a distributed optimizer, which first multiplies the gradients of this rank by ``scale``. The
-    variable may change between steps.
-
-    :param reduction: the reduction of the optimizer
-    """
-
-    def __init__(self, reduction: Any) -> None:
-        import tensorflow as tf
-
-        self._reduction = reduction
-        self.scale = tf.Variable(1.0, trainable=False, name="weight_of_rows")
-
-    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """The reduced gradients."""
-        reduced: List[Any] = self._reduction([self._scaled(each) for each in gradients], variables)
-        return reduced
-
-    def possible(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
-        """The reduced gradients, and in a graph those that only other ranks may have."""
-        reduced: List[Any] = self._reduction.possible([self._scaled(each) for each in gradients], variables)
-        return reduced
-
-    def _scaled(self, gradient: Any) -> Any:
-        import tensorflow as tf
-
-        if gradient is None:
-            return None
-        factor = tf.cast(self.scale, gradient.dtype)
-        if isinstance(gradient, tf.IndexedSlices):
-            return tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-        return gradient * factor
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reduction, name)
-
-
-def weigh(optimizer: Any) -> Any:
-    """Makes a distributed optimizer weigh the gradients of this rank. Returns the variable with the weight."""
-    reduction = WeighedReduction(optimizer._farandole)
-    object.__setattr__(optimizer, "_farandole", reduction)
-    return reduction.scale

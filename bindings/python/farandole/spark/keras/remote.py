@@ -20,7 +20,7 @@ from farandole.spark.keras.callbacks import Callbacks
 from farandole.spark.keras.columns import Batch, Inputs, Targets, columns_of
 from farandole.spark.keras.formats import decode_model, keras_named
 from farandole.spark.keras.phases import Logs, Phase
-from farandole.spark.keras.rates import ScaledRate, weigh
+from farandole.spark.keras.rates import ScaledRate
 from farandole.spark.keras.state import History, State, assign_optimizer, check_same_model, name_of
 from farandole.spark.keras.training import Training, build_optimizer, result_bytes
 
@@ -113,6 +113,7 @@ class Trainer(EpochTrainer):
         self._targets = Targets(plan.label_cols, outputs, plan.label_shapes)
         self._last = self._batch(first)
         build_optimizer(model.optimizer, model)
+        self._rate = ScaledRate(self._keras, self._optimizer, hvd.size())
         if not was_built:  # each rank has drawn its own initial weights
             hvd.broadcast_variables(model.weights, root_rank=0)
         if state is not None:
@@ -124,6 +125,8 @@ class Trainer(EpochTrainer):
         return columns if own is None else itertools.chain([own], columns)
 
     def _distributed(self) -> Any:
+        import tensorflow as tf
+
         from farandole._keras.package import functions_for
 
         plan, functions = self._plan, functions_for(self._keras)
@@ -132,8 +135,7 @@ class Trainer(EpochTrainer):
             compression=plan.gradient_compression or functions.Compression.none,
             backward_passes_per_step=plan.backward_passes_per_step,
         )
-        self._rate = ScaledRate(self._keras, optimizer, hvd.size())
-        self._scale = weigh(optimizer)
+        self._scale = optimizer._farandole.scale = tf.Variable(1.0, trainable=False, name="weight_of_rows")
         return optimizer
 
     def _batch(self, columns: Any) -> Batch:
