@@ -204,6 +204,18 @@ def test_a_command_that_closes_its_output_can_be_ended() -> None:
         in_thread(print, [1])
 
 
+def test_a_process_that_leaves_the_group_of_a_command_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safe_shell_exec, "GRACEFUL_TERMINATION_TIME_S", 0.1)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    leaver = f"setsid sh -c 'echo $$; echo >{fifo}; exec sleep 1000'"
+    code, stdout, _ = executed(f"{leaver} & read -r _ <{fifo}; exit 3")
+    os.kill(int(stdout), signal.SIGKILL)
+    assert code == 3
+
+
 class Echo(network.BasicService):
     def _handle(self, req: Any, client_address: Any) -> Any:
         return req * 2 if isinstance(req, (int, str)) else super()._handle(req, client_address)
