@@ -43,6 +43,9 @@ def test_hosts_get_ranks_in_the_given_order() -> None:
         *("0,5,0,2,0,3", "1,5,1,2,0,2", "2,5,0,1,1,3", "3,5,0,2,2,3", "4,5,1,2,1,2")
     ]
     assert [each.hostname for each in slots] == ["a", "a", "b", "c", "c"]
+    slots = get_host_assignments(parse_hosts("a:1,b:1,a:1"), 3)  # one host, as for the launcher
+    places = [(each.hostname, each.local_rank, each.cross_size) for each in slots]
+    assert places == [("a", 0, 2), ("a", 1, 1), ("b", 0, 2)]
 
 
 def test_the_most_processes_cap_the_slots() -> None:
@@ -347,9 +350,9 @@ def test_an_ignored_signal_stays_ignored_while_a_job_is_launched(monkeypatch: py
             signal.signal(number, handler)
 
 
-def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
+def test_a_discovery_script_prints_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "hosts.sh"
-    script.write_text("#!/bin/sh\necho '# all'; echo b:3 '# x'; echo; echo a\n")
+    script.write_text("#!/bin/sh\necho '# all'; echo b:2 '# x'; echo; echo a; echo b:1\n")
     script.chmod(0o755)
     found = discovery.HostDiscoveryScript(str(script), 2).find_available_hosts_and_slots()
     assert list(found.items()) == [("b", 3), ("a", 2)]
@@ -359,6 +362,9 @@ def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
         discovery.HostDiscoveryScript("echo -V", 1).find_available_hosts_and_slots()
     with pytest.raises(RuntimeError, match="exited with code 4: broken"):
         discovery.HostDiscoveryScript("echo broken >&2; exit 4", 1).find_available_hosts_and_slots()
+    with pytest.raises(RuntimeError, match="did not end within 0.1 s .FARANDOLE_DISCOVERY_TIMEOUT. and was killed"):
+        monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", "0.1")
+        discovery.HostDiscoveryScript("sleep 1000", 1).find_available_hosts_and_slots()
 
 
 def test_hosts_keep_their_order_and_failed_hosts_leave() -> None:
