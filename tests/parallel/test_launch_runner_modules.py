@@ -243,6 +243,14 @@ def test_a_service_answers_holders_of_its_key(echo: Echo, key: bytes) -> None:
     assert (client._send(21), client._send("ab")) == (42, "abab")
 
 
+def test_a_request_that_is_too_large_is_not_sent(echo: Echo, key: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = network.BasicClient("echo", echo.addresses(), key, 0)
+    monkeypatch.setattr(network, "_MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"a request of 2\d{3} bytes is too large: services take at most 1000"):
+        client._send("x" * 2000)
+    assert client._send("x") == "xx"
+
+
 @pytest.mark.parametrize("name, has_key", [("echo", False), ("other", True)])
 def test_a_service_refuses_others(echo: Echo, key: bytes, name: str, has_key: bool) -> None:
     used = key if has_key else secret.make_secret_key()
