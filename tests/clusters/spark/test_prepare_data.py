@@ -81,7 +81,7 @@ def test_a_random_frame_is_written_as_it_was_counted(store: Any, spark: Any) -> 
 
 def test_integers_mark_rows_and_null_does_not(store: Any, spark: Any) -> None:
     frame = spark.createDataFrame(
-        [(i, float(i), v) for i, v in enumerate([1, 0, -1, None, 5, 0])], "x int, y double, v int"
+        [(i, float(i), v) for i, v in enumerate([1, 0, -1, None, 1 << 32, 0])], "x int, y double, v bigint"
     )
     with prepared(store, frame, ["x"], validation="v") as idx:
         assert sorted(read_all(store.get_val_data_path(idx))["x"].tolist()) == [0, 4]
