@@ -421,6 +421,25 @@ def test_the_script_of_a_discovery_object_follows_it(monkeypatch: pytest.MonkeyP
     assert not Path(script).exists()
 
 
+def test_a_discovery_that_fails_later_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(discovery.HostDiscovery):
+        answers = iter([{"a": 1}, OSError("busy"), {"a": 2}])
+
+        def find_available_hosts_and_slots(self) -> Any:
+            answer = next(self.answers)
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
+
+    monkeypatch.setattr(driver, "DISCOVER_HOSTS_FREQUENCY_SECS", 0.001)
+    job = driver.ElasticDriver(None, Failing(), 1, None, timeout=240)
+    with pytest.warns(UserWarning, match="the hosts of the job stay as they are, because discovery failed: busy"):
+        assert job.wait_for_available_slots(2).host_slots == {"a": 2}
+    Failing.answers = iter([OSError("busy")])
+    with pytest.raises(OSError, match="busy"):  # at first, it is probably a mistake
+        job.wait_for_available_slots(1)
+
+
 def write_query(path: Path, argument: str, text: str) -> str:
     """A program that prints the text if it is called with this argument last."""
     path.write_text(f'#!/bin/sh\nfor last; do :; done\ntest "$last" = "{argument}" || exit 9\ncat <<END\n{text}END\n')
