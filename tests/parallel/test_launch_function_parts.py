@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -149,6 +150,17 @@ def raised(current: call.Call, slot: int, text: str, consequence: bool = False, 
 
 def kinds(outgoing: List[Tuple[int, bytes]]) -> List[Tuple[int, int]]:
     return [(slot, messages.HEADER.unpack_from(content)[0]) for slot, content in outgoing]
+
+
+def test_an_elastic_worker_says_its_last_rank_after_shutdown() -> None:
+    code = (
+        "import farandole.numpy as hvd; from farandole.runner import worker;"
+        "print(worker.place()['rank']); hvd.init(); hvd.shutdown(); print(worker.place()['rank'])"
+    )
+    environment = {**os.environ, "HOROVOD_ELASTIC": "1", "HOROVOD_RANK": "3"}  # its slot
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=True)
+    assert done.stdout.split() == ["3", "0"]
 
 
 def test_a_worker_gets_no_more_pieces_than_it_has_asked_for() -> None:

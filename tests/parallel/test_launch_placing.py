@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
 import pytest
-from farandole.runner import placing, placing_mpi
+from farandole.runner import placing, placing_mpi, program
 from launched import DEADLINE_S, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/placer.py"
@@ -183,6 +185,13 @@ def test_the_example_runs() -> None:
     ran = subprocess.run([sys.executable, str(EXAMPLE)], check=True, capture_output=True, text=True, timeout=DEADLINE_S)
     assert sorted(ran.stdout.splitlines()) == ["[4.0, 4.0]", "left is there", "right is there"]
     assert importlib.util.find_spec("farandole.runner.placing")
+
+
+def test_the_remote_shell_of_mpirun_may_lie_in_a_folder_with_a_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "path_of_launcher", lambda: "/my env/bin/farandole")
+    places = placing_mpi._ConnectedPlaces(Places([]), 1, lambda *_: [], placing_mpi._Mpirun([]))
+    places.attach(types.SimpleNamespace(process_id=7, wake=lambda: None))  # type: ignore[arg-type]
+    assert shlex.split(places.remote_shell) == ["/my env/bin/farandole", "rsh", "--job", "tail-7"]
 
 
 def own_folder(path: Path) -> str:

@@ -43,6 +43,9 @@ def test_hosts_get_ranks_in_the_given_order() -> None:
         *("0,5,0,2,0,3", "1,5,1,2,0,2", "2,5,0,1,1,3", "3,5,0,2,2,3", "4,5,1,2,1,2")
     ]
     assert [each.hostname for each in slots] == ["a", "a", "b", "c", "c"]
+    slots = get_host_assignments(parse_hosts("a:1,b:1,a:1"), 3)  # one host, as for the launcher
+    places = [(each.hostname, each.local_rank, each.cross_size) for each in slots]
+    assert places == [("a", 0, 2), ("a", 1, 1), ("b", 0, 2)]
 
 
 def test_the_most_processes_cap_the_slots() -> None:
@@ -204,6 +207,18 @@ def test_a_command_that_closes_its_output_can_be_ended() -> None:
         in_thread(print, [1])
 
 
+def test_a_process_that_leaves_the_group_of_a_command_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safe_shell_exec, "GRACEFUL_TERMINATION_TIME_S", 0.1)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    leaver = f"setsid sh -c 'echo $$; echo >{fifo}; exec sleep 1000'"
+    code, stdout, _ = executed(f"{leaver} & read -r _ <{fifo}; exit 3")
+    os.kill(int(stdout), signal.SIGKILL)
+    assert code == 3
+
+
 class Echo(network.BasicService):
     def _handle(self, req: Any, client_address: Any) -> Any:
         return req * 2 if isinstance(req, (int, str)) else super()._handle(req, client_address)
@@ -226,6 +241,14 @@ def test_a_service_answers_holders_of_its_key(echo: Echo, key: bytes) -> None:
     client = network.BasicClient("echo", echo.addresses(), key, 0, match_intf=True)
     assert client.addresses() == echo.addresses()
     assert (client._send(21), client._send("ab")) == (42, "abab")
+
+
+def test_a_request_that_is_too_large_is_not_sent(echo: Echo, key: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = network.BasicClient("echo", echo.addresses(), key, 0)
+    monkeypatch.setattr(network, "_MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"a request of 2\d{3} bytes is too large: services take at most 1000"):
+        client._send("x" * 2000)
+    assert client._send("x") == "xx"
 
 
 @pytest.mark.parametrize("name, has_key", [("echo", False), ("other", True)])
@@ -335,9 +358,9 @@ def test_an_ignored_signal_stays_ignored_while_a_job_is_launched(monkeypatch: py
             signal.signal(number, handler)
 
 
-def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
+def test_a_discovery_script_prints_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "hosts.sh"
-    script.write_text("#!/bin/sh\necho '# all'; echo b:3 '# x'; echo; echo a\n")
+    script.write_text("#!/bin/sh\necho '# all'; echo b:2 '# x'; echo; echo a; echo b:1\n")
     script.chmod(0o755)
     found = discovery.HostDiscoveryScript(str(script), 2).find_available_hosts_and_slots()
     assert list(found.items()) == [("b", 3), ("a", 2)]
@@ -347,6 +370,9 @@ def test_a_discovery_script_prints_hosts(tmp_path: Path) -> None:
         discovery.HostDiscoveryScript("echo -V", 1).find_available_hosts_and_slots()
     with pytest.raises(RuntimeError, match="exited with code 4: broken"):
         discovery.HostDiscoveryScript("echo broken >&2; exit 4", 1).find_available_hosts_and_slots()
+    with pytest.raises(RuntimeError, match="did not end within 0.1 s .FARANDOLE_DISCOVERY_TIMEOUT. and was killed"):
+        monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", "0.1")
+        discovery.HostDiscoveryScript("sleep 1000", 1).find_available_hosts_and_slots()
 
 
 def test_hosts_keep_their_order_and_failed_hosts_leave() -> None:
@@ -393,6 +419,25 @@ def test_the_script_of_a_discovery_object_follows_it(monkeypatch: pytest.MonkeyP
         while printed.find_available_hosts_and_slots() != {"b": 2}:  # pytest ends a test that hangs
             pass
     assert not Path(script).exists()
+
+
+def test_a_discovery_that_fails_later_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(discovery.HostDiscovery):
+        answers = iter([{"a": 1}, OSError("busy"), {"a": 2}])
+
+        def find_available_hosts_and_slots(self) -> Any:
+            answer = next(self.answers)
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
+
+    monkeypatch.setattr(driver, "DISCOVER_HOSTS_FREQUENCY_SECS", 0.001)
+    job = driver.ElasticDriver(None, Failing(), 1, None, timeout=240)
+    with pytest.warns(UserWarning, match="the hosts of the job stay as they are, because discovery failed: busy"):
+        assert job.wait_for_available_slots(2).host_slots == {"a": 2}
+    Failing.answers = iter([OSError("busy")])
+    with pytest.raises(OSError, match="busy"):  # at first, it is probably a mistake
+        job.wait_for_available_slots(1)
 
 
 def write_query(path: Path, argument: str, text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import socket
+import threading
 from pathlib import Path
 from typing import Any, Iterator, List, Tuple
 
@@ -46,6 +47,21 @@ def test_values_are_stored_and_read(store: int) -> None:
     assert http_client.read_data_from_kvstore("127.0.0.1", store, "scope", "key") == 2
     with pytest.raises(RuntimeError, match="has no value for scope/missing"):
         http_client.read_data_from_kvstore("127.0.0.1", store, "scope", "missing")
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for(store: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def get(*_: Any) -> None:
+        asked.set()
+        ended.wait()
+
+    monkeypatch.setattr(http_server.KVStoreHandler, "get", get)
+    monkeypatch.setattr(http_client, "ANSWER_S", 0.1)
+    with pytest.raises(RuntimeError, match=f"the key-value store at 127.0.0.1:{store} cannot be used: timed out"):
+        http_client.read_data_from_kvstore("127.0.0.1", store, "scope", "key")
+    assert asked.is_set()
+    ended.set()
 
 
 def test_a_full_store_refuses_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -365,6 +365,8 @@ def test_wrong_arguments_are_refused(workers: Any) -> None:
         farandole.session(0)
     with pytest.raises(TypeError, match=r"session\(\) has no option colour"):
         farandole.session(2, colour="red")
+    with pytest.raises(TypeError, match=r"session\(\) has no option min_num_proc; options are np, min_np, max_np"):
+        farandole.session(2, min_num_proc=1)
     with (
         farandole.session(1, hosts="localhost:2", min_np=1, initialize=False) as limited,
         pytest.raises(ValueError, match=r"scale\(3\): the number of workers of this session must be 1 to 2"),

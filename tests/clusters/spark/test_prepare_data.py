@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from farandole.spark.common import preparing, util
+from farandole.spark.common import predicting, preparing, util
 from farandole.spark.common.store import Store, StoreError
 from farandole.spark.reading import RowReader
 from pyspark.ml.linalg import DenseVector, SparseVector, Vectors
@@ -81,7 +81,7 @@ def test_a_random_frame_is_written_as_it_was_counted(store: Any, spark: Any) -> 
 
 def test_integers_mark_rows_and_null_does_not(store: Any, spark: Any) -> None:
     frame = spark.createDataFrame(
-        [(i, float(i), v) for i, v in enumerate([1, 0, -1, None, 5, 0])], "x int, y double, v int"
+        [(i, float(i), v) for i, v in enumerate([1, 0, -1, None, 1 << 32, 0])], "x int, y double, v bigint"
     )
     with prepared(store, frame, ["x"], validation="v") as idx:
         assert sorted(read_all(store.get_val_data_path(idx))["x"].tolist()) == [0, 4]
@@ -167,6 +167,12 @@ def test_the_metadata_and_values_of_each_type(store: Any, spark: Any) -> None:
     assert (values["array"] == np.stack([i, -i], axis=1)).all()
     assert values["nested"].shape == (8, 2, 3) and values["nested"][5].tolist() == [[5, 1, 2], [3, 4, 5]]
     assert [each.tolist() for each in values["ragged"]] == [list(range(row)) for row in range(8)]
+    # A model gets the same numbers when it predicts.
+    numbers = [predicting.as_numbers(frame, name).alias(name) for name in ("day", "time", "price", "nothing")]
+    found = frame.orderBy("y").select(*numbers).collect()
+    for name in ("day", "time", "price"):
+        assert [row[name] for row in found] == values[name].tolist()
+    assert found[0]["nothing"] is None and frame.select(*numbers).dtypes[3] == ("nothing", "double")
 
 
 @pytest.mark.slow

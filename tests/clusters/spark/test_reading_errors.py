@@ -81,10 +81,13 @@ def test_data_to_train_and_to_validate_have_the_same_types(tmp_path: Path) -> No
 
 
 def test_null_labels_are_counted(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1, 2, 3], "y": pa.array([1.0, None, None])}), tmp_path / "data.parquet")
-    message = "the label or sample weight column y is null in 2 of 3 rows of the Parquet data at"
-    with pytest.raises(ValueError, match=message):
-        meta_of(tmp_path, ["x"])
+    for folder, labels in {"whole": [1.0, 2.0, 3.0], "holes": [1.0, None, None]}.items():
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"x": [1, 2, 3], "y": pa.array(labels)}), tmp_path / folder / "data.parquet")
+    for train, val in (("holes", "none"), ("whole", "holes")):
+        message = "the label or sample weight column y is null in 2 of 3 rows of the Parquet data at .*/holes: fill"
+        with pytest.raises(ValueError, match=message):
+            meta_of(tmp_path / train, ["x"], val=tmp_path / val)
 
 
 @pytest.mark.parametrize(

@@ -293,6 +293,13 @@ def test_metadata_of_other_programs_parquet(tmp_path: Path) -> None:
     assert batch["small"].dtype == np.uint8 and batch["time"].tolist() == [0, 1, 2]
 
 
+def test_times_that_spark_has_written_may_lie_in_any_year(tmp_path: Path) -> None:
+    micros = [-12_500_000_000_000_000, 0, 253_402_214_400_000_000]  # in 1573, and on 9999-12-31
+    table = pa.table({"time": pa.array(micros, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "data.parquet", use_deprecated_int96_timestamps=True)
+    assert next(RowReader(str(tmp_path)).batches(10))["time"].tolist() == micros
+
+
 def test_reading_loads_no_framework() -> None:
     code = (
         "import sys, farandole.spark.reading, farandole.spark.common.store, farandole.spark.common.util;"

@@ -345,6 +345,32 @@ def test_an_elastic_job_replaces_a_worker_that_dies(spark: Any, tmp_path: Any) -
     assert os.path.exists(died) and results[0][0] == 10
 
 
+def test_jobs_that_run_at_once_do_not_disturb_one_another() -> None:
+    """Tuners of Spark fit estimators in threads."""
+    from farandole.runner.placing import Sizes
+    from farandole.spark.cluster import SparkTasks
+
+    class Context:
+        master = "local[2]"
+
+        def __init__(self, collect: Callable[[], None]) -> None:
+            self.collect = collect
+
+        def setJobGroup(self, *_: Any, **__: Any) -> Any:
+            return self
+
+        getConf = parallelize = mapPartitionsWithIndex = setJobGroup
+
+        def get(self, _: str, default: str) -> str:
+            return default
+
+    sizes = Sizes(1, 1)
+    short = SparkTasks(Context(lambda: None), sizes, None, 30)
+    long = SparkTasks(Context(short._run), sizes, None, 30)
+    long._run()
+    assert (short.problem, long.problem) == (None, None)
+
+
 def test_a_job_without_workers_is_refused(spark: Any) -> None:
     import horovod.spark
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import fsspec
+import pyarrow.fs
 import pytest
 from farandole.runner.common.util import codec
 from farandole.spark.common import store_files
@@ -371,6 +372,22 @@ def test_workers_connect_to_hdfs_as_the_driver_does() -> None:
     from fsspec.implementations.arrow import HadoopFileSystem
 
     assert HadoopFileSystem._get_kwargs_from_urls(remote.train_data_path) == {"host": "node", "port": 9000}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("hdfs://nameservice/x", ("nameservice", 0)), ("hdfs://node:9000/x", ("node", 9000)), ("/x", ("default", 0))],
+)
+def test_hdfs_is_asked_for_no_port_that_is_not_given(path: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name service of several name nodes must have none."""
+    connected = []
+
+    def connect(host: str, port: int, **_: Any) -> Any:
+        connected.append((host, port))
+        return pyarrow.fs.LocalFileSystem()
+
+    monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", connect)
+    assert HDFSStore(path).fs is not None and connected == [expected]
 
 
 def test_hdfs_needs_no_prefix_when_both_data_paths_are_given() -> None:

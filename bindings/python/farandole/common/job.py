@@ -68,6 +68,9 @@ runtime: Any = _NotStarted()
 
 topology: Optional[Topology] = None
 
+last_topology: Optional[Topology] = None
+"""The topology, which stays after ``shutdown()``."""
+
 _guard = threading.Lock()
 _owner_pid = 0
 _epoch = 0  # highest epoch of a rendezvous that this process has obeyed, across all of its runtimes
@@ -133,7 +136,7 @@ def start(
     ``state_generation`` is the generation in which it last received the training state, 0 if it has none. Returns
     True if it joined.
     """
-    global runtime, topology, _owner_pid, _epoch, _joined, _meeting
+    global runtime, topology, last_topology, _owner_pid, _epoch, _joined, _meeting
     with _guard:
         if topology is not None:
             if runtime.alive:
@@ -160,7 +163,7 @@ def start(
             )
         _meeting = found.meeting if found else None
         _joined += 1
-        topology = Topology(
+        topology = last_topology = Topology(
             rank=started.rank,
             size=started.size,
             local_rank=started.local_rank,

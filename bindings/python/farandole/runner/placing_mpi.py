@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import shlex
 import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -135,7 +136,7 @@ class _ConnectedPlaces(placing.Cluster):
     def remote_shell(self) -> str:
         """The command line of the remote shell, without host and command."""
         assert self._launcher is not None
-        return f"{program.path_of_launcher()} rsh --job {_IDLE_PROGRAM}-{self._launcher.process_id}"
+        return shlex.join([program.path_of_launcher(), "rsh", "--job", f"{_IDLE_PROGRAM}-{self._launcher.process_id}"])
 
     def attach(self, running: launcher.Launcher) -> None:
         super().attach(running)

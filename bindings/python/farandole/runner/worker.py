@@ -15,6 +15,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
+from farandole.common.switches import is_on
 from farandole.runner.functions import messages, pickling
 
 if TYPE_CHECKING:
@@ -101,11 +102,13 @@ PLACE_VARIABLE = "FARANDOLE_TASK_PLACE"
 
 
 def place() -> Dict[str, Any]:
-    """This worker's place in the job; an elastic job may have changed it."""
+    """This worker's place in the job, or its last one; an elastic job may have changed it."""
     rank, local_rank = (os.environ.get(name, "") for name in ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK"))
     job = sys.modules.get("farandole.common.job")
     topology = job.topology if job is not None else None
-    if topology is not None:  # the variables hold the slot of a worker of an elastic job
+    if job is not None and is_on("HOROVOD_ELASTIC"):  # the variables hold the slot of the worker
+        topology = job.last_topology
+    if topology is not None:
         rank, local_rank = str(topology.rank), str(topology.local_rank)
     return {
         "rank": int(rank) if rank.isdecimal() else None,

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import re
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from farandole.runner import placing
 from farandole.spark import exclusion
@@ -113,6 +113,8 @@ class SparkTasks:
         return bool(most >= self._sizes.limit)
 
     def _run(self) -> None:
+        from pyspark import cloudpickle
+
         count = self._sizes.limit
         try:
             self._context.setJobGroup(self.group, f"{count} workers of Farandole", interruptOnCancel=True)
@@ -120,8 +122,8 @@ class SparkTasks:
             if not self._sizes.is_elastic and self.can_start_all_at_once:
                 tasks = tasks.barrier()
             plan, serve = self._plan, agent_program.serve
-            with _pickled_by_value(agent_program):
-                tasks.mapPartitionsWithIndex(lambda index, _: serve(index, plan)).collect()
+            cloudpickle.register_pickle_by_value(agent_program)
+            tasks.mapPartitionsWithIndex(lambda index, _: serve(index, plan)).collect()
         except Exception as problem:
             if not self._is_closing:
                 self.problem = self._explained(problem)
@@ -170,17 +172,6 @@ class SparkTasks:
 
 class TasksFailedError(RuntimeError):
     """A task of an elastic job has failed as often as Spark allows."""
-
-
-@contextlib.contextmanager
-def _pickled_by_value(module: Any) -> Iterator[None]:
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
 
 
 def reason_of(problem: Exception) -> str:

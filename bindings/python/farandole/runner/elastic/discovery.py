@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import os
 import random
 import re
-import subprocess
 import threading
 import time
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.runner.common.util import hosts as host_lists
+from farandole.runner.common.util import safe_shell_exec
+
+_TIMEOUT_S = 30.0
+"""How long a script may run, where FARANDOLE_DISCOVERY_TIMEOUT does not say."""
 
 
 class HostDiscovery:
@@ -43,14 +48,8 @@ class HostDiscoveryScript(HostDiscovery):
         return self._default_slots
 
     def find_available_hosts_and_slots(self) -> Mapping[str, int]:
-        ran = subprocess.run(self._discovery_script, shell=True, check=False, capture_output=True, text=True)
-        if ran.returncode != 0:
-            raise RuntimeError(
-                f"the host discovery script {self._discovery_script} exited with code {ran.returncode}: "
-                f"{ran.stderr.strip()}"
-            )
         hosts: Dict[str, int] = {}
-        for line in filter(None, (each.partition("#")[0].strip() for each in ran.stdout.splitlines())):
+        for line in filter(None, (each.partition("#")[0].strip() for each in self._printed().splitlines())):
             try:
                 found = host_lists.HostInfo.from_string(
                     line if re.search(r":\d+$", line) else f"{line}:{self._default_slots}"
@@ -60,8 +59,31 @@ class HostDiscoveryScript(HostDiscovery):
                     f"the host discovery script {self._discovery_script} printed '{line}', which is no host and its "
                     "slots; print host:slots, or set the slots of each host (--slots-per-host)"
                 ) from None
-            hosts[found.hostname] = found.slots
+            hosts[found.hostname] = hosts.get(found.hostname, 0) + found.slots
         return hosts
+
+    def _printed(self) -> str:
+        """What the command prints; ``RuntimeError`` if it fails, or does not end in the launcher's time."""
+        limit_s = float(os.environ.get("FARANDOLE_DISCOVERY_TIMEOUT") or _TIMEOUT_S)
+        overdue = threading.Event()
+        timer = threading.Timer(limit_s, overdue.set)
+        stdout, stderr = io.StringIO(), io.StringIO()
+        timer.start()
+        try:
+            code = safe_shell_exec.execute(self._discovery_script, stdout=stdout, stderr=stderr, events=[overdue])
+        finally:
+            timer.cancel()
+        if overdue.is_set():
+            raise RuntimeError(
+                f"the host discovery script {self._discovery_script} did not end within {limit_s:g} s "
+                "(FARANDOLE_DISCOVERY_TIMEOUT) and was killed"
+            )
+        if code != 0:
+            raise RuntimeError(
+                f"the host discovery script {self._discovery_script} exited with code {code}: "
+                f"{stderr.getvalue().strip()}"
+            )
+        return stdout.getvalue()
 
 
 class FixedHosts(HostDiscovery):

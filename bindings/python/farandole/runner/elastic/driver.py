@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import warnings
 from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from farandole.runner.arguments import _HorovodArgs
@@ -259,8 +260,17 @@ class ElasticDriver:
             "{activity} took longer than {timeout} s: start more hosts, ask for fewer workers, or wait longer "
             "(--elastic-timeout)",
         )
+        has_found = False
         while True:
-            self._host_manager.update_available_hosts()
+            try:
+                self._host_manager.update_available_hosts()
+                has_found = True
+            except Exception as problem:
+                if not has_found:
+                    raise
+                warnings.warn(
+                    f"the hosts of the job stay as they are, because discovery failed: {problem}", stacklevel=2
+                )
             hosts = self._host_manager.current_hosts
             found = hosts.count_available_slots(), len(hosts.available_hosts)
             if found[0] >= min_num_proc and found[1] >= min_hosts:

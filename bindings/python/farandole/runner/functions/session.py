@@ -30,6 +30,10 @@ MOST_WORKERS = 65536
 """The launcher allows no job more slots."""
 LEAVE_S = 10.0
 """Workers that do not end within this time after the last call are ended by the launcher."""
+_OWN = frozenset(
+    ["num_proc", "min_num_proc", "max_num_proc", "session", "call_descriptor", "command", "run_func", "check_build"]
+)
+"""Attributes of the arguments that the session itself sets, or that start no workers."""
 COOLDOWN_S = (1, 60)
 """For how long no worker is started on a host on which one has died: at first, and at most."""
 
@@ -75,9 +79,11 @@ class Session:
         from farandole.runner.arguments import _HorovodArgs
 
         arguments = _HorovodArgs()
-        unknown = [name for name in settings if not hasattr(arguments, name)]
+        unknown = [name for name in settings if name in _OWN or not hasattr(arguments, name)]
         if unknown:
-            raise TypeError(f"session() has no option {', '.join(unknown)}; options are those of horovodrun")
+            raise TypeError(
+                f"session() has no option {', '.join(unknown)}; options are np, min_np, max_np and those of horovodrun"
+            )
         for name, value in settings.items():
             setattr(arguments, name, value)
         if np < 1:

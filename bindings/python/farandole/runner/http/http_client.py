@@ -10,6 +10,9 @@ from farandole.runner.common.util import network
 from farandole.runner.functions import job_secret
 from farandole.runner.http import http_server
 
+ANSWER_S = 60.0
+"""How long a store may be silent."""
+
 
 def read_data_from_kvstore(addr: str, port: int, scope: str, key: str) -> Any:
     """The value that ``put_data_into_kvstore`` has stored; ``RuntimeError`` if there is none."""
@@ -41,6 +44,7 @@ def _ask(addr: str, port: int, request: Any) -> Any:
         )
     try:
         key = http_server.store_key(secret)
-        return network.BasicClient(http_server.STORE_NAME, {"": [(addr, port)]}, key, 0)._send(request)
-    except (network.NoValidAddressesFound, ConnectionError) as problem:
+        client = network.BasicClient(http_server.STORE_NAME, {"": [(addr, port)]}, key, 0)
+        return client._send_to((addr, port), request, ANSWER_S)
+    except (network.NoValidAddressesFound, OSError) as problem:
         raise RuntimeError(f"the key-value store at {addr}:{port} cannot be used: {problem}") from problem

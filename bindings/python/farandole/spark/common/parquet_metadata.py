@@ -39,11 +39,13 @@ def get_simple_meta_from_parquet(
     folder = ParquetFolder(store.get_localized_path(path), columns, filesystem=store.fs)
     if not folder.rows:
         raise ValueError(f"the Parquet data at {path} has no rows to train on, in {len(folder.dataset.files)} files")
+    _refuse_nulls(folder, [*label_columns, *weights])
     val_path = store.get_val_data_path(dataset_idx)
     val_rows = 0
     if store.exists(val_path):
         val_folder = ParquetFolder(store.get_localized_path(val_path), columns, filesystem=store.fs)
         val_rows = val_folder.rows
+        _refuse_nulls(val_folder, [*label_columns, *weights])
         _check_same_types(folder, val_folder, path, val_path)
     metadata_path = store.get_data_metadata_path(path)
     if store.exists(metadata_path):
@@ -51,8 +53,7 @@ def get_simple_meta_from_parquet(
         check_rows(path, folder.rows, prepared.rows)
         _check_prepared(columns, prepared.columns, path)
         return folder.rows, val_rows, {name: prepared.columns[name] for name in columns}, prepared.avg_row_size
-    metadata = _metadata_of(folder, [*label_columns, *weights])
-    return folder.rows, val_rows, metadata, folder.bytes / folder.rows
+    return folder.rows, val_rows, _metadata_of(folder), folder.bytes / folder.rows
 
 
 def _check_prepared(columns: Sequence[str], prepared: Metadata, path: str) -> None:
@@ -73,17 +74,21 @@ def _check_same_types(folder: Any, val_folder: Any, path: str, val_path: str) ->
             )
 
 
-def _metadata_of(folder: Any, never_null: List[str]) -> Metadata:
-    from farandole.spark.common.data_types import pyarrow_to_spark_data_type
-    from farandole.spark.reading.columns import ColumnDecoder, is_list
-
+def _refuse_nulls(folder: Any, columns: List[str]) -> None:
     nulls = folder.null_counts()
-    for name in never_null:
+    for name in columns:
         if nulls[name]:
             raise ValueError(
                 f"the label or sample weight column {name} is null in {nulls[name]} of {folder.rows} rows of the "
                 f"Parquet data at {folder.path}: fill or drop these rows"
             )
+
+
+def _metadata_of(folder: Any) -> Metadata:
+    from farandole.spark.common.data_types import pyarrow_to_spark_data_type
+    from farandole.spark.reading.columns import ColumnDecoder, is_list
+
+    nulls = folder.null_counts()
     sample = folder.first_rows(_SAMPLE_ROWS).combine_chunks()
     metadata: Dict[str, Dict[str, Any]] = {}
     for field in folder.schema:

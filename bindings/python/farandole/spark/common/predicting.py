@@ -58,7 +58,7 @@ def with_predictions(frame: Any, content: bytes, features: Sequence[str], fields
     from pyspark.sql import functions
 
     predict = _function(frame.sparkSession.sparkContext.broadcast(content), features, fields)
-    arguments = [_as_array(frame, name) for name in features]
+    arguments = [as_numbers(frame, name) for name in features]
     temporary = f"predictions_{uuid.uuid4().hex}"
     added = frame.withColumn(temporary, predict(*arguments))
     columns = [functions.col(f"`{name}`") for name in frame.columns if name not in {each.name for each in fields}]
@@ -113,12 +113,19 @@ def output_fields(
     ]
 
 
-def _as_array(frame: Any, name: str) -> Any:
-    from pyspark.ml.functions import vector_to_array
+def as_numbers(frame: Any, name: str) -> Any:
+    """The feature column as the model got it in the training."""
     from pyspark.sql import functions
+    from pyspark.sql.types import DateType, TimestampType
 
-    column = functions.col(f"`{name}`")
-    return vector_to_array(column) if is_vector(frame.schema[name].dataType) else column
+    from farandole.spark.common import statistics
+
+    data_type = frame.schema[name].dataType
+    if isinstance(data_type, DateType):
+        return functions.datediff(statistics.column(name), functions.lit("1970-01-01").cast("date"))
+    if isinstance(data_type, TimestampType):
+        return functions.expr(f"unix_micros(`{name}`)")
+    return statistics.plain_form(name, data_type)
 
 
 def _function(broadcast: Any, features: Sequence[str], fields: Sequence[Any]) -> Any:

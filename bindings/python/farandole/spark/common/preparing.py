@@ -114,7 +114,7 @@ def _marked(df: Any, preparation: Preparation) -> Any:
     """The columns that are written, and the one that marks the rows for validation."""
     validation = preparation.validation
     if isinstance(validation, str):
-        mark = F.coalesce(column(validation).cast("int") > 0, F.lit(False))
+        mark = F.coalesce(column(validation).cast("long") > 0, F.lit(False))
     elif validation:
         mark = F.rand(_SPLIT_SEED) < validation
     else:

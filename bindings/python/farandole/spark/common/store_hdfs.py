@@ -91,7 +91,7 @@ class HDFSStore(AbstractFilesystemStore):
         return ArrowFSWrapper(
             HadoopFileSystem(
                 host=self._host or "default",
-                port=self._port or (8020 if self._host else 0),
+                port=self._port or 0,
                 user=self._user,
                 kerb_ticket=self._kerb_ticket,
                 extra_conf=self._extra_conf,

@@ -24,6 +24,8 @@ _SMALLEST_PIECE = 1024
 _FETCHED_AT_ONCE = 32 << 20
 """Columns of a row group are fetched at once if they take no more in the file, otherwise little by little."""
 _BUFFER_BYTES = 1 << 20
+_INT96_UNIT = "us"
+"""Spark writes times in a format (INT96) that PyArrow reads in nanoseconds by default, which end in the year 2262."""
 _partition_keys = getattr(ds, "get_partition_keys", None) or ds._get_partition_keys
 """From the expression of a file to the columns that its path has. PyArrow 11 has the function under the second name."""
 _READERS = 8
@@ -70,7 +72,8 @@ class ParquetFolder:
         self.filesystem = filesystem
         filesystem.invalidate_cache()  # another process may have written the files
         try:
-            self.dataset = ds.dataset(self.location, filesystem=filesystem, format="parquet", partitioning="hive")
+            parquet = ds.ParquetFileFormat(coerce_int96_timestamp_unit=_INT96_UNIT)
+            self.dataset = ds.dataset(self.location, filesystem=filesystem, format=parquet, partitioning="hive")
         except FileNotFoundError as problem:
             raise StoreError(f"there is no Parquet data at {path}: the path does not exist") from problem
         except (pa.ArrowInvalid, OSError) as problem:
@@ -220,6 +223,7 @@ class ParquetFolder:
                     metadata=group.fragment.metadata,
                     pre_buffer=fetched_at_once,
                     buffer_size=0 if fetched_at_once else _BUFFER_BYTES,
+                    coerce_int96_timestamp_unit=_INT96_UNIT,
                 ) as file,
             ):
                 own = [name for name in columns if name not in in_path]

@@ -113,11 +113,15 @@ def _require_few_slots(hosts: Sequence[HostInfo]) -> None:
 
 
 def get_host_assignments(hosts: Sequence[Any], min_num_proc: int, max_num_proc: Optional[int] = None) -> List[SlotInfo]:
-    """The places of workers: hosts in the given order, their slots in order, at most ``max_num_proc`` of them.
+    """The places of workers: hosts in the given order, their slots in order, at most ``max_num_proc`` of them. The
+    slots of a host that is named several times are added.
 
     ``ValueError`` if there are fewer slots than ``min_num_proc``.
     """
-    places = [(each.hostname, local_rank) for each in hosts for local_rank in range(each.slots)][:max_num_proc]
+    counts: Counter[str] = Counter()
+    for each in hosts:
+        counts[each.hostname] += each.slots
+    places = [(name, local_rank) for name, count in counts.items() for local_rank in range(count)][:max_num_proc]
     if len(places) < min_num_proc:
         raise ValueError(
             f"{min_num_proc} processes were asked for, but the hosts have only {len(places)} slots; give them more, or "

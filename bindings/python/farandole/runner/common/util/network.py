@@ -72,6 +72,11 @@ def _send(stream: socket.socket, key: bytes, purpose: bytes, nonce: bytes, value
     import cloudpickle
 
     body = cloudpickle.dumps(value)
+    if purpose == _REQUEST and len(body) > _MOST_BYTES:
+        raise ValueError(
+            f"a request of {len(body)} bytes is too large: services take at most {_MOST_BYTES}; send less, such as the "
+            "path of a file"
+        )
     length = _LENGTH.pack(len(body))
     header = length + secret.compute_digest(key, purpose + b" header" + nonce + length)
     stream.sendall(header + secret.compute_digest(key, purpose + b" body" + nonce + body) + body)

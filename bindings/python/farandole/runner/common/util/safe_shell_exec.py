@@ -73,7 +73,8 @@ def _forward(process: subprocess.Popen[bytes], selector: selectors.BaseSelector,
             kill_at = time.monotonic() + GRACEFUL_TERMINATION_TIME_S
         if kill_at is not None and time.monotonic() >= kill_at:
             _signal_group(process, signal.SIGKILL)
-            kill_at = None
+            if has_ended:
+                return  # a process that has left the group, such as a daemon, may hold a pipe for ever
     if not is_stopping:
         _wait(process, events)
 
