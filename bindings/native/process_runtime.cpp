@@ -119,8 +119,23 @@ operation_handle::operation_handle(std::shared_ptr<process_runtime> owner, faran
     : owner_(std::move(owner)), operation_(std::move(operation)), input_(std::move(input)),
       output_(std::move(output)), number_(number), device_(device) {}
 
+// A forked child does not have the shared memory by which an operation in flight is settled.
+bool operation_handle::released() const {
+  return owner_->usable_here() && operation_.released();
+}
+
+bool operation_handle::settled() const {
+  owner_->require_usable();
+  return operation_.settled();
+}
+
+void operation_handle::cancel() {
+  owner_->require_usable();
+  operation_.cancel();
+}
+
 operation_handle::~operation_handle() {
-  if (operation_ && !operation_.released())
+  if (operation_ && !released())
     owner_->park(std::move(operation_), std::move(input_), std::move(output_));
 }
 
@@ -149,11 +164,11 @@ void operation_handle::wait_for(double seconds) const {
 }
 
 void operation_handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
+  owner_->require_usable();
   error problem;
   if (operation_.ready_for_streams()) {
     problem = operation_.problem();
   } else {
-    owner_->require_usable();
     const auto stream = device_stream();
     nb::gil_scoped_release no_gil;
     problem = wait_quietly(deadline, stream, interrupted);

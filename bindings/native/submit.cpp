@@ -142,12 +142,12 @@ std::vector<std::string> names_of_group(process_runtime& running, const request&
 operation_handle submit(const std::shared_ptr<process_runtime>& running, const request& request,
                         nb::handle name, nb::handle input, nb::handle output, nb::handle set,
                         nb::handle splits, bool absent) {
+  running->require_usable();
   running->sweep();
   submission described = describe(request, input, output, set_number(set));
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
   described.absent = absent;
-  running->require_usable();
   described.name = full_name(*running, request, name, described.set);
   auto accepted = running->core().submit(described);
   if (!accepted)
@@ -160,6 +160,7 @@ operation_handle submit(const std::shared_ptr<process_runtime>& running, const r
 nb::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,
                       nb::handle name, nb::list inputs, nb::handle outputs, nb::handle set,
                       nb::handle absent) {
+  running->require_usable();
   running->sweep();
   const std::uint32_t set_id = set_number(set);
   const std::size_t count = nb::len(inputs);
@@ -170,7 +171,6 @@ nb::list submit_group(const std::shared_ptr<process_runtime>& running, const req
     described.push_back(describe(request, inputs[i], output, set_id));
     described.back().absent = !absent.is_none() && nb::cast<bool>(absent[i]);
   }
-  running->require_usable();
   const auto names = names_of_group(*running, request, name, set_id, count);
   for (std::size_t i = 0; i < count; ++i)
     described[i].name = names[i];

@@ -35,6 +35,22 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
+/// Whether the neutral elements of joined ranks stay neutral: in host memory they are scaled like tensors. A factor moves
+/// the 1 of a product and the largest integer; a negative one exchanges the infinities.
+bool keeps_neutral(const signature& signature) {
+  if (signature.prescale == 1.0 || signature.memory == memory_kind::device)
+    return true;
+  switch (signature.reduce_op) {
+  case reduce_op::min:
+  case reduce_op::max:
+    return signature.dtype >= dtype::float16 && signature.prescale > 0;
+  case reduce_op::product:
+    return false;
+  default:
+    return true;
+  }
+}
+
 /// Whether the shapes are equal except for the first extent. They must have the same number of dimensions.
 bool same_but_first(const shape& a, const shape& b) {
   for (std::size_t i = 1; i < a.size(); ++i)
@@ -143,10 +159,13 @@ error disagreement(std::string_view name, std::span<const asked_by> askers,
     return problem;
   const auto& first = *askers.front().value;
   const auto& row = row_of(first.operation);
-  if (!joined.empty() && !row.takes_zeros)
-    return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
-                                          " is not supported with join: " + listed(joined) +
-                                          " joined already"};
+  if (!joined.empty() && !(row.takes_zeros && keeps_neutral(first)))
+    return {error_kind::precondition,
+            printable_name(name) + ": " + std::string(row.name) +
+                (row.takes_zeros
+                     ? " by " + std::string(to_string(first.reduce_op)) + " with a prescale factor"
+                     : "") +
+                " is not supported with join: " + listed(joined) + " joined already"};
   if (row.has_rows() && first.shape.empty())
     return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
                                           " of a scalar on rank " + std::to_string(askers.front().rank) +

@@ -67,3 +67,32 @@ TEST_CASE("at most six of the ranks that have joined are listed") {
   CHECK_THAT(told(gather, gather, {2, 3, 4, 5, 6, 7, 8}),
              Catch::Contains("join: ranks 2, 3, 4, 5, 6, 7, … joined"));
 }
+
+TEST_CASE("a product or an extremum is not prescaled while ranks have joined") {
+  const auto scaled = [](reduce_op op, dtype type, double prescale) {
+    auto result = asked(operation::allreduce, {4});
+    result.reduce_op = op;
+    result.dtype = type;
+    result.prescale = prescale;
+    return result;
+  };
+  const auto refused = Catch::Contains("with a prescale factor is not supported with join: rank 2 joined");
+  for (const auto op : {reduce_op::min, reduce_op::max, reduce_op::product}) {
+    const auto given = scaled(op, dtype::int32, 2.0);
+    CHECK_THAT(told(given, given, {2}), refused);
+    CHECK(told(given, given).empty());
+    const auto negative = scaled(op, dtype::float32, -1.0);
+    CHECK_THAT(told(negative, negative, {2}), refused);
+    const auto plain = scaled(op, dtype::int32, 1.0);
+    CHECK(told(plain, plain, {2}).empty());
+  }
+  const auto product = scaled(reduce_op::product, dtype::float32, 2.0);
+  CHECK_THAT(told(product, product, {2}), refused);
+  const auto largest = scaled(reduce_op::max, dtype::float16, 2.0);
+  CHECK(told(largest, largest, {2}).empty());
+  auto sum = scaled(reduce_op::sum, dtype::int32, 2.0);
+  CHECK(told(sum, sum, {2}).empty());
+  auto on_gpu = scaled(reduce_op::product, dtype::int32, 2.0);
+  on_gpu.memory = memory_kind::device;
+  CHECK(told(on_gpu, on_gpu, {2}).empty());
+}

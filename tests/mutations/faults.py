@@ -42,8 +42,8 @@ FAULTS = (
     Fault(
         "join",
         "collectives/negotiation/signature_check.cpp",
-        "if (!joined.empty() && !row.takes_zeros)",
-        "if (joined.size() > 1 && !row.takes_zeros)",
+        "if (!joined.empty() && !(row.takes_zeros && keeps_neutral(first)))",
+        "if (joined.size() > 1 && !(row.takes_zeros && keeps_neutral(first)))",
         "An operation that needs all ranks goes on when one rank has joined.",
         "unit",
         "negotiation_test",

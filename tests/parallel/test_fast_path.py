@@ -103,6 +103,37 @@ def test_a_new_generation_fails_the_round_and_restores_the_buffer(name: str, ran
     assert fast_path_count() > 0
 
 
+def refused_in_child(handle: int) -> bool:
+    """Whether a forked child gets errors for this handle, and can drop it."""
+    for call in (hvd.poll, hvd.synchronize, lambda _: hvd.allreduce(torch.ones(1))):
+        try:
+            call(handle)
+        except hvd.HorovodInternalError as problem:
+            if "forked" in str(problem):
+                continue
+        return False
+    return True
+
+
+def test_a_forked_child_cannot_use_an_operation_in_flight(name: str, rank: int, size: int) -> None:
+    reach_fast_path(name, size)
+    tensor = torch.ones(8)
+    if rank == 0:
+        handle = hvd.allreduce_async_(tensor, name=name, op=hvd.Sum)
+        child = os.fork()
+        if child == 0:
+            is_refused = False
+            try:
+                is_refused = refused_in_child(handle)
+            finally:
+                os._exit(not is_refused)
+        assert os.waitpid(child, 0)[1] == 0
+    hvd.barrier()
+    if rank > 0:
+        handle = hvd.allreduce_async_(tensor, name=name, op=hvd.Sum)
+    assert hvd.synchronize(handle).tolist() == [size] * 8
+
+
 def test_every_round_completes_when_the_shape_changes_between_rounds(name: str, rank: int, size: int) -> None:
     """A rank may be rounds ahead of the other ranks; every rank must complete each round."""
     reach_fast_path(name, size)

@@ -58,6 +58,9 @@ REFUSED: Dict[str, Callable[[str], Any]] = {
     "alltoall with splits": lambda name: hvd.alltoall(torch.ones(hvd.size()), [1] * hvd.size(), name=name),
     "reducescatter": lambda name: hvd.reducescatter(torch.ones(2), name=name),
     "grouped_reducescatter": lambda name: hvd.grouped_reducescatter([torch.ones(2), torch.ones(3)], name=name),
+    "product with a prescale factor": lambda name: hvd.allreduce(
+        torch.ones(2), name=name, op=hvd.Product, prescale_factor=2.0
+    ),
 }
 
 
