@@ -16,6 +16,7 @@ optimizers, schedulers, loops and callbacks where they were committed last.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 from typing import Any, Iterator, Optional
@@ -50,7 +51,7 @@ class LightningState(ObjectState):
         self._trainer = trainer
         try:
             with _in_memory(self.checkpoint) as path:
-                if path is not None:
+                if path is not None and "weights_only" in inspect.signature(trainer.fit).parameters:  # from 2.6 on
                     kwargs.setdefault("weights_only", False)  # our own, and it holds more than weights
                 trainer.fit(model, *args, ckpt_path=path, **kwargs)
         finally:
