@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, List, Optional, cast
+from typing import Any, List, Optional
 
 import ray
 
@@ -93,7 +93,7 @@ class Failure:
             text = f"{self.place} raised {type(cause).__name__}: {cause}\n{report}"
         else:
             text = f"the call on {self.place} has failed: {type(self.problem).__name__}: {report}"
-        error = _error_like(cause, text)
+        error = _class_with(type(cause))(text)
         error.rank = self.place.rank
         error.node_id = self.place.node.node_id if self.place.node is not None else ""
         error.has_died = self.has_died
@@ -107,13 +107,14 @@ def cause_of(failures: List[Failure]) -> Failure:
     return min(failures, key=lambda failure: (failure.is_consequence, not failure.has_died, failure.place.rank))
 
 
-def _error_like(cause: BaseException, text: str) -> WorkerError:
-    """A ``WorkerError`` that also belongs to the class of the cause, where Python allows that."""
-    if issubclass(WorkerError, type(cause)) or isinstance(cause, ray.exceptions.RayError):
-        return WorkerError(text)
+def _class_with(cause: Any) -> Any:
+    """``WorkerError``, derived also from the class of the cause, where Python allows that."""
+    if issubclass(WorkerError, cause) or issubclass(cause, ray.exceptions.RayError):
+        return WorkerError
     try:
-        bases = (WorkerError, type(cause))
+        bases = (WorkerError, cause)
         derived: Any = type("WorkerError", bases, {"__module__": __name__, "__init__": WorkerError.__init__})
-        return cast(WorkerError, derived(text))
+        derived("")
+        return derived
     except TypeError:  # the layouts of their objects differ, or a text does not suffice to create them
-        return WorkerError(text)
+        return WorkerError
