@@ -223,6 +223,21 @@ def test_a_result_without_room_is_explained() -> None:
     assert re.match(rf"{expected}: return less(?s:.*)OutOfDiskError(?s:.*)\nthen: \[5\]\n$", ran.stdout), ran.stdout
 
 
+class NumberedError(OSError):
+    """An exception that cannot be created from a text."""
+
+    def __new__(cls, number: int, text: str) -> NumberedError:
+        return super().__new__(cls, number, text)
+
+
+def test_an_exception_that_needs_other_arguments_reaches_the_caller(two: RayExecutor) -> None:
+    def fail() -> None:
+        raise NumberedError(7, "no such data set")
+
+    with pytest.raises(RuntimeError, match=r"rank 0 on node .* raised NumberedError: \[Errno 7\] no such data set"):
+        two.run(fail)
+
+
 def test_a_call_of_exit_ends_no_worker(two: RayExecutor) -> None:
     def leave() -> None:
         import sys

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
@@ -228,15 +229,53 @@ def test_the_reset_limit_ends_the_job(elastic: Elastic) -> None:
         executor.run(train, ["host-3"], callbacks=[see])
 
 
+def log_and_wait() -> None:
+    ray_logger.log(1)
+    threading.Event().wait()
+
+
 @pytest.mark.slow
-def test_an_exception_of_a_callback_reaches_the_caller(elastic: Elastic) -> None:
+def test_a_job_is_ended_by_shutdown_and_by_a_callback(elastic: Elastic) -> None:
     executor = elastic({"host-1": 1}, min_workers=1, max_workers=1)
 
     def refuse(value: Any) -> None:
         raise LookupError(f"no place for {value}")
 
     with pytest.raises(LookupError, match="no place for 1"):
-        executor.run(ray_logger.log, [1], callbacks=[refuse])
+        executor.run(log_and_wait, callbacks=[refuse])
+
+    ending: List[threading.Thread] = []
+
+    def shut_down(_: Any) -> None:
+        ending.append(threading.Thread(target=executor.shutdown))
+        ending[0].start()
+
+    with pytest.raises(RuntimeError, match=r"shutdown\(\) has ended the job"):
+        executor.run(log_and_wait, callbacks=[shut_down])
+    ending[0].join()
+
+
+def test_values_that_were_logged_before_a_failure_reach_the_callbacks(
+    elastic: Elastic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = elastic({"host-1": 1}, min_workers=1)
+    seen: List[int] = []
+    failed = threading.Event()
+
+    def see(value: int) -> None:
+        failed.wait()
+        seen.append(value)
+
+    def fail(_: Any, queue: Any) -> List[Any]:
+        for value in range(3):
+            queue.put(value)
+        failed.set()
+        raise LookupError("no such data set")
+
+    monkeypatch.setattr(executor.adapter, "_run_job", fail)
+    with pytest.raises(LookupError, match="no such data set"):
+        executor.run(_fail, callbacks=[see])
+    assert seen == [0, 1, 2]
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def finish(pump: calls.Pump) -> None:
 
 
 def test_the_end_is_sent_again_after_an_interruption(logs: calls.LogQueue, values: List[Any]) -> None:
-    pump = calls.Pump(logs)
+    pump = calls.Pump(logs, lambda: None)
     logs.queue.put(1)
     wait_until(lambda: values == [1], lambda: f"{values}")
     interrupt(logs, 2)
@@ -70,7 +70,7 @@ def test_the_end_is_sent_again_after_an_interruption(logs: calls.LogQueue, value
 def test_a_queue_that_stays_unreachable_is_removed(logs: calls.LogQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "UNAVAILABLE_S", 0.0)
     actor = logs.queue.actor
-    pump = calls.Pump(logs)
+    pump = calls.Pump(logs, lambda: None)
     interrupt(logs, 1000)
     monkeypatch.setattr(logs, "close", lambda: ray.kill(actor))  # the wrapper is no handle
     finish(pump)
@@ -90,19 +90,19 @@ def test_a_get_whose_reply_is_lost_costs_neither_later_values_nor_the_end(
         return value
 
     monkeypatch.setattr(ray, "get", get)
-    pump = calls.Pump(logs)
+    pump = calls.Pump(logs, lambda: None)
     for value in (1, 2):
         logs.queue.put(value)
     finish(pump)
     assert lost == [1] and values == [2]
     lost.clear()
-    pump = calls.Pump(logs)
+    pump = calls.Pump(logs, lambda: None)
     finish(pump)
     assert len(lost) == 1 and isinstance(lost[0], calls._End)
 
 
 def test_a_worker_logs_its_next_value_after_an_interruption(logs: calls.LogQueue, values: List[Any]) -> None:
-    pump = calls.Pump(logs)
+    pump = calls.Pump(logs, lambda: None)
     interrupt(logs, 1)
     ray_logger.configure(logs.queue)
     for value in ("lost", "kept"):

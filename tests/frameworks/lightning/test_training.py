@@ -13,6 +13,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 import torchmetrics
+from horovod.common.exceptions import HostsUpdatedInterrupt
 from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -414,3 +415,65 @@ def test_commits_come_after_steps_only(pl: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(state, "commit", lambda: committed.append(fitted.fit_loop.total_batch_idx + 1))
     fitted.fit(module(pl), loader(batch=2))
     assert committed == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("committed", [3, 5])
+def test_an_interrupted_epoch_that_has_become_too_short_ends_after_one_more_batch(
+    pl: Any, size: int, committed: int
+) -> None:
+    class Model(type(module(pl))):  # type: ignore[misc]
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.2)
+            plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+            by_epoch = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+            return [optimizer], [by_epoch, {"scheduler": plateau, "monitor": "loss"}]
+
+    state = horovod.lightning.LightningState()
+    validated: List[int] = []
+
+    class Records(pl.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, fitted: Any, *_: Any) -> None:
+            if fitted.global_step == committed and state.checkpoint is None:
+                state.save()
+                raise HostsUpdatedInterrupt(False)
+
+        def on_validation_end(self, fitted: Any, *_: Any) -> None:
+            validated.append(fitted.global_step)
+
+    options = {"callbacks": [Records()], "num_sanity_val_steps": 0}
+    with pytest.raises(HostsUpdatedInterrupt):
+        state.fit(trainer(pl, **options), Model(), loader(), loader())
+    fitted = trainer(pl, **options)
+    state.fit(fitted, Model(), loader(SAMPLES // size // 3), loader())
+    assert validated == [committed + 1, committed + 1 + 3] and fitted.global_step == validated[-1]
+    assert fitted.current_epoch == 2
+    assert [each.scheduler.last_epoch for each in fitted.lr_scheduler_configs] == [2, 2]
+
+
+def test_an_epoch_is_validated_before_the_commit_that_follows_its_last_batch(
+    pl: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = horovod.lightning.LightningState()
+    batches = SAMPLES // BATCH // size
+    if not isinstance(state.commit_every(batches), pl.Callback):
+        pytest.skip("both packages are imported, and the callback is one of the other")
+    validated: List[int] = []
+
+    class Records(pl.Callback):  # type: ignore[misc]
+        def on_validation_end(self, fitted: Any, *_: Any) -> None:
+            validated.append(fitted.global_step)
+
+    def commit() -> None:
+        state.save()
+        raise HostsUpdatedInterrupt(False)
+
+    for epoch in range(2):
+        fitted = trainer(pl, callbacks=[state.commit_every(batches), Records()], num_sanity_val_steps=0)
+        with monkeypatch.context() as patch, pytest.raises(HostsUpdatedInterrupt):
+            patch.setattr(state, "commit", commit)
+            state.fit(fitted, module(pl), loader(), loader())
+        assert validated == [batches * count for count in range(1, epoch + 2)]
+    fitted = trainer(pl, callbacks=[Records()], num_sanity_val_steps=0)
+    state.fit(fitted, module(pl), loader(), loader())
+    assert len(validated) == 2 and fitted.global_step == 2 * batches and fitted.current_epoch == 2
+    assert fitted.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.2 * 0.5**2)

@@ -16,6 +16,7 @@ optimizers, schedulers, loops and callbacks where they were committed last.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 from typing import Any, Iterator, Optional
@@ -50,7 +51,7 @@ class LightningState(ObjectState):
         self._trainer = trainer
         try:
             with _in_memory(self.checkpoint) as path:
-                if path is not None:
+                if path is not None and "weights_only" in inspect.signature(trainer.fit).parameters:  # from 2.6 on
                     kwargs.setdefault("weights_only", False)  # our own, and it holds more than weights
                 trainer.fit(model, *args, ckpt_path=path, **kwargs)
         finally:
@@ -92,6 +93,7 @@ def _commits(base: Any) -> Any:
             self._state = state
             self._batches = batches
             self._step_before = 0
+            self._is_due = False
 
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
             """Remembers the step, so that it is known whether the batch takes another one."""
@@ -100,7 +102,17 @@ def _commits(base: Any) -> Any:
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
             """Commits, and raises ``HostsUpdatedInterrupt`` where members are about to change."""
             step = trainer.global_step
-            if step != self._step_before and step % self._batches == 0:  # no gradients are left over
+            self._is_due = step != self._step_before and step % self._batches == 0  # no gradients are left over
+            if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+                self._commit()
+
+        def on_train_epoch_end(self, *_: Any) -> None:
+            """Commits after the last batch, and so after its validation, which Lightning would otherwise leave out."""
+            self._commit()
+
+        def _commit(self) -> None:
+            if self._is_due:
+                self._is_due = False
                 self._state.commit()
 
     return CommitEvery

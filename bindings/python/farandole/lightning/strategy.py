@@ -175,6 +175,18 @@ class Strategy:
         silent = torch.optim.SGD([each for _, each in named], lr=0.0)
         return hvd.DistributedOptimizer(silent, named_parameters=named, **self._reduction_options)
 
+    def on_train_start(self) -> None:
+        """Lets an epoch that was interrupted end after one more batch at least. With more members it may have fewer
+        batches than were trained already, and Lightning would begin it again."""
+        super().on_train_start()  # type: ignore[misc]
+        loop = self.lightning_module.trainer.fit_loop  # type: ignore[attr-defined]
+        progress = loop.epoch_loop.batch_progress
+        if loop.restarting and not progress.is_last_batch:
+            # Newer versions add the batch in whose end the state was saved, and older ones would repeat it.
+            added_later = getattr(loop.epoch_loop, "restarted_on_train_batch_end", False)
+            progress.current.completed = min(progress.current.processed, loop.max_batches - 1) - added_later
+            loop._restarting = False  # at this epoch's end, all schedulers are due as usual
+
     def teardown(self) -> None:
         """Forgets what belonged to this run."""
         if self._reducer is not None:

@@ -113,8 +113,11 @@ class _End:
 class Pump:
     """A thread that calls callbacks while another one waits for the job."""
 
-    def __init__(self, logs: LogQueue) -> None:
-        self._logs = logs
+    def __init__(self, logs: LogQueue, end_job: Callable[[], None]) -> None:
+        """
+        :param end_job: is called if a callback raises an exception
+        """
+        self._logs, self._end_job = logs, end_job
         self._problem: Optional[BaseException] = None
         self._thread = threading.Thread(target=self._run, name="farandole ray callbacks", daemon=True)
         self._thread.start()
@@ -125,6 +128,7 @@ class Pump:
                 pass
         except Exception as problem:
             self._problem = problem
+            self._end_job()
 
     def finish(self) -> None:
         """Waits until all values have been delivered. Raises the exception of a callback."""

@@ -127,11 +127,13 @@ class ElasticAdapter(Adapter):
         if not self._is_started:
             raise RuntimeError(f"{name} was called before start(), or after shutdown(): call start() first")
         with log_queue([], callbacks) as logs:
-            pump = Pump(logs) if logs is not None else None
-            results = self._run_job(fn, logs.queue if logs is not None else None)
-            if pump is not None:
+            if logs is None:
+                return self._run_job(fn, None)
+            pump = Pump(logs, self._end_run)
+            try:
+                return self._run_job(fn, logs.queue)
+            finally:
                 pump.finish()
-        return results
 
     def _run_job(self, fn: Callable[[Any], Any], queue: Any) -> List[Any]:
         if is_client():
@@ -159,6 +161,9 @@ class ElasticAdapter(Adapter):
     def shutdown(self) -> None:
         """Ends the job that runs in another thread, if there is one. ``start()`` may be called again."""
         self._is_started = False
+        self._end_run()
+
+    def _end_run(self) -> None:
         running = self._run
         if running is not None:
             running.stop()

@@ -112,6 +112,9 @@ def _class_with(cause: Any) -> Any:
     if issubclass(WorkerError, cause) or issubclass(cause, ray.exceptions.RayError):
         return WorkerError
     try:
-        return type("WorkerError", (WorkerError, cause), {"__module__": __name__, "__init__": WorkerError.__init__})
-    except TypeError:  # their objects have different layouts
+        bases = (WorkerError, cause)
+        derived: Any = type("WorkerError", bases, {"__module__": __name__, "__init__": WorkerError.__init__})
+        derived("")
+        return derived
+    except TypeError:  # the layouts of their objects differ, or a text does not suffice to create them
         return WorkerError
