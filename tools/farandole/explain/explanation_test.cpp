@@ -77,6 +77,13 @@ TEST_CASE(
                       "for 3.0 s; its process is stopped (by SIGSTOP or Ctrl-Z).\n\n"));
 }
 
+TEST_CASE("a caller that has not woken up since the result was there does not wait for it", "[explain]") {
+  const auto job = explain({waiting(0, 2, 1000, "a").settle(1002, "a").fail(1003, "it left"),
+                            waiting(1, 2, 1000, "a").settle(1001, "a").fail(1003, "it left")});
+  CHECK(job.conflicts.empty());
+  CHECK_THAT(text_of(job), !Contains("waited for a"));
+}
+
 TEST_CASE("a rank in an earlier call for the same tensor has not made the later one", "[explain]") {
   const auto job = explain({made_record(0, 2).complete(990, "a").call(993, "a").wait(993, "a"),
                             made_record(1, 2).call(990, "a").wait(990, "a")});

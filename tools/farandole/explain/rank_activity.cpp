@@ -217,7 +217,8 @@ rank_activity activity_reader::finish() {
   for (const auto& [tensor, state] : tensors_) {
     if (state.calls.count > 0)
       activity_.tensors.emplace_hint(activity_.tensors.end(), tensor, state.calls);
-    if (state.waits_since)
+    // A caller whose result was there has only not woken up.
+    if (state.waits_since && (state.calls.count == 0 || state.calls.pending))
       activity_.waits.emplace_hint(activity_.waits.end(), tensor, *state.waits_since);
   }
   return std::move(activity_);
