@@ -180,6 +180,7 @@ inline agent_spec agent_spec_of(const std::string& host, loop_system& system, co
   spec.links = links;
   spec.slots = real_slots(system.get());
   spec.own_address_towards = [](const std::string& ip) { return ip; };
+  spec.times.kill_after = patience;
   return spec;
 }
 

@@ -259,7 +259,7 @@ struct driven {
       spec.script->script.environment = {"PATH=/usr/bin:/bin"};
       spec.script->interval = std::chrono::milliseconds(1);
     }
-    spec.times.grace = std::chrono::seconds(0);
+    spec.times.kill_after = patience;
     spec.slot_for = job.slot_for;
     spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
       if (std::exchange(first, false))

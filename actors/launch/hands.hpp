@@ -32,12 +32,12 @@ struct hands {
 
 /// What the slots of real processes need.
 struct real_parts {
-  output_writer* writer = nullptr; ///< must outlive the drivers
-  agent_registry_actor agents;     ///< may be null
+  output_writer* writer = nullptr;  ///< must outlive the drivers
+  agent_registry_actor agents = {}; ///< may be null
   std::size_t workers = 1; ///< greatest number of workers; the memory for their output is divided among them
-  caller_output* caller = nullptr;     ///< may be null; must outlive the drivers
-  caller_input_actor caller_input;     ///< null if `caller` is
-  standard_input_actor standard_input; ///< feeds the slot that keeps its input; null if there is none
+  caller_output* caller = nullptr;          ///< may be null; must outlive the drivers
+  caller_input_actor caller_input = {};     ///< null if `caller` is
+  standard_input_actor standard_input = {}; ///< feeds the slot that keeps its input; null if there is none
 };
 
 hands real_hands(caf::actor_system& system, const real_parts& parts);

@@ -116,7 +116,7 @@ TEST_CASE("a program starts with no signal blocked, and ignores those that the l
     actions[number] = ::signal(number, SIG_DFL);
   auto child = started(shell("grep -E '^Sig(Blk|Ign)' /proc/self/status"));
   const auto watched = ending_signals();
-  for (const auto [number, action] : actions)
+  for (const auto& [number, action] : actions)
     ::signal(number, action);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   const auto ignored = 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1);
