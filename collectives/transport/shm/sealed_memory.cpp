@@ -1,7 +1,6 @@
 #include "collectives/transport/shm/sealed_memory.hpp"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +9,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "collectives/transport/shm/pages.hpp"
 namespace farandole {
@@ -29,48 +26,6 @@ error failed(const std::string& name, const std::string& doing) {
 error refused(const std::string& name, const std::string& reason) {
   return {error_kind::precondition, name + " refused: " + reason};
 }
-
-/// The mappings that forked children get as private ones at the same addresses. fork() has no such option, so a handler
-/// replaces them in the child. Leaked on purpose: handlers run until the process has ended.
-class copied_mappings {
-public:
-  static copied_mappings& of_process() {
-    static auto& only = *new copied_mappings;
-    return only;
-  }
-  void add(std::byte* base, std::size_t bytes, int shared, std::size_t offset) {
-    const std::lock_guard guard(mutex_);
-    all_.push_back({base, bytes, shared, static_cast<off_t>(offset)});
-  }
-  void remove(const std::byte* base) {
-    const std::lock_guard guard(mutex_);
-    std::erase_if(all_, [&](const entry& mapping) { return mapping.base == base; });
-  }
-
-private:
-  struct entry {
-    std::byte* base;
-    std::size_t bytes;
-    int shared;
-    off_t offset;
-  };
-
-  copied_mappings() {
-    pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
-                   [] { of_process().replace_in_child(); });
-  }
-  void replace_in_child() {
-    for (const auto& mapping : all_)
-      if (mmap(mapping.base, mapping.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-               mapping.shared, mapping.offset) == MAP_FAILED)
-        munmap(mapping.base, mapping.bytes);
-    all_.clear(); // the child's own children copy private mappings anyway
-    mutex_.unlock();
-  }
-
-  std::mutex mutex_;
-  std::vector<entry> all_;
-};
 
 } // namespace
 
@@ -122,19 +77,14 @@ shared_mapping::shared_mapping(const descriptor& shared, std::size_t bytes, in_c
   if (in_children == in_children::absent) {
     madvise(base, bytes, MADV_DONTFORK);
     process_ = getpid();
-  } else {
-    copied_mappings::of_process().add(static_cast<std::byte*>(base), bytes, shared.get(), offset);
   }
   base_ = static_cast<std::byte*>(base);
   bytes_ = bytes;
 }
 
 shared_mapping::~shared_mapping() {
-  if (!base_ || (process_ != 0 && process_ != getpid()))
-    return;
-  if (process_ == 0)
-    copied_mappings::of_process().remove(base_);
-  munmap(base_, bytes_);
+  if (base_ && (process_ == 0 || process_ == getpid()))
+    munmap(base_, bytes_);
 }
 
 shared_mapping::shared_mapping(shared_mapping&& other) noexcept

@@ -23,12 +23,11 @@ class shared_mapping {
 public:
   enum class in_children : std::uint8_t {
     absent, ///< a forked child does not inherit the mapping, so it cannot disturb its parent's job
-    copied  ///< a forked child reads the mapping, and its writes are private (copy-on-write)
+    shared  ///< a forked child shares the mapping with its parent
   };
   shared_mapping() = default;
   /// Maps `bytes` bytes from `offset` (a multiple of the page size) on. The mapping starts at a multiple of
-  /// 2 MiB, so that the kernel can use huge pages on request. Empty, with errno set, if the mapping fails. If `copied`,
-  /// `shared` must stay open as long as the mapping exists.
+  /// 2 MiB, so that the kernel can use huge pages on request. Empty, with errno set, if the mapping fails.
   shared_mapping(const descriptor& shared, std::size_t bytes, in_children in_children,
                  std::size_t offset = 0);
   ~shared_mapping();

@@ -58,7 +58,7 @@ std::size_t shared_result_heap::usual_bytes() {
 expected<std::shared_ptr<shared_result_heap>> shared_result_heap::open(int shared, std::size_t offset,
                                                                        std::size_t bytes) {
   auto own = duplicate(shared);
-  auto memory = mapped(own, offset, bytes, shared_mapping::in_children::copied);
+  auto memory = mapped(own, offset, bytes, shared_mapping::in_children::shared);
   if (!memory)
     return memory.error();
   return std::shared_ptr<shared_result_heap>(

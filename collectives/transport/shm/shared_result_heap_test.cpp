@@ -164,23 +164,3 @@ TEST_CASE("a forked child does not release pages of its parent's results", "[res
   CHECK(status == 0);
   CHECK(block[5] == std::byte{5});
 }
-
-TEST_CASE("a forked child keeps its changes of its parent's results to itself", "[result_heap]") {
-  auto moved = std::make_unique<whole_object>(8 * mib);
-  const whole_object whole(8 * mib);
-  moved.reset();
-  auto* const block = whole->take(4 * mib);
-  REQUIRE(block);
-  block[5] = std::byte{5};
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    const bool reads = block[5] == std::byte{5};
-    block[5] = std::byte{6};
-    _exit(reads && block[5] == std::byte{6} ? 0 : 1);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
-  CHECK(block[5] == std::byte{5});
-}
