@@ -35,10 +35,11 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// Whether the neutral elements of joined ranks stay neutral: in host memory they are scaled like tensors. A factor moves
-/// the 1 of a product and the largest integer; a negative one exchanges the infinities.
+/// Whether the neutral elements of joined ranks stay neutral: in host memory, and in tensors of GPUs that are staged
+/// there, they are scaled like tensors. A factor moves the 1 of a product and the largest integer; a negative one
+/// exchanges the infinities.
 bool keeps_neutral(const signature& signature) {
-  if (signature.prescale == 1.0 || signature.memory == memory_kind::device)
+  if (signature.prescale == 1.0)
     return true;
   switch (signature.reduce_op) {
   case reduce_op::min:
