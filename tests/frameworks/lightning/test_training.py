@@ -377,6 +377,7 @@ def test_a_plain_optimizer_beside_a_wrapped_one_is_refused(pl: Any) -> None:
         trainer(pl).fit(model, loader())
 
 
+@several_ranks
 def test_numbers_of_devices_and_nodes_that_do_not_match_the_job_are_refused(pl: Any, size: int) -> None:
     with pytest.raises(ValueError, match=f"devices=7.*{size} process.*horovodrun -np 7"):
         trainer(pl, accelerator="cpu", devices=7).fit(module(pl), loader())
