@@ -19,7 +19,7 @@ from horovod.runner.driver import driver_service
 from horovod.runner.http import http_client, http_server
 from horovod.runner.util import network as interfaces
 from horovod.runner.util.threads import in_thread
-from launched import wait_until
+from launched import DEADLINE_S, wait_until
 
 SECRET = "FARANDOLE_SECRET_FILE"
 
@@ -58,10 +58,12 @@ def test_a_store_that_does_not_answer_is_not_waited_for(store: int, monkeypatch:
 
     monkeypatch.setattr(http_server.KVStoreHandler, "get", get)
     monkeypatch.setattr(http_client, "ANSWER_S", 0.1)
-    with pytest.raises(RuntimeError, match=f"the key-value store at 127.0.0.1:{store} cannot be used: timed out"):
-        http_client.read_data_from_kvstore("127.0.0.1", store, "scope", "key")
-    assert asked.is_set()
-    ended.set()
+    try:
+        with pytest.raises(RuntimeError, match=f"the key-value store at 127.0.0.1:{store} cannot be used: timed out"):
+            http_client.read_data_from_kvstore("127.0.0.1", store, "scope", "key")
+        assert asked.wait(DEADLINE_S)
+    finally:
+        ended.set()
 
 
 def test_a_full_store_refuses_values(monkeypatch: pytest.MonkeyPatch) -> None:

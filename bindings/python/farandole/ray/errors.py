@@ -116,5 +116,5 @@ def _class_with(cause: Any) -> Any:
         derived: Any = type("WorkerError", bases, {"__module__": __name__, "__init__": WorkerError.__init__})
         derived("")
         return derived
-    except TypeError:  # the layouts of their objects differ, or a text does not suffice to create them
+    except Exception:  # the layouts of their objects differ, or a text does not suffice to create them
         return WorkerError

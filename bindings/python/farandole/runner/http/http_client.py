@@ -46,5 +46,5 @@ def _ask(addr: str, port: int, request: Any) -> Any:
         key = http_server.store_key(secret)
         client = network.BasicClient(http_server.STORE_NAME, {"": [(addr, port)]}, key, 0)
         return client._send_to((addr, port), request, ANSWER_S)
-    except (network.NoValidAddressesFound, OSError) as problem:
+    except (network.NoValidAddressesFound, OSError, ValueError) as problem:
         raise RuntimeError(f"the key-value store at {addr}:{port} cannot be used: {problem}") from problem

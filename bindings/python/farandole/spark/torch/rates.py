@@ -28,4 +28,4 @@ def scale_schedulers(schedulers: Iterable[Any], factor: float) -> None:
             value = state.get(key)
             if value is not None:
                 state[key] = [rate * factor for rate in value] if isinstance(value, (list, tuple)) else value * factor
-        scale_schedulers(state.get("_schedulers", ()), factor)
+        scale_schedulers(state.get("_schedulers") or (), factor)
