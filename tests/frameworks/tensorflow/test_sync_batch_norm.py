@@ -6,6 +6,8 @@ import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
+from farandole.common import membership
+from farandole.tensorflow import mpi_ops
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
 
@@ -65,6 +67,21 @@ def test_a_rank_without_samples_does_not_affect_the_statistics(rank, size):
         expected = tf.keras.layers.BatchNormalization()(tf.constant(whole), training=True)
         np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-3, atol=1e-4)
     assert np.isfinite(layer.moving_mean.numpy()).all()
+
+
+@several_ranks
+def test_a_graph_of_an_elastic_job_that_was_alone_reduces_later(rank, size, monkeypatch):
+    whole = batch(size)
+    layer, reference = hvd.SyncBatchNormalization(), tf.keras.layers.BatchNormalization()
+    run = tf.function(lambda x: layer(x, training=True))
+    mine = tf.constant(np.split(whole, size)[rank])
+    layer.build(mine.shape)
+    with monkeypatch.context() as alone:
+        alone.setattr(membership, "is_elastic", lambda: True)
+        alone.setattr(mpi_ops, "size", lambda: 1)
+        graph = run.get_concrete_function(mine)
+    expected = np.split(reference(tf.constant(whole), training=True).numpy(), size)[rank]
+    np.testing.assert_allclose(graph(mine).numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_inference_does_not_communicate(rank):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
+from farandole.common import membership
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Sum
@@ -31,7 +32,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
         """Mean and variance of each feature over the batches of all ranks. The layer calls this method."""
         mean, variance = super()._moments(inputs, *args, **kwargs)
-        if mpi_ops.size() == 1:
+        if mpi_ops.size() == 1 and not membership.is_elastic():
             return mean, variance
         return _of_all_ranks(mean, variance, tf.size(inputs) / tf.size(mean))
 
