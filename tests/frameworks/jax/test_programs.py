@@ -253,3 +253,16 @@ def test_calls_without_a_name_are_numbered_anew_after_another_init(rank: int, si
     hvd.shutdown()
     hvd.init()
     assert jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum))(jnp.ones(2)).tolist() == [size] * 2
+
+
+def test_a_join_comes_after_the_programs_that_were_called(name: str, rank: int, size: int) -> None:
+    @jax.jit
+    def step(x, late):
+        late = jax.lax.fori_loop(0, 200, lambda _, each: jnp.tanh(each @ each), late)
+        return x + hvd.allreduce(jnp.where(late[0, 0] > 9, 0.0, 1.0), name=name, op=hvd.Sum)
+
+    total, late = jnp.float32(0), jnp.full((200, 200), 0.01, "float32")
+    for _ in range(4 if rank == 0 else 2):
+        total = step(total, late)
+    hvd.join()
+    assert total == (2 * size + 2 if rank == 0 else 2 * size)

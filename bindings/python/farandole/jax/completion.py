@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
+from farandole.common.barrier_join import before_join
 from farandole.common.job import is_started
 
 
@@ -32,3 +33,4 @@ def _finish_at_exit() -> None:
 
 # Handlers registered last are called first, so this one runs before the job is left.
 atexit.register(_finish_at_exit)
+before_join.append(finish)
