@@ -248,6 +248,17 @@ def test_a_compressor_is_rolled_back_and_each_rank_keeps_its_own_errors(name: st
     assert compression.state_dict()["errors"][name].flatten().tolist() == errors
 
 
+def test_restore_drops_the_gradients_of_the_interrupted_step() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    state = hvd.elastic.TorchState(model, optimizer)
+    state.commit()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.synchronize()
+    state.restore()
+    assert [each.grad for each in model.parameters()] == [None, None]
+
+
 @dataclasses.dataclass
 class Progress:
     seen: List[int]

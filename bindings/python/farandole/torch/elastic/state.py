@@ -41,6 +41,13 @@ class StateHandler:
         self.save()
 
 
+def _parameters_of(value: Any) -> List[torch.Tensor]:
+    if isinstance(value, torch.nn.Module):
+        return list(value.parameters())
+    groups = value.param_groups if isinstance(value, torch.optim.Optimizer) else []
+    return [parameter for group in groups for parameter in group["params"]]
+
+
 class ModelStateHandler(StateHandler):
     """For ``torch.nn.Module``."""
 
@@ -316,9 +323,12 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Restores the saved copies."""
+        """Restores the saved copies, and drops the gradients of the interrupted step."""
         for handler in self._handlers.values():
             handler.restore()
+        for value in self._not_copied():
+            for parameter in _parameters_of(value):
+                parameter.grad = None
         super().restore()
 
     def sync(self) -> None:
