@@ -41,18 +41,17 @@ class StateHandler:
         self.save()
 
 
-def _parameters_of(value: Any) -> List[torch.Tensor]:
-    if isinstance(value, torch.nn.Module):
-        return list(value.parameters())
-    groups = value.param_groups if isinstance(value, torch.optim.Optimizer) else []
-    return [parameter for group in groups for parameter in group["params"]]
-
-
 class ModelStateHandler(StateHandler):
     """For ``torch.nn.Module``."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
+
+    def restore(self) -> None:
+        """Restores the saved state, and drops the gradients of the interrupted step."""
+        super().restore()
+        for parameter in self.value.parameters():
+            parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's parameters, buffers and extra states, and saves them."""
@@ -71,6 +70,13 @@ class OptimizerStateHandler(StateHandler):
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
+
+    def restore(self) -> None:
+        """Restores the saved state, and drops the gradients of the interrupted step."""
+        super().restore()
+        for group in self.value.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's state and options, and saves them."""
@@ -323,12 +329,9 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Restores the saved copies, and drops the gradients of the interrupted step."""
+        """Restores the saved copies."""
         for handler in self._handlers.values():
             handler.restore()
-        for value in self._not_copied():
-            for parameter in _parameters_of(value):
-                parameter.grad = None
         super().restore()
 
     def sync(self) -> None:
