@@ -116,15 +116,14 @@ error member_runtime::check_loop() {
     return {};
   const std::string rule =
       "In an elastic job, call collective operations only inside the function that elastic.run decorates, "
-      "and keep "
-      "values that must be equal on all ranks in the state, which is synchronized when the function begins";
+      "and keep values that must be equal on all ranks in the state, which is synchronized when the function "
+      "begins";
   if (late_)
     return {
         error_kind::precondition,
         "this process has joined a job that was running already, and called a collective operation before "
-        "the "
-        "function that elastic.run decorates: the other members are inside that function and do not run this "
-        "operation. " +
+        "the function that elastic.run decorates: the other members are inside that function and do not run "
+        "this operation. " +
             rule};
   if (outside_loop_.exchange(false) && shared_state_->rank == 0)
     log_.warning(

@@ -289,8 +289,7 @@ void define_runtime(nb::module_& module) {
           "await_loop", [](const python_runtime& self, bool late) { self.running->core().await_loop(late); },
           "late"_a,
           "Until enter_loop(), operations fail if this process has joined late; otherwise rank 0 logs a "
-          "warning at "
-          "the first one. To be called once.")
+          "warning at the first one. To be called once.")
       .def("enter_loop", [](const python_runtime& self) { self.running->core().enter_loop(); })
       .def("start_timeline", &start_timeline, "path"_a, "mark_cycles"_a = false,
            "Writes a timeline to this file from now on, on rank 0 only; completes the one before first.")
