@@ -98,6 +98,8 @@ bool is_own_result(const signature& signature, bool in_place, std::int32_t membe
 }
 
 expected<device_point_ptr> admit_memory(const submission& request, std::int32_t members) {
+  if (request.signature.memory == memory_kind::host)
+    return device_point_ptr{};
   known_memory input, output;
   if (auto problem = check_memory(request, members, input, output))
     return problem;

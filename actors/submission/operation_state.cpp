@@ -18,9 +18,10 @@ void operation_state::renew() {
   handed_on.store(false, std::memory_order_relaxed);
   ready.reset();
   on_device = {};
-  late_problem = {};
   given_up.store(false, std::memory_order_relaxed);
-  problem = {};
+  for (auto* error : {&problem, &late_problem})
+    if (*error)
+      *error = {};
   outcome = {};
   owned.reset();
   handles_.store(1, std::memory_order_relaxed);

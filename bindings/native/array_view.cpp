@@ -2,8 +2,10 @@
 
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings/native/raise.hpp"
 
@@ -27,16 +29,22 @@ struct exchange_table {
 // Kinds of memory by DLPack's numbers. Pinned memory is host memory, and managed memory belongs to the device that it names.
 constexpr std::int32_t cpu = 1, cuda = 2, cuda_pinned = 3, cuda_managed = 13;
 
-/// The table of a type, or null. Caches the last type, because a program has one kind of tensor. The GIL guards the
-/// cache, and the reference keeps the type's address from being reused.
-const exchange_table* table_of(PyTypeObject* type) {
-  static PyTypeObject* last_type = nullptr;
-  static const exchange_table* last_table = nullptr;
-  if (type == last_type)
-    return last_table;
+/// What a type of arrays offers.
+struct array_type {
+  PyTypeObject* type = nullptr;
+  const exchange_table* table = nullptr; ///< or null
+  PyObject* is_negated = nullptr;        ///< PyTorch's method is_neg(), or null
+};
+
+/// Caches the last type, because a program has one kind of tensor. The GIL guards the cache, and the references keep the
+/// type's address from being reused.
+const array_type& look_up(PyTypeObject* type) {
+  static array_type last;
+  if (type == last.type)
+    return last;
   const exchange_table* found = nullptr;
-  nb::object capsule =
-      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
+  const nb::handle object(reinterpret_cast<PyObject*>(type));
+  nb::object capsule = nb::getattr(object, "__dlpack_c_exchange_api__", nb::none());
   if (PyCapsule_CheckExact(capsule.ptr())) {
     found = static_cast<const exchange_table*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
     if (!found)
@@ -44,11 +52,24 @@ const exchange_table* table_of(PyTypeObject* type) {
     while (found && found->major > 1)
       found = found->older;
   }
+  nb::object method = nb::getattr(object, "is_neg", nb::object());
   Py_INCREF(reinterpret_cast<PyObject*>(type));
-  Py_XDECREF(reinterpret_cast<PyObject*>(last_type));
-  last_type = type;
-  last_table = found;
-  return found;
+  const auto before = std::exchange(last, {type, found, method.release().ptr()});
+  Py_XDECREF(reinterpret_cast<PyObject*>(before.type));
+  Py_XDECREF(before.is_negated);
+  return last;
+}
+
+// A tensor that is negated lazily is the imaginary part of a conjugated one, which takes every second number of its
+// memory: it is contiguous only if it has one element. The method is slow, because it lets go of the GIL.
+void refuse_negated(const array_type& known, const nb::dlpack::dltensor& view, nb::handle array) {
+  if (!known.is_negated || std::any_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent != 1; }))
+    return;
+  const auto negated = nb::steal(PyObject_CallOneArg(known.is_negated, array.ptr()));
+  if (!negated)
+    throw nb::python_error();
+  if (negated.is(nb::handle(Py_True)))
+    raise_refusal({error_kind::unimplemented, "the tensor is negated lazily: its memory holds other values"});
 }
 
 nb::dlpack::dltensor look_through(const exchange_table* table, nb::handle array) {
@@ -198,7 +219,8 @@ nb::object owner_of(nb::handle array) {
 }
 
 array_view look_at(nb::handle array, const wanted_by& wanted) {
-  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  const auto& known = look_up(Py_TYPE(array.ptr()));
+  const auto* table = known.table;
   if (!table || !table->look) {
     array_view view = look_at_tuple(array);
     if (!supports(wanted, view.dtype))
@@ -212,11 +234,19 @@ array_view look_at(nb::handle array, const wanted_by& wanted) {
     refuse_type(array, wanted);
   if (!contiguous(view))
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
-  return {start_of(view), *type, shape(view.shape, view.shape + view.ndim), memory};
+  refuse_negated(known, view, array);
+  auto extents = std::move(spare_shape());
+  extents.assign(view.shape, view.shape + view.ndim);
+  return {start_of(view), *type, std::move(extents), memory};
+}
+
+shape& spare_shape() {
+  static shape spare;
+  return spare;
 }
 
 std::optional<void*> current_stream(nb::handle array, std::int32_t device) {
-  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  const exchange_table* table = look_up(Py_TYPE(array.ptr())).table;
   return table && table->look ? std::optional{stream_of(table, device)} : std::nullopt;
 }
 
@@ -224,7 +254,7 @@ std::byte* address_of(nb::handle array) {
   if (is_described(array)) {
     return static_cast<std::byte*>(pointer_of(NB_TUPLE_GET_ITEM(array.ptr(), 0)));
   }
-  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  const exchange_table* table = look_up(Py_TYPE(array.ptr())).table;
   if (!table || !table->look)
     raise_type_error(not_an_array);
   return start_of(look_through(table, array));

@@ -30,10 +30,14 @@ struct wanted_by {
 };
 
 /// Raises ValueError (as nanobind::python_error) for a type that the operation does not support, a layout that is not
-/// contiguous and memory that is neither the host's nor CUDA's. A tensor in CUDA's memory is ready when the current stream
+/// contiguous and memory that is neither the host's nor CUDA's, and NotImplementedError for a tensor of PyTorch that is
+/// negated lazily. A tensor in CUDA's memory is ready when the current stream
 /// of its framework has done its work so far. The view is valid as long as `array` lives and is not
 /// resized.
 array_view look_at(nanobind::handle array, const wanted_by& wanted);
+
+/// A shape whose memory look_at() uses for the next one. The GIL guards it.
+shape& spare_shape();
 
 /// The current stream of the array's framework on this device, a CUstream. Nothing for a description.
 std::optional<void*> current_stream(nanobind::handle array, std::int32_t device);

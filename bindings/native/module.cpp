@@ -214,6 +214,11 @@ nb::object submit_pending(const python_runtime& self, kept_calls& kept, const re
   return number;
 }
 
+nb::object submit_and_wait(const python_runtime& self, const request& request, nb::handle name,
+                           nb::handle input, nb::handle output, nb::handle set) {
+  return submit(self.running, request, name, input, output, set, nb::none(), false).finish();
+}
+
 void define_kept(nb::module_& module) {
   nb::class_<kept_calls>(module, "PendingHandles", "Calls by their numbers, until their results are fetched.")
       .def(nb::init<>())
@@ -361,6 +366,8 @@ void define_runtime(nb::module_& module) {
       .def("submit_pending", &submit_pending, "pending_handles"_a, "request"_a, "name"_a.none(),
            "input"_a.none(), "output"_a.none(), "set"_a.none(),
            "Like submit, but keeps the handle under its number, which it returns.")
+      .def("submit_and_wait", &submit_and_wait, "request"_a, "name"_a.none(), "input"_a.none(),
+           "output"_a.none(), "set"_a.none(), "Like submit, but waits, and returns the output.")
       .def(
           "submit_group",
           [](const python_runtime& self, const request& asked_request, nb::handle name, nb::list inputs,

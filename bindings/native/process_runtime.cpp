@@ -88,6 +88,8 @@ std::vector<process_runtime::parked>& process_runtime::left_behind() {
 }
 
 void process_runtime::sweep() {
+  if (parked_.empty() && left_behind().empty())
+    return;
   // Dropping an array may run Python code that drops another handle, so the arrays are dropped when the lists are
   // whole.
   std::vector<parked> done;

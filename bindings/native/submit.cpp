@@ -45,9 +45,9 @@ bool is_counted(const request& request, nb::handle name) {
   return name.is_none() && request.operation != operation::join && request.operation != operation::barrier;
 }
 
-/// The full name, in a buffer that the next call on this thread reuses.
+/// The full name, in a buffer that the next call reuses. The GIL guards it.
 std::string& full_name(process_runtime& running, const request& request, nb::handle name, std::uint32_t set) {
-  thread_local std::string built;
+  static std::string built;
   if (is_counted(request, name))
     built = running.unnamed(set, request.prefix);
   else
@@ -154,7 +154,9 @@ operation_handle submit(const std::shared_ptr<process_runtime>& running, const r
     raise_refusal(accepted.error());
   if (is_counted(request, name))
     running->accepted_unnamed(described.set, request.prefix);
-  return keep(running, std::move(*accepted), running->next_number(), input, output, described);
+  auto kept = keep(running, std::move(*accepted), running->next_number(), input, output, described);
+  spare_shape() = std::move(described.signature.shape);
+  return kept;
 }
 
 nb::list submit_group(const std::shared_ptr<process_runtime>& running, const request& request,

@@ -145,6 +145,9 @@ class RuntimeOnDevices:
             handle = self._runtime.submit(request, name, source.on_device, on_device, set_id, splits, absent)
         return MirroredHandle(handle, source, target, stream)
 
+    def submit_and_wait(self, request: Any, name: Any, tensor: Any, output: Any, set_id: Any) -> Any:
+        return self.submit(request, name, tensor, output, set_id).finish()
+
     def submit_pending(self, pending: Any, request: Any, name: Any, tensor: Any, output: Any, set_id: Any) -> Any:
         return pending.add(self.submit(request, name, tensor, output, set_id))
 

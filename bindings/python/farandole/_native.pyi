@@ -280,6 +280,11 @@ class Runtime:
     ) -> object:
         """Like submit, but keeps the handle under its number, which it returns."""
 
+    def submit_and_wait(
+        self, request: Request, name: object | None, input: object | None, output: object | None, set: object | None
+    ) -> object:
+        """Like submit, but waits, and returns the output."""
+
     def submit_group(
         self,
         request: Request,

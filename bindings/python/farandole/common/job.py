@@ -35,6 +35,7 @@ class _NotStarted:
         """Raises the error that ``init()`` has not been called."""
         raise refusal(NOT_STARTED)
 
+    submit_and_wait = submit
     submit_pending = submit
     submit_group = submit
     failures = submit

@@ -38,8 +38,6 @@ def start(
     if flags._is_profiler_enabled and not is_in_range:
         return start_in_range(request, name, start, tensor, output, process_set, apart, absent)
     try:
-        if tensor.is_neg():
-            return _start_values(request, name, tensor, output, process_set, apart)
         return submit(request, name, tensor, output, process_set.process_set_id, None, absent)
     except FAILURES:
         if _moves_as_bytes(request, tensor):
@@ -47,6 +45,8 @@ def start(
         explain(request.prefix, name, tensor, process_set, output is tensor)
         raise
     except NotImplementedError:
+        if tensor.is_neg():
+            return _start_values(request, name, tensor, output, process_set, apart)
         if not must_copy(tensor):
             raise
     host = in_host_memory(tensor)
@@ -112,7 +112,6 @@ def start_unsized(
     if flags._is_profiler_enabled and not is_in_range:
         return start_in_range(request, name, start_unsized, tensor, process_set, splits, absent)
     try:
-        tensor = tensor.resolve_neg()
         handle = submit(request, name, tensor, None, process_set.process_set_id, splits, absent)
     except FAILURES:
         if _moves_as_bytes(request, tensor):
@@ -121,6 +120,8 @@ def start_unsized(
         explain(request.prefix, name, tensor, process_set)
         raise
     except NotImplementedError:
+        if tensor.is_neg():
+            return start_unsized(request, name, tensor.resolve_neg(), process_set, splits, absent, is_in_range=True)
         if not must_copy(tensor):
             raise
         handle = submit(request, name, in_host_memory(tensor), None, process_set.process_set_id, splits, absent)
@@ -217,16 +218,16 @@ def _start_group(
     if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
     device = tensors[0].device
-    if any(each.is_neg() for each in tensors):
-        values = [each.resolve_neg() for each in tensors]
-        targets = outputs and [
-            value if output is each else output for value, output, each in zip(values, outputs, tensors)
-        ]
-        call = _start_group(request, name, values, targets, process_set, apart, absent)
-        return call if outputs is None else Call(call.handles, lambda: copied(outputs, call.finish()))
     try:
         handles = submit_group(request, name, tensors, outputs, process_set.process_set_id, absent)
     except NotImplementedError:
+        if any(each.is_neg() for each in tensors):
+            values = [each.resolve_neg() for each in tensors]
+            targets = outputs and [
+                value if output is each else output for value, output, each in zip(values, outputs, tensors)
+            ]
+            call = _start_group(request, name, values, targets, process_set, apart, absent)
+            return call if outputs is None else Call(call.handles, lambda: copied(outputs, call.finish()))
         if not must_copy(tensors[0]):
             raise
     else:

@@ -23,6 +23,8 @@ def _describe(operation: str, tensor: torch.Tensor) -> Tuple[Any, ...]:
         raise ValueError(f"{operation} does not support {tensor.dtype} (supported: {', '.join(map(str, supported))})")
     if tensor.layout != torch.strided:
         raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
+    if tensor.is_neg():
+        raise NotImplementedError("the tensor is negated lazily: its memory holds other values")
     if not tensor.is_contiguous():
         raise ValueError("the tensor must be contiguous; call .contiguous() first")
     described = tensor.data_ptr(), number, tuple(tensor.shape), tensor

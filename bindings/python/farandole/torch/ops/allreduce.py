@@ -38,14 +38,32 @@ recorded = recorded_in(__name__)
 _unscaled = allreduces.unscaled
 
 allreduce_async = wrapper("allreduce_async", start_new)
-allreduce_ = wrapper("allreduce_", start_in_place, reductions)
 grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
 grouped_allreduce_, grouped_allreduce_async_ = wrapper.both("grouped_allreduce_", start_group_in_place, reductions)
 
 
+# Hand-written training loops call the following two for every gradient, so the common case takes one native call.
+@public
+def allreduce_(tensor, average, name, op, prescale_factor, postscale_factor, process_set):
+    if is_tracing():
+        return reductions.allreduce_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    request = allreduces[op, prescale_factor, postscale_factor, True]
+    if OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
+        try:
+            return _job.runtime.submit_and_wait(request, name, tensor, tensor, process_set.process_set_id)
+        except FAILURES:
+            explain(request.prefix, name, tensor, process_set, in_place=True)
+            raise
+        except NotImplementedError:
+            if not tensor.is_neg() and not must_copy(tensor):
+                raise
+    return start(request, name, tensor, tensor, process_set).finish()
+
+
 @public
 def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set):
-    # Hand-written training loops call this for every gradient, so the common case takes one native call.
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
     if prescale_factor == 1.0 and postscale_factor == 1.0:
@@ -54,15 +72,14 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
         request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE and not flags._is_profiler_enabled:
         try:
-            if not tensor.is_neg():
-                return _job.runtime.submit_pending(
-                    pending_handles, request, name, tensor, tensor, process_set.process_set_id
-                )
+            return _job.runtime.submit_pending(
+                pending_handles, request, name, tensor, tensor, process_set.process_set_id
+            )
         except FAILURES:
             explain(request.prefix, name, tensor, process_set, in_place=True)
             raise
         except NotImplementedError:
-            if not must_copy(tensor):
+            if not tensor.is_neg() and not must_copy(tensor):
                 raise
     request = reduction(None, op, prescale_factor, postscale_factor)
     return keep(start(request, name, tensor, tensor, process_set))
