@@ -393,11 +393,20 @@ def test_lightning_refuses_the_gpus_option_and_unknown_accelerators(pl: Any) -> 
         pl.Trainer(accelerator="horowod")
 
 
-def test_all_ranks_begin_with_the_buffers_of_rank_0(pl: Any) -> None:
-    model = module(pl)
+def test_all_ranks_begin_with_the_buffers_and_extra_states_of_rank_0(pl: Any) -> None:
+    class Model(type(module(pl))):  # type: ignore[misc]
+        extra = [hvd.rank()] * (hvd.rank() + 1)
+
+        def get_extra_state(self) -> Any:
+            return torch.tensor(self.extra)
+
+        def set_extra_state(self, state: Any) -> None:
+            self.extra = state.tolist()
+
+    model = Model()
     model.register_buffer("offset", torch.full((2,), float(hvd.rank())))
     trainer(pl, max_epochs=1).fit(model, loader())
-    assert model.offset.tolist() == [0.0, 0.0]
+    assert model.offset.tolist() == [0.0, 0.0] and model.extra == [0]
 
 
 def test_an_older_lightning_is_refused(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,13 +55,7 @@ class ModelStateHandler(StateHandler):
 
     def sync(self) -> None:
         """Broadcasts rank 0's parameters, buffers and extra states, and saves them."""
-        state = self.value.state_dict()
-        extra = {name: state.pop(name) for name in list(state) if name.rpartition(".")[2] == "_extra_state"}
-        functions.broadcast_parameters(state, root_rank=0)
-        if extra:
-            state.update(functions.broadcast_object(extra, 0, "extra_state"))
-            if mpi_ops.rank() != 0:
-                self.value.load_state_dict(state)
+        functions.broadcast_module(self.value)
         self.save()
 
 
