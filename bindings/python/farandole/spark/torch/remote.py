@@ -14,6 +14,7 @@ import farandole.torch as hvd
 from farandole.spark.common.estimator_checks import one_per_label
 from farandole.spark.common.logs import Record, record
 from farandole.spark.common.plan import Plan, check_devices
+from farandole.spark.common.spare import Spare
 from farandole.spark.common.steps import Epochs, Means, Part, Steps
 from farandole.spark.common.trainer import EpochTrainer, exchange
 from farandole.spark.torch.batches import (
@@ -27,7 +28,7 @@ from farandole.spark.torch.batches import (
 from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch, without_rows
 from farandole.spark.torch.rates import scale_groups
 from farandole.spark.torch.training import Result, Training, checkpoint_bytes
-from farandole.spark.torch.without_rows import Spare, keep_statistics
+from farandole.spark.torch.without_rows import keep_statistics
 
 
 class Trainer(EpochTrainer):

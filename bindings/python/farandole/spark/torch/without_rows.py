@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Callable, Iterator
+from typing import Callable
 
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
 import farandole.torch as hvd
-
-
-class Spare:
-    """Keeps the first batch of this rank, or that of another rank if this rank has no rows.
-
-    :ivar batch: the batch; None before any rank had one
-    """
-
-    def __init__(self) -> None:
-        self.batch: Any = None
-
-    def kept_from(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """The same batches, of which the first is kept. All ranks call it together."""
-        if self.batch is not None:
-            return batches
-        first = self.batch = next(batches, None)
-        present = hvd.allgather_object(first is not None, name="estimator.present")
-        if any(present) and not all(present):
-            sent = hvd.broadcast_object(first, present.index(True), name="estimator.batch")
-            self.batch = sent if first is None else first
-        return batches if first is None else itertools.chain([first], batches)
 
 
 def keep_statistics(model: torch.nn.Module) -> Callable[[], None]:
