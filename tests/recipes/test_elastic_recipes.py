@@ -30,8 +30,8 @@ CHOSEN = {
         "events=kill.0.1.sync,raise.1.2.pass,join.2,removed.3.0",
     },
     "lightning": {
-        2: "steps=5 optimizer=Adam scheduler=plateau_epoch validates=epoch uncommitted=1 "
-        "events=fail.0.1.commit,kill.2.1.backward,join.3",
+        2: "steps=6 optimizer=Adam scheduler=plateau_epoch validates=epoch uncommitted=1 "
+        "events=fail.0.1.commit,kill.2.1.backward,join.3,sigterm.4.0",
         3: "steps=5 length=3 optimizer=momentum scheduler=rate_step passes=2 validates=step uncommitted=3 "
         "events=kill.0.1.sync,raise.1.2.pass,join.2,removed.3.0",
     },

@@ -25,6 +25,7 @@ from typing import Any, Callable, Iterator, Optional
 import torch
 
 import farandole.torch as hvd
+from farandole.common import membership
 from farandole.common.elastic import ObjectState
 
 
@@ -50,6 +51,8 @@ class LightningState(ObjectState):
     def fit(self, trainer: Any, model: Any, *args: Any, **kwargs: Any) -> None:
         """``trainer.fit(model, …)`` from the last commit on, on all ranks that are members now."""
         self._trainer = trainer
+        if membership.is_elastic():  # Lightning's handler of SIGTERM would end this member before it leaves at a commit
+            trainer._signal_connector.register_signal_handlers = lambda: None
         try:
             with _in_memory(self.checkpoint) as path:
                 if path is not None and "weights_only" in inspect.signature(trainer.fit).parameters:  # from 2.6 on
