@@ -240,7 +240,7 @@ FAULTS = (
     Fault(
         "lightning",
         f"{PYTHON}/lightning/strategy.py",
-        "hvd.broadcast_parameters(model.state_dict(), root_rank=0)",
+        "broadcast_module(model)",
         "hvd.broadcast_parameters(dict(model.named_parameters()), root_rank=0)",
         "A model's buffers, such as the averages of batch norm, differ between the ranks at the start.",
         "frameworks",

@@ -87,16 +87,23 @@ def test_batches_of_different_sizes_equal_one_big_batch(
         assert layer.num_batches_tracked == expected.num_batches_tracked
 
 
-def test_a_rank_without_samples_takes_part(rank: int, size: int) -> None:
-    """The last of several ranks has no samples; the results of the others are those of a job without it."""
+@pytest.mark.parametrize("has_samples", [False, True])
+def test_a_rank_whose_samples_do_not_count_takes_part(rank: int, size: int, has_samples: bool) -> None:
+    """The last of several ranks has none or repeats some; the results of the others are those of a job without it."""
     full = max(size - 1, 1)
     x, weights = whole(full, (3, 4), torch.float64)
     own_rows = slice(3 * rank, 3 * rank + 3)
     layer, expected = fill(hvd.SyncBatchNorm(4), torch.float64), fill(reference(2), torch.float64)
     whole_batch, own_batch = x.clone().requires_grad_(), x[own_rows].clone().requires_grad_()
     (expected(whole_batch) * weights).sum().backward()
-    (layer(own_batch) * weights[own_rows]).sum().backward()
-    torch.testing.assert_close(own_batch.grad, whole_batch.grad[own_rows])  # type: ignore[index]
+    if has_samples and rank == full:
+        layer.counts_rows = False
+        own_batch = x[:3].clone().requires_grad_()
+        (layer(own_batch) * 0.0).sum().backward()
+        assert not own_batch.grad.any()  # type: ignore[union-attr]
+    else:
+        (layer(own_batch) * weights[own_rows]).sum().backward()
+        torch.testing.assert_close(own_batch.grad, whole_batch.grad[own_rows])  # type: ignore[index]
     torch.testing.assert_close(layer.running_var, expected.running_var)
     summed = hvd.allreduce(layer.weight.grad, op=hvd.Sum)  # type: ignore[arg-type]
     torch.testing.assert_close(summed, expected.weight.grad)

@@ -106,7 +106,7 @@ def report(mode: Mode, job: RecipeJob, recipe: Recipe, problem: str, budget_s: f
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("words", nargs="*", help="features of one recipe, such as optimizer=Adam")
-    made.add_argument("--framework", choices=NAMES, default="torch", help="PyTorch without it")
+    made.add_argument("--framework", choices=sorted({*NAMES, *ELASTIC}), default="torch", help="PyTorch without it")
     made.add_argument(
         "--elastic", action="store_true", help=f"elastic jobs, whose workers change; of {', '.join(ELASTIC)}"
     )
@@ -132,6 +132,8 @@ def chosen(mode: Mode, arguments: argparse.Namespace) -> Tuple[str, List[Recipe]
 
 def main() -> int:
     arguments = parser().parse_args()
+    if not arguments.elastic and arguments.framework not in NAMES:
+        sys.exit(f"only elastic jobs play recipes of {arguments.framework}: add --elastic")
     if arguments.elastic and arguments.framework not in ELASTIC:
         sys.exit(f"no elastic jobs play recipes of {arguments.framework}, only those of {', '.join(ELASTIC)}")
     mode = (elastic if arguments.elastic else of_fixed_members)(arguments.framework)

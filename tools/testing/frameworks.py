@@ -30,6 +30,7 @@ A_FEW_OF_KERAS = ("-k", "(several_backward or computed) and not legacy")
 FRESH_RECIPES_OF_OTHER_KERAS = 150
 # For so many recipes of a framework one is played in an elastic job of its own, which takes as long as many others.
 ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
+ELASTIC_RECIPES_OF_LIGHTNING = 30
 
 
 def frameworks(part: Part) -> None:
@@ -67,6 +68,8 @@ def recipes(part: Part) -> None:
         play_recipes(part, name, count, FRAMEWORKS[name])
         if name in ELASTIC_SHARE:
             play_recipes(part, name, -(-count // ELASTIC_SHARE[name]), FRAMEWORKS[name], "--elastic")
+    count = part.options.get("seeds", ELASTIC_RECIPES_OF_LIGHTNING)
+    play_recipes(part, "lightning", count, FRAMEWORKS["lightning"], "--elastic")
     for where, environment in OTHER_KERAS:
         count = part.options.get("seeds", FRESH_RECIPES_OF_OTHER_KERAS)
         play_recipes(part, "keras", count, where, **environment)
@@ -100,7 +103,7 @@ def fixed_recipes(part: Part) -> None:
 
 def elastic_recipes(part: Part) -> None:
     """The tests of elastic jobs with recipes of other frameworks than PyTorch. All have the mark `slow`."""
-    for name in ELASTIC_SHARE:
+    for name in (*ELASTIC_SHARE, "lightning"):
         if name != "torch":
             elastic = "tests/recipes/test_elastic_recipes.py"
             part.pytest(elastic, python=python_in(FRAMEWORKS[name]), FARANDOLE_TEST_FRAMEWORK=name)

@@ -83,6 +83,10 @@ PLANS: Dict[str, Any] = {
         plan_of(data_module=EmptyRank),
         Regression(net=samples.normalised_network(torch.nn.BatchNorm1d)),
     ),
+    "normalised": (
+        plan_of(data_module=EmptyRank, trainer_args={"sync_batchnorm": True}),
+        Regression(net=samples.normalised_network(torch.nn.BatchNorm1d)),
+    ),
     "steps": (
         plan_of(train_steps_per_epoch=2, epochs=9, profiler="simple", trainer_args={"max_epochs": 2}),
         Regression(),
@@ -138,6 +142,12 @@ def test_a_rank_without_rows_takes_part(results: Any) -> None:
 def test_a_rank_without_rows_keeps_its_statistics(results: Any) -> None:
     batches = -(-samples.EmptyRankModule.bounds[1] // 4)  # of rank 0; rank 2 has one more
     assert result_of(results, "own statistics")[0].net[1].num_batches_tracked == batches
+
+
+def test_a_rank_without_rows_takes_part_in_synchronised_batch_normalisation(results: Any) -> None:
+    steps = samples.steps_of(samples.EmptyRankModule.bounds, 4)
+    expected = samples.normalised_network(torch.nn.BatchNorm1d)
+    assert_same(result_of(results, "normalised")[0], samples.trained_by_hand(steps, LR * RANKS, model=expected))
 
 
 def test_steps_per_epoch_continue_in_the_next_epoch(results: Any) -> None:

@@ -16,6 +16,7 @@ def add_penalty(model, optimizer, transform_outputs, loss_fn, inputs, labels, sa
     """A user's minibatch function, which does the same as the default one with one more step."""
     optimizer.zero_grad()
     outputs, labels = transform_outputs(model(*inputs), labels)
+    assert labels[0].max() <= samples.LABELS.max()
     loss = loss_fn(outputs, labels, sample_weights)
     (loss + 0.0 * outputs[0].sum()).backward()
     optimizer.step()
@@ -93,7 +94,7 @@ PLANS = {
     "stop": samples.plan_of(epochs=5, callbacks=[StopAfter(1)]),
     "constructors": samples.plan_of(loss=None, loss_constructors=[torch.nn.MSELoss], random_seed=1),
     "compressed": samples.plan_of(gradient_compression="fp16"),
-    "normalised": samples.plan_of(data_module=samples.EmptyRankModule, rows=(64, 64)),
+    "normalised": samples.plan_of(train_minibatch_fn=add_penalty, data_module=samples.EmptyRankModule, rows=(64, 64)),
     "no rows of the loss": samples.plan_of(loss=of_rows, sample_weight_col="w"),
 }
 

@@ -175,6 +175,24 @@ def test_the_metadata_and_values_of_each_type(store: Any, spark: Any) -> None:
     assert found[0]["nothing"] is None and frame.select(*numbers).dtypes[3] == ("nothing", "double")
 
 
+def test_times_without_a_zone_are_numbers_as_in_files_of_other_programs(spark: Any) -> None:
+    times = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), datetime.datetime(2024, 3, 31, 2, 30)]
+    name = "time `of.day`"
+    frame = spark.createDataFrame(
+        [(each,) for each in times], types.StructType([types.StructField(name, types.TimestampNTZType())])
+    )
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")  # in which there is no such time on this day
+    try:
+        found = frame.select(predicting.as_numbers(frame, name)).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert [number for (number,) in found] == np.array(times, "datetime64[us]").astype("int64").tolist()
+    seconds = frame.select(frame[f"`{name.replace('`', '``')}`"].cast("timestamp").alias(name))
+    assert seconds.select(predicting.as_numbers(seconds, name)).dtypes[0][1] == "bigint"
+    assert predicting.row_shape(frame.selectExpr("array(1, 2) as `a``b`"), "a`b") == (2,)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True])
 def test_vectors_are_read_as_they_were(store: Any, spark: Any, compress: bool) -> None:

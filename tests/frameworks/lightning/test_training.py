@@ -6,7 +6,7 @@ import functools
 import importlib
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Tuple
 
 import horovod.lightning
 import horovod.torch as hvd
@@ -393,11 +393,20 @@ def test_lightning_refuses_the_gpus_option_and_unknown_accelerators(pl: Any) -> 
         pl.Trainer(accelerator="horowod")
 
 
-def test_all_ranks_begin_with_the_buffers_of_rank_0(pl: Any) -> None:
-    model = module(pl)
+def test_all_ranks_begin_with_the_buffers_and_extra_states_of_rank_0(pl: Any) -> None:
+    class Model(type(module(pl))):  # type: ignore[misc]
+        extra = [hvd.rank()] * (hvd.rank() + 1)
+
+        def get_extra_state(self) -> Any:
+            return torch.tensor(self.extra)
+
+        def set_extra_state(self, state: Any) -> None:
+            self.extra = state.tolist()
+
+    model = Model()
     model.register_buffer("offset", torch.full((2,), float(hvd.rank())))
     trainer(pl, max_epochs=1).fit(model, loader())
-    assert model.offset.tolist() == [0.0, 0.0]
+    assert model.offset.tolist() == [0.0, 0.0] and model.extra == [0]
 
 
 def test_an_older_lightning_is_refused(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +424,7 @@ def test_commits_come_after_steps_only(pl: Any, monkeypatch: pytest.MonkeyPatch)
     committed: List[int] = []
     monkeypatch.setattr(state, "commit", lambda: committed.append(fitted.fit_loop.total_batch_idx + 1))
     fitted.fit(module(pl), loader(batch=2))
-    assert committed == [2, 4, 6, 8]
+    assert committed == [2, 4, 6]
 
 
 @pytest.mark.parametrize("committed", [3, 5])
@@ -451,30 +460,66 @@ def test_an_interrupted_epoch_that_has_become_too_short_ends_after_one_more_batc
     assert [each.scheduler.last_epoch for each in fitted.lr_scheduler_configs] == [2, 2]
 
 
-def test_an_epoch_is_validated_before_the_commit_that_follows_its_last_batch(
-    pl: Any, size: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("end", ["max_epochs", "max_steps"])
+def test_a_trainer_that_goes_on_from_a_commit_repeats_and_leaves_out_nothing(
+    pl: Any, size: int, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    state = horovod.lightning.LightningState()
     batches = SAMPLES // BATCH // size
-    if not isinstance(state.commit_every(batches), pl.Callback):
-        pytest.skip("both packages are imported, and the callback is one of the other")
-    validated: List[int] = []
+    seen: List[Tuple[str, int]] = []
+
+    class Model(type(module(pl))):  # type: ignore[misc]
+        def training_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
+            loss = super().training_step(batch, index)
+            self.log("now", loss)
+            return loss
+
+        def on_train_epoch_end(self) -> None:
+            seen.append(("module's epoch", self.trainer.global_step))
+
+        def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+            seen.append((f"{type(scheduler).__name__} {scheduler.last_epoch}", self.trainer.global_step))
+            super().lr_scheduler_step(scheduler, metric)
+
+        def configure_optimizers(self) -> Any:
+            (optimizer,), schedulers = super().configure_optimizers()
+            for interval, value in (("epoch", "val"), ("step", "now")):
+                plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+                schedulers.append({"scheduler": plateau, "monitor": value, "interval": interval})
+            return [optimizer], schedulers
 
     class Records(pl.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, fitted: Any, *_: Any) -> None:
+            seen.append(("batch", fitted.global_step))
+
         def on_validation_end(self, fitted: Any, *_: Any) -> None:
-            validated.append(fitted.global_step)
+            seen.append(("validation", fitted.global_step))
+
+        def on_train_epoch_end(self, fitted: Any, *_: Any) -> None:
+            seen.append(("epoch", fitted.global_step))
+
+    def fit(state: Any) -> Any:
+        callbacks = [state.commit_every(batches // 2), Records()]
+        if not isinstance(callbacks[0], pl.Callback):
+            pytest.skip("both packages are imported, and the callback is one of the other")
+        length = {"max_epochs": 2} if end == "max_epochs" else {"max_epochs": -1, "max_steps": 2 * batches}
+        fitted = trainer(pl, callbacks=callbacks, val_check_interval=0.5, num_sanity_val_steps=0, **length)
+        state.fit(fitted, Model(), loader(), loader())
+        return fitted
 
     def commit() -> None:
         state.save()
         raise HostsUpdatedInterrupt(False)
 
-    for epoch in range(2):
-        fitted = trainer(pl, callbacks=[state.commit_every(batches), Records()], num_sanity_val_steps=0)
-        with monkeypatch.context() as patch, pytest.raises(HostsUpdatedInterrupt):
-            patch.setattr(state, "commit", commit)
-            state.fit(fitted, module(pl), loader(), loader())
-        assert validated == [batches * count for count in range(1, epoch + 2)]
-    fitted = trainer(pl, callbacks=[Records()], num_sanity_val_steps=0)
-    state.fit(fitted, module(pl), loader(), loader())
-    assert len(validated) == 2 and fitted.global_step == 2 * batches and fitted.current_epoch == 2
-    assert fitted.optimizers[0].param_groups[0]["lr"] == pytest.approx(0.2 * 0.5**2)
+    whole = fit(horovod.lightning.LightningState())
+    expected = seen[:]
+    seen.clear()
+    state = horovod.lightning.LightningState()
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "commit", commit)
+        for _ in range(3):
+            with pytest.raises(HostsUpdatedInterrupt):
+                fit(state)
+    fitted = fit(state)
+    assert seen == expected
+    assert (fitted.global_step, fitted.current_epoch) == (whole.global_step, whole.current_epoch) == (2 * batches, 2)
+    assert fit(state).global_step == 2 * batches and seen == expected, "the result was not kept"

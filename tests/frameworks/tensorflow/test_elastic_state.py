@@ -74,10 +74,11 @@ def test_values_that_refer_to_the_model_are_copied_without_it(rank):
     watcher.seen.append(1)
     state.save()
     watcher.seen.append(2)
-    state.restore()
-    assert state.watcher is not watcher and state.watcher.seen == [1]
-    assert state.watcher.model is model and state.watcher.optimizer is optimizer
-    assert state.kernel[0] is model.weights[0]
+    for put_back in (state.restore, state.sync):
+        put_back()
+        assert state.watcher is not watcher and state.watcher.seen == [1]
+        assert state.watcher.model is model and state.watcher.optimizer is optimizer
+        assert state.kernel[0] is model.weights[0]
 
 
 def test_a_model_that_is_not_built_is_refused():

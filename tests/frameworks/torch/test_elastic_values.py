@@ -282,6 +282,29 @@ def test_other_values_are_deep_copied(rank: int) -> None:
     assert state.kind is torch.optim.SGD
 
 
+class Average:
+    """A moving average without ``state_dict``."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.followed = [*model.parameters(), *model.buffers()]
+        self.shadow = [each.detach().clone() for each in self.followed]
+
+
+def test_a_value_that_holds_parameters_follows_this_ranks_own_after_restore_and_sync(rank: int) -> None:
+    torch.manual_seed(rank)
+    model = torch.nn.BatchNorm1d(2)
+    average = Average(model)
+    average.shadow[0].fill_(rank)
+    state = hvd.elastic.TorchState(model, average=average, parameters=list(model.parameters()))
+    for put_back in (state.restore, state.sync, state.restore):
+        state.average.shadow[0].add_(1)
+        put_back()
+        own = [*model.parameters(), *model.buffers()]
+        assert all(held is each for held, each in zip(state.average.followed, own))
+        assert all(held is each for held, each in zip(state.parameters, own))
+    assert state.average.shadow[0].tolist() == [0.0, 0.0], "the average is not that of rank 0"
+
+
 def test_what_cannot_be_copied_is_shared() -> None:
     model, optimizer = training(0)
     generator = (each for each in range(3))

@@ -96,14 +96,22 @@ class ElasticTraining:
             self.current = self.recipe.steps  # it joins, and may fail in its first sync
         self.hvd.elastic.run(self.play_from)(state)
 
-    def play_from(self, state: Any) -> None:
-        self.follow(state)
+    def meet(self) -> None:
+        """Learns who the members are now, and what has happened to them."""
         told = self.hvd.allgather_object((self.worker, self.generation, self.happened), name="members")
         self.generation = 1 + max(generation for _, generation, _ in told)
         self.happened = set().union(*(happened for *_, happened in told))
-        members = [worker for worker, *_ in told]
+        self.members = [worker for worker, *_ in told]
+
+    def begin(self, state: Any) -> None:
+        """Reports the state that these members begin with."""
         kept = {key: value for key, value in self.take().items() if is_kept(key)}
-        self.report("begins", members=members, step=state.step, **self.compared(kept, state.step - 1))
+        self.report("begins", members=self.members, step=state.step, **self.compared(kept, state.step - 1))
+
+    def play_from(self, state: Any) -> None:
+        self.follow(state)
+        self.meet()
+        self.begin(state)
         while state.step < self.recipe.steps:
             self.current = state.step
             snapshot = self.take_step()

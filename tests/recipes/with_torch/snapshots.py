@@ -31,12 +31,12 @@ def take(training: Training) -> Snapshot:
     if training.average is not None:
         values["average"] = dict(training.average.state_dict())
     averages = {f"average.module.{name.removeprefix('model.')}": each for name, each in training.start.items()}
-    return from_start(dict(_flattened("", values)), {**averages, **training.start})
+    return from_start(dict(flattened("", values)), {**averages, **training.start})
 
 
 def take_weights(training: Training) -> Snapshot:
     """The tensors of the model."""
-    return {key: value for key, value in _flattened("model", training.model.state_dict()) if isinstance(value, Tensor)}
+    return {key: value for key, value in flattened("model", training.model.state_dict()) if isinstance(value, Tensor)}
 
 
 def take_broadcast(training: Training) -> Snapshot:
@@ -62,15 +62,15 @@ def _dense(gradient: Any) -> Any:
     return gradient.to_dense() if gradient is not None and gradient.is_sparse else gradient
 
 
-def _flattened(key: str, value: Any) -> Iterator[Tuple[str, Any]]:
+def flattened(key: str, value: Any) -> Iterator[Tuple[str, Any]]:
     if isinstance(value, dict):
         for name, each in value.items():
             if name == "differentiable":
                 continue  # PyTorch adds it to groups that are made after a state was loaded
-            yield from _flattened(f"{key}.{name}" if key else str(name), each)
+            yield from flattened(f"{key}.{name}" if key else str(name), each)
     elif isinstance(value, (list, tuple)):
         for index, each in enumerate(value):
-            yield from _flattened(f"{key}.{index}", each)
+            yield from flattened(f"{key}.{index}", each)
     elif isinstance(value, torch.Tensor):
         yield key, _copied(_dense(value.detach()))
     else:

@@ -6,6 +6,7 @@ from typing import Any, List
 
 from farandole._keras.library import build, discard_passes
 from farandole.common.elastic import VariablesState
+from farandole.common.elastic.references import OwnValues
 
 
 class ModelState(VariablesState):
@@ -34,6 +35,6 @@ class ModelState(VariablesState):
         super()._broadcast()
         discard_passes(self.optimizer)
 
-    def _not_copied(self) -> List[Any]:
+    def _own_values(self) -> OwnValues:
         """Values that refer to the model, such as callbacks, are copied without it."""
-        return [self.model, self.optimizer, *super()._not_copied()]
+        return {"model": self.model, "optimizer": self.optimizer, **super()._own_values()}

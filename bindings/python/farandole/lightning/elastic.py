@@ -16,14 +16,16 @@ optimizers, schedulers, loops and callbacks where they were committed last.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import os
-from typing import Any, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import torch
 
 import farandole.torch as hvd
+from farandole.common import membership
 from farandole.common.elastic import ObjectState
 
 
@@ -49,6 +51,8 @@ class LightningState(ObjectState):
     def fit(self, trainer: Any, model: Any, *args: Any, **kwargs: Any) -> None:
         """``trainer.fit(model, …)`` from the last commit on, on all ranks that are members now."""
         self._trainer = trainer
+        if membership.is_elastic():  # Lightning's handler of SIGTERM would end this member before it leaves at a commit
+            trainer._signal_connector.register_signal_handlers = lambda: None
         try:
             with _in_memory(self.checkpoint) as path:
                 if path is not None and "weights_only" in inspect.signature(trainer.fit).parameters:  # from 2.6 on
@@ -58,8 +62,8 @@ class LightningState(ObjectState):
             self._trainer = None
 
     def commit_every(self, batches: int) -> Any:
-        """A callback for the trainer that commits after each so many batches; members join and leave there. Batches
-        whose gradients are accumulated count as one.
+        """A callback for the trainer that commits after each so many batches, and after the validation or the end of an
+        epoch that follows them; members join and leave there. Batches whose gradients are accumulated count as one.
 
         :param batches: at least 1
         """
@@ -95,24 +99,35 @@ def _commits(base: Any) -> Any:
             self._step_before = 0
             self._is_due = False
 
+        def on_train_start(self, trainer: Any, *_: Any) -> None:
+            """Lets commits come before the next batch is read: what follows the last, such as a validation or the end
+            of its epoch, is over then."""
+            loop = trainer.fit_loop.epoch_loop
+            progress = loop.batch_progress
+            is_between = progress.current.ready == progress.current.completed and not progress.is_last_batch
+            loop.advance = functools.partial(self._commit_and_advance, loop, loop.advance, is_between)
+
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
             """Remembers the step, so that it is known whether the batch takes another one."""
             self._step_before = trainer.global_step
 
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
-            """Commits, and raises ``HostsUpdatedInterrupt`` where members are about to change."""
+            """Finds out whether a commit is due."""
             step = trainer.global_step
             self._is_due = step != self._step_before and step % self._batches == 0  # no gradients are left over
-            if not trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
-                self._commit()
 
-        def on_train_epoch_end(self, *_: Any) -> None:
-            """Commits after the last batch, and so after its validation, which Lightning would otherwise leave out."""
-            self._commit()
+        def on_fit_end(self, *_: Any) -> None:
+            """Keeps the result."""
+            if self._is_due:
+                self._state.save()
 
-        def _commit(self) -> None:
+        def _commit_and_advance(self, loop: Any, advance: Callable[[Any], None], is_between: bool, data: Any) -> None:
+            """Commits if that is due, and trains the next batch."""
             if self._is_due:
                 self._is_due = False
                 self._state.commit()
+            if is_between:
+                loop.restarting = False  # Lightning would validate after the last batch again
+            advance(data)
 
     return CommitEvery

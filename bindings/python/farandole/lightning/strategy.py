@@ -16,6 +16,7 @@ import torch
 
 import farandole.torch as hvd
 from farandole.lightning import batch_norm, exchange
+from farandole.torch.functions import broadcast_module
 from farandole.torch.optimizer import _DistributedOptimizer
 
 OPTIONS = ("compression", "op", "gradient_predivide_factor", "groups", "sparse_as_dense")
@@ -148,7 +149,7 @@ class Strategy:
                 self._normalised = batch_norm.synchronise(model)
             else:
                 model = self._layer_sync.apply(model)  # type: ignore[attr-defined]
-        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        broadcast_module(model)
         exchange.share_metrics(model)
         return model
 

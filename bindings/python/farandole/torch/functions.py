@@ -37,6 +37,17 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
             _write(name, tensor, plain)
 
 
+def broadcast_module(module: torch.nn.Module) -> None:
+    """Broadcasts rank 0's parameters, buffers and extra states, which may be objects of any kind."""
+    state = module.state_dict()
+    extra = {name: state.pop(name) for name in list(state) if name.rpartition(".")[2] == "_extra_state"}
+    broadcast_parameters(state, root_rank=0)
+    if extra:
+        state.update(broadcast_object(extra, 0, "extra_state"))
+        if mpi_ops.rank() != 0:
+            module.load_state_dict(state)
+
+
 @torch.no_grad()
 def _write(name: str, tensor: torch.Tensor, values: torch.Tensor) -> None:
     target, source = tensor.detach(), values

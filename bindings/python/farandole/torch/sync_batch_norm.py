@@ -23,6 +23,9 @@ class SyncBatchNorm(_BatchNorm):
     :param track_running_stats: keep running statistics for evaluation
     """
 
+    counts_rows = True
+    """Whether the samples of this rank count in the mean and the variance."""
+
     def __init__(
         self,
         num_features: int,
@@ -44,7 +47,9 @@ class SyncBatchNorm(_BatchNorm):
             self.num_batches_tracked.add_(1)
         use_batch = self.training or (self.running_mean is None and self.running_var is None)
         if use_batch and mpi_ops.size() > 1:
-            normalised, mean, variance, count = _SyncBatchNorm.apply(input, self.weight, self.bias, self.eps)
+            normalised, mean, variance, count = _SyncBatchNorm.apply(
+                input, self.weight, self.bias, self.eps, self.counts_rows
+            )
             if self.training and self.track_running_stats:
                 self._track(mean, variance, count)
             return normalised
@@ -85,12 +90,17 @@ class _SyncBatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], eps: float
+        ctx: Any,
+        input: torch.Tensor,
+        weight: Optional[torch.Tensor],
+        bias: Optional[torch.Tensor],
+        eps: float,
+        counts_rows: bool,
     ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         wide = torch.promote_types(input.dtype, torch.float32)
         x = input.to(wide)
         others = [dim for dim in range(x.dim()) if dim != 1]
-        own_count = x.numel() // x.size(1)
+        own_count = x.numel() // x.size(1) if counts_rows else 0
         # A rank without samples has a count of zero, so its statistics have no weight. They are zeros, not NaN.
         own_mean = x.mean(others) if own_count else x.new_zeros(x.size(1))
         own_variance = x.var(others, unbiased=False) if own_count else x.new_zeros(x.size(1))
@@ -109,6 +119,7 @@ class _SyncBatchNorm(torch.autograd.Function):
         invstd = torch.rsqrt(variance + eps)
         normalised = (x - _per_channel(mean, x)) * _per_channel(invstd, x)
         ctx.save_for_backward(x, weight, mean, invstd, count)
+        ctx.counts_rows = counts_rows
         ctx.types = (input.dtype, None if weight is None else weight.dtype, None if bias is None else bias.dtype)
         ctx.mark_non_differentiable(mean, variance, count)
         output = normalised
@@ -139,6 +150,8 @@ class _SyncBatchNorm(torch.autograd.Function):
             ]
             all_dy, all_dy_xmu = (mpi_ops.synchronize(handle) / count for handle in handles)
             slope = invstd if weight is None else invstd * weight.to(x.dtype)
-            inner = dy - _per_channel(all_dy, x) - centred * _per_channel(all_dy_xmu * invstd.square(), x)
+            inner = dy
+            if ctx.counts_rows:
+                inner = dy - _per_channel(all_dy, x) - centred * _per_channel(all_dy_xmu * invstd.square(), x)
             grad_input = (inner * _per_channel(slope, x)).to(input_type)
-        return grad_input, grad_weight, grad_bias, None
+        return grad_input, grad_weight, grad_bias, None, None

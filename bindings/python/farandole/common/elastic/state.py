@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from farandole.common import job, membership
-from farandole.common.elastic import events, set_faults
+from farandole.common.elastic import events, references, set_faults
 from farandole.common.elastic.host_messages import HostMessages
 from farandole.common.exceptions import HostsUpdatedInterrupt
 from farandole.common.membership import Change
@@ -165,7 +164,10 @@ class ObjectState(State):
     def sync(self) -> None:
         """Gives the saved values of rank 0 to all."""
         if self._saved_state:
-            self._saved_state = self._bcast_object(self._saved_state)
+            own = self._own_values()
+            sent = {name: references.with_references(each, own) for name, each in self._saved_state.items()}
+            received = self._bcast_object(sent)
+            self._saved_state = {name: references.with_own_values(each, own) for name, each in received.items()}
             self._set_attrs()
 
     def _set_attrs(self) -> None:
@@ -174,17 +176,17 @@ class ObjectState(State):
             setattr(self, name, _copied(value, copier))
 
     def _copier(self) -> Callable[[Any], Any]:
-        """Makes deep copies, which refer to the same values that are not copied; what cannot be copied is shared."""
-        not_copied = {id(each): each for each in self._not_copied()}
+        """Makes deep copies; what cannot be copied is shared."""
+        own = self._own_values()
 
         def copied(value: Any) -> Any:
             try:
-                return copy.deepcopy(value, dict(not_copied))
+                return references.copied(value, own)
             except Exception:
                 return value
 
         return copied
 
-    def _not_copied(self) -> List[Any]:
-        """Values that are saved in another way."""
-        return []
+    def _own_values(self) -> references.OwnValues:
+        """Values that are saved in another way, by labels that are the same on all ranks. Copies refer to them."""
+        return {}

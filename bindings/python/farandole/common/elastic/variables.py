@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, List, Sequence
 
 from farandole.common import job
+from farandole.common.elastic.references import OwnValues
 from farandole.common.elastic.state import ObjectState
 from farandole.common.objects import broadcast_object
 from farandole.common.parameters import broadcast_named
@@ -58,8 +59,8 @@ class VariablesState(ObjectState):
         named = [(f"{self._name}.{number}", each) for number, each in enumerate(self._shared_variables())]
         broadcast_named(self._holds, named, root_rank=0)
 
-    def _not_copied(self) -> List[Any]:
-        return list(self._variables())
+    def _own_values(self) -> OwnValues:
+        return dict(enumerate(self._variables()))
 
     def save(self) -> None:
         """Keeps copies of the variables and the values."""

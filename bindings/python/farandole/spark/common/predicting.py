@@ -57,11 +57,13 @@ def with_predictions(frame: Any, content: bytes, features: Sequence[str], fields
     from pyspark.ml.functions import array_to_vector
     from pyspark.sql import functions
 
+    from farandole.spark.common import statistics
+
     predict = _function(frame.sparkSession.sparkContext.broadcast(content), features, fields)
     arguments = [as_numbers(frame, name) for name in features]
     temporary = f"predictions_{uuid.uuid4().hex}"
     added = frame.withColumn(temporary, predict(*arguments))
-    columns = [functions.col(f"`{name}`") for name in frame.columns if name not in {each.name for each in fields}]
+    columns = [statistics.column(name) for name in frame.columns if name not in {each.name for each in fields}]
     for index, each in enumerate(fields):
         column = functions.col(f"{temporary}.c{index}" if len(fields) > 1 else temporary)
         columns.append((array_to_vector(column) if is_vector(each.dataType) else column).alias(each.name))
@@ -78,10 +80,13 @@ def row_shape(frame: Any, name: str) -> Optional[Sequence[int]]:
     import numpy
     from pyspark.sql.types import ArrayType
 
+    from farandole.spark.common import statistics
+
     data_type = frame.schema[name].dataType
     if not isinstance(data_type, ArrayType) and not is_vector(data_type):
         return ()
-    row = frame.select(f"`{name}`").filter(f"`{name}` is not null").first()
+    column = statistics.column(name)
+    row = frame.select(column).filter(column.isNotNull()).first()
     if row is None:
         return None
     return numpy.shape(row[0].toArray() if is_vector(data_type) else row[0])
@@ -116,7 +121,7 @@ def output_fields(
 def as_numbers(frame: Any, name: str) -> Any:
     """The feature column as the model got it in the training."""
     from pyspark.sql import functions
-    from pyspark.sql.types import DateType, TimestampType
+    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
     from farandole.spark.common import statistics
 
@@ -124,7 +129,9 @@ def as_numbers(frame: Any, name: str) -> Any:
     if isinstance(data_type, DateType):
         return functions.datediff(statistics.column(name), functions.lit("1970-01-01").cast("date"))
     if isinstance(data_type, TimestampType):
-        return functions.expr(f"unix_micros(`{name}`)")
+        return functions.expr(f"unix_micros({statistics.quoted(name)})")
+    if isinstance(data_type, TimestampNTZType):  # in Parquet files of other programs; counted as if it were in UTC
+        return functions.expr(f"unix_micros(timestamp(concat(string({statistics.quoted(name)}), 'Z')))")
     return statistics.plain_form(name, data_type)
 
 

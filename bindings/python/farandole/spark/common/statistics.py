@@ -24,9 +24,14 @@ _SCALARS = (
 _NULL_AS_NAN = (types.NumericType, types.BooleanType, types.DateType, types.TimestampType, types.NullType)
 
 
+def quoted(name: str) -> str:
+    """The name of a column in Spark's SQL; it may have dots."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def column(name: str) -> Any:
-    """The column with this name, which may have dots."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    """The column with this name."""
+    return F.col(quoted(name))
 
 
 def check_type(name: str, dtype: Any) -> None:

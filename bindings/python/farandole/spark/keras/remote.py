@@ -7,13 +7,13 @@ writes checkpoints and logs to the store, and returns the trained model.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import farandole.tensorflow as hvd
 from farandole._keras.library import all_variables_of
 from farandole.spark.common.logs import record
 from farandole.spark.common.plan import Plan, check_devices
+from farandole.spark.common.spare import Spare
 from farandole.spark.common.steps import Epochs, Part, Steps
 from farandole.spark.common.trainer import EpochTrainer, exchange
 from farandole.spark.keras.callbacks import Callbacks
@@ -96,22 +96,17 @@ class Trainer(EpochTrainer):
         import tensorflow as tf
 
         plan, model, state = self._plan, self._model, self._training.state
-        own = next(columns, None)
-        present = hvd.allgather_object(own is not None, name="estimator.present")
-        if not any(present):
+        spare = Spare(lambda batch: {name: numpy.asarray(batch[name]) for name in plan.columns})
+        columns = spare.kept_from(columns)
+        if spare.batch is None:
             raise ValueError(f"no rank has rows to train on at {plan.remote_store.train_data_path}")
-        first = own
-        if not all(present):
-            sent = None if own is None else {name: numpy.asarray(own[name]) for name in plan.columns}
-            received = hvd.broadcast_object(sent, present.index(True), name="estimator.batch")
-            first = received if own is None else own
         was_built = bool(model.built and model.weights)
         self._optimizer = self._distributed()
         self._training.compile(model, self._optimizer, plan.label_cols, plan.loss_weights)
-        row = {name: tf.convert_to_tensor(first[name])[:1] for name in plan.columns}  # type: ignore[index]
+        row = {name: tf.convert_to_tensor(spare.batch[name])[:1] for name in plan.columns}
         outputs = model(self._inputs(row), training=False)
         self._targets = Targets(plan.label_cols, outputs, plan.label_shapes)
-        self._last = self._batch(first)
+        self._last = self._batch(spare.batch)
         build_optimizer(model.optimizer, model)
         self._rate = ScaledRate(self._keras, self._optimizer, hvd.size())
         if not was_built:  # each rank has drawn its own initial weights
@@ -122,7 +117,7 @@ class Trainer(EpochTrainer):
                 variable.assign(value)
             with self._rate.loading():
                 assign_optimizer(all_variables_of(model.optimizer), state, plan.run_id)
-        return columns if own is None else itertools.chain([own], columns)
+        return columns
 
     def _distributed(self) -> Any:
         import tensorflow as tf

@@ -12,8 +12,8 @@ from farandole.spark.common.logs import Record, RunLog, record
 from farandole.spark.common.plan import Plan
 from farandole.spark.lightning.together import Logged, TrainBatches, ValidationBatches, scale_gradient
 from farandole.spark.lightning.training import Training
+from farandole.spark.torch.normalisation import keep_statistics
 from farandole.spark.torch.rates import scale_groups, scale_schedulers
-from farandole.spark.torch.without_rows import keep_statistics
 
 CHECKPOINT = "checkpoint.ckpt"
 """The name of the checkpoint of a run, which is one of Lightning's."""

@@ -13,8 +13,8 @@ from typing import Any, Callable, Deque, Dict, Iterator, Optional, Set
 
 import torch
 
+from farandole.spark.common.spare import Spare
 from farandole.spark.common.steps import Epochs, Part, Steps
-from farandole.spark.torch.without_rows import Spare
 
 
 def rows_of(batch: Any) -> int:

@@ -25,12 +25,6 @@ class Batch(NamedTuple):
         return float(self.rows if self.sample_weights is None else self.sample_weights.sum())
 
 
-def without_rows(batch: Batch) -> Batch:
-    """An empty batch with the same columns."""
-    weights = None if batch.sample_weights is None else batch.sample_weights[:0]
-    return Batch([each[:0] for each in batch.inputs], [each[:0] for each in batch.labels], weights)
-
-
 class OptimizerOfPasses:
     """The optimizer as a minibatch function sees it: it clears and applies gradients once for a whole step, also if the
     step consists of several batches."""

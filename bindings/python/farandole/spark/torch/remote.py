@@ -14,6 +14,7 @@ import farandole.torch as hvd
 from farandole.spark.common.estimator_checks import one_per_label
 from farandole.spark.common.logs import Record, record
 from farandole.spark.common.plan import Plan, check_devices
+from farandole.spark.common.spare import Spare
 from farandole.spark.common.steps import Epochs, Means, Part, Steps
 from farandole.spark.common.trainer import EpochTrainer, exchange
 from farandole.spark.torch.batches import (
@@ -24,10 +25,10 @@ from farandole.spark.torch.batches import (
     float_type_of,
     with_scaled_gradient,
 )
-from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch, without_rows
+from farandole.spark.torch.minibatch import Batch, OptimizerOfPasses, train_minibatch
+from farandole.spark.torch.normalisation import keep_statistics
 from farandole.spark.torch.rates import scale_groups
 from farandole.spark.torch.training import Result, Training, checkpoint_bytes
-from farandole.spark.torch.without_rows import Spare, keep_statistics
 
 
 class Trainer(EpochTrainer):
@@ -121,8 +122,8 @@ class Trainer(EpochTrainer):
         means = Means(["loss", *self._metrics.names])
         self._passes.starts_step = True
         if self._synchronizes or self._plan.train_minibatch_fn:
-            # Synchronised batch normalisation reduces in the forward pass, and the function may have a gradient scaler,
-            # clip gradients or step a scheduler: they must be called on all ranks.
+            # Synchronised batch normalisation reduces in the forward pass, and the function may use a gradient scaler,
+            # clip gradients or step a scheduler: all ranks must call them.
             columns = self._spare.kept_from(columns)
         for part in steps(self._batches(columns)):
             self._passes.ends_step = part.ends_step
@@ -146,7 +147,7 @@ class Trainer(EpochTrainer):
             return
         put_back = keep_statistics(self._model)
         (batch,) = self._batches(iter([self._spare.batch]))
-        self._call_minibatch(without_rows(batch) if self._synchronizes else batch, 0.0)
+        self._call_minibatch(batch, 0.0)
         put_back()
 
     def _call_minibatch(self, batch: Batch, scale: float) -> Tuple[Any, Any, torch.Tensor]:
@@ -158,8 +159,6 @@ class Trainer(EpochTrainer):
             return seen[0], seen[1]
 
         def loss_fn(outputs: Any, labels: Any, sample_weights: Any = None) -> torch.Tensor:
-            if not batch.rows:
-                return torch.stack([each.sum() for each in outputs]).sum()
             return with_scaled_gradient(self._loss(outputs, labels, sample_weights), scale)
 
         outputs, loss = self._minibatch(

@@ -8,12 +8,12 @@ from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Opti
 
 import torch
 
-from farandole.common.elastic import ObjectState
+from farandole.common.elastic import ObjectState, references
 from farandole.torch import functions, mpi_ops
 from farandole.torch.compression.gradient import GradientCompressor
 from farandole.torch.elastic.sampler import ElasticSampler
 
-OwnValues = Callable[[], Dict[Hashable, Any]]
+GetOwnValues = Callable[[], references.OwnValues]
 
 
 class StateHandler:
@@ -55,13 +55,7 @@ class ModelStateHandler(StateHandler):
 
     def sync(self) -> None:
         """Broadcasts rank 0's parameters, buffers and extra states, and saves them."""
-        state = self.value.state_dict()
-        extra = {name: state.pop(name) for name in list(state) if name.rpartition(".")[2] == "_extra_state"}
-        functions.broadcast_parameters(state, root_rank=0)
-        if extra:
-            state.update(functions.broadcast_object(extra, 0, "extra_state"))
-            if mpi_ops.rank() != 0:
-                self.value.load_state_dict(state)
+        functions.broadcast_module(self.value)
         self.save()
 
 
@@ -117,7 +111,7 @@ class StateDictHandler(StateHandler):
     :param own_values: returns the values that keep their identity, by labels that are the same on all ranks
     """
 
-    def __init__(self, value: Any, own_values: OwnValues = dict) -> None:
+    def __init__(self, value: Any, own_values: GetOwnValues = dict) -> None:
         self._own_values = own_values
         super().__init__(value)
 
@@ -132,40 +126,21 @@ class StateDictHandler(StateHandler):
     def sync(self) -> None:
         """Broadcasts rank 0's state, and saves it."""
         is_root = mpi_ops.rank() == 0
-        sent = self._with_references(self.value.state_dict()) if is_root else None
+        sent = references.with_references(self.value.state_dict(), self._own_values()) if is_root else None
         received = functions.broadcast_object(sent, 0, type(self.value).__name__)
         if not is_root:
-            self.value.load_state_dict(copy.deepcopy(received, {_Reference.MEMO: self._own_values()}))
+            self.value.load_state_dict(references.with_own_values(received, self._own_values()))
         self.save()
 
     def _copy_of(self, state: Any) -> Any:
-        return copy.deepcopy(state, {id(each): each for each in self._own_values().values()})
-
-    def _with_references(self, state: Any) -> Any:
-        """A copy with references instead of own values; the state itself if it cannot be copied so."""
-        try:
-            return copy.deepcopy(state, {id(each): _Reference(label) for label, each in self._own_values().items()})
-        except Exception:
-            return state
-
-
-class _Reference:
-    """Stands for a value that each rank has itself. A deep copy with ``MEMO`` in its memo replaces it by that value."""
-
-    MEMO: Any = "own values"
-
-    def __init__(self, label: Hashable) -> None:
-        self.label = label
-
-    def __deepcopy__(self, memo: Dict[Any, Any]) -> Any:
-        return memo[self.MEMO][self.label] if self.MEMO in memo else self
+        return references.copied(state, self._own_values())
 
 
 class ContainerHandler(StateHandler):
     """For a list, a tuple or a dictionary of values that have handlers. Members may be added and removed: those at the
     time of ``save`` are restored."""
 
-    def __init__(self, value: Any, own_values: OwnValues = dict) -> None:
+    def __init__(self, value: Any, own_values: GetOwnValues = dict) -> None:
         self._own_values = own_values
         self._handler_of_key: Dict[Hashable, StateHandler] = {}
         self.set_value(value)
@@ -227,7 +202,7 @@ def _items(container: Any) -> Iterable[Tuple[Hashable, Any]]:
     return container.items() if isinstance(container, dict) else enumerate(container)
 
 
-def _handler_of(value: Any, own_values: OwnValues) -> Optional[StateHandler]:
+def _handler_of(value: Any, own_values: GetOwnValues) -> Optional[StateHandler]:
     """A handler that holds a copy of the value's state; None for a plain value."""
     for kind, handler in get_handler_registry():
         if isinstance(value, kind):
@@ -280,17 +255,17 @@ def _flat(handlers: Iterable[StateHandler]) -> Iterator[StateHandler]:
 
 
 def _labelled(name: str, value: Any) -> Iterator[Tuple[Hashable, Any]]:
-    """A value of a state or its members, with their parameters."""
+    """A value of a state or its members, with their parameters and buffers."""
     members = _items(value) if _is_container(value) else [(None, value)]
     for key, member in members:
         yield (name, key), member
-        parameters: Iterable[Any] = ()
+        tensors: Iterable[torch.Tensor] = ()
         if isinstance(member, torch.nn.Module):
-            parameters = member.parameters()
+            tensors = (*member.parameters(), *member.buffers())
         elif isinstance(member, torch.optim.Optimizer):
-            parameters = (each for group in member.param_groups for each in group["params"])
-        for number, parameter in enumerate(parameters):
-            yield (name, key, number), parameter
+            tensors = (each for group in member.param_groups for each in group["params"])
+        for number, tensor in enumerate(tensors):
+            yield (name, key, number), tensor
 
 
 class TorchState(ObjectState):
@@ -311,7 +286,7 @@ class TorchState(ObjectState):
         # Without a cycle, a state and its optimizers end with the last reference to the state.
         method = weakref.WeakMethod(self._own_values)
 
-        def own_values() -> Dict[Hashable, Any]:
+        def own_values() -> references.OwnValues:
             alive = method()
             return {} if alive is None else alive()
 
@@ -357,11 +332,8 @@ class TorchState(ObjectState):
             if isinstance(handler, SamplerStateHandler):
                 handler.value.reset()
 
-    def _not_copied(self) -> List[Any]:
-        return [handler.value for handler in _flat(self._handlers.values())]
-
-    def _own_values(self) -> Dict[Hashable, Any]:
-        """The values that each rank has itself, and their parameters, by labels that are the same on all ranks."""
+    def _own_values(self) -> references.OwnValues:
+        """The values that have handlers, and their parameters and buffers."""
         return dict(pair for name in self._handled_names for pair in _labelled(name, self.__dict__[name]))
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,0 +1,1 @@
+"""Recipes of Lightning, for elastic jobs."""
