@@ -58,7 +58,7 @@ def test_the_most_processes_cap_the_slots() -> None:
 
 def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_hosts("a-1.b:2,[fe80::1]:3") == [HostInfo("a-1.b", 2), HostInfo("fe80::1", 3)]
-    assert parse_hosts_and_slots("b:2,a:1") == (["b", "a"], {"b": 2, "a": 1})
+    assert parse_hosts_and_slots("b:2,a:1,b:3") == (["b", "a"], {"b": 5, "a": 1})
     for text in ("a", "a:", "a:x", "a b:1", "", "-V:1", "-oProxyCommand=x:1", "user@a:1", "a:65537"):
         with pytest.raises(ValueError, match="is no host and its slots"):
             parse_hosts(text)
