@@ -213,7 +213,7 @@ def test_a_process_that_leaves_the_group_of_a_command_is_not_waited_for(
     monkeypatch.setattr(safe_shell_exec, "GRACEFUL_TERMINATION_TIME_S", 0.1)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    leaver = f"setsid sh -c 'echo $$; echo >{fifo}; exec sleep 1000'"
+    leaver = f"setsid sh -c 'printf $$; echo >{fifo}; exec sleep 1000'"
     code, stdout, _ = executed(f"{leaver} & read -r _ <{fifo}; exit 3")
     os.kill(int(stdout), signal.SIGKILL)
     assert code == 3
