@@ -373,6 +373,10 @@ def test_a_discovery_script_prints_hosts(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(RuntimeError, match="did not end within 0.1 s .FARANDOLE_DISCOVERY_TIMEOUT. and was killed"):
         monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", "0.1")
         discovery.HostDiscoveryScript("sleep 1000", 1).find_available_hosts_and_slots()
+    for limit in ("ten", "inf", "nan", "0"):
+        monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", limit)
+        with pytest.raises(ValueError, match=f"FARANDOLE_DISCOVERY_TIMEOUT is '{limit}'; set it to a number"):
+            discovery.HostDiscoveryScript("true", 1).find_available_hosts_and_slots()
 
 
 def test_hosts_keep_their_order_and_failed_hosts_leave() -> None:
