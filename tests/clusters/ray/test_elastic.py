@@ -235,7 +235,11 @@ def log_and_wait() -> None:
 
 
 @pytest.mark.slow
-def test_a_job_is_ended_by_shutdown_and_by_a_callback(elastic: Elastic) -> None:
+@pytest.mark.parametrize("is_client", [False, True])
+def test_a_job_is_ended_by_shutdown_and_by_a_callback(
+    elastic: Elastic, monkeypatch: pytest.MonkeyPatch, is_client: bool
+) -> None:
+    monkeypatch.setattr(elastic_v2, "is_client", lambda: is_client)
     executor = elastic({"host-1": 1}, min_workers=1, max_workers=1)
 
     def refuse(value: Any) -> None:

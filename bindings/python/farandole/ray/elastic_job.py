@@ -185,16 +185,22 @@ def _gpus_of(hostname: Optional[str]) -> int:
     return max(counts, default=0)
 
 
-def run_in_cluster(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
-    """Runs a job in a task of the cluster, for drivers that are clients of it: workers cannot connect to them. Returns
-    the results as ``ElasticRun.results()`` does."""
-    reference = ray.remote(num_cpus=0, max_retries=0)(_results_in_task).remote(job, function, queue)
-    try:
-        return list(ray.get(reference))
-    except BaseException:
-        ray.cancel(reference)  # the task ends the job, as by Ctrl-C
-        raise
+class ClusterRun:
+    """An ``ElasticRun`` in an actor of the cluster, for drivers that are clients of it: workers cannot connect to
+    them."""
 
+    def __init__(self, job: ElasticJob) -> None:
+        actor = ray.remote(ElasticRun).options(num_cpus=0, max_concurrency=2)  # stop() beside results()
+        self._run = actor.remote(job)
 
-def _results_in_task(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
-    return ElasticRun(job).results(function, queue)
+    def stop(self) -> None:
+        """As of ``ElasticRun``."""
+        ray.wait([self._run.stop.remote()])  # which fails after the end of the actor
+
+    def results(self, function: Callable[[Any], Any], queue: Any) -> List[Any]:
+        """As of ``ElasticRun``."""
+        try:
+            return list(ray.get(self._run.results.remote(function, queue)))
+        finally:
+            self.stop()  # after Ctrl-C, the job still runs
+            ray.kill(self._run)
