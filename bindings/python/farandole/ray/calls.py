@@ -126,15 +126,20 @@ class Pump:
         try:
             while self._logs.deliver(self._logs.wait()):
                 pass
-        except Exception as problem:
+        except BaseException as problem:  # also of sys.exit()
             self._problem = problem
             self._end_job()
 
-    def finish(self) -> None:
-        """Waits until all values have been delivered. Raises the exception of a callback."""
+    def __enter__(self) -> None:
+        """The job runs in this context."""
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        """Waits until all values have been delivered. Raises the exception of a callback, unless the job had failed
+        before it."""
+        error = None if self._problem is not None else error
         self._logs.end()
         self._thread.join()
-        if self._problem is not None:
+        if self._problem is not None and error is None:
             raise self._problem
 
 
@@ -191,9 +196,11 @@ def results_of(
         values.update(found)
         if failures:
             failure = _cause(waiting, calls, failures, interrupt)
-            if logs is not None:
-                logs.deliver_rest()
-            raise failure.error() from failure.problem
+            try:
+                if logs is not None:
+                    logs.deliver_rest()
+            finally:  # the exception of a callback would hide that of the job
+                raise failure.error() from failure.problem
     if logs is not None:
         logs.deliver_rest()
     return [values[reference] for reference in calls]

@@ -129,11 +129,8 @@ class ElasticAdapter(Adapter):
         with log_queue([], callbacks) as logs:
             if logs is None:
                 return self._run_job(fn, None)
-            pump = Pump(logs, self._end_run)
-            try:
+            with Pump(logs, self._end_run):
                 return self._run_job(fn, logs.queue)
-            finally:
-                pump.finish()
 
     def _run_job(self, fn: Callable[[Any], Any], queue: Any) -> List[Any]:
         self._run = (ClusterRun if is_client() else ElasticRun)(self._job)
