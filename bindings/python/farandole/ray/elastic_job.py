@@ -15,6 +15,7 @@ from farandole.ray.discovery import NODE_SHARE
 from farandole.ray.environment import settings_in_environment
 from farandole.ray.errors import Failure, Place, cause_of
 from farandole.ray.functions import sendable
+from farandole.ray.strategy import resources_of, shortage
 from farandole.ray.worker import BaseHorovodWorker, Ended, Node
 from farandole.runner.arguments import _HorovodArgs
 from farandole.runner.common.util.hosts import SlotInfo
@@ -108,34 +109,51 @@ class _Actors:
         self._job, self._secret, self._queue = job, secret, queue
         self._function = sendable(function)
         self._lock = threading.Lock()
+        self._placed = 0
+        """The workers that run on a node."""
         self._ended: List[Ended] = []
         self._failures: List[Failure] = []
 
     def run(self, slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
         """Runs a worker in an actor until it ends. Returns its exit code and the time of its end."""
-        place = Place(slot_info.rank, None)
+        node: Optional[Node] = None
         actor = self._create(slot_info)
         try:
             watcher = threading.Thread(target=_kill_at, args=(events[-1], actor), daemon=True)
             watcher.start()
-            node = actor.node.remote()
+            node = self._node_of(actor, slot_info)
             calls = [actor.keep_secret.remote(self._secret), actor.set_queue.remote(self._queue)]
             calls.append(actor.update_env_vars.remote(self._variables(slot_info, variables)))
             calls.append(actor.start_executable.remote(*self._job.executable))
             calls.append(actor.execute_to_end.remote(self._function))
-            found: Node = ray.get(node)
-            place = Place(slot_info.rank, found)
             ended: Ended = ray.get(calls)[-1]
         except Exception as problem:
             if not events[-1].is_set():  # otherwise the launcher has ended the worker
                 with self._lock:
-                    self._failures.append(Failure(place, problem))
+                    self._failures.append(Failure(Place(slot_info.rank, node), problem))
             return 1, time.time()
         finally:
+            with self._lock:
+                self._placed -= node is not None
             ray.kill(actor)
         with self._lock:
             self._ended.append(ended)
         return ended.code, time.time()
+
+    def _node_of(self, actor: Any, slot_info: SlotInfo) -> Node:
+        """Waits until Ray has found room for an actor. ``TimeoutError`` if the job lacks workers meanwhile."""
+        job, node = self._job, actor.node.remote()
+        while not ray.wait([node], timeout=job.elastic_timeout)[0]:
+            with self._lock:
+                is_short = self._placed < job.min_workers
+            if is_short:
+                wanted = resources_of(job.cpus_per_worker, job.gpus_per_worker > 0, job.gpus_per_worker)
+                unmet = f"start a worker with {wanted} on node {slot_info.hostname}"
+                raise shortage(unmet, job.elastic_timeout, "elastic_timeout=...")
+        found: Node = ray.get(node)
+        with self._lock:
+            self._placed += 1
+        return found
 
     def _create(self, slot_info: SlotInfo) -> Any:
         actor = ray.remote(BaseHorovodWorker).options(
