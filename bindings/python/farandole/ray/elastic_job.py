@@ -123,7 +123,7 @@ class _Actors:
             watcher.start()
             node = self._node_of(actor, slot_info)
             calls = [actor.keep_secret.remote(self._secret), actor.set_queue.remote(self._queue)]
-            calls.append(actor.update_env_vars.remote(self._variables(slot_info, variables)))
+            calls.append(actor.update_env_vars.remote(self._variables(node, variables)))
             calls.append(actor.start_executable.remote(*self._job.executable))
             calls.append(actor.execute_to_end.remote(self._function))
             ended: Ended = ray.get(calls)[-1]
@@ -163,10 +163,10 @@ class _Actors:
         )
         return actor.remote(world_rank=slot_info.rank, world_size=slot_info.size)
 
-    def _variables(self, slot_info: SlotInfo, variables: Dict[str, str]) -> Dict[str, Any]:
+    def _variables(self, node: Node, variables: Dict[str, str]) -> Dict[str, Any]:
         own = {name: value for name, value in variables.items() if name not in _OF_THE_LAUNCHER}
         if self._job.gpus_per_worker:  # a worker sees all GPUs of its node, and picks one by local_rank()
-            own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(_gpus_of(slot_info.hostname))))
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(_gpus_of(node))
         return {**own, **self._job.variables}
 
     def values(self) -> List[Any]:
@@ -193,14 +193,10 @@ def _kill_at(event: threading.Event, actor: Any) -> None:
     ray.kill(actor)
 
 
-def _gpus_of(hostname: Optional[str]) -> int:
-    """The number of GPUs of a node, given as its address or by the resource ``node:NAME``."""
-    counts = [
-        int(node["Resources"].get("GPU", 0))
-        for node in ray.nodes()
-        if node["Alive"] and f"node:{hostname}" in node["Resources"]
-    ]
-    return max(counts, default=0)
+def _gpus_of(node: Node) -> List[str]:
+    """The GPUs that Ray gives to workers of a node."""
+    count = next(int(each["Resources"].get("GPU", 0)) for each in ray.nodes() if each["NodeID"] == node.node_id)
+    return [*(node.visible_gpus or map(str, range(count)))][:count]
 
 
 class ClusterRun:
