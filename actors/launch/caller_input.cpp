@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -22,14 +23,11 @@ caller_input_actor::behavior_type caller_input_state::begin(descriptor socket, s
   watch_ = loop_of(self_->system()).watch(std::move(socket), [me](watch_event) {
     caf::anon_send(me, output_atom::value);
   });
-  // A slot that has ended takes no input; its number is never used again.
-  self_->set_down_handler([this](const caf::down_msg& down) {
-    std::erase_if(slots_, [&](const auto& entry) { return entry.second.address() == down.source; });
-  });
+  self_->set_down_handler([this](const caf::down_msg& down) { forget(down); });
   return {
-      [this](const slot_input_taken& event) { taken(event.bytes); },
+      [this](const slot_input_taken& event) { taken(event.slot, event.bytes); },
       [this](const slot_made& event) {
-        slots_[event.number] = event.slot;
+        slots_[event.number].slot = event.slot;
         self_->monitor(event.slot);
       },
       [this](const watch_size& request) { size_ = request; },
@@ -92,14 +90,30 @@ void caller_input_state::forward_input(std::uint32_t slot, std::string_view body
   const auto found = slots_.find(static_cast<std::int32_t>(slot));
   if (found == slots_.end())
     return;
+  found->second.untaken_bytes += body.size();
   untaken_bytes_ += body.size();
-  self_->send(found->second, slot_input{std::string(body), caf::actor_cast<caller_input_actor>(self_)});
+  self_->send(found->second.slot, slot_input{std::string(body), caf::actor_cast<caller_input_actor>(self_)});
 }
 
-void caller_input_state::taken(std::size_t bytes) {
-  untaken_bytes_ -= std::min(bytes, untaken_bytes_);
+void caller_input_state::taken(std::int32_t number, std::size_t bytes) {
+  const auto found = slots_.find(number);
+  if (found == slots_.end())
+    return;
+  bytes = std::min(bytes, found->second.untaken_bytes);
+  found->second.untaken_bytes -= bytes;
+  untaken_bytes_ -= bytes;
   if (watch_ && untaken_bytes_ < most_untaken_bytes)
     watch_.want(true, false);
+}
+
+/// A slot that has ended takes no input, also not that which is on its way to it. Its number is never used again.
+void caller_input_state::forget(const caf::down_msg& down) {
+  const auto found = std::ranges::find_if(
+      slots_, [&](const auto& entry) { return entry.second.slot.address() == down.source; });
+  if (found == slots_.end())
+    return;
+  taken(found->first, found->second.untaken_bytes);
+  slots_.erase(found);
 }
 
 void caller_input_state::stop() {

@@ -60,16 +60,21 @@ private:
   bool forward_frames();
   bool forward_size(std::string_view body);
   void forward_input(std::uint32_t slot, std::string_view body);
-  void taken(std::size_t bytes);
+  void taken(std::int32_t number, std::size_t bytes);
+  void forget(const caf::down_msg& down);
   void stop();
 
   caller_input_actor::pointer self_;
   std::function<void()> ended_; ///< called once, when the caller has closed its end
   descriptor_watch watch_;
   std::string received_; ///< an incomplete frame
-  std::map<std::int32_t, slot_actor> slots_;
-  watch_size size_; ///< without a driver, the number of workers is fixed
-  std::size_t untaken_bytes_ = 0;
+  struct recipient {
+    slot_actor slot;
+    std::size_t untaken_bytes = 0;
+  };
+  std::map<std::int32_t, recipient> slots_;
+  watch_size size_;               ///< without a driver, the number of workers is fixed
+  std::size_t untaken_bytes_ = 0; ///< of all slots
 };
 
 /// `ended` is called on the loop when the caller has closed its end, or has sent no frame.

@@ -137,6 +137,37 @@ TEST_CASE("frames of the caller arrive at their slot, and those of unknown slots
   CHECK(received.get() == "helloyou");
 }
 
+TEST_CASE("input that a slot has not taken before its end does not hold up that of others", "[caller]") {
+  const socket_pair sockets;
+  input_side input(sockets, 5);
+  std::promise<void> full;
+  const slot_actor leaver = input.system.get().spawn(
+      [&full, bytes = std::size_t{0}](slot_actor::pointer self) mutable -> slot_actor::behavior_type {
+        return {
+            [](start_atom) {},
+            [](signal_atom, int) {},
+            [&full, bytes](const slot_input& piece) mutable {
+              bytes += piece.bytes.size();
+              if (bytes == caller_input_state::most_untaken_bytes)
+                full.set_value();
+            },
+            [](ended_atom) {},
+            [](output_atom, int) {},
+            [](writable_atom, int) {},
+            [](room_atom, int) {},
+            [self](overdue_atom) { self->quit(); },
+        };
+      });
+  caf::anon_send(input.actor, slot_made{5, leaver});
+  constexpr auto piece_bytes = caller_output::most_frame_bytes;
+  for (std::size_t bytes = 0; bytes < caller_input_state::most_untaken_bytes; bytes += piece_bytes)
+    sockets.write(frame(5, std::string(piece_bytes, 'x')));
+  REQUIRE(full.get_future().wait_for(patience) == std::future_status::ready);
+  sockets.write(frame(4, "hello"));
+  caf::anon_send(leaver, overdue_atom::value);
+  CHECK(input.received.get_future().wait_for(patience) == std::future_status::ready);
+}
+
 TEST_CASE("the end of the caller, or a malformed frame, is reported once", "[caller]") {
   for (const bool is_malformed : {false, true}) {
     socket_pair sockets;

@@ -58,7 +58,7 @@ def test_the_most_processes_cap_the_slots() -> None:
 
 def test_hosts_are_parsed(tmp_path: Path) -> None:
     assert parse_hosts("a-1.b:2,[fe80::1]:3") == [HostInfo("a-1.b", 2), HostInfo("fe80::1", 3)]
-    assert parse_hosts_and_slots("b:2,a:1") == (["b", "a"], {"b": 2, "a": 1})
+    assert parse_hosts_and_slots("b:2,a:1,b:3") == (["b", "a"], {"b": 5, "a": 1})
     for text in ("a", "a:", "a:x", "a b:1", "", "-V:1", "-oProxyCommand=x:1", "user@a:1", "a:65537"):
         with pytest.raises(ValueError, match="is no host and its slots"):
             parse_hosts(text)
@@ -213,7 +213,7 @@ def test_a_process_that_leaves_the_group_of_a_command_is_not_waited_for(
     monkeypatch.setattr(safe_shell_exec, "GRACEFUL_TERMINATION_TIME_S", 0.1)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    leaver = f"setsid sh -c 'echo $$; echo >{fifo}; exec sleep 1000'"
+    leaver = f"setsid sh -c 'printf $$; echo >{fifo}; exec sleep 1000'"
     code, stdout, _ = executed(f"{leaver} & read -r _ <{fifo}; exit 3")
     os.kill(int(stdout), signal.SIGKILL)
     assert code == 3
@@ -373,6 +373,10 @@ def test_a_discovery_script_prints_hosts(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(RuntimeError, match="did not end within 0.1 s .FARANDOLE_DISCOVERY_TIMEOUT. and was killed"):
         monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", "0.1")
         discovery.HostDiscoveryScript("sleep 1000", 1).find_available_hosts_and_slots()
+    for limit in ("ten", "inf", "nan", "0"):
+        monkeypatch.setenv("FARANDOLE_DISCOVERY_TIMEOUT", limit)
+        with pytest.raises(ValueError, match=f"FARANDOLE_DISCOVERY_TIMEOUT is '{limit}'; set it to a number"):
+            discovery.HostDiscoveryScript("true", 1).find_available_hosts_and_slots()
 
 
 def test_hosts_keep_their_order_and_failed_hosts_leave() -> None:

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 
@@ -26,18 +27,22 @@ bool read_some(const descriptor& from, std::string& into) {
   return count > 0 || (count < 0 && errno == EINTR);
 }
 
-/// Reads both streams until they and the process have ended: a program can close its streams and run on. Returns why it
-/// did not get that far.
+/// Reads both streams until the process has ended and they are empty. The process can close its streams and run on, and
+/// others that it has started can hold them after its end. Returns the reason if that did not succeed.
 std::string read_all(process& running, std::chrono::milliseconds timeout, std::string& output,
                      std::string& errors) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   bool ended = false;
   while (running.output || running.errors || !ended) {
-    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    const auto rest =
+        std::max({}, std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()));
     pollfd watched[] = {{running.output ? running.output.get() : -1, POLLIN, 0},
                         {running.errors ? running.errors.get() : -1, POLLIN, 0},
                         {ended ? -1 : running.watched.get(), POLLIN, 0}};
-    if (rest.count() <= 0 || ::poll(watched, std::size(watched), static_cast<int>(rest.count())) == 0)
+    const auto ready = ::poll(watched, std::size(watched), ended ? 0 : static_cast<int>(rest.count()));
+    if (ready == 0 && ended)
+      return {};
+    if (ready == 0 || (rest.count() == 0 && !ended))
       return "it has not ended within " + std::to_string(timeout.count()) + " ms";
     if (watched[0].revents != 0 && !read_some(running.output, output))
       running.output.close();

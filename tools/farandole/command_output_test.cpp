@@ -2,6 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <signal.h>
+
+#include <string>
+
 #include "actors/launch/process.hpp"
 
 using namespace farandole;
@@ -44,6 +48,12 @@ TEST_CASE("a command that does not end is killed") {
 TEST_CASE("a command that closes its streams and does not end is killed") {
   CHECK_THAT(refusal(said_by("exec sleep 1000 >&- 2>&-", std::chrono::milliseconds{300})),
              Catch::EndsWith("it has not ended within 300 ms"));
+}
+
+TEST_CASE("a process that a command leaves behind with its streams is not waited for") {
+  const auto process = said_by("sleep 1000 & echo $!");
+  REQUIRE(process);
+  ::kill(std::stoi(*process), SIGKILL);
 }
 
 TEST_CASE("a command that prints without end is killed") {

@@ -16,6 +16,7 @@ from conftest import DEADLINE_S, SETTINGS, Account
 from horovod.ray import RayExecutor
 from horovod.ray.elastic import ElasticRayExecutor
 from horovod.runner.common.util.timeout import TimeoutException
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 Start = Callable[..., RayExecutor]
 
@@ -31,6 +32,14 @@ Start = Callable[..., RayExecutor]
         ({"min_workers": 1, "num_hosts": 2}, ValueError, r"min_workers \(1\) and num_hosts \(2\) exclude each other"),
         ({"max_workers": 2}, ValueError, "max_workers is 2, but min_workers is not set"),
         ({"max_workers": 2, "num_workers": 1}, ValueError, "max_workers is 2, but min_workers is not set"),
+        ({"reset_limit": 0, "num_workers": 1}, ValueError, "reset_limit is 0, but min_workers is not set"),
+        ({"cooldown_range": [1, 2], "num_hosts": 1}, ValueError, r"cooldown_range is \[1, 2\], but min_workers is not"),
+        ({"elastic_timeout": 6, "num_workers": 1}, ValueError, "elastic_timeout is 6, but min_workers is not set"),
+        (
+            {"override_discovery": False, "num_workers": 1},
+            ValueError,
+            "override_discovery is False, but min_workers is not set",
+        ),
         ({"min_workers": 3, "max_workers": 2}, ValueError, r"max_workers \(2\) is less than min_workers \(3\)"),
         ({"min_workers": 0}, ValueError, "min_workers is 0, and must be at least 1"),
         ({"num_workers": 1, "gpus_per_worker": 1}, ValueError, "gpus_per_worker is 1, but use_gpu is not set"),
@@ -128,6 +137,36 @@ def test_too_few_slots_time_out() -> None:
     executor.start()
     with pytest.raises(TimeoutException, match="waiting for 7 slots on 1 hosts, of which 6 on 1 were found"):
         executor.run(print)
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_a_worker_of_an_elastic_job_without_room_times_out() -> None:
+    options = {"min_workers": 1, "max_workers": 1, "cpus_per_worker": 5, "elastic_timeout": 1}
+    executor = RayExecutor(RayExecutor.create_settings(), **options)
+    executor.start()
+    wanted = "rank 0 .*the cluster did not start a worker with {'CPU': 5} on node .* within 1 s; it has node"
+    with pytest.raises(RuntimeError, match=f"{wanted} .*: 4 of 6 CPU free, .*Ask for fewer workers or smaller ones"):
+        executor.run(print)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_is_left")
+def test_workers_without_room_in_the_current_placement_group_time_out() -> None:
+    group = ray.util.placement_group([{"CPU": 1}, {"CPU": 1}])
+    assert group.wait(DEADLINE_S)
+
+    @ray.remote(num_cpus=1)
+    def inside() -> str:
+        return refusal(num_workers=2)
+
+    strategy = PlacementGroupSchedulingStrategy(group, 0, placement_group_capture_child_tasks=True)
+    message = ray.get(inside.options(scheduling_strategy=strategy).remote())
+    ray.util.remove_placement_group(group)
+    assert re.match(
+        r"the cluster did not start [12] of 2 workers \(rank [01].*\), each with {'CPU': 1} in the bundles "
+        r"\[{'CPU': 1.0}, {'CPU': 1.0}\], within .* of 6 CPU free.* Ask for fewer workers or smaller ones",
+        message,
+    )
 
 
 def test_an_exception_names_the_rank_the_node_and_the_traceback(two: RayExecutor) -> None:

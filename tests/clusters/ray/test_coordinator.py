@@ -68,7 +68,7 @@ def test_nodes_are_numbered_in_the_order_of_their_ranks_however_workers_register
 
 
 def test_workers_are_ordered_such_that_those_of_a_node_are_adjacent() -> None:
-    nodes = [Node(name, "same", 0, ()) for name in ("b", "a", "b", "c", "a")]
+    nodes = [Node(name, "same", 0, (), ()) for name in ("b", "a", "b", "c", "a")]
     assert adjacent(nodes) == [0, 2, 1, 4, 3]
 
 

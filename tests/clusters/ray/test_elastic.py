@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 import pytest
+from conftest import DEADLINE_S
 from horovod.ray import RayExecutor, elastic_v2, ray_logger
 from horovod.ray.elastic import ElasticRayExecutor
 from horovod.runner.elastic.discovery import FixedHosts
@@ -235,7 +237,11 @@ def log_and_wait() -> None:
 
 
 @pytest.mark.slow
-def test_a_job_is_ended_by_shutdown_and_by_a_callback(elastic: Elastic) -> None:
+@pytest.mark.parametrize("is_client", [False, True])
+def test_a_job_is_ended_by_shutdown_and_by_a_callback(
+    elastic: Elastic, monkeypatch: pytest.MonkeyPatch, is_client: bool
+) -> None:
+    monkeypatch.setattr(elastic_v2, "is_client", lambda: is_client)
     executor = elastic({"host-1": 1}, min_workers=1, max_workers=1)
 
     def refuse(value: Any) -> None:
@@ -255,8 +261,9 @@ def test_a_job_is_ended_by_shutdown_and_by_a_callback(elastic: Elastic) -> None:
     ending[0].join()
 
 
+@pytest.mark.parametrize("problem", [None, LookupError("no place for 2")])
 def test_values_that_were_logged_before_a_failure_reach_the_callbacks(
-    elastic: Elastic, monkeypatch: pytest.MonkeyPatch
+    elastic: Elastic, monkeypatch: pytest.MonkeyPatch, problem: Optional[Exception]
 ) -> None:
     executor = elastic({"host-1": 1}, min_workers=1)
     seen: List[int] = []
@@ -265,6 +272,8 @@ def test_values_that_were_logged_before_a_failure_reach_the_callbacks(
     def see(value: int) -> None:
         failed.wait()
         seen.append(value)
+        if value == 2 and problem:
+            raise problem
 
     def fail(_: Any, queue: Any) -> List[Any]:
         for value in range(3):
@@ -276,6 +285,21 @@ def test_values_that_were_logged_before_a_failure_reach_the_callbacks(
     with pytest.raises(LookupError, match="no such data set"):
         executor.run(_fail, callbacks=[see])
     assert seen == [0, 1, 2]
+
+
+def test_a_callback_that_calls_exit_ends_the_job(elastic: Elastic, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = elastic({"host-1": 1}, min_workers=1)
+    ended = threading.Event()
+
+    def wait(_: Any, queue: Any) -> List[Any]:
+        queue.put(3)
+        assert ended.wait(DEADLINE_S)
+        raise RuntimeError("shutdown() has ended the job")
+
+    monkeypatch.setattr(executor.adapter, "_run_job", wait)
+    monkeypatch.setattr(executor.adapter, "_end_run", ended.set)
+    with pytest.raises(SystemExit, match="3"):
+        executor.run(_fail, callbacks=[sys.exit])
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any, Iterator, List
 import pytest
 import ray
 from conftest import DEADLINE_S, wait_until
-from horovod.ray import RayExecutor, calls, ray_logger
+from horovod.ray import RayExecutor, calls, errors, ray_logger
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -52,7 +52,7 @@ def interrupt(logs: calls.LogQueue, failures: int) -> None:
 
 def finish(pump: calls.Pump) -> None:
     """Fails if the end of the values does not arrive."""
-    finishing = threading.Thread(target=pump.finish, daemon=True)
+    finishing = threading.Thread(target=pump.__exit__, args=(None, None, None), daemon=True)
     finishing.start()
     finishing.join(DEADLINE_S)
     assert not finishing.is_alive()
@@ -109,3 +109,15 @@ def test_a_worker_logs_its_next_value_after_an_interruption(logs: calls.LogQueue
         ray_logger.log(value)
     finish(pump)
     assert values == ["kept"]
+
+
+def test_the_failure_of_a_worker_is_reported_before_that_of_a_callback(
+    two: RayExecutor, logs: calls.LogQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise LookupError("no place for the value")
+
+    monkeypatch.setattr(logs, "deliver_rest", fail)
+    call = two.adapter.workers[0].execute.remote(lambda _: 1 // 0)
+    with pytest.raises(ZeroDivisionError, match="rank 0 raised ZeroDivisionError"):
+        calls.results_of({call: errors.Place(0)}, logs)

@@ -173,6 +173,23 @@ def test_an_elastic_job_continues_when_a_node_is_lost(extra: Nodes) -> None:
 
 
 @pytest.mark.slow
+def test_workers_see_gpus_among_those_of_the_raylet(start: Start, extra: Nodes) -> None:
+    extra.add("host-7", 2, num_gpus=2, env_vars={"CUDA_VISIBLE_DEVICES": "5,7"})
+
+    def visible() -> str:
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    fixed = start(num_hosts=2, num_workers_per_host=2, use_gpu=True)
+    assert sorted(fixed.run(visible)) == ["0,1"] * 2 + ["5,7"] * 2
+    fixed.shutdown()
+    settings = RayExecutor.create_settings()
+    settings.discovery = FixedHosts({"host-7": 1})
+    executor = RayExecutor(settings, min_workers=1, max_workers=1, use_gpu=True, override_discovery=False)
+    executor.start()
+    assert executor.run(visible) == ["5,7"]
+
+
+@pytest.mark.slow
 def test_a_worker_leaves_a_node_that_is_drained_at_a_commit(extra: Nodes) -> None:
     node_id = extra.add("host-6", 4, node_ip_address="127.0.0.2")  # a host of its own for the discovery
     executor = RayExecutor(RayExecutor.create_settings(), min_workers=1, max_workers=2, cpus_per_worker=4)

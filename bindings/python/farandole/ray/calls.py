@@ -13,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from farandole.ray.errors import Failure, Place, cause_of
 from farandole.ray.ray_logger import UNAVAILABLE
+from farandole.ray.strategy import PLACING_SETTING, shortage
 
 CAUSE_S = 0.7
 """How long a failure that follows from another worker's waits for that one, which may be reported later."""
@@ -126,15 +127,20 @@ class Pump:
         try:
             while self._logs.deliver(self._logs.wait()):
                 pass
-        except Exception as problem:
+        except BaseException as problem:  # also of sys.exit()
             self._problem = problem
             self._end_job()
 
-    def finish(self) -> None:
-        """Waits until all values have been delivered. Raises the exception of a callback."""
+    def __enter__(self) -> None:
+        """The job runs in this context."""
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        """Waits until all values have been delivered. Raises the exception of a callback, unless the job had failed
+        before it."""
+        error = None if self._problem is not None else error
         self._logs.end()
         self._thread.join()
-        if self._problem is not None:
+        if self._problem is not None and error is None:
             raise self._problem
 
 
@@ -160,6 +166,7 @@ def results_of(
     logs: Optional[LogQueue] = None,
     interrupt: Callable[[List[Place]], None] = lambda failed: None,
     timeout_s: Optional[float] = None,
+    demand: str = "",
 ) -> List[Any]:
     """Waits for the calls, and returns their results in the order of ``calls``. Raises a ``WorkerError`` as soon as the
     cause of a failure is known. The calls of the others may still run then.
@@ -167,6 +174,7 @@ def results_of(
     :param calls: object references, and the workers that run the calls
     :param interrupt: is called with the workers that have failed if others still run
     :param timeout_s: ``TimeoutError`` if the calls run longer; None: a function of a user may run as long as it likes
+    :param demand: the resources that the workers wait for
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     if logs is None:  # one call of Ray in place of several
@@ -181,19 +189,19 @@ def results_of(
         ready, _ = ray.wait([*waiting, *extra], num_returns=1, timeout=_until(deadline))
         if not ready:
             late = ", ".join(str(calls[reference]) for reference in waiting)
-            raise TimeoutError(
-                f"{len(waiting)} of {len(calls)} workers did not answer within {timeout_s:g} s: {late}. See "
-                "Ray's log files for their reasons, or wait longer (create_settings(placement_group_timeout_s=...))"
-            )
+            unmet = f"start {len(waiting)} of {len(calls)} workers ({late}), each with {demand},"
+            raise shortage(unmet, timeout_s or 0, PLACING_SETTING)
         if logs is not None:
             logs.deliver(ready)
         waiting, found, failures = _take(waiting, calls, ready)
         values.update(found)
         if failures:
             failure = _cause(waiting, calls, failures, interrupt)
-            if logs is not None:
-                logs.deliver_rest()
-            raise failure.error() from failure.problem
+            try:
+                if logs is not None:
+                    logs.deliver_rest()
+            finally:  # the exception of a callback would hide that of the job
+                raise failure.error() from failure.problem
     if logs is not None:
         logs.deliver_rest()
     return [values[reference] for reference in calls]

@@ -15,6 +15,7 @@ from farandole.ray.discovery import NODE_SHARE
 from farandole.ray.environment import settings_in_environment
 from farandole.ray.errors import Failure, Place, cause_of
 from farandole.ray.functions import sendable
+from farandole.ray.strategy import resources_of, shortage
 from farandole.ray.worker import BaseHorovodWorker, Ended, Node
 from farandole.runner.arguments import _HorovodArgs
 from farandole.runner.common.util.hosts import SlotInfo
@@ -108,34 +109,51 @@ class _Actors:
         self._job, self._secret, self._queue = job, secret, queue
         self._function = sendable(function)
         self._lock = threading.Lock()
+        self._placed = 0
+        """The workers that run on a node."""
         self._ended: List[Ended] = []
         self._failures: List[Failure] = []
 
     def run(self, slot_info: SlotInfo, variables: Dict[str, str], events: List[threading.Event]) -> Tuple[int, float]:
         """Runs a worker in an actor until it ends. Returns its exit code and the time of its end."""
-        place = Place(slot_info.rank, None)
+        node: Optional[Node] = None
         actor = self._create(slot_info)
         try:
             watcher = threading.Thread(target=_kill_at, args=(events[-1], actor), daemon=True)
             watcher.start()
-            node = actor.node.remote()
+            node = self._node_of(actor, slot_info)
             calls = [actor.keep_secret.remote(self._secret), actor.set_queue.remote(self._queue)]
-            calls.append(actor.update_env_vars.remote(self._variables(slot_info, variables)))
+            calls.append(actor.update_env_vars.remote(self._variables(node, variables)))
             calls.append(actor.start_executable.remote(*self._job.executable))
             calls.append(actor.execute_to_end.remote(self._function))
-            found: Node = ray.get(node)
-            place = Place(slot_info.rank, found)
             ended: Ended = ray.get(calls)[-1]
         except Exception as problem:
             if not events[-1].is_set():  # otherwise the launcher has ended the worker
                 with self._lock:
-                    self._failures.append(Failure(place, problem))
+                    self._failures.append(Failure(Place(slot_info.rank, node), problem))
             return 1, time.time()
         finally:
+            with self._lock:
+                self._placed -= node is not None
             ray.kill(actor)
         with self._lock:
             self._ended.append(ended)
         return ended.code, time.time()
+
+    def _node_of(self, actor: Any, slot_info: SlotInfo) -> Node:
+        """Waits until Ray has found room for an actor. ``TimeoutError`` if the job lacks workers meanwhile."""
+        job, node = self._job, actor.node.remote()
+        while not ray.wait([node], timeout=job.elastic_timeout)[0]:
+            with self._lock:
+                is_short = self._placed < job.min_workers
+            if is_short:
+                wanted = resources_of(job.cpus_per_worker, job.gpus_per_worker > 0, job.gpus_per_worker)
+                unmet = f"start a worker with {wanted} on node {slot_info.hostname}"
+                raise shortage(unmet, job.elastic_timeout, "elastic_timeout=...")
+        found: Node = ray.get(node)
+        with self._lock:
+            self._placed += 1
+        return found
 
     def _create(self, slot_info: SlotInfo) -> Any:
         actor = ray.remote(BaseHorovodWorker).options(
@@ -145,10 +163,10 @@ class _Actors:
         )
         return actor.remote(world_rank=slot_info.rank, world_size=slot_info.size)
 
-    def _variables(self, slot_info: SlotInfo, variables: Dict[str, str]) -> Dict[str, Any]:
+    def _variables(self, node: Node, variables: Dict[str, str]) -> Dict[str, Any]:
         own = {name: value for name, value in variables.items() if name not in _OF_THE_LAUNCHER}
         if self._job.gpus_per_worker:  # a worker sees all GPUs of its node, and picks one by local_rank()
-            own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(_gpus_of(slot_info.hostname))))
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(_gpus_of(node))
         return {**own, **self._job.variables}
 
     def values(self) -> List[Any]:
@@ -175,26 +193,28 @@ def _kill_at(event: threading.Event, actor: Any) -> None:
     ray.kill(actor)
 
 
-def _gpus_of(hostname: Optional[str]) -> int:
-    """The number of GPUs of a node, given as its address or by the resource ``node:NAME``."""
-    counts = [
-        int(node["Resources"].get("GPU", 0))
-        for node in ray.nodes()
-        if node["Alive"] and f"node:{hostname}" in node["Resources"]
-    ]
-    return max(counts, default=0)
+def _gpus_of(node: Node) -> List[str]:
+    """The GPUs that Ray gives to workers of a node."""
+    count = next(int(each["Resources"].get("GPU", 0)) for each in ray.nodes() if each["NodeID"] == node.node_id)
+    return [*(node.visible_gpus or map(str, range(count)))][:count]
 
 
-def run_in_cluster(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
-    """Runs a job in a task of the cluster, for drivers that are clients of it: workers cannot connect to them. Returns
-    the results as ``ElasticRun.results()`` does."""
-    reference = ray.remote(num_cpus=0, max_retries=0)(_results_in_task).remote(job, function, queue)
-    try:
-        return list(ray.get(reference))
-    except BaseException:
-        ray.cancel(reference)  # the task ends the job, as by Ctrl-C
-        raise
+class ClusterRun:
+    """An ``ElasticRun`` in an actor of the cluster, for drivers that are clients of it: workers cannot connect to
+    them."""
 
+    def __init__(self, job: ElasticJob) -> None:
+        actor = ray.remote(ElasticRun).options(num_cpus=0, max_concurrency=2)  # stop() beside results()
+        self._run = actor.remote(job)
 
-def _results_in_task(job: ElasticJob, function: Callable[[Any], Any], queue: Any) -> List[Any]:
-    return ElasticRun(job).results(function, queue)
+    def stop(self) -> None:
+        """As of ``ElasticRun``."""
+        ray.wait([self._run.stop.remote()])  # which fails after the end of the actor
+
+    def results(self, function: Callable[[Any], Any], queue: Any) -> List[Any]:
+        """As of ``ElasticRun``."""
+        try:
+            return list(ray.get(self._run.results.remote(function, queue)))
+        finally:
+            self.stop()  # after Ctrl-C, the job still runs
+            ray.kill(self._run)

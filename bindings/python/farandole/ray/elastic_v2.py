@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from farandole.ray.adapter import Adapter, BaseParams
 from farandole.ray.calls import Pump, log_queue
 from farandole.ray.discovery import RayHostDiscovery as RayHostDiscovery
 from farandole.ray.discovery import TestDiscovery as TestDiscovery
-from farandole.ray.elastic_job import ElasticJob, ElasticRun, run_in_cluster
+from farandole.ray.elastic_job import ClusterRun, ElasticJob, ElasticRun
 from farandole.ray.utils import is_client
 from farandole.runner.elastic.discovery import HostDiscovery
 
@@ -83,7 +83,7 @@ class ElasticAdapter(Adapter):
             gpus_per_worker=(gpus_per_worker or 1) if use_gpu else 0,
         )
         self._is_started = False
-        self._run: Optional[ElasticRun] = None
+        self._run: Union[ClusterRun, ElasticRun, None] = None
 
     def start(
         self,
@@ -129,16 +129,11 @@ class ElasticAdapter(Adapter):
         with log_queue([], callbacks) as logs:
             if logs is None:
                 return self._run_job(fn, None)
-            pump = Pump(logs, self._end_run)
-            try:
+            with Pump(logs, self._end_run):
                 return self._run_job(fn, logs.queue)
-            finally:
-                pump.finish()
 
     def _run_job(self, fn: Callable[[Any], Any], queue: Any) -> List[Any]:
-        if is_client():
-            return run_in_cluster(self._job, fn, queue)
-        self._run = ElasticRun(self._job)
+        self._run = (ClusterRun if is_client() else ElasticRun)(self._job)
         try:
             return self._run.results(fn, queue)
         finally:

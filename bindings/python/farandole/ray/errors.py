@@ -102,9 +102,17 @@ class Failure:
 
 
 def cause_of(failures: List[Failure]) -> Failure:
-    """The failure that has caused the others: the death of a worker, before the exception of a function, before
-    failures that follow from those of other workers."""
-    return min(failures, key=lambda failure: (failure.is_consequence, not failure.has_died, failure.place.rank))
+    """The failure that has caused the others: a worker without a node, before the death of a worker, before the
+    exception of a function, before failures that follow from those of other workers."""
+    return min(
+        failures,
+        key=lambda failure: (
+            failure.is_consequence,
+            failure.place.node is not None,
+            not failure.has_died,
+            failure.place.rank,
+        ),
+    )
 
 
 def _class_with(cause: Any) -> Any:

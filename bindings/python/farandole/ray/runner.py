@@ -82,7 +82,16 @@ class RayExecutor:
         :param elastic_timeout: seconds that an elastic job waits for enough slots
         :param override_discovery: False: the nodes are those that ``settings.discovery`` finds
         """
-        _refuse_contradictions(num_workers, num_hosts, min_workers, max_workers)
+        if min_workers is None:
+            _refuse_elastic_options(
+                max_workers=max_workers,
+                reset_limit=reset_limit,
+                cooldown_range=cooldown_range,
+                elastic_timeout=None if elastic_timeout == 600 else elastic_timeout,
+                override_discovery=None if override_discovery else False,
+            )
+        else:
+            _refuse_sizes(min_workers, num_workers=num_workers, num_hosts=num_hosts)
         resources: Dict[str, Any] = {
             "cpus_per_worker": cpus_per_worker,
             "use_gpu": use_gpu,
@@ -172,16 +181,18 @@ class RayExecutor:
         self.adapter.shutdown()
 
 
-def _refuse_contradictions(
-    num_workers: Optional[int], num_hosts: Optional[int], min_workers: Optional[int], max_workers: Optional[int]
-) -> None:
-    if min_workers is None and max_workers is not None:
-        raise ValueError(
-            f"max_workers is {max_workers}, but min_workers is not set: give min_workers too for an elastic job, or "
-            "num_workers for a job of fixed size"
-        )
-    for name, count in (("num_workers", num_workers), ("num_hosts", num_hosts)):
-        if min_workers is not None and count is not None:
+def _refuse_elastic_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is {value}, but min_workers is not set: give min_workers too for an elastic job, or leave "
+                f"{name} out for a job of fixed size"
+            )
+
+
+def _refuse_sizes(min_workers: int, **sizes: Optional[int]) -> None:
+    for name, count in sizes.items():
+        if count is not None:
             raise ValueError(
                 f"min_workers ({min_workers}) and {name} ({count}) exclude each other: give min_workers for an elastic "
                 f"job, or {name} for a job of fixed size"

@@ -131,7 +131,8 @@ class StaticAdapter(Adapter):
         assert self.strategy is not None
         actors = self.strategy.create_workers()
         created = {actor.node.remote(): Place(number) for number, actor in enumerate(actors)}
-        nodes: List[Node] = results_of(created, timeout_s=self.settings.placement_group_timeout_s)
+        timeout_s = self.settings.placement_group_timeout_s
+        nodes: List[Node] = results_of(created, timeout_s=timeout_s, demand=self.strategy.demand)
         order = adjacent(nodes)
         self.workers = [actors[number] for number in order]
         self._places = [Place(rank, nodes[number]) for rank, number in enumerate(order)]

@@ -13,6 +13,7 @@ from farandole.ray.worker import BaseHorovodWorker
 
 _REPORT_S = 10.0
 """How long an error message waits for the nodes' resources."""
+PLACING_SETTING = "create_settings(placement_group_timeout_s=...)"
 
 
 def resources_by_node() -> str:
@@ -42,6 +43,17 @@ def _report_of_resources() -> str:
         return f"the resources of the nodes are not known ({type(problem).__name__}: {problem})"
 
 
+def shortage(unmet: str, timeout_s: float, setting: str) -> TimeoutError:
+    """The error for what the cluster has not done in time: it names the free resources and the remedies.
+
+    :param setting: of the timeout
+    """
+    return TimeoutError(
+        f"the cluster did not {unmet} within {timeout_s:g} s; it has {_report_of_resources()}. Ask for fewer workers "
+        f"or smaller ones, free resources, add nodes, look into Ray's log files, or wait longer ({setting})"
+    )
+
+
 def create_placement_group(
     resources_per_bundle: Dict[str, int], num_bundles: int, pg_timeout: int, pg_strategy: str
 ) -> Tuple[PlacementGroup, List[Dict[str, int]]]:
@@ -58,11 +70,8 @@ def create_placement_group(
     try:
         is_ready = group.wait(pg_timeout)
         if not is_ready:
-            raise TimeoutError(
-                f"the cluster did not reserve {num_bundles} bundles of {resources_per_bundle} ({pg_strategy}) within "
-                f"{pg_timeout} s; it has {_report_of_resources()}. Ask for fewer workers or smaller ones, free "
-                "resources, add nodes, or wait longer (create_settings(placement_group_timeout_s=...))"
-            )
+            wanted = f"reserve {num_bundles} bundles of {resources_per_bundle} ({pg_strategy})"
+            raise shortage(wanted, pg_timeout, PLACING_SETTING)
     finally:
         if not is_ready:
             remove_placement_group(group)
@@ -76,6 +85,7 @@ class BaseStrategy:
     """The group that the workers are in, if there is one."""
     is_owner = False
     """Whether this object has created the group."""
+    _resources: Dict[str, int]
     workers: List[Any]
     """The actors that were created, also if creating the others has failed."""
 
@@ -96,6 +106,12 @@ class BaseStrategy:
             first.setdefault(node_id, worker)
         return list(first.values())
 
+    @property
+    def demand(self) -> str:
+        """The resources of a worker, and the bundles that they are taken from."""
+        bundles = self.placement_group.bundle_specs if self.placement_group is not None else []
+        return f"{self._resources} in the bundles {bundles}"
+
     def _create_actor(self, rank: int, resources: Dict[str, int], bundle: int) -> None:
         """Creates an actor that needs these resources, in this bundle of the group; -1: any bundle."""
         scheduling = PlacementGroupSchedulingStrategy(
@@ -115,7 +131,7 @@ class BaseStrategy:
             remove_placement_group(group)
 
 
-def _resources(cpus: int, use_gpu: bool, gpus: Optional[int]) -> Dict[str, int]:
+def resources_of(cpus: int, use_gpu: bool, gpus: Optional[int]) -> Dict[str, int]:
     return {"CPU": cpus, **({"GPU": gpus or 1} if use_gpu else {})}
 
 
@@ -135,7 +151,7 @@ class ColocatedStrategy(BaseStrategy):
         self.settings = settings
         self.num_hosts = num_hosts
         self.num_workers_per_host = num_workers_per_host
-        self._resources = _resources(cpus_per_worker, use_gpu, gpus_per_worker)
+        self._resources = resources_of(cpus_per_worker, use_gpu, gpus_per_worker)
         self.workers = []
 
     @property
@@ -174,7 +190,7 @@ class PGStrategy(BaseStrategy):
         """
         self.settings = settings
         self._num_workers = num_workers
-        self._resources = _resources(cpus_per_worker, use_gpu, gpus_per_worker)
+        self._resources = resources_of(cpus_per_worker, use_gpu, gpus_per_worker)
         if force_create_placement_group:
             self.placement_group = None
         else:

@@ -24,6 +24,8 @@ class Node:
     process: int
     gpu_ids: Tuple[str, ...]
     """The GPUs that Ray has given to the actor."""
+    visible_gpus: Tuple[str, ...]
+    """The GPUs to which the node's raylet is limited; empty: it sees all."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class BaseHorovodWorker:
 
     def node(self) -> Node:
         """All facts about this actor's node and process, in one call."""
-        return Node(self.node_id(), self.hostname(), os.getpid(), tuple(str(gpu) for gpu in self.get_gpu_ids()))
+        own = tuple(str(gpu) for gpu in self.get_gpu_ids())
+        return Node(self.node_id(), self.hostname(), os.getpid(), own, _gpus_of_raylet())
 
     def update_env_vars(self, env_vars: Dict[str, Any]) -> None:
         """Sets environment variables of this process. Values are turned into text."""
@@ -162,3 +165,9 @@ class BaseHorovodWorker:
         rendezvous, self._rendezvous = self._rendezvous, None
         if rendezvous is not None:
             rendezvous.close()
+
+
+def _gpus_of_raylet() -> Tuple[str, ...]:
+    with open("/proc/self/environ") as file:  # Ray has changed os.environ since this process was started
+        variables = dict(line.partition("=")[::2] for line in file.read().split("\0"))
+    return tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))

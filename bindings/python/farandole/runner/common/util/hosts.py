@@ -90,8 +90,8 @@ def _host_of_line(filename: str, number: int, line: str) -> str:
 
 def parse_hosts_and_slots(hosts: str) -> Tuple[List[str], Dict[str, int]]:
     """The names of hosts in their order, and the slots of each."""
-    found = parse_hosts(hosts)
-    return [each.hostname for each in found], {each.hostname: each.slots for each in found}
+    found = _slots_by_name(parse_hosts(hosts))
+    return list(found), found
 
 
 def parse_hosts(hosts_string: str) -> List[HostInfo]:
@@ -103,13 +103,17 @@ def parse_hosts(hosts_string: str) -> List[HostInfo]:
 
 def _require_few_slots(hosts: Sequence[HostInfo]) -> None:
     """``ValueError`` if a host that is named several times has too many slots."""
-    slots: Counter[str] = Counter()
+    for name, slots in _slots_by_name(hosts).items():
+        if slots > MOST_SLOTS:
+            raise ValueError(f"host '{name}' has more than {MOST_SLOTS} slots altogether; name it once, with fewer")
+
+
+def _slots_by_name(hosts: Sequence[Any]) -> Dict[str, int]:
+    """The slots of each host, added if it is named several times."""
+    slots: Dict[str, int] = {}
     for each in hosts:
-        slots[each.hostname] += each.slots
-        if slots[each.hostname] > MOST_SLOTS:
-            raise ValueError(
-                f"host '{each.hostname}' has more than {MOST_SLOTS} slots altogether; name it once, with fewer"
-            )
+        slots[each.hostname] = slots.get(each.hostname, 0) + each.slots
+    return slots
 
 
 def get_host_assignments(hosts: Sequence[Any], min_num_proc: int, max_num_proc: Optional[int] = None) -> List[SlotInfo]:
@@ -118,9 +122,7 @@ def get_host_assignments(hosts: Sequence[Any], min_num_proc: int, max_num_proc: 
 
     ``ValueError`` if there are fewer slots than ``min_num_proc``.
     """
-    counts: Counter[str] = Counter()
-    for each in hosts:
-        counts[each.hostname] += each.slots
+    counts = _slots_by_name(hosts)
     places = [(name, local_rank) for name, count in counts.items() for local_rank in range(count)][:max_num_proc]
     if len(places) < min_num_proc:
         raise ValueError(

@@ -74,6 +74,8 @@ def _forward(process: subprocess.Popen[bytes], selector: selectors.BaseSelector,
         if kill_at is not None and time.monotonic() >= kill_at:
             _signal_group(process, signal.SIGKILL)
             if has_ended:
+                for key in selector.get_map().values():
+                    key.data.add(b"")
                 return  # a process that has left the group, such as a daemon, may hold a pipe for ever
     if not is_stopping:
         _wait(process, events)
