@@ -404,6 +404,26 @@ def test_an_eager_tensorflow_1_optimizer_steps_like_one_big_batch(rank, size):
         hvd.DistributedOptimizer("sgd")
 
 
+@several_ranks
+def test_adasum_combines_variables_that_some_ranks_or_the_first_steps_lack(run, rank, size):
+    if not hvd.check_num_rank_power_of_2(size):
+        pytest.skip("needs a number of ranks that is a power of two")
+    for passes, expected in ((1, [[9.0, 0.0, 1.0], [7.0, -3.0, 1.0], [6.0, -4.0, 0.0]]), (2, [[], [7.0, -3.0, 1.0]])):
+        variables = [tf.Variable([10.0]), tf.Variable([1.0]), tf.Variable([1.0])]
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        optimizer = hvd.DistributedOptimizer(optimizer, op=hvd.Adasum, backward_passes_per_step=passes)
+
+        @run
+        def step(gradients, optimizer=optimizer, variables=variables):
+            optimizer.apply_gradients(list(zip(gradients, variables)))
+
+        one, two, three = tf.constant([[1.0], [2.0], [3.0]])
+        own = [(None, one, None), (None, three, None)] if rank == 0 else [(one, None, None), (two, None, None)]
+        for gradients, values in zip([*own, (one, one, one)], expected):
+            step(gradients)
+            assert values in ([], [each.numpy().item() for each in variables])
+
+
 def through_pickle(value):
     return pickle.loads(pickle.dumps(value))
 
