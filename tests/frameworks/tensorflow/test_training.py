@@ -10,6 +10,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
+from farandole.common import membership
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -422,6 +423,18 @@ def test_adasum_combines_variables_that_some_ranks_or_the_first_steps_lack(run, 
         for gradients, values in zip([*own, (one, one, one)], expected):
             step(gradients)
             assert values in ([], [each.numpy().item() for each in variables])
+
+
+@several_ranks
+def test_a_tensorflow_1_graph_of_a_rank_outside_of_an_elastic_set_can_reduce_later(rank, size, monkeypatch):
+    first = hvd.add_process_set([0])
+    with monkeypatch.context() as elastic, tf.Graph().as_default() as graph:
+        elastic.setattr(membership, "is_elastic", lambda: True)
+        variable = tf.compat.v1.get_variable("v", initializer=[1.0])
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        hvd.DistributedOptimizer(optimizer, process_set=first).minimize(tf.reduce_sum(variable * variable))
+    hvd.remove_process_set(first)
+    assert any(each.type == "HorovodProcessSetIncluded" for each in graph.get_operations())
 
 
 def through_pickle(value):
