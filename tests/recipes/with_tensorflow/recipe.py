@@ -26,6 +26,8 @@ class Recipe:
     """Batch normalization that is synchronized over ranks, of inputs that are far from zero."""
     extras: Names = ()
     dtype: str = "float64"
+    policy: str = ""
+    """Of Keras, by which the model computes in half precision: `mixed_float16` or `mixed_bfloat16`."""
     way: str = "tape"
     """What reduces gradients: a tape (`tape`, `partial`), the script (`each`, `grouped`), or the `optimizer`."""
     structure: str = "list"

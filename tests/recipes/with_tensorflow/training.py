@@ -43,7 +43,7 @@ class Training:
             self.session = self._contexts.enter_context(tf.compat.v1.Session())
         self.weights = make_variables(recipe, abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
         self.trained = {name: each for name, each in self.weights.items() if each.trainable}
-        self.norm = seat.sync_batch_norm(dtype=recipe.dtype, name="norm") if recipe.norm else None
+        self.norm = seat.sync_batch_norm(dtype=recipe.policy or recipe.dtype, name="norm") if recipe.norm else None
         if self.norm:
             self.norm.build((None, WIDTH))
             self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
