@@ -61,4 +61,8 @@ class Recipe:
     resume: str = ""
     joins: bool = False
     """The last rank has no batch in the last step."""
+    events: Names = ()
+    """Of elastic jobs: what happens to workers, see `elastic/plan.py`."""
+    uncommitted: Names = ()
+    """Of elastic jobs: the steps after which workers do not commit."""
     fault: str = ""
