@@ -152,6 +152,7 @@ WATCHED = {
     "tensorflow": [
         "extras=half",
         "extras=bfloat",
+        *(f"dtype=float32 policy=mixed_{each}" for each in ("float16", "bfloat16")),
         *(f"way=optimizer {each}" for each in ("scaler=inside", "scaler=outside", "scaler=fixed")),
         *(f"{each} second={second}" for each in ("way=tape", "way=optimizer") for second in ("parts", "turns")),
     ],

@@ -29,7 +29,7 @@ OTHER_KERAS: Sequence[Tuple[str, Dict[str, str]]] = (
 A_FEW_OF_KERAS = ("-k", "(several_backward or computed) and not legacy")
 FRESH_RECIPES_OF_OTHER_KERAS = 150
 # For so many recipes of a framework one is played in an elastic job of its own, which takes as long as many others.
-ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10}
+ELASTIC_SHARE = {"torch": 30, "jax": 10, "keras": 10, "tensorflow": 10}
 ELASTIC_RECIPES_OF_LIGHTNING = 30
 
 

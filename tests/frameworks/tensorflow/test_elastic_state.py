@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, ShutdownError, WorkerLostError
 from farandole.tensorflow.errors import behind, translated
+from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 
 
 def model_of(rank: int):
@@ -99,6 +100,24 @@ def test_constructing_a_state_does_not_communicate(rank, size):
     variable.assign([5.0])
     state.restore()
     assert variable.numpy() == [0.0]
+
+
+@pytest.mark.parametrize("discard", ["restore", "sync"])
+def test_a_state_of_variables_discards_the_passes_of_a_step_that_was_interrupted(run, discard):
+    variable = tf.Variable([5.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), op=hvd.Average, backward_passes_per_step=2)
+    helper = LocalGradientAggregationHelperEager(2, lambda gradients, _: list(gradients), True, True)
+    state = hvd.elastic.TensorFlowState(variables=[variable])
+
+    @run
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, variable)])
+        return helper.compute_gradients([gradient], [variable])[0]
+
+    step(tf.constant([100.0]))
+    getattr(state, discard)()
+    assert [step(tf.constant([each])).numpy().item() for each in (1.0, 3.0)] == [1.0, 2.0]
+    assert variable.numpy() == [1.0]
 
 
 LOST = (

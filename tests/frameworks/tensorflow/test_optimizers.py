@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from big_batch import big_batch_gradients, data, loss_of, shard, weights
+from farandole.common import membership
 from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -64,6 +65,38 @@ def test_an_eager_tensorflow_1_optimizer_steps_like_one_big_batch(rank, size):
         hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5), backward_passes_per_step=2)
     with pytest.raises(ValueError, match="Keras"):
         hvd.DistributedOptimizer("sgd")
+
+
+@several_ranks
+def test_adasum_combines_variables_that_some_ranks_or_the_first_steps_lack(run, rank, size):
+    if not hvd.check_num_rank_power_of_2(size):
+        pytest.skip("needs a number of ranks that is a power of two")
+    for passes, expected in ((1, [[9.0, 0.0, 1.0], [7.0, -3.0, 1.0], [6.0, -4.0, 0.0]]), (2, [[], [7.0, -3.0, 1.0]])):
+        variables = [tf.Variable([10.0]), tf.Variable([1.0]), tf.Variable([1.0])]
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        optimizer = hvd.DistributedOptimizer(optimizer, op=hvd.Adasum, backward_passes_per_step=passes)
+
+        @run
+        def step(gradients, optimizer=optimizer, variables=variables):
+            optimizer.apply_gradients(list(zip(gradients, variables)))
+
+        one, two, three = tf.constant([[1.0], [2.0], [3.0]])
+        own = [(None, one, None), (None, three, None)] if rank == 0 else [(one, None, None), (two, None, None)]
+        for gradients, values in zip([*own, (one, one, one)], expected):
+            step(gradients)
+            assert values in ([], [each.numpy().item() for each in variables])
+
+
+@several_ranks
+def test_a_tensorflow_1_graph_of_a_rank_outside_of_an_elastic_set_can_reduce_later(rank, size, monkeypatch):
+    first = hvd.add_process_set([0])
+    with monkeypatch.context() as elastic, tf.Graph().as_default() as graph:
+        elastic.setattr(membership, "is_elastic", lambda: True)
+        variable = tf.compat.v1.get_variable("v", initializer=[1.0])
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        hvd.DistributedOptimizer(optimizer, process_set=first).minimize(tf.reduce_sum(variable * variable))
+    hvd.remove_process_set(first)
+    assert any(each.type == "HorovodProcessSetIncluded" for each in graph.get_operations())
 
 
 def through_pickle(value):

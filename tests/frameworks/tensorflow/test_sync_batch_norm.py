@@ -16,29 +16,34 @@ def batch(size: int):
     return np.random.default_rng(5).normal(2.0, 3.0, size=(5 * size, 4, 3)).astype("f")
 
 
-@pytest.mark.parametrize("uneven", [False, True])
-def test_sync_batch_normalization_matches_that_of_one_big_batch(run, rank, size, uneven):
+@pytest.mark.parametrize("parts", ["even", "uneven", "masked", "one is all padding"])
+def test_sync_batch_normalization_matches_that_of_one_big_batch(run, rank, size, parts):
     whole = batch(size)
     bounds = [5 * each for each in range(size + 1)]
-    if uneven and size > 1:
+    if parts == "uneven" and size > 1:
         bounds[1] = 2
-    x = tf.constant(whole[bounds[rank] : bounds[rank + 1]])
+    own = slice(bounds[rank], bounds[rank + 1])
+    mask = None
+    if parts in ("masked", "one is all padding"):
+        mask = np.random.default_rng(6).random(size=whole.shape[:-1]) < np.linspace(0.2, 0.9, len(whole))[:, np.newaxis]
+        if parts != "masked" and size > 1:
+            mask[: bounds[1]] = False
 
     layer, reference = hvd.SyncBatchNormalization(momentum=0.5), tf.keras.layers.BatchNormalization(momentum=0.5)
     assert layer.name == "sync_batch_normalization" and isinstance(layer, tf.keras.layers.BatchNormalization)
     layer.build(whole.shape), reference.build(whole.shape)
     target = tf.random.stateless_normal(whole.shape, seed=[1, 2])
 
-    def differentiate(of, x, target):
+    def differentiate(of, rows):
+        x = tf.constant(whole[rows])
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = of(x, training=True)
-            loss = tf.reduce_sum(y * target)
+            y = of(x, training=True, mask=None if mask is None else tf.constant(mask[rows]))
+            loss = tf.reduce_sum(y * target[rows])
         return y, tape.gradient(loss, [x, *of.trainable_variables])
 
-    own = slice(bounds[rank], bounds[rank + 1])
-    y, (dx, dgamma, dbeta) = run(lambda x, t: differentiate(layer, x, t))(x, target[own])
-    expected, (expected_dx, expected_dgamma, expected_dbeta) = differentiate(reference, tf.constant(whole), target)
+    y, (dx, dgamma, dbeta) = run(lambda: differentiate(layer, own))()
+    expected, (expected_dx, expected_dgamma, expected_dbeta) = differentiate(reference, slice(None))
     np.testing.assert_allclose(y.numpy(), expected.numpy()[own], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(dx.numpy(), expected_dx.numpy()[own], rtol=1e-3, atol=1e-4)
     # The gradients of the weights are this rank's own sums: the optimizer adds them up.

@@ -16,7 +16,7 @@ from recipe import Recipe
 
 from elastic.plan import DEPARTURES, FAILURES, POINTS, Plan
 
-NAMES = ("torch", "lightning", "jax", "keras")
+NAMES = ("torch", "lightning", "jax", "keras", "tensorflow")
 
 
 def of_framework(name: str) -> Framework:

@@ -18,14 +18,6 @@ ELASTIC = (
     Exclusion("a state undoes epochs", lambda r: r.resume, default("resume")),
     Exclusion("rank 0 has the state that counts", lambda r: r.is_from_last, default("is_from_last")),
     Exclusion("a state makes all equal", lambda r: r.start == "variables", {"start": "state"}),
-    Exclusion(
-        "`compile()` freezes a layer, and a state does not undo that", lambda r: r.frozen == "from", default("frozen")
-    ),
-    Exclusion(
-        "the factor of a loss is compiled, and a sum needs another one for each number of ranks",
-        lambda r: r.op == "Sum",
-        default("op"),
-    ),
     Exclusion("the number of ranks is a factor of its rates", lambda r: r.callback == "warmup", default("callback")),
 )
 

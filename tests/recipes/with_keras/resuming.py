@@ -31,7 +31,7 @@ def loaded(training: Training) -> None:
     path = os.path.join(training.folder, "saved.keras")
     training.model.save(path)
     training.model = training.seat.load_model(path)
-    training.model.factor = training.seat.factor(training.recipe)
+    training.model.factor = lambda: training.seat.factor(training.recipe)
 
 
 def root(training: Training) -> None:

@@ -9,7 +9,7 @@ from faults import gradient_factor
 from seats import Seat
 
 from with_keras.recipe import Recipe
-from with_keras.versions import array_of, change_gradients, count_batches, hvd, keras
+from with_keras.versions import array_of, change_gradients, count_batches, floatx, hvd, keras
 
 
 class OneProcess(Seat):
@@ -112,6 +112,14 @@ class Member(Rank):
     def find(self) -> None:
         """Members may have changed."""
         self.take(hvd.size(), hvd.rank())
+
+    def factor(self, recipe: Recipe) -> Any:
+        """The number of the members whose sum it is may change."""
+        import horovod.tensorflow
+        import tensorflow as tf
+
+        size = horovod.tensorflow.size_op() if recipe.op == "Sum" else 1
+        return super().factor(recipe) / tf.cast(size, floatx())
 
     def make_equal(self, recipe: Recipe, model: Any) -> None:
         pass

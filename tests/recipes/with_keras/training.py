@@ -43,7 +43,7 @@ class Training:
         distance = abs(seat.rank - seat.root(recipe)) if recipe.start else 0
         keras.utils.set_random_seed(recipe.seed + 1000 * distance)
         self.model = make_model(recipe, seat.sync_batch_norm)
-        self.model.factor = seat.factor(recipe)
+        self.model.factor = lambda: seat.factor(recipe)
         if recipe.frozen == "always":
             self.model.get_layer("first").trainable = False
         optimizer = seat.wrap(recipe, make_optimizer(recipe))
@@ -87,16 +87,22 @@ class Training:
         middle = 1 if (recipe.resume or recipe.frozen == "from") and recipe.steps > 1 else recipe.steps
         LOOPS[recipe.loop](self, 0, middle)
         if middle < recipe.steps:
-            if recipe.frozen == "from":
-                self.model.get_layer("first").trainable = False
-                self.compile(self.model.optimizer)
+            self.freeze(middle)
             if recipe.resume:
                 resuming.RESUMES[recipe.resume](self)
             LOOPS[recipe.loop](self, middle, recipe.steps)
         return self.snapshots
 
+    def freeze(self, epoch: int) -> None:
+        """The first layer, if that is due in this epoch; or trains it again."""
+        layer, is_frozen = self.model.get_layer("first"), self.recipe.frozen == "from" and epoch > 0
+        if self.recipe.frozen == "from" and layer.trainable == is_frozen:
+            layer.trainable = not is_frozen
+            self.compile(self.model.optimizer)
+
     def play_epoch(self, epoch: int) -> Snapshot:
         """The last of the epoch's values, its losses and its logs."""
+        self.freeze(epoch)
         self.step, self.snapshots = epoch * EPOCH_STEPS, []
         LOOPS[self.recipe.loop](self, epoch, epoch + 1)
         return {key: value for each in self.snapshots for key, value in each.items()}
@@ -123,7 +129,7 @@ class Training:
     @property
     def logged_factor(self) -> float:
         """The factor of the losses that Keras logs. Those of Keras 2 lack the model's."""
-        return (self.model.factor if versions.IS_THREE else 1.0) or 1.0  # a deliberate fault has none
+        return (float(self.model.factor()) if versions.IS_THREE else 1.0) or 1.0  # a deliberate fault has none
 
     def record_logs(self, logs: Dict[str, Any]) -> None:
         """The averaged losses and metrics of an epoch."""
@@ -173,7 +179,7 @@ def with_tape(training: Training, first: int, last: int) -> None:
             scaled = versions.scaled(model.optimizer, loss)
         variables = model.trainable_variables
         versions.apply(model.optimizer, tape.gradient(scaled, variables), variables)
-        return loss / model.factor
+        return loss / model.factor()
 
     _run(training, first, last, step)
 

@@ -52,6 +52,7 @@ EXCLUSIONS = (
         lambda r: r.optimizer == "hand",
         {**instead("way", "optimizer", "tape"), **default("second", "schedule", "scaler")},
     ),
+    Exclusion("weights of a policy have float32", lambda r: r.policy, {"dtype": "float32"}),
     Exclusion("a script does not set a rate that has a schedule", lambda r: r.schedule, default("decays")),
     Exclusion(
         "only an optimizer has an inside", lambda r: r.way != "optimizer", instead("scaler", "outside", "inside")
@@ -140,6 +141,7 @@ FIELDS: Dict[str, Draw] = {
     "start": often(STARTS, "", 0.4),
     "resume": often(RESUMES, "", 0.4),
     **{name: often((True,), False, share) for name, share in {**SHARES, "is_from_last": 0.4, "joins": 0.15}.items()},
+    "policy": often(("mixed_float16", "mixed_bfloat16"), "", 0.2),
 }
 
 

@@ -15,7 +15,7 @@ from with_tensorflow.training import play
 
 
 def tolerance(recipe: Recipe) -> Tuple[float, float]:
-    if {"half", "bfloat"} & {*recipe.extras}:
+    if recipe.policy or {"half", "bfloat"} & {*recipe.extras}:
         return 0.1, 0.05
     return 1e-3 if recipe.dtype == "float32" or "wide" in recipe.extras else 1e-6, 0.1
 

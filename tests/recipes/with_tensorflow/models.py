@@ -54,23 +54,28 @@ def make_variables(recipe: Recipe, distance: int) -> Weights:
 
 def output_of(recipe: Recipe, weights: Weights, norm: Any, number: Any, x: Any, words: Any) -> Any:
     """The model's output in the step of this number."""
+    dtype = recipe.policy.removeprefix("mixed_") or recipe.dtype
     if norm:
-        x = norm(x + 1000.0, training=True)
+        x = norm(x + (1.0 if recipe.policy else 1000.0), training=True)
+    x = tf.cast(x, dtype)
     if recipe.embedding:
-        x += tf.gather(weights["table"], words)
-    h = BODIES[recipe.body](lambda each: tf.tanh(each @ weights["first.kernel"] + weights["first.bias"]), x)
+        x += tf.cast(tf.gather(weights["table"], words), dtype)
+    layers = {name: tf.cast(each, dtype) for name, each in weights.items() if name.startswith(("first.", "head."))}
+    h = BODIES[recipe.body](lambda each: tf.tanh(each @ layers["first.kernel"] + layers["first.bias"]), x)
     if recipe.is_shared:
-        h = tf.tanh(tf.tanh(h @ weights["middle"]) @ weights["middle"])
+        middle = tf.cast(weights["middle"], dtype)
+        h = tf.tanh(tf.tanh(h @ middle) @ middle)
     for name in recipe.extras:
         h = _with_extra(name, tf.convert_to_tensor(weights[name]), number, h)
-    return h @ weights["head.kernel"] + weights["head.bias"]
+    return tf.cast(h @ layers["head.kernel"] + layers["head.bias"], recipe.dtype)
 
 
 def _with_extra(name: str, weight: Any, number: Any, h: Any) -> Any:
+    weight = tf.cast(tf.math.abs(weight) if weight.dtype.is_complex else weight, h.dtype)
     if name == "unused":
         return h
     if name == "resting":
         return tf.cond(tf.equal(number % 2, 0), lambda: h * weight, lambda: h + 0.0)
     if name == "empty":
         return h + tf.reduce_sum(weight)
-    return h * tf.cast(tf.math.abs(weight) if weight.dtype.is_complex else weight, h.dtype)
+    return h * weight

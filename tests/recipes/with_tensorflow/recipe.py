@@ -26,6 +26,8 @@ class Recipe:
     """Batch normalization that is synchronized over ranks, of inputs that are far from zero."""
     extras: Names = ()
     dtype: str = "float64"
+    policy: str = ""
+    """Of Keras, by which the model computes in half precision: `mixed_float16` or `mixed_bfloat16`."""
     way: str = "tape"
     """What reduces gradients: a tape (`tape`, `partial`), the script (`each`, `grouped`), or the `optimizer`."""
     structure: str = "list"
@@ -59,4 +61,8 @@ class Recipe:
     resume: str = ""
     joins: bool = False
     """The last rank has no batch in the last step."""
+    events: Names = ()
+    """Of elastic jobs: what happens to workers, see `elastic/plan.py`."""
+    uncommitted: Names = ()
+    """Of elastic jobs: the steps after which workers do not commit."""
     fault: str = ""

@@ -68,7 +68,7 @@ def elastic(training: Training) -> None:
     variables = training.state()
     values = training.read(variables)
     state = hvd.elastic.TensorFlowState(variables) if training.seat.is_in_job else None
-    training.take_step()
+    training.train()
     if state is not None:
         state.restore()
         state.sync()

@@ -11,6 +11,7 @@ from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggrega
 from faults import gradient_factor
 from seats import Seat
 
+from with_tensorflow import resuming
 from with_tensorflow.optimizers import Part
 from with_tensorflow.recipe import Recipe
 
@@ -50,6 +51,9 @@ class OneProcess(Seat):
 
     def wrap(self, training: Training, part: Part) -> Part:
         return part
+
+    def make_equal(self, training: Training) -> None:
+        """Gives all ranks the state of the root, before the first step."""
 
     def reduce(self, training: Training, gradients: Sequence[Any]) -> List[Any]:
         """By hand. In one process only what a rank does to slices."""
@@ -107,6 +111,10 @@ class Rank(OneProcess):
             optimizer.register_local_var(part.trained["local"])
         return part._replace(optimizer=optimizer)
 
+    def make_equal(self, training: Training) -> None:
+        if training.recipe.start:
+            resuming.STARTS[training.recipe.start](training, self.root(training.recipe))
+
     def reduce(self, training: Training, gradients: Sequence[Any]) -> List[Any]:
         if training.recipe.way not in BY_HAND:
             return [*gradients]
@@ -125,6 +133,23 @@ class Rank(OneProcess):
 
     def root(self, recipe: Recipe) -> int:
         return self.size - 1 if recipe.is_from_last and recipe.start != "state" else 0
+
+
+class Member(Rank):
+    """This rank of an elastic job, whose state makes the ranks equal."""
+
+    def find(self) -> None:
+        """Members may have changed."""
+        self.take(hvd.size(), hvd.rank())
+
+    def factors(self, recipe: Recipe, step: int) -> Any:
+        """A sum over ranks is made a mean by their number when the graph runs."""
+        factor, of_local = super().factors(recipe, step)
+        size = hvd.size_op() if recipe.op == "Sum" else 1
+        return factor / tf.cast(size, recipe.dtype), of_local
+
+    def make_equal(self, training: Training) -> None:
+        pass
 
 
 def is_called_in_each_pass(recipe: Recipe) -> bool:

@@ -43,7 +43,7 @@ class Training:
             self.session = self._contexts.enter_context(tf.compat.v1.Session())
         self.weights = make_variables(recipe, abs(seat.rank - seat.root(recipe)) if recipe.start else 0)
         self.trained = {name: each for name, each in self.weights.items() if each.trainable}
-        self.norm = seat.sync_batch_norm(dtype=recipe.dtype, name="norm") if recipe.norm else None
+        self.norm = seat.sync_batch_norm(dtype=recipe.policy or recipe.dtype, name="norm") if recipe.norm else None
         if self.norm:
             self.norm.build((None, WIDTH))
             self.trained.update({"gamma": self.norm.gamma, "beta": self.norm.beta})
@@ -61,14 +61,14 @@ class Training:
             self.rate = (lambda: first.learning_rate) if recipe.schedule else first.learning_rate
         self.moving = tf.train.ExponentialMovingAverage(0.8) if recipe.average else None
         self._aggregation = seat.aggregation(self)
-        self._run = self._compiled()
-        if recipe.start and seat.is_in_job:
-            resuming.STARTS[recipe.start](self, seat.root(recipe))
+        self.run = self._compiled()
+        seat.make_equal(self)
 
     def _compiled(self) -> Any:
         if not self.session:
             return tf.function(self._train) if self.recipe.mode == "function" else self._train
-        inputs = [tf.compat.v1.placeholder(each.dtype, each.shape) for each in self._batches()[0]]
+        shapes = [(*each.shape[:1], None, *each.shape[2:])[: each.ndim] for each in self._batches()[0]]
+        inputs = [tf.compat.v1.placeholder(each.dtype, shape) for each, shape in zip(self._batches()[0], shapes)]
         fetched = self._train(*inputs)
         self.session.run(tf.compat.v1.global_variables_initializer())
         return lambda *batch: self.session.run(fetched, dict(zip(inputs, batch)))
@@ -107,24 +107,28 @@ class Training:
         return [] if self.recipe.mode == "eager" else [done]
 
     def play(self) -> List[Snapshot]:
-        recipe, snapshots = self.recipe, []
+        snapshots = []
         with self._contexts:
-            for self.step in range(recipe.steps):
-                if recipe.decays:
-                    self.assign(self.rate, RATE / (1 + self.step))
-                loss = self.take_step()
-                if self.step == 1 and recipe.fault:
-                    faults.commit(self, *(self._scaled(each) for each in (self.weights["head.bias"], self.rate)))
-                snapshots.append(self._snapshot(loss))
-                if self.step == 0 and recipe.resume:
-                    resuming.RESUMES[recipe.resume](self)
+            for step in range(self.recipe.steps):
+                snapshots.append(self.play_step(step))
+                if step == 0 and self.recipe.resume:
+                    resuming.RESUMES[self.recipe.resume](self)
         return snapshots
+
+    def play_step(self, step: int) -> Snapshot:
+        self.step = step
+        if self.recipe.decays:
+            self.assign(self.rate, RATE / (1 + step))
+        loss = self.train()
+        if step == 1 and self.recipe.fault:
+            faults.commit(self, *(self._scaled(each) for each in (self.weights["head.bias"], self.rate)))
+        return self.snapshot(loss)
 
     def _scaled(self, variable: Any) -> Any:
         return lambda factor: self.assign(variable, factor * self.read([variable])[0])
 
-    def take_step(self) -> float:
-        losses = [float(self._run(*batch)) for batch in self._batches()]
+    def train(self) -> float:
+        losses = [float(self.run(*batch)) for batch in self._batches()]
         loss = float(np.mean(losses)) if losses else 0.0
         if self.seat.is_in_job and self.seat.present(self.recipe, self.step) < self.seat.size:
             last = int(hvd.join())
@@ -148,7 +152,7 @@ class Training:
         found += [self.moving.average(each) for each in self.trained.values()] if self.moving else []
         return [*{id(each): each for each in found if each is not None}.values()]
 
-    def _snapshot(self, loss: float) -> Snapshot:
+    def snapshot(self, loss: float) -> Snapshot:
         rate = self.rate() if callable(self.rate) else self.rate
         values: Snapshot = {"loss": loss, "rate0": float(self.read([rate])[0])}
         for place, array in enumerate(self.read(self.state())[len(self.weights) :]):

@@ -3,12 +3,14 @@ combined."""
 
 from __future__ import annotations
 
-from typing import Any, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
 
 from farandole.tensorflow import reductions
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.legacy_optimizer import WrappedOptimizer
 from farandole.tensorflow.mpi_ops import Adasum
+from farandole.tensorflow.reducing import may_have_gradient
+from farandole.tensorflow.util import reference
 
 LossScaler = tf.compat.v1.mixed_precision.MixedPrecisionLossScaleOptimizer
 
@@ -31,8 +33,7 @@ class _DistributedAdasumOptimizer(WrappedOptimizer):
         self._device_dense = device_dense
         self._compression = compression
         self._passes = passes
-        self._counter: Optional[Any] = None
-        self._starts: List[Any] = []
+        self._rounds: Dict[Any, _Round] = {}
 
     @property
     def _use_locking(self) -> NoReturn:
@@ -48,61 +49,58 @@ class _DistributedAdasumOptimizer(WrappedOptimizer):
         """As the wrapped optimizer's. Gradients are not reduced."""
         return list(self._optimizer.compute_gradients(*args, **kwargs))
 
-    def _make_variables(self, variables: List[Any]) -> None:
-        if self._counter is not None:
-            return
-        with tf.init_scope():
-            self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
-            # The initial values are never read: the first step of each round writes the variables.
-            self._starts = [tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False) for each in variables]
-
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
-        """Applies this rank's gradients, and combines the changes of all ranks after the last step of a round."""
-        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-        variables = [variable for _, variable in pairs]
-        if tf.executing_eagerly():
-            self._make_variables(variables)
-            self._begin(variables)
-            self._optimizer.apply_gradients(pairs, global_step, name)
-            self._end(variables)
-            return None
-        self._make_variables(variables)
-        with tf.control_dependencies(self._begin(variables)):
-            applied = self._optimizer.apply_gradients(pairs, global_step)
+        """Applies this rank's gradients, and combines the changes of all ranks after the last step of a round.
+
+        A variable without a gradient takes part, with a change of zero: other ranks or steps may have one.
+        """
+        pairs = list(grads_and_vars)
+        rounds = {
+            self._round(variable): place
+            for place, (gradient, variable) in enumerate(pairs)
+            if gradient is not None or may_have_gradient(variable)
+        }
+        own = [pair for pair in pairs if pair[0] is not None]
+        with tf.control_dependencies([each.begin() for each in rounds]):
+            applied = self._optimizer.apply_gradients(own, global_step)
         with tf.control_dependencies([applied]):
-            return tf.group(*self._end(variables), name=name)
+            ends = [each.end(self._combined, f"{self.get_name()}_delta_{place}") for each, place in rounds.items()]
+            return None if tf.executing_eagerly() else tf.group(*ends, name=name)
 
-    def _begin(self, variables: List[Any]) -> List[Any]:
-        """Saves the values of the variables if this is the first step of a round."""
-        assert self._counter is not None
-        is_first = tf.equal(self._counter, 0)
-        return [
-            start.assign(tf.where(is_first, tf.convert_to_tensor(variable), tf.convert_to_tensor(start)))
-            for start, variable in zip(self._starts, variables)
-        ]
+    def _round(self, variable: Any) -> _Round:
+        key = reference(variable)
+        if key not in self._rounds:
+            self._rounds[key] = _Round(variable, self._passes)
+        return self._rounds[key]
 
-    def _end(self, variables: List[Any]) -> List[Any]:
-        """Counts the step. After the last step of a round, sets every variable to its saved value plus the combined
-        change."""
-        assert self._counter is not None
-        count = self._counter.assign(tf.math.floormod(self._counter + 1, self._passes))
-        now = [tf.identity(tf.convert_to_tensor(each)) for each in variables]
-        starts = [tf.identity(tf.convert_to_tensor(each)) for each in self._starts]
-        targets = tf.cond(
-            tf.equal(count, 0),
-            lambda: [
-                start + self._combined(each - start, place) for place, (each, start) in enumerate(zip(now, starts))
-            ],
-            lambda: [tf.identity(each) for each in now],
-        )
-        targets = targets if isinstance(targets, (list, tuple)) else [targets]
-        return [variable.assign(target) for variable, target in zip(variables, targets)]
-
-    def _combined(self, change: Any, place: int) -> Any:
+    def _combined(self, change: Any, name: str) -> Any:
         return reductions.allreduce(
-            change,
-            device_dense=self._device_dense,
-            compression=self._compression,
-            op=Adasum,
-            name=f"{self.get_name()}_delta_{place}",
+            change, device_dense=self._device_dense, compression=self._compression, op=Adasum, name=name
         )
+
+
+class _Round:
+    """The steps of a variable whose changes are combined together: how many were taken, and the value before them."""
+
+    def __init__(self, variable: Any, passes: int) -> None:
+        self._variable = variable
+        self._passes = passes
+        with tf.init_scope():
+            self._count = tf.Variable(0, trainable=False, dtype=tf.int32)
+            # The initial value is never read: the first step of each round writes it.
+            self._start = tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False)
+
+    def begin(self) -> Any:
+        """Saves the value of the variable if this is the first step of a round."""
+        now, start = tf.convert_to_tensor(self._variable), tf.convert_to_tensor(self._start)
+        return self._start.assign(tf.where(tf.equal(self._count, 0), now, start))
+
+    def end(self, combined: Callable[[Any, str], Any], name: str) -> Any:
+        """Counts the step. After the last step of a round, sets the variable to its saved value plus the combined
+        change."""
+        count = self._count.assign(tf.math.floormod(self._count + 1, self._passes))
+        now, start = (tf.identity(tf.convert_to_tensor(each)) for each in (self._variable, self._start))
+        target = tf.cond(
+            tf.equal(count, 0), lambda: start + combined(now - start, name), lambda: tf.identity(now), name=name
+        )
+        return self._variable.assign(target)

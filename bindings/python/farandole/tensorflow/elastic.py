@@ -12,6 +12,7 @@ from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
 from farandole.tensorflow.errors import translated
 from farandole.tensorflow.framework import Verbs
+from farandole.tensorflow.gradient_aggregation_eager import discard_passes
 from farandole.tensorflow.kernels import tf
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class TensorFlowKerasState(ModelState, _TensorFlowVariables):
 class TensorFlowState(_TensorFlowVariables):
     """Elastic state of variables, and further values that are given by keyword.
 
-    In a graph, the sums of ``backward_passes_per_step`` are variables, too. Commit after the pass that completes a
-    step: otherwise the sums of rank 0 become those of all ranks when the members change.
+    Commit after the pass that completes a step of ``backward_passes_per_step``. When steps are undone or the members
+    change, the sums of passes are discarded outside of graphs. In a graph they are variables, too, and those of rank 0
+    become those of all ranks.
 
     :param variables: all global variables of the graph by default
     :param session: the session of the graph; the default session by default, unused outside of graphs
@@ -91,6 +93,7 @@ class TensorFlowState(_TensorFlowVariables):
     def _write(self, values: List[Any]) -> None:
         if self._bcast_op is None:
             super()._write(values)
+            discard_passes()
             return
         for variable, value in zip(self.variables, values):
             variable.load(value, self.session)
@@ -98,5 +101,6 @@ class TensorFlowState(_TensorFlowVariables):
     def _broadcast(self) -> None:
         if self._bcast_op is None:
             super()._broadcast()
+            discard_passes()
         else:
             self.session.run(self._bcast_op)

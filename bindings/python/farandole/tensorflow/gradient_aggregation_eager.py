@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set
 
 from farandole.common.gradient_accumulator import check_passes
@@ -16,6 +17,15 @@ from farandole.tensorflow.gradient_aggregation import (
 )
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.util import reference
+
+_begun: weakref.WeakSet[LocalGradientAggregationHelperEager] = weakref.WeakSet()
+"""Those whose variables a program can assign to outside of graphs."""
+
+
+def discard_passes() -> None:
+    """All begin anew: steps were undone, or the members have changed."""
+    for each in list(_begun):
+        each.begin_anew()
 
 
 class LocalGradientAggregationHelperEager:
@@ -60,6 +70,8 @@ class LocalGradientAggregationHelperEager:
     def _make_variables(self, gradients: Sequence[Any], keys: Sequence[Any]) -> None:
         # The variables outlive a function that may be traced now, so they are created outside of its graph.
         with tf.init_scope():
+            if tf.executing_eagerly():
+                _begun.add(self)
             if self.counter is None:
                 self.counter = tf.Variable(0, trainable=False, dtype=tf.int32)
             for key, gradient in zip(keys, gradients):

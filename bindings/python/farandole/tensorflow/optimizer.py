@@ -45,8 +45,6 @@ class _DistributedOptimizer(WrappedOptimizer):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
         """As the wrapped optimizer's; the gradients are reduced over all ranks."""
         pairs = list(self._optimizer.compute_gradients(*args, **kwargs))
-        if not self._reduction.takes_part() and not self._helper:
-            return pairs
         gradients, variables = [grad for grad, _ in pairs], [variable for _, variable in pairs]
         reduce = self._helper.compute_gradients if self._helper else self._reduction
         return list(zip(reduce(gradients, variables), variables))

@@ -122,7 +122,7 @@ class GradientReduction:
         checks = []
         last = max((place for place, each in enumerate(made) if each is not None), default=None)
         for place, variable in enumerate(variables):
-            if made[place] is not None or self.is_local(variable) or not _may_have_gradient(variable):
+            if made[place] is not None or self.is_local(variable) or not may_have_gradient(variable):
                 continue
             reduced, is_reduced = self._verbs.absent_allreduce(
                 variable, names[place], self._in_graphs.how, expects_none=conditions is None
@@ -165,7 +165,8 @@ class GradientReduction:
         return takes_part(self._process_set)
 
 
-def _may_have_gradient(variable: Any) -> bool:
+def may_have_gradient(variable: Any) -> bool:
+    """Whether a rank or a step other than this one may have a gradient of this variable."""
     if not hasattr(variable, "assign") or not getattr(variable, "trainable", True):
         return False
     dtype = tf.as_dtype(variable.dtype)
