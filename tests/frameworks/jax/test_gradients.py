@@ -138,6 +138,18 @@ def test_second_derivatives_sum_over_the_ranks_at_each_allreduce(gradient, name:
     np.testing.assert_allclose(slope, np.full(2, 6.0 * size**3))
 
 
+def test_second_derivatives_of_an_uneven_reducescatter_reach_the_rows_of_each_rank(
+    gradient, name: str, size: int
+) -> None:
+    weights = jnp.arange(1.0, size + 2)
+
+    def loss(x):
+        return (hvd.reducescatter(x, name=name, op=hvd.Sum) ** 3).sum()
+
+    slope = gradient(lambda x: (jax.grad(loss)(x) * weights).sum())(jnp.ones(size + 1))
+    np.testing.assert_allclose(slope, 6.0 * size**3 * weights)
+
+
 @pytest.mark.parametrize("checkpointed", [jax.checkpoint, lambda f: jax.checkpoint(lambda x: jax.checkpoint(f)(2 * x))])
 def test_each_instruction_of_a_program_has_a_name_of_its_own(checkpointed, name: str) -> None:
     def loss(x):

@@ -89,7 +89,9 @@ def _allgather_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequenc
     means = _mean(asked, gradients)
     rows = [each.shape[0] for each in tensors]
     if is_traced(gradients):
-        before = [set_rank.rank * each for each in rows]
+        # Ranks contribute equally many rows, or the first ones one more: the shares of a reducescatter.
+        shares = [divmod(each.shape[0], set_rank.size) for each in means]
+        before = [set_rank.rank * each + min(set_rank.rank, left) for each, left in shares]
     else:
         name = asked.name and f"{asked.name}.rows"
         of_all = numpy_ops.allgather(numpy.asarray([rows], numpy.int64), name, asked.process_set)
