@@ -71,6 +71,15 @@ def test_the_gradient_of_an_uneven_allgather_is_the_mean_gradient_of_the_ranks_o
     np.testing.assert_allclose(slope, weights[first : first + rank + 1] * (size + 1) / 2)
 
 
+def test_gradients_of_complex_numbers_are_averaged_too(gradient, name: str, rank: int, size: int) -> None:
+    def loss(x):
+        moved = [hvd.allgather(x, name=name), hvd.broadcast(x, 0, name=name)]
+        return sum((jnp.abs(each) ** 2).sum() for each in moved)
+
+    x = jnp.full(2, 1 + rank * 1j)
+    np.testing.assert_allclose(gradient(loss)(x), 2 * x.conj() * (2 if rank == 0 else 1), rtol=1e-6)
+
+
 def test_the_gradient_of_broadcast_is_the_mean_on_the_root_and_zero_elsewhere(
     gradient, name: str, rank: int, size: int
 ) -> None:

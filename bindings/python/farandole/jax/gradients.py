@@ -12,7 +12,7 @@ import numpy
 
 from farandole.common.basics import HorovodBasics
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
-from farandole.jax.entry import run
+from farandole.jax.entry import as_reals, complex_like, run
 from farandole.jax.program import Asked, is_traced, set_rank_in
 from farandole.numpy import ops as numpy_ops
 
@@ -71,7 +71,8 @@ def _back(asked: Asked, suffix: str = "gradient", **changes: Any) -> Asked:
 
 def _mean(asked: Asked, gradients: Sequence[Any]) -> Tensors:
     back = Asked(ALLREDUCE, _back(asked).name, asked.process_set, Average, grouped=asked.grouped)
-    return collective(back, tuple(gradients))
+    means = collective(back, tuple(as_reals(each) for each in gradients))
+    return tuple(complex_like(each, mean) for each, mean in zip(gradients, means))
 
 
 def _same_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
