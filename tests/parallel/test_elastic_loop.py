@@ -275,8 +275,12 @@ def test_a_member_that_cannot_rejoin_gives_up_after_its_tries_or_the_timeout(mon
     assert replay.record.count("reset") == 1
 
 
-def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:
-    assert Replay(lost(process_set=2)).run() == [*START, "restore", "train"]
+def test_only_members_that_have_agreed_go_back_without_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Replay(lost(process_set=2)).run() == START + WHOLE_RESET  # in a job that is not elastic, none can agree
+    make_elastic(monkeypatch)
+    agreed = set_faults.GoBack("set 2 failed on another rank")
+    agreed.kind, agreed.process_set = "disconnected", 2
+    assert Replay(agreed).run() == [*START, "restore", "train"]
     assert Replay(lost(process_set=0)).run() == START + WHOLE_RESET
 
 
