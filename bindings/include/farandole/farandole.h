@@ -289,7 +289,8 @@ typedef struct farandole_handle farandole_handle;
 FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* value,
                                                 farandole_handle** handle, farandole_error* reason);
 
-/* Submits `count` tensors that become ready together, all or none, in one process set; writes `count` handles. */
+/* Submits `count` tensors that become ready together, all or none, in one process set; writes `count` handles. No output
+ * may overlap the memory of another tensor. */
 FARANDOLE_API farandole_status farandole_submit_group(farandole_runtime* runtime,
                                                       const farandole_submission* value, size_t count,
                                                       farandole_handle** handles, farandole_error* reason);
