@@ -13,8 +13,8 @@
  * Deadlines. Every wait is bounded except farandole_wait() with a timeout of -1, and that one also ends when a member
  *            dies: the operation then fails. The deadlines of the runtime are settings; see docs/settings.md.
  * Signals.   The library installs no signal handlers.
- * Forks.     A forked child is not a member: its submissions fail, and farandole_alive() returns 0. Start other
- *            programs with exec.
+ * Forks.     A forked child is not a member: its submissions fail, operations in flight have ended with an error
+ *            there, and farandole_alive() returns 0. Start other programs with exec.
  *
  * C99 and C++. All functions begin with farandole_, all constants with FARANDOLE_; numbers never change. */
 #ifndef FARANDOLE_H
