@@ -92,7 +92,7 @@ def push(request: Request, name: Optional[str], array: NDArray, output: NDArray)
     handle = array.handle
     target = handle if output is array else output.handle
     with _named(request, name) as full_name:
-        if not _push(ctypes.byref(request), 1, _text(full_name), ctypes.byref(handle), ctypes.byref(target)):
+        if not _push(ctypes.byref(request), 1, full_name.encode(), ctypes.byref(handle), ctypes.byref(target)):
             _refused(request, [full_name], [array], [output])
 
 
@@ -108,7 +108,7 @@ def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], out
     handles = ctypes.c_void_p * len(names)
     sources = handles(*[each.handle for each in arrays])
     targets = sources if outputs is arrays else handles(*[each.handle for each in outputs])
-    text = b"\0".join([_text(name) for name in names])
+    text = "\0".join(names).encode()
     if not _push(ctypes.byref(request), len(names), text, sources, targets):
         _refused(request, names, arrays, outputs)
 
@@ -126,13 +126,6 @@ def _refused(request: Request, names: List[str], arrays: Sequence[NDArray], outp
     _push_all(request, names, hosts, results)
     for result, output in zip(results, outputs):
         result.copyto(output)
-
-
-def _text(name: str) -> bytes:
-    encoded = name.encode()
-    if b"\0" in encoded:
-        raise ValueError(f"a name cannot hold the character NUL: {name!r}")
-    return encoded
 
 
 def drain(seconds: float) -> bool:
