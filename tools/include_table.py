@@ -241,7 +241,6 @@ FOLDERS: dict[str, list[str]] = {
     "bindings/include/farandole": [],
     "bindings/c": ["bindings/cxx", "collectives", "messages/values"],
     "bindings/native": [
-        "actors/event_loop",
         "actors/gpu",
         "actors/pmi",
         "actors/rendezvous",

@@ -14,12 +14,12 @@
 
 #include "actors/event_loop/log.hpp"
 #include "actors/event_loop/loop.hpp"
-#include "actors/event_loop/process_guard.hpp"
 #include "actors/member/mpi_start.hpp"
 #include "actors/member/pmi_start.hpp"
 #include "actors/member/process_trace.hpp"
 #include "actors/member/stall_report_queue.hpp"
 #include "actors/process_set/shared_state.hpp"
+#include "actors/submission/process_guard.hpp"
 #include "actors/timeline/timeline.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/known_sets.hpp"
@@ -58,7 +58,9 @@ public:
 
   /// False in a forked child of the process that made this object. The runtime's threads do not exist there, so the
   /// child must neither use nor destroy this object.
-  bool is_local() const { return mark_.is_local(); }
+  bool is_local() const { return mark_->is_local(); }
+  /// Tells handles, which may outlive this object, whether is_local().
+  const std::shared_ptr<const process_guard>& mark() const { return mark_; }
   bool alive() const { return shared_state_->alive; }
   /// Elastic jobs: the number of membership changes that wait for the end of this generation, and whether all of them
   /// are removals. May be called from any thread.
@@ -111,7 +113,7 @@ private:
   error join(const member_start& start);
   error did_not_come_together() const;
 
-  process_guard mark_;
+  std::shared_ptr<const process_guard> mark_ = std::make_shared<process_guard>();
   settings values_;
   logger log_;
   std::shared_ptr<farandole::shared_member_state> shared_state_;

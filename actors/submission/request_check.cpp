@@ -35,9 +35,19 @@ error wrong_reduction(const submission& request, std::int32_t members) {
   return {};
 }
 
-// Every member reads all inputs until the last member has its segment, so no output may overlap the input. If the
-// output begins before the input, only the rows that every member gets are counted. Some members get one more, but
-// this function does not know which; for the others, the memory right behind the output may well be the input.
+std::size_t input_bytes(const submission& request) {
+  return static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
+}
+
+// Of a reducescatter, only the rows that every member gets are counted. Some members get one more, but this function
+// does not know which; for the others, the memory right behind the output may well be another tensor.
+std::size_t output_bytes(const submission& request, std::int32_t members) {
+  if (row_of(request.signature.operation).rows != row_use::segmented)
+    return input_bytes(request);
+  return static_cast<std::size_t>(request.signature.shape[0] / members) * bytes_of_row(request.signature);
+}
+
+// Every member reads all inputs until the last member has its segment, so no output may overlap the input.
 error wrong_scatter(const submission& request, std::int32_t members) {
   if (row_of(request.signature.operation).rows != row_use::segmented)
     return {};
@@ -45,15 +55,11 @@ error wrong_scatter(const submission& request, std::int32_t members) {
     return refuse(request, "reducescatter of a scalar; give it a dimension first");
   if (!request.output)
     return {};
-  const auto rows = request.signature.shape[0] / members;
-  const auto segment = static_cast<std::size_t>(rows) * bytes_of_row(request.signature);
-  const auto input =
-      static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
   const std::less<const std::byte*> before;
   const auto begins_among =
-      !before(request.output, request.input) && before(request.output, request.input + input);
-  const auto reaches_in =
-      before(request.output, request.input) && before(request.input, request.output + segment);
+      !before(request.output, request.input) && before(request.output, request.input + input_bytes(request));
+  const auto reaches_in = before(request.output, request.input) &&
+                          before(request.input, request.output + output_bytes(request, members));
   if (begins_among || reaches_in)
     return refuse(request, "the output of a reducescatter overlaps its input");
   return {};
@@ -145,6 +151,39 @@ error wrong_request(const submission& request, std::int32_t members, std::span<c
   if (auto problem = wrong_scatter(request, members))
     return problem;
   return wrong_splits(request, members);
+}
+
+error wrong_group(std::span<const submission> requests, std::int32_t members) {
+  const auto overlap = [](const submission& one, const submission& other) {
+    return refuse(one, "its memory overlaps that of " + printable_name(other.name) +
+                           ", which is in the same group, and one of them is written; give each tensor once");
+  };
+  std::vector<const submission*> writers;
+  for (const auto& request : requests)
+    if (request.output && output_bytes(request, members) != 0)
+      writers.push_back(&request);
+  const std::less<const std::byte*> before;
+  std::sort(writers.begin(), writers.end(),
+            [&](const auto* left, const auto* right) { return before(left->output, right->output); });
+  for (std::size_t i = 1; i < writers.size(); ++i)
+    if (before(writers[i]->output, writers[i - 1]->output + output_bytes(*writers[i - 1], members)))
+      return overlap(*writers[i], *writers[i - 1]);
+  for (const auto& request : requests) {
+    if (request.input == request.output || input_bytes(request) == 0)
+      continue;
+    // The outputs that begin before the input ends. They do not overlap each other, so the last ones end last.
+    auto next = std::partition_point(writers.begin(), writers.end(), [&](const auto* writer) {
+      return before(writer->output, request.input + input_bytes(request));
+    });
+    for (; next != writers.begin(); --next) {
+      const auto& writer = **std::prev(next);
+      if (!before(request.input, writer.output + output_bytes(writer, members)))
+        break;
+      if (&writer != &request)
+        return overlap(request, writer);
+    }
+  }
+  return {};
 }
 
 std::vector<std::int64_t> splits_of(const submission& request, std::int32_t members) {

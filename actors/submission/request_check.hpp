@@ -20,6 +20,10 @@ std::int32_t rank_in_set(std::int32_t rank, std::span<const std::int32_t> ranks)
 error wrong_request(const submission& request, std::int32_t members,
                     std::span<const std::int32_t> ranks = {});
 
+/// Why these requests may not be a group of a set of `members`: memory that one of them writes is memory of another.
+/// Kind `none` if they may. Only for requests that wrong_request() accepts.
+error wrong_group(std::span<const submission> requests, std::int32_t members);
+
 /// The rows for each member if this is an alltoall, with equal parts written out; otherwise empty. Only for requests
 /// that wrong_request() accepts.
 std::vector<std::int64_t> splits_of(const submission& request, std::int32_t members);

@@ -114,6 +114,37 @@ TEST_CASE("a reducescatter whose output overlaps its input is refused") {
   CHECK_FALSE(wrong_request(asked, 3));
 }
 
+TEST_CASE("no member of a group may write memory of another") {
+  std::vector<std::byte> memory(200);
+  const auto refused = [&](std::initializer_list<std::pair<int, int>> places, shape extents = {10},
+                           operation op = operation::allreduce) { // of inputs and outputs; -1: no memory
+    std::vector<submission> group;
+    for (auto [input, output] : places) {
+      group.push_back(ask(op, extents)); // 40 bytes
+      group.back().name = group.size() == 1 ? "first" : "later";
+      group.back().input = memory.data() + input;
+      group.back().output = output < 0 ? nullptr : memory.data() + output;
+    }
+    const auto problem = wrong_group(group, 2);
+    if (problem)
+      says(problem, error_kind::invalid_argument, {"first", "later", "overlap"});
+    return static_cast<bool>(problem);
+  };
+  CHECK_FALSE(refused({{0, 0}, {40, 40}, {80, 80}}));
+  CHECK_FALSE(refused({{0, 80}, {0, 120}})); // the same input
+  CHECK_FALSE(refused({{4, 0}, {44, 80}}));  // a member that overlaps itself
+  CHECK_FALSE(refused({{0, -1}, {0, -1}}));
+  CHECK_FALSE(refused({{0, 0}, {0, 0}}, {0}));
+  CHECK(refused({{0, 0}, {0, 0}}));
+  CHECK(refused({{0, 40}, {80, 40}}));
+  CHECK(refused({{0, 0}, {76, 39}}));
+  CHECK(refused({{0, 40}, {44, 120}}));
+  CHECK(refused({{44, 120}, {0, 40}}));
+  CHECK(refused({{36, 44}, {0, 80}}));
+  CHECK(refused({{160, 0}, {19, 120}}, {10}, operation::reducescatter)); // writes 20 bytes
+  CHECK_FALSE(refused({{160, 0}, {20, 120}}, {10}, operation::reducescatter));
+}
+
 TEST_CASE("a rank may contribute nothing to sums of whole tensors and to an allgather") {
   const auto absent_from = [](operation op, reduce_op reduction) {
     auto asked = ask(op, {3});

@@ -95,6 +95,8 @@ submission_queue::submit_group(std::span<const submission> requests) {
                        ": an operation of this name is already in flight in this process "
                        "set; the whole group was refused"};
   }
+  if (auto problem = wrong_group(requests, size_))
+    return problem;
   std::vector<arrival> come;
   come.reserve(requests.size());
   auto group = number_of(requests);

@@ -1,9 +1,30 @@
 // Operations of several members through the C interface, and their handles.
 #include "bindings/c/job_testing.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <future>
 
 using namespace farandole::c_testing;
+
+namespace {
+
+// In a forked child: whether each call for an operation in flight returns at once, with an error if it can.
+bool is_refused(tensor asked) {
+  farandole_error reason;
+  farandole_result result;
+  bool is_called = false;
+  const auto call = [](void* called) { *static_cast<bool*>(called) = true; };
+  farandole_on_settled(asked.handle(), call, &is_called, nullptr);
+  farandole_cancel(asked.handle());
+  return farandole_poll(asked.handle()) == 1 && farandole_released(asked.handle()) == 1 && is_called &&
+         asked.wait().status == FARANDOLE_PRECONDITION &&
+         farandole_get_result(asked.handle(), &result, &reason) == FARANDOLE_PRECONDITION &&
+         std::string(reason.text).find("forked") != std::string::npos;
+}
+
+} // namespace
 
 TEST_CASE("an allreduce of two members in one process succeeds through the C interface") {
   job together(2);
@@ -26,6 +47,33 @@ TEST_CASE("an allreduce of two members in one process succeeds through the C int
     CHECK(ends[rank].text == "");
     CHECK(sums[rank] == std::vector<float>{3, 20});
   }
+}
+
+TEST_CASE("a forked child gets errors for an operation in flight, which it may release") {
+  job together(2);
+  std::vector<float> sum;
+  int ended = -1;
+  std::promise<void> child_ended;
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    for (int round = 0; round < 6; ++round) // to the fast path
+      tensor(runtime, "sum", {1, 2}).reduce();
+    if (rank == 1) {
+      child_ended.get_future().wait();
+      tensor(runtime, "sum", {1, 2}).reduce();
+      return;
+    }
+    tensor in_flight(runtime, "sum", {1, 2});
+    in_flight.submit();
+    const pid_t child = fork();
+    if (child == 0)
+      _exit(is_refused(std::move(in_flight)) ? 0 : 1);
+    waitpid(child, &ended, 0);
+    child_ended.set_value();
+    in_flight.wait();
+    sum = in_flight.output;
+  });
+  CHECK(ended == 0);
+  CHECK(sum == std::vector<float>{2, 4});
 }
 
 TEST_CASE("an allgather of uneven rows returns the row count of every rank") {

@@ -4,6 +4,7 @@
 #include "actors/submission/device_gate.hpp"
 #include "actors/submission/growing_pause.hpp"
 #include "actors/submission/operation_state.hpp"
+#include "actors/submission/process_guard.hpp"
 #include "actors/submission/submission_queue.hpp"
 #include "bindings/cxx/runtime.hpp"
 
@@ -81,41 +82,51 @@ private:
 } // namespace
 
 handle::handle() = default;
-handle::handle(operation_state* adopted) noexcept : pending_(adopted) {}
+handle::handle(operation_state* adopted, std::shared_ptr<const process_guard> mark) noexcept
+    : pending_(adopted), mark_(std::move(mark)) {}
 handle::handle(const handle& other) noexcept
-    : pending_(operation_state_ptr::share(other.pending_).release()) {
+    : pending_(operation_state_ptr::share(other.pending_).release()), mark_(other.mark_) {
   if (pending_ && pending_->owns_output)
     pending_->hold();
 }
-handle::handle(handle&& other) noexcept : pending_(std::exchange(other.pending_, nullptr)) {}
+handle::handle(handle&& other) noexcept
+    : pending_(std::exchange(other.pending_, nullptr)), mark_(std::move(other.mark_)) {}
 handle& handle::operator=(handle other) noexcept {
   std::swap(pending_, other.pending_);
+  std::swap(mark_, other.mark_);
   return *this;
 }
 handle::~handle() {
-  if (pending_ && (!pending_->owns_output || pending_->drop_handle()))
+  if (!pending_ || !usable_here())
+    return;
+  if (!pending_->owns_output || pending_->drop_handle())
     leave();
   operation_state_ptr::adopt(pending_);
+}
+
+// A forked child has neither the threads nor the shared memory by which operations are settled.
+bool handle::usable_here() const {
+  return mark_->is_local();
 }
 
 // Operations on the fast path are settled by the waiting thread, and other members may need what it does there: a part
 // of the sum, or a copy of the rows that they lent.
 void handle::leave() const {
-  if (pending_->awaited())
+  if (usable_here() && pending_->awaited())
     if (auto queue = pending_->queue.lock())
       queue->settle_from_loop(*pending_);
 }
 
 bool handle::settled() const {
-  return pending_->try_settle(operation_state::runner::nobody);
+  return !usable_here() || pending_->try_settle(operation_state::runner::nobody);
 }
 
 bool handle::released() const {
-  return settled() && pending_->released();
+  return !usable_here() || (settled() && pending_->released());
 }
 
 bool handle::ready_for_streams() const {
-  return released() && !is_ready_with_tensor(*pending_);
+  return !usable_here() || (released() && !is_ready_with_tensor(*pending_));
 }
 
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
@@ -132,6 +143,8 @@ error handle::wait_on_stream(void* stream, clock::time_point deadline,
 }
 
 error handle::wait_until_settled(clock::time_point deadline, const std::function<bool()>& interrupted) const {
+  if (!usable_here())
+    return forked_error();
   if (pending_->try_settle())
     return pending_->reported();
   const recorded_wait recorded(*pending_);
@@ -159,10 +172,12 @@ error handle::wait_until_settled(clock::time_point deadline, const std::function
 }
 
 bool handle::failed() const {
-  return pending_->settled() && pending_->problem;
+  return !usable_here() || (pending_->settled() && pending_->problem);
 }
 
 error handle::problem() const {
+  if (!usable_here())
+    return forked_error();
   return settled() ? pending_->reported() : error{};
 }
 
@@ -171,11 +186,15 @@ const result& handle::result() const {
 }
 
 void handle::on_settled(std::function<void()> callback) {
+  if (!usable_here())
+    return callback();
   pending_->on_settled(std::move(callback));
   leave();
 }
 
 void handle::cancel() {
+  if (!usable_here())
+    return;
   if (auto queue = pending_->queue.lock())
     queue->withdraw(*pending_);
 }

@@ -18,13 +18,13 @@
 
 namespace farandole {
 
-namespace {
-
-error in_child() {
+error forked_error() {
   return {error_kind::precondition,
-          "this process was forked from one that runs Farandole; only the parent may use it "
-          "(start child processes with spawn, or call init() only after the fork)"};
+          "this process was forked from a member of a Farandole job and is not a member itself; "
+          "communicate in the parent, or start the process with the 'spawn' method"};
 }
+
+namespace {
 
 environment_lookup lookup_for(const options& options) {
   auto beneath = options.read_environment ? process_environment() : environment_lookup{};
@@ -79,7 +79,7 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more
 /// The submission queue for operations of a set.
 expected<std::shared_ptr<submission_queue>> queue_for(member_runtime& member, const submission& request) {
   if (!member.is_local())
-    return in_child();
+    return forked_error();
   if (auto problem = member.check_loop())
     return problem;
   auto found = member.queue(request.set);
@@ -101,14 +101,14 @@ error fixed_sets(const member_runtime& member) {
 expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const set_change& change,
                                                  clock::time_point deadline) {
   if (!member.is_local())
-    return in_child();
+    return forked_error();
   if (auto problem = member.check_loop())
     return problem;
   member.reap();
   auto operation = member.queue().submit(change);
   if (!operation)
     return operation.error();
-  const handle asked(operation->release());
+  const handle asked(operation->release(), member.mark());
   if (auto problem = asked.wait(deadline))
     return problem;
   return asked.result().sets;
@@ -269,29 +269,29 @@ void runtime::enter_loop() {
 }
 
 error runtime::start_timeline(const std::string& path, bool mark_cycles) {
-  return usable_here() ? member_->start_timeline(path, mark_cycles) : in_child();
+  return usable_here() ? member_->start_timeline(path, mark_cycles) : forked_error();
 }
 error runtime::stop_timeline() {
   if (!usable_here())
-    return in_child();
+    return forked_error();
   member_->stop_timeline();
   return {};
 }
 
 error runtime::mark_step() {
   if (!usable_here())
-    return in_child();
+    return forked_error();
   member_->mark_step();
   return {};
 }
 
 error runtime::wait_for_devices(const std::function<bool()>& interrupted) const {
-  return usable_here() ? member_->shared_state().device_ledger->wait(interrupted) : in_child();
+  return usable_here() ? member_->shared_state().device_ledger->wait(interrupted) : forked_error();
 }
 
 expected<std::pair<std::string, bool>> runtime::next_stall(clock::time_point deadline) {
   if (!usable_here())
-    return in_child();
+    return forked_error();
   auto report = member_->stalls().next(deadline);
   if (!report)
     return report.error();
@@ -325,7 +325,7 @@ expected<handle> runtime::submit(const submission& request) {
   auto operation = (*queue)->submit(request);
   if (!operation)
     return operation.error();
-  return handle(operation->release());
+  return handle(operation->release(), member_->mark());
 }
 
 expected<std::vector<handle>> runtime::submit_group(std::span<const submission> requests) {
@@ -342,7 +342,7 @@ expected<std::vector<handle>> runtime::submit_group(std::span<const submission> 
     return operations.error();
   std::vector<handle> handles;
   for (auto& operation : *operations)
-    handles.emplace_back(operation.release());
+    handles.emplace_back(operation.release(), member_->mark());
   return handles;
 }
 
@@ -386,7 +386,7 @@ std::uint64_t runtime::joins() const {
 
 error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
   if (!member_->is_local())
-    return in_child();
+    return forked_error();
   if (member_->acknowledge_restart(set, epoch))
     return {};
   return refuse("process set " + std::to_string(set) + " has not been restarted " + std::to_string(epoch) +

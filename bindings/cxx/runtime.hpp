@@ -72,13 +72,19 @@ struct options {
 };
 
 struct operation_state; // actors/submission/operation_state.hpp
+class process_guard;    // actors/submission/process_guard.hpp
+
+/// The error of calls in a forked child, where the runtime of the parent must not be touched.
+error forked_error();
 
 /// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its
-/// buffers must stay valid until it is settled (on_settled tells when).
+/// buffers must stay valid until it is settled (on_settled tells when). In a forked child, it has ended with
+/// forked_error().
 class handle {
 public:
   handle();
-  explicit handle(operation_state* adopted) noexcept; ///< takes over one reference
+  /// Takes over one reference. `mark`: of the process whose operation it is.
+  handle(operation_state* adopted, std::shared_ptr<const process_guard> mark) noexcept;
   handle(const handle&) noexcept;
   handle(handle&&) noexcept;
   handle& operator=(handle) noexcept;
@@ -129,10 +135,12 @@ public:
   void cancel();
 
 private:
+  bool usable_here() const;
   error wait_until_settled(std::chrono::steady_clock::time_point deadline,
                            const std::function<bool()>& interrupted) const;
 
   operation_state* pending_ = nullptr;
+  std::shared_ptr<const process_guard> mark_;
 };
 
 /// One process's membership in a job: the whole interface, so it has more than 30 methods.

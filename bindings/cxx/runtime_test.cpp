@@ -136,9 +136,9 @@ TEST_CASE("a late member refuses all calls until its elastic loop begins, and an
   for (const bool late : {true, false}) {
     auto member = runtime::start(options);
     REQUIRE(member);
-    floats tensor{{1}, {}};
+    floats tensor{{1}, {}}, other{{1}, {}};
     const auto kinds = [&] {
-      const std::vector<submission> group{tensor.ask("a"), tensor.ask("b")};
+      const std::vector<submission> group{tensor.ask("a"), other.ask("b")};
       const auto single = (*member)->submit(tensor.ask("c"));
       const auto together = (*member)->submit_group(group);
       return std::vector<error_kind>{single ? single->wait().kind : single.error().kind,

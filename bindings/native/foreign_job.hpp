@@ -11,8 +11,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "actors/event_loop/process_guard.hpp"
 #include "actors/pmi/job_meeting.hpp"
+#include "actors/submission/process_guard.hpp"
 
 namespace farandole::native {
 

@@ -41,7 +41,6 @@ process_runtime::~process_runtime() {
   if (!usable_here()) {
     // The parent's threads do not exist here: destroying the runtime would wait for them. Leaked on purpose.
     (void)runtime_.release();
-    (void)new std::vector<parked>(std::move(parked_));
     return;
   }
   close_to_kernels(*this);
@@ -75,8 +74,7 @@ void process_runtime::wait_for_devices() const {
 }
 
 void process_runtime::park(farandole::handle operation, nb::object input, nb::object output) {
-  if (usable_here())
-    operation.leave();
+  operation.leave();
   parked_.push_back({std::move(operation), std::move(input), std::move(output)});
 }
 
@@ -121,23 +119,8 @@ operation_handle::operation_handle(std::shared_ptr<process_runtime> owner, faran
     : owner_(std::move(owner)), operation_(std::move(operation)), input_(std::move(input)),
       output_(std::move(output)), number_(number), device_(device) {}
 
-// A forked child does not have the shared memory by which an operation in flight is settled.
-bool operation_handle::released() const {
-  return owner_->usable_here() && operation_.released();
-}
-
-bool operation_handle::settled() const {
-  owner_->require_usable();
-  return operation_.settled();
-}
-
-void operation_handle::cancel() {
-  owner_->require_usable();
-  operation_.cancel();
-}
-
 operation_handle::~operation_handle() {
-  if (operation_ && !released())
+  if (operation_ && !operation_.released())
     owner_->park(std::move(operation_), std::move(input_), std::move(output_));
 }
 
@@ -166,7 +149,6 @@ void operation_handle::wait_for(double seconds) const {
 }
 
 void operation_handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
-  owner_->require_usable();
   error problem;
   if (operation_.ready_for_streams()) {
     problem = operation_.problem();
@@ -196,7 +178,6 @@ void wait_all(nb::list handles) {
   }
   if (waited.empty())
     return;
-  waited.front()->owner_->require_usable();
   error device_problem; // of an operation that has ended well otherwise
   {
     nb::gil_scoped_release no_gil;

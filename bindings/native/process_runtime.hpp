@@ -86,9 +86,9 @@ public:
   ~operation_handle();
 
   std::uint32_t number() const { return number_; }
-  bool settled() const;
+  bool settled() const { return operation_.settled(); }
   /// Whether the output is complete for every reader.
-  bool ended_well() const { return released() && !operation_.failed(); }
+  bool ended_well() const { return operation_.released() && !operation_.failed(); }
   /// Returns when the operation has ended well. Raises its error, or the exception of a Python signal handler that
   /// ran meanwhile. For an input in the memory of a device, the current stream of its framework then waits for the
   /// output, instead of this thread.
@@ -97,7 +97,7 @@ public:
   void wait_for(double seconds) const;
   /// Waits, and returns the output array that the caller gave.
   nanobind::object finish() const;
-  void cancel();
+  void cancel() { operation_.cancel(); }
   nanobind::object output() const { return owner_of(output_); }
   /// Bytes that the core allocated, as a DLPack capsule that keeps them alive.
   nanobind::object dlpack() const;
@@ -112,7 +112,6 @@ public:
 
 private:
   friend void wait_all(nanobind::list handles);
-  bool released() const;
   /// Without the GIL. `stream`: see device_stream().
   error wait_quietly(std::chrono::steady_clock::time_point deadline, std::optional<void*> stream,
                      const std::function<bool()>& raised) const;

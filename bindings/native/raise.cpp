@@ -39,10 +39,4 @@ void raise_type_error(const std::string& text) {
   throw nb::python_error();
 }
 
-error forked_error() {
-  return {error_kind::precondition,
-          "this process was forked from a member of a Farandole job and is not a member itself; "
-          "communicate in the parent, or start the process with the 'spawn' method"};
-}
-
 } // namespace farandole::native

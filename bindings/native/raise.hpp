@@ -19,7 +19,4 @@ namespace farandole::native {
 [[noreturn]] void raise_value_error(const std::string& text);
 [[noreturn]] void raise_type_error(const std::string& text);
 
-/// For calls in a forked child, where the runtime of the parent must not be touched.
-error forked_error();
-
 } // namespace farandole::native

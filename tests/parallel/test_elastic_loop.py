@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import weakref
+from types import SimpleNamespace
 from typing import Any, List, Optional
 
 import pytest
-from farandole.common import calls, job, membership
+from farandole.common import calls, job, membership, process_sets, reduction, set_generations
 from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import (
     HostUpdateResult,
@@ -20,6 +21,7 @@ from farandole.common.elastic import (
 )
 from farandole.common.elastic.retry import Decision, RetryPolicy
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, MismatchError, make_error
+from farandole.common.process_sets import ProcessSet
 from scripted_membership import make_elastic
 
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
@@ -273,8 +275,12 @@ def test_a_member_that_cannot_rejoin_gives_up_after_its_tries_or_the_timeout(mon
     assert replay.record.count("reset") == 1
 
 
-def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:
-    assert Replay(lost(process_set=2)).run() == [*START, "restore", "train"]
+def test_only_members_that_have_agreed_go_back_without_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Replay(lost(process_set=2)).run() == START + WHOLE_RESET  # in a job that is not elastic, none can agree
+    make_elastic(monkeypatch)
+    agreed = set_faults.GoBack("set 2 failed on another rank")
+    agreed.kind, agreed.process_set = "disconnected", 2
+    assert Replay(agreed).run() == [*START, "restore", "train"]
     assert Replay(lost(process_set=0)).run() == START + WHOLE_RESET
 
 
@@ -331,6 +337,28 @@ def test_any_order_of_events_leads_to_the_expected_calls(monkeypatch: pytest.Mon
         wanted.append("train")
     runtime.must_sync = True
     assert Replay(*planned, in_reset=resets, in_sync=syncs).run() == wanted, f"seed {seed}"  # type: ignore[arg-type]
+
+
+# ---- process sets ----
+
+
+def test_a_set_that_is_lost_while_members_live_raises_its_reason_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members were lost in add_process_set(), before all had come to its end."""
+    pair, other, gone = ProcessSet([0, 1]), ProcessSet([1, 2]), ProcessSet([3])
+    known = [(1, False, 0, 1, [0, 1]), (1, False, 1, 2, [1, 2]), (0, False, 0, 3, [3])]
+    before = SimpleNamespace(kept_sets=lambda: known, slots=[0, 1, 2, 3])
+    after = SimpleNamespace(kept_sets=lambda: [], slots=[0, 1, 2])
+    monkeypatch.setattr(job, "topology", job.Topology(0, 3, 0, 3, 0, 1, True))
+    monkeypatch.setattr(process_sets, "_registered", {1: [pair], 2: [other], 3: [gone]})
+    monkeypatch.setattr(job, "runtime", before)
+    set_generations.carry()
+    monkeypatch.setattr(job, "runtime", after)
+    set_generations.enter([], [])
+    assert [each.included() for each in (pair, other, gone)] == [True, False, False]
+    assert [reduction.takes_part(each) for each in (other, gone)] == [False, False]
+    for use in (pair.size, pair.rank, lambda: reduction.takes_part(pair)):
+        with pytest.raises(ValueError, match=r"process set 1 is gone: .* Add it again"):
+            use()
 
 
 # ---- notifications ----

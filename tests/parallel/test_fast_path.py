@@ -104,8 +104,10 @@ def test_a_new_generation_fails_the_round_and_restores_the_buffer(name: str, ran
 
 
 def refused_in_child(handle: int) -> bool:
-    """Whether a forked child gets errors for this handle, and can drop it."""
-    for call in (hvd.poll, hvd.synchronize, lambda _: hvd.allreduce(torch.ones(1))):
+    """Whether this handle has ended with an error in a forked child, which can drop it."""
+    if not hvd.poll(handle):
+        return False
+    for call in (hvd.synchronize, lambda _: hvd.allreduce(torch.ones(1))):
         try:
             call(handle)
         except hvd.HorovodInternalError as problem:

@@ -53,6 +53,13 @@ def test_the_gradient_of_grouped_allgather_is_an_average_for_each_tensor(name: s
         assert x.grad is not None and torch.equal(x.grad, torch.ones_like(x))
 
 
+def test_the_gradient_of_grouped_allgather_leaves_out_tensors_without_gradients(name: str, rank: int) -> None:
+    x = torch.ones(2, requires_grad=True)
+    values, mask, factors = hvd.grouped_allgather([x, torch.tensor([True, False]), torch.full((2,), rank)], name=name)
+    (values * mask * factors).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [rank, 0]
+
+
 def test_the_gradient_of_broadcast_arrives_at_the_root_only(name: str, rank: int, size: int) -> None:
     root = size - 1
     x = torch.ones(4, requires_grad=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Callable, Dict, List
 
 import pytest
 from elastic_jobs import Hosts
@@ -247,12 +247,15 @@ def test_a_set_that_fails_alone_rolls_back_only_its_members(actor: str, elastic:
 
 
 @pytest.mark.slow
-def test_a_failed_set_rolls_back_all_members_if_others_took_part(elastic: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("flags, steps", [(["--min-np", "4"], "mixed"), ([], "apart")])
+def test_a_failed_set_rolls_back_all_members_if_others_took_part_or_the_job_is_not_elastic(
+    flags: List[str], steps: str, elastic: Callable[..., Job]
+) -> None:
     fault = "set=1,rank=1,actor=set_client,message=150"
     job = elastic(
         BEGINNING + FAILS,
-        ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
-        "mixed",
+        ["-np", "4", *flags, "-H", "localhost:4"],
+        steps,
         FARANDOLE_TESTING="1",
         FARANDOLE_TEST_FAULT=fault,
     )

@@ -13,8 +13,8 @@
  * Deadlines. Every wait is bounded except farandole_wait() with a timeout of -1, and that one also ends when a member
  *            dies: the operation then fails. The deadlines of the runtime are settings; see docs/settings.md.
  * Signals.   The library installs no signal handlers.
- * Forks.     A forked child is not a member: its submissions fail, and farandole_alive() returns 0. Start other
- *            programs with exec.
+ * Forks.     A forked child is not a member: its submissions fail, operations in flight have ended with an error
+ *            there, and farandole_alive() returns 0. Start other programs with exec.
  *
  * C99 and C++. All functions begin with farandole_, all constants with FARANDOLE_; numbers never change. */
 #ifndef FARANDOLE_H
@@ -289,7 +289,8 @@ typedef struct farandole_handle farandole_handle;
 FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* value,
                                                 farandole_handle** handle, farandole_error* reason);
 
-/* Submits `count` tensors that become ready together, all or none, in one process set; writes `count` handles. */
+/* Submits `count` tensors that become ready together, all or none, in one process set; writes `count` handles. No output
+ * may overlap the memory of another tensor. */
 FARANDOLE_API farandole_status farandole_submit_group(farandole_runtime* runtime,
                                                       const farandole_submission* value, size_t count,
                                                       farandole_handle** handles, farandole_error* reason);

@@ -71,6 +71,15 @@ def test_the_gradient_of_an_uneven_allgather_is_the_mean_gradient_of_the_ranks_o
     np.testing.assert_allclose(slope, weights[first : first + rank + 1] * (size + 1) / 2)
 
 
+def test_gradients_of_complex_numbers_are_averaged_too(gradient, name: str, rank: int, size: int) -> None:
+    def loss(x):
+        moved = [hvd.allgather(x, name=name), hvd.broadcast(x, 0, name=name)]
+        return sum((jnp.abs(each) ** 2).sum() for each in moved)
+
+    x = jnp.full(2, 1 + rank * 1j)
+    np.testing.assert_allclose(gradient(loss)(x), 2 * x.conj() * (2 if rank == 0 else 1), rtol=1e-6)
+
+
 def test_the_gradient_of_broadcast_is_the_mean_on_the_root_and_zero_elsewhere(
     gradient, name: str, rank: int, size: int
 ) -> None:
@@ -136,6 +145,18 @@ def test_second_derivatives_sum_over_the_ranks_at_each_allreduce(gradient, name:
     slope = gradient(lambda x: jax.grad(loss)(x).sum())(jnp.ones(2))
     # Each allreduce on the way sums over the ranks once more.
     np.testing.assert_allclose(slope, np.full(2, 6.0 * size**3))
+
+
+def test_second_derivatives_of_an_uneven_reducescatter_reach_the_rows_of_each_rank(
+    gradient, name: str, size: int
+) -> None:
+    weights = jnp.arange(1.0, size + 2)
+
+    def loss(x):
+        return (hvd.reducescatter(x, name=name, op=hvd.Sum) ** 3).sum()
+
+    slope = gradient(lambda x: (jax.grad(loss)(x) * weights).sum())(jnp.ones(size + 1))
+    np.testing.assert_allclose(slope, 6.0 * size**3 * weights)
 
 
 @pytest.mark.parametrize("checkpointed", [jax.checkpoint, lambda f: jax.checkpoint(lambda x: jax.checkpoint(f)(2 * x))])

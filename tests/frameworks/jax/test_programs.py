@@ -75,6 +75,15 @@ def test_bool_arrays_are_gathered_and_their_reduction_is_refused(name: str, rank
         jax.jit(lambda x: hvd.allreduce(x, name=name))(flags)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_name_with_a_nul_is_refused(compiled: bool) -> None:
+    def reduced(x):
+        return hvd.grouped_allreduce([x, x], name="a\0b")
+
+    with pytest.raises(ValueError, match="cannot hold the character NUL"):
+        (jax.jit(reduced) if compiled else reduced)(jnp.ones(2))
+
+
 def test_a_group_is_reduced_as_one_operation(name: str, rank: int, size: int) -> None:
     tensors = [jnp.full(i + 1, rank + i, "float32") for i in range(3)] + [jnp.full(2, rank, "int32")]
     reduced = jax.jit(lambda xs: hvd.grouped_allreduce(xs, name=name, op=hvd.Sum))(tensors)

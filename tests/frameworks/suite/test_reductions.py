@@ -112,6 +112,8 @@ def test_grouped_allreduce_in_place_returns_the_same_tensors(hvd: ModuleType, na
     for tensor, result, (dtype, values) in zip(tensors, results, group_samples(size)):
         assert result is tensor
         same(tensor, reduced("Sum", values), dtype)
+    with pytest.raises(DRIVER.errors()["invalid"], match=f"{name}_2of2: its memory overlaps .*{name}_1of2"):
+        DRIVER.to_numpy(hvd.grouped_allreduce_([tensors[0]] * 2, name=name)[0])
 
 
 def test_grouped_allreduce_of_an_empty_group_returns_no_tensors(hvd: ModuleType) -> None:

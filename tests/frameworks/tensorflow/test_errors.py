@@ -88,6 +88,11 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
 }
 
 
+def test_a_name_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot hold the character NUL"):
+        hvd.grouped_allreduce([tf.ones([2])] * 2, name="a\0b")
+
+
 @several_ranks
 @pytest.mark.parametrize("mismatch", MISMATCHES)
 def test_a_mismatch_fails_on_all_ranks_and_names_both_values(run, rank, size, name, mismatch):

@@ -72,7 +72,9 @@ def require_process_set(operation: str, name: Any, process_set: Any) -> None:
 
 
 def require_name(operation: str, name: Any) -> None:
-    """``TypeError`` unless it is text or None."""
+    """``TypeError`` unless it is text or None, ``ValueError`` if it would be cut off where texts end at a NUL."""
+    if isinstance(name, str) and "\0" in name:
+        raise ValueError(f"a name cannot hold the character NUL: {name!r}")
     if name is not None and not isinstance(name, str):
         raise TypeError(
             f"{_public(operation)} takes a str or None as name, not {shown(name)}; pass a name that is the "

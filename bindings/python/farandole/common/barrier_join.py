@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Callable, List
-
 from farandole import _native
 from farandole.common import job as _job
 from farandole.common import operations
@@ -14,9 +12,6 @@ from farandole.common.process_sets import ProcessSet, global_process_set
 _BARRIER = _native.Request(operations.BARRIER, "barrier")
 _JOIN = _native.Request(operations.JOIN, "join")
 
-before_join: List[Callable[[], None]] = []
-"""Functions that wait until the operations that this thread has asked for have been submitted."""
-
 
 @public
 def barrier(process_set: ProcessSet = global_process_set) -> None:
@@ -26,8 +21,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 @public
 def join(device: int = -1) -> int:
-    for wait in before_join:
-        wait()
+    _job.complete()
     handle = _job.runtime.submit(_JOIN, None, None, None, 0)
     handle.wait()
     return handle.last_rank

@@ -86,7 +86,9 @@ class HorovodBasics:
         sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
-        """Leaves the job; operations in flight on any rank fail. Allows a later ``init()``."""
+        """Leaves the job when programs of JAX and MXNet's engine have run; other operations in flight on any rank fail.
+        Allows a later ``init()``."""
+        job.complete()
         job.stop()
         sets.forget()
 

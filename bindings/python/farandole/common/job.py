@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -212,6 +213,30 @@ def _close_meeting() -> None:
     if _meeting is not None:
         _meeting.close()
         _meeting = None
+
+
+_before_leaving: List[Callable[[], None]] = []
+
+
+def call_before_leaving(wait: Callable[[], None]) -> None:
+    """Lets a framework that calls operations later complete them: ``join()``, ``shutdown()`` and the end of the script
+    call ``wait`` first. To be called when the framework has registered its exit handlers, which then run after it.
+    """
+    _before_leaving.append(wait)
+    atexit.register(_complete_at_exit, wait)
+
+
+def complete() -> None:
+    """Waits until frameworks have called the operations that the script has asked for. Does nothing in a forked child,
+    nor when no job runs."""
+    for wait in _before_leaving if is_started() and runtime.usable_here else []:
+        wait()
+
+
+def _complete_at_exit(wait: Callable[[], None]) -> None:
+    # A process that an exception ends must not wait for ranks that go on.
+    if is_started() and runtime.usable_here and not hasattr(sys, "last_value"):
+        wait()
 
 
 def stop(script_ended: bool = False) -> None:

@@ -37,6 +37,7 @@ class _Gone(int):
     """Replaces the number of a set that no longer exists; its use raises an error with the reason."""
 
     why: str
+    includes: bool
 
 
 class ProcessSet:
@@ -84,11 +85,12 @@ class ProcessSet:
         number = self.process_set_id
         return number.why if isinstance(number, _Gone) else None
 
-    def lose(self, why: str) -> None:
-        """Marks the set as nonexistent in this generation; a later use raises an error with ``why``."""
+    def lose(self, why: str, includes: bool = False) -> None:
+        """Marks the set as nonexistent in this generation; a later use raises an error with ``why``. ``includes``:
+        whether this process is a member, so that it must not go on as one that is not."""
         self.ranks = []
         self.process_set_id = number = _Gone(-1)
-        number.why = why
+        number.why, number.includes = why, includes
 
     def _members(self) -> List[int]:
         job.where()
@@ -114,6 +116,9 @@ class ProcessSet:
 
     def included(self) -> Optional[bool]:
         """Whether this process is a member."""
+        number = self.process_set_id
+        if isinstance(number, _Gone):
+            return number.includes
         if self.ranks is None:
             return None
         return job.where().rank in self.ranks

@@ -75,10 +75,12 @@ def enter(static_sets: Sequence[ProcessSet], rules: List[Rule]) -> None:
     before, _carried, _rules = _carried, None, rules
     known = {each.origin: each for each in _known()}
     if before:
-        left = set(job.runtime.slots)
+        left = job.runtime.slots
+        own = left[job.where().rank]
         for each in before.sets:
             for held in before.objects[each.origin]:
-                _tie(held, known.get(each.origin), each.number, _why_gone(held, each, left))
+                why = _why_gone(held, each, set(left))
+                _tie(held, known.get(each.origin), each.number, why, includes=own in each.slots)
     late = getattr(job.runtime, "joined_late", False)
     for origin, given in zip(_origins(static_sets), static_sets):
         if late or given.rule is not None:
@@ -99,9 +101,9 @@ def _origins(static_sets: Sequence[ProcessSet]) -> List[Origin]:
     return origins
 
 
-def _tie(held: ProcessSet, to: Optional[Kept], number: Optional[int], why: str) -> None:
+def _tie(held: ProcessSet, to: Optional[Kept], number: Optional[int], why: str, includes: bool = False) -> None:
     if to is None:
-        held.lose(f"process set {number} {why}" if number else why)
+        held.lose(f"process set {number} {why}" if number else why, includes)
         return
     sets.stand_for(held, to.number)
     ranks = sets.get_process_set_ids_and_ranks().get(to.number)

@@ -9,10 +9,8 @@ _require_framework("jax", "0.8.1")
 
 from farandole.common.barrier_join import barrier, join
 from farandole.common.names import *
-from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object
 from farandole.common.public_names import show_public_names as _show_public_names
-from farandole.jax.completion import finish as _finish
 from farandole.jax.compression import Compression
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.ops import (
@@ -26,14 +24,6 @@ from farandole.jax.ops import (
     reducescatter,
 )
 from farandole.jax.optimizer import DistributedOptimizer
-
-
-def shutdown() -> None:
-    """Leaves the job when the programs that this thread has called have run. Allows a later ``init()``."""
-    if _basics.is_initialized():
-        _finish()
-    _basics.shutdown()
-
 
 from farandole.jax import elastic  # isort: skip  (it is built on all of the above)
 

@@ -12,7 +12,7 @@ import numpy
 
 from farandole.common import arrays as entry
 from farandole.common import calls
-from farandole.common.arguments import head, kind, require_process_set
+from farandole.common.arguments import head, kind, require_name, require_process_set
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST
 from farandole.jax.program import Asked, called, is_traced, put
 from farandole.numpy import ops
@@ -23,6 +23,7 @@ _MOVED_AS_BYTES = ("complex", "float8", "uint32", "uint64")
 
 def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Runs the operation, or adds it to the program that is being traced."""
+    require_name(called(asked), asked.name)
     require_process_set(called(asked), asked.name, asked.process_set)
     request = _request(asked)  # raises for an unknown reduction
     if is_traced(tensors):

@@ -12,7 +12,7 @@ import numpy
 
 from farandole.common.basics import HorovodBasics
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
-from farandole.jax.entry import run
+from farandole.jax.entry import as_reals, complex_like, run
 from farandole.jax.program import Asked, is_traced, set_rank_in
 from farandole.numpy import ops as numpy_ops
 
@@ -71,7 +71,8 @@ def _back(asked: Asked, suffix: str = "gradient", **changes: Any) -> Asked:
 
 def _mean(asked: Asked, gradients: Sequence[Any]) -> Tensors:
     back = Asked(ALLREDUCE, _back(asked).name, asked.process_set, Average, grouped=asked.grouped)
-    return collective(back, tuple(gradients))
+    means = collective(back, tuple(as_reals(each) for each in gradients))
+    return tuple(complex_like(each, mean) for each, mean in zip(gradients, means))
 
 
 def _same_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
@@ -89,7 +90,9 @@ def _allgather_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequenc
     means = _mean(asked, gradients)
     rows = [each.shape[0] for each in tensors]
     if is_traced(gradients):
-        before = [set_rank.rank * each for each in rows]
+        # Ranks contribute equally many rows, or the first ones one more: the shares of a reducescatter.
+        shares = [divmod(each.shape[0], set_rank.size) for each in means]
+        before = [set_rank.rank * each + min(set_rank.rank, left) for each, left in shares]
     else:
         name = asked.name and f"{asked.name}.rows"
         of_all = numpy_ops.allgather(numpy.asarray([rows], numpy.int64), name, asked.process_set)

@@ -24,9 +24,10 @@ from jax.interpreters import batching, mlir
 from farandole.common import job, kernels, numbering
 from farandole.common.arguments import wrong_dtype, wrong_dtype_remedy
 from farandole.common.exceptions import make_error
-from farandole.common.job import NOT_STARTED, is_started, refusal
+from farandole.common.job import NOT_STARTED, call_before_leaving, is_started, refusal
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from farandole.common.process_sets import ProcessSet
+from farandole.jax.completion import finish
 
 TARGET = "farandole_collective"
 PREFIXES = {
@@ -230,3 +231,4 @@ batching.primitive_batchers[_instruction] = _vectorize
 _once = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
 mlir.register_lowering(_instruction, _lower, platform="cpu", **_once)
 jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(kernels.connect("jax").farandole_jax_collective), platform="cpu")
+call_before_leaving(finish)

@@ -269,8 +269,19 @@ def grouped_reducescatter(
     :returns: a list of this rank's shares, new tensors
     """
 
-def init(*args: Any, **kwargs: Any) -> None:
-    """Joins the job that the environment names; see ``farandole.common.basics.HorovodBasics.init``."""
+def init(
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[ProcessSet]]] = ...
+) -> None:
+    """Joins the job that the environment names; a job of one process when it names none.
+
+    ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+    communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+    sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+    A worker that joins a running elastic job lists the same sets in the same order. A set of ranks then has those
+    of its members that are still in the job; a set by rule (``ProcessSet.by_rule``) is evaluated anew.
+    """
 
 def is_homogeneous() -> bool:
     """Whether every host has equally many processes."""
@@ -342,8 +353,8 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job, once MXNet's engine has completed its operations or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed.
-    Operations still in flight then fail, on all ranks. Allows a later ``init()``.
+    """Leaves the job when programs of JAX and MXNet's engine have run; other operations in flight on any rank fail.
+    Allows a later ``init()``.
     """
 
 def size() -> int:

@@ -92,7 +92,7 @@ def push(request: Request, name: Optional[str], array: NDArray, output: NDArray)
     handle = array.handle
     target = handle if output is array else output.handle
     with _named(request, name) as full_name:
-        if not _push(ctypes.byref(request), 1, _text(full_name), ctypes.byref(handle), ctypes.byref(target)):
+        if not _push(ctypes.byref(request), 1, full_name.encode(), ctypes.byref(handle), ctypes.byref(target)):
             _refused(request, [full_name], [array], [output])
 
 
@@ -108,7 +108,7 @@ def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], out
     handles = ctypes.c_void_p * len(names)
     sources = handles(*[each.handle for each in arrays])
     targets = sources if outputs is arrays else handles(*[each.handle for each in outputs])
-    text = b"\0".join([_text(name) for name in names])
+    text = "\0".join(names).encode()
     if not _push(ctypes.byref(request), len(names), text, sources, targets):
         _refused(request, names, arrays, outputs)
 
@@ -128,13 +128,14 @@ def _refused(request: Request, names: List[str], arrays: Sequence[NDArray], outp
         result.copyto(output)
 
 
-def _text(name: str) -> bytes:
-    encoded = name.encode()
-    if b"\0" in encoded:
-        raise ValueError(f"a name cannot hold the character NUL: {name!r}")
-    return encoded
+def _drain() -> None:
+    """Waits until the engine has none of our operations left, at most for the shutdown timeout: a script may end while
+    operations still run in it, and other ranks need their data."""
+    try:
+        seconds = float(os.environ.get("FARANDOLE_SHUTDOWN_TIMEOUT", ""))
+    except ValueError:
+        seconds = 5.0  # as docs/settings.md has it
+    _library.farandole_mxnet_drain(int(seconds * 1000))
 
 
-def drain(seconds: float) -> bool:
-    """Waits until the engine has none of our operations left, for at most ``seconds``. Returns whether that is so."""
-    return bool(_library.farandole_mxnet_drain(int(seconds * 1000)))
+job.call_before_leaving(_drain)

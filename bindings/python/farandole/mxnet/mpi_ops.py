@@ -20,7 +20,6 @@ from farandole.common.names import basics as _basics
 from farandole.common.wrappers import Wrapper, public_in
 from farandole.mxnet.arguments import require_array, require_arrays, set_number, splits_of
 from farandole.mxnet.entry import Request, like, push, push_group
-from farandole.mxnet.membership import init, shutdown
 from farandole.mxnet.waiting import gather, gather_group, mxnet_errors, received
 
 _PLAIN = (Average, Sum, Min, Max, Product)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
@@ -36,6 +36,13 @@ def reals_of(tensor: torch.Tensor) -> torch.Tensor:
 def complex_like(tensor: torch.Tensor, reals: torch.Tensor) -> torch.Tensor:
     """The inverse of ``reals_of``, for a tensor like this one."""
     return torch.view_as_complex(reals) if tensor.is_complex() else reals
+
+
+def with_reals(reduce: Callable[[List[torch.Tensor]], Sequence[torch.Tensor]], gradients: Any) -> List[torch.Tensor]:
+    """Reduces gradients; complex ones as pairs of real numbers. Those of integers and of bools are zeros, and stay."""
+    moving = [each.is_floating_point() or each.is_complex() for each in gradients]
+    reduced = iter(reduce([reals_of(each).contiguous() for each, moves in zip(gradients, moving) if moves]))
+    return [complex_like(each, next(reduced)) if moves else each for each, moves in zip(gradients, moving)]
 
 
 def may_overlap(tensor: torch.Tensor) -> bool:

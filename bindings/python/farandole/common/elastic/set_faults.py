@@ -103,10 +103,11 @@ def agreed(told: Change) -> Change:
 
 
 def settled(problem: HorovodInternalError, patience_s: float) -> bool:
-    """After a failure of one set: whether its members go back alone. If not, all ranks form a new generation."""
+    """After a failure of one set: whether its members go back alone. If not, all ranks form a new generation; so they
+    do in a job that is not elastic, whose commits agree on nothing."""
     number = problem.process_set
     if not number or not membership.is_elastic():
-        return bool(number)
+        return False
     if isinstance(problem, GoBack):
         return True
     if not _mine.is_alone_in(number):

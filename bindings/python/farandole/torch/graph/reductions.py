@@ -17,7 +17,7 @@ from farandole.common.calls import (
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start, start_group
 from farandole.torch.graph.node import Set, Tensors, all_alike, contiguous, gradient, node, one_alike
-from farandole.torch.memory import like
+from farandole.torch.memory import like, with_reals
 
 _HOW = "str? name, int op, float prescale, float postscale, SymInt? set"
 
@@ -39,14 +39,14 @@ def grouped_allreduce_node(tensors: Any, name: Any, op: int, prescale: float, po
 
 def averaged(incoming: torch.Tensor, set: Any) -> torch.Tensor:
     """Averages a gradient over all ranks, the first step of the gradients of allgather and broadcast."""
-    mean: torch.Tensor = allreduce_node(incoming.contiguous(), None, HorovodBasics.Average, 1.0, 1.0, set)
-    return mean
+    how = (None, HorovodBasics.Average, 1.0, 1.0, set)
+    return with_reals(lambda reals: [allreduce_node(reals[0], *how)], [incoming])[0]
 
 
 def all_averaged(incoming: Tensors, set: Any) -> List[torch.Tensor]:
     """Averages several gradients as one group."""
-    means: List[torch.Tensor] = grouped_allreduce_node(contiguous(incoming), None, HorovodBasics.Average, 1.0, 1.0, set)
-    return means
+    how = (None, HorovodBasics.Average, 1.0, 1.0, set)
+    return with_reals(lambda reals: grouped_allreduce_node(reals, *how), incoming)
 
 
 def _keep_how(ctx: Any, inputs: Any, output: Any) -> None:

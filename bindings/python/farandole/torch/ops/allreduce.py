@@ -25,7 +25,7 @@ from farandole.torch.entry import (
 from farandole.torch.exchange import reduce
 from farandole.torch.gpu import must_copy
 from farandole.torch.graph import is_tracing, reductions
-from farandole.torch.memory import complex_like, reals_of
+from farandole.torch.memory import with_reals
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
 from farandole.torch.profiler_ranges import flags
@@ -95,12 +95,10 @@ def alike(ctx: Any, gradients: Gradients) -> Gradients:
 
 def averaged(ctx: Any, gradients: Gradients, process_set: ProcessSet) -> Gradients:
     """Averages gradients over all ranks, the first step of the gradients of allgather and broadcast."""
-    reals = [reals_of(each) for each in gradients]
+    how: Any = {"op": HorovodBasics.Average, "process_set": process_set}
     if ctx.is_group:
-        means = grouped_allreduce(reals, op=HorovodBasics.Average, process_set=process_set)
-    else:
-        means = [allreduce(reals[0], op=HorovodBasics.Average, process_set=process_set)]
-    return [complex_like(each, mean) for each, mean in zip(gradients, means)]
+        return with_reals(lambda reals: grouped_allreduce(reals, **how), gradients)
+    return with_reals(lambda reals: [allreduce(reals[0], **how)], gradients)
 
 
 HorovodAllreduce = recorded("allreduce", start_new, alike)
