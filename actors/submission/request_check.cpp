@@ -154,9 +154,10 @@ error wrong_request(const submission& request, std::int32_t members, std::span<c
 }
 
 error wrong_group(std::span<const submission> requests, std::int32_t members) {
-  const auto overlap = [](const submission& one, const submission& other) {
-    return refuse(one, "its memory overlaps that of " + printable_name(other.name) +
-                           ", which is in the same group, and one of them is written; give each tensor once");
+  const auto overlap = [](const submission& request, const submission& neighbour) {
+    return refuse(request,
+                  "its memory overlaps that of " + printable_name(neighbour.name) +
+                      ", which is in the same group, and one of them is written; give each tensor once");
   };
   std::vector<const submission*> writers;
   for (const auto& request : requests)

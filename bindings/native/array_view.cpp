@@ -39,9 +39,9 @@ struct array_type {
 /// Caches the last type, because a program has one kind of tensor. The GIL guards the cache, and the references keep the
 /// type's address from being reused.
 const array_type& look_up(PyTypeObject* type) {
-  static array_type last;
-  if (type == last.type)
-    return last;
+  static array_type cached;
+  if (type == cached.type)
+    return cached;
   const exchange_table* found = nullptr;
   const nb::handle object(reinterpret_cast<PyObject*>(type));
   nb::object capsule = nb::getattr(object, "__dlpack_c_exchange_api__", nb::none());
@@ -54,16 +54,17 @@ const array_type& look_up(PyTypeObject* type) {
   }
   nb::object method = nb::getattr(object, "is_neg", nb::object());
   Py_INCREF(reinterpret_cast<PyObject*>(type));
-  const auto before = std::exchange(last, {type, found, method.release().ptr()});
-  Py_XDECREF(reinterpret_cast<PyObject*>(before.type));
-  Py_XDECREF(before.is_negated);
-  return last;
+  const auto replaced = std::exchange(cached, {type, found, method.release().ptr()});
+  Py_XDECREF(reinterpret_cast<PyObject*>(replaced.type));
+  Py_XDECREF(replaced.is_negated);
+  return cached;
 }
 
 // A tensor that is negated lazily is the imaginary part of a conjugated one, which takes every second number of its
 // memory: it is contiguous only if it has one element. The method is slow, because it lets go of the GIL.
 void refuse_negated(const array_type& known, const nb::dlpack::dltensor& view, nb::handle array) {
-  if (!known.is_negated || std::any_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent != 1; }))
+  if (!known.is_negated ||
+      std::any_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent != 1; }))
     return;
   const auto negated = nb::steal(PyObject_CallOneArg(known.is_negated, array.ptr()));
   if (!negated)
