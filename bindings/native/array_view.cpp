@@ -62,11 +62,11 @@ const array_type& look_up(PyTypeObject* type) {
 
 // A tensor that is negated lazily is the imaginary part of a conjugated one, which takes every second number of its
 // memory: it is contiguous only if it has one element. The method is slow, because it lets go of the GIL.
-void refuse_negated(const array_type& known, const nb::dlpack::dltensor& view, nb::handle array) {
-  if (!known.is_negated ||
+void refuse_negated(const array_type& kind, const nb::dlpack::dltensor& view, nb::handle array) {
+  if (!kind.is_negated ||
       std::any_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent != 1; }))
     return;
-  const auto negated = nb::steal(PyObject_CallOneArg(known.is_negated, array.ptr()));
+  const auto negated = nb::steal(PyObject_CallOneArg(kind.is_negated, array.ptr()));
   if (!negated)
     throw nb::python_error();
   if (negated.is(nb::handle(Py_True)))
@@ -220,8 +220,8 @@ nb::object owner_of(nb::handle array) {
 }
 
 array_view look_at(nb::handle array, const wanted_by& wanted) {
-  const auto& known = look_up(Py_TYPE(array.ptr()));
-  const auto* table = known.table;
+  const auto& kind = look_up(Py_TYPE(array.ptr()));
+  const auto* table = kind.table;
   if (!table || !table->look) {
     array_view view = look_at_tuple(array);
     if (!supports(wanted, view.dtype))
@@ -235,7 +235,7 @@ array_view look_at(nb::handle array, const wanted_by& wanted) {
     refuse_type(array, wanted);
   if (!contiguous(view))
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
-  refuse_negated(known, view, array);
+  refuse_negated(kind, view, array);
   auto extents = std::move(spare_shape());
   extents.assign(view.shape, view.shape + view.ndim);
   return {start_of(view), *type, std::move(extents), memory};
