@@ -61,3 +61,31 @@ def test_a_lost_member_raises_an_exception_inside_a_program(tmp_path: Path) -> N
         survivors_report=True,
     )
     assert "LOST UNAVAILABLE" in ended.stdout and "step" in ended.stdout, ended.stdout
+
+
+@pytest.mark.parametrize("leave", ["hvd.shutdown()", "worker.leave_job()"])
+def test_a_worker_that_fails_leaves_without_waiting_for_its_own_programs(tmp_path: Path, leave: str) -> None:
+    """Rank 0 never calls rank 1's program: it waits for an operation that rank 1 does not reach."""
+    ended = run_script(
+        2,
+        tmp_path,
+        f"""
+        import farandole.jax as hvd, jax, jax.numpy as jnp
+        from farandole.runner import worker
+        hvd.init()
+        try:
+            if hvd.rank() == 1:
+                unread = jax.jit(lambda x: hvd.allreduce(jnp.sin(x) @ x, name="unmatched"))(jnp.ones((300, 300)))
+                raise KeyError("no batch")
+            hvd.allreduce(jnp.ones(4), name="next").block_until_ready()
+        except (KeyError, ValueError, RuntimeError) as problem:
+            failure = problem
+            if {leave == "hvd.shutdown()"}:
+                hvd.shutdown()
+        if {leave == "worker.leave_job()"}:
+            worker.leave_job()
+        print("LEFT", hvd.is_initialized(), type(failure).__name__, flush=True)
+        """,
+        survivors_report=True,
+    )
+    assert ended.returncode == 0 and ended.stdout.count("LEFT False") == 2 and "KeyError" in ended.stdout, ended.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
@@ -10,6 +11,12 @@ from farandole.common import handles, job, membership, mpi, numbering, set_gener
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
+
+
+def leave() -> None:
+    """Leaves the job at once; operations in flight on any rank fail."""
+    job.stop()
+    sets.forget()
 
 
 class HorovodBasics:
@@ -86,11 +93,11 @@ class HorovodBasics:
         sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
-        """Leaves the job when programs of JAX and MXNet's engine have run; other operations in flight on any rank fail.
-        Allows a later ``init()``."""
-        job.complete()
-        job.stop()
-        sets.forget()
+        """Leaves the job when programs of JAX and MXNet's engine have run, or at once while an exception is handled;
+        other operations in flight on any rank fail. Allows a later ``init()``."""
+        if sys.exc_info()[1] is None:  # A process that an exception ends must not wait for ranks that go on.
+            job.complete()
+        leave()
 
     def is_initialized(self) -> bool:
         """Whether ``init()`` has been called, and ``shutdown()`` not since."""

@@ -10,7 +10,7 @@ import jax
 import numpy
 
 from farandole.common import kernels
-from farandole.common.basics import HorovodBasics
+from farandole.common.basics import HorovodBasics, leave
 from farandole.common.elastic import ObjectState, State, run_fn
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.objects import allgather_object, broadcast_object
@@ -55,7 +55,7 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
             return result
 
     def reset() -> None:
-        _basics.shutdown()
+        leave()
         # Compiled programs contain the job's size and the ranks' places.
         jax.clear_caches()
         _basics.init()

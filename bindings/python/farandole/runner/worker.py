@@ -330,9 +330,9 @@ def _dotted(version: List[int]) -> str:
 
 def leave_job() -> None:
     """Leaves the job; operations of other workers that wait for this one fail."""
-    from farandole.common.basics import HorovodBasics
+    from farandole.common.basics import leave
 
-    HorovodBasics(__file__).shutdown()
+    leave()
 
 
 def join_job_again() -> None:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, TypeVar, Union
 
 from farandole.common import job, membership, set_generations
-from farandole.common.basics import HorovodBasics
+from farandole.common.basics import HorovodBasics, leave
 from farandole.common.departure import chain
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
@@ -75,9 +75,8 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
 
 def restart() -> None:
     """Enters the next generation, for a process that holds no resources of the last one."""
-    basics = HorovodBasics(__file__)
-    basics.shutdown()
-    basics.init()
+    leave()
+    HorovodBasics(__file__).init()
 
 
 def _run(train: Callable[[], Result], state: State, reset: Callable[[], None], policy: RetryPolicy) -> Result:
