@@ -60,17 +60,16 @@ const array_type& look_up(PyTypeObject* type) {
   return cached;
 }
 
-// A tensor that is negated lazily is the imaginary part of a conjugated one, which takes every second number of its
-// memory: it is contiguous only if it has one element. The method is slow, because it lets go of the GIL.
-void refuse_negated(const array_type& kind, const nb::dlpack::dltensor& view, nb::handle array) {
-  if (!kind.is_negated ||
-      std::any_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent != 1; }))
-    return;
+void refuse_negated(const array_type& kind, nb::handle array) {
   const auto negated = nb::steal(PyObject_CallOneArg(kind.is_negated, array.ptr()));
   if (!negated)
     throw nb::python_error();
   if (negated.is(nb::handle(Py_True)))
     raise_refusal({error_kind::unimplemented, "the tensor is negated lazily: its memory holds other values"});
+}
+
+bool has_one_element(const nb::dlpack::dltensor& view) {
+  return std::all_of(view.shape, view.shape + view.ndim, [](auto extent) { return extent == 1; });
 }
 
 nb::dlpack::dltensor look_through(const exchange_table* table, nb::handle array) {
@@ -233,9 +232,13 @@ array_view look_at(nb::handle array, const wanted_by& wanted) {
   const auto type = dtype_of(view.dtype);
   if (!type || !supports(wanted, *type))
     refuse_type(array, wanted);
-  if (!contiguous(view))
+  const bool in_order = contiguous(view);
+  // A tensor that is negated lazily is the imaginary part of a conjugated one, which takes every second number of its
+  // memory: it is contiguous only if it has one element. Others are not asked: the method is slow, as it lets go of the GIL.
+  if (kind.is_negated && (!in_order || has_one_element(view)))
+    refuse_negated(kind, array);
+  if (!in_order)
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
-  refuse_negated(kind, view, array);
   auto extents = std::move(spare_shape());
   extents.assign(view.shape, view.shape + view.ndim);
   return {start_of(view), *type, std::move(extents), memory};

@@ -4,7 +4,7 @@
 // a CUDA device. Arrays that the core cannot move are refused here.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include <cstddef>
 #include <optional>

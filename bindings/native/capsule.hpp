@@ -2,7 +2,7 @@
 // keeps the owner of the bytes alive.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include "bindings/cxx/runtime.hpp"
 #include "collectives/transport/shm/result_memory.hpp"

@@ -1,6 +1,6 @@
 #include "bindings/native/foreign_job.hpp"
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 #include <nanobind/stl/string.h>
 
 #include <chrono>

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include "actors/pmi/job_meeting.hpp"
 #include "actors/submission/process_guard.hpp"

@@ -2,7 +2,7 @@
 // directly, without a Python object around it, until Python asks for one. The GIL guards the table.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include <cstdint>
 #include <optional>

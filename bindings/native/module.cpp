@@ -1,6 +1,6 @@
 // The Python module farandole._native: one runtime, its operations, and their handles. It is a thin layer on the C++
 // interface and the core's reusable memory. Names, defaults and frameworks are handled by the Python core above it.
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

@@ -3,7 +3,7 @@
 // the arrays, because they belong to the operation until then.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include <chrono>
 #include <cstdint>

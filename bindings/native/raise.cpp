@@ -1,6 +1,6 @@
 #include "bindings/native/raise.hpp"
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include "messages/values/printable.hpp"
 

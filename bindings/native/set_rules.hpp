@@ -2,7 +2,7 @@
 // sets that outlive their generation, which Python holds as tuples.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include <cstdint>
 #include <tuple>

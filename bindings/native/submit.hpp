@@ -2,7 +2,7 @@
 // takes this path, so it makes no Python object but the handle.
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "bindings/native/nanobind.hpp"
 
 #include <cstdint>
 #include <memory>
