@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any, Dict, List
 
 import pytest
 import ray
+from conftest import DEADLINE_S
 from horovod.ray import elastic, elastic_v2, utils
 from horovod.ray.ranks import adjacent
 from horovod.ray.runner import Coordinator, MiniSettings
@@ -179,3 +182,10 @@ def test_a_test_discovery_removes_and_returns_nodes() -> None:
     for count in (1, 2, 3, 4, 4):
         discovery.add_host(hosts)
         assert len(discovery.find_available_hosts_and_slots()) == count
+
+
+def test_the_environment_of_a_raylet_need_not_be_utf_8() -> None:
+    program = "from farandole.ray.worker import _gpus_of_raylet; print(_gpus_of_raylet())"
+    environment = {**os.environb, b"CUDA_VISIBLE_DEVICES": b"5,7", b"FOLDER": b"caf\xe9"}
+    command = [sys.executable, "-c", program]
+    assert subprocess.check_output(command, env=environment, text=True, timeout=DEADLINE_S) == "('5', '7')\n"
