@@ -1,4 +1,4 @@
-"""Places of workers, network interfaces and the nodes that a discovery finds, without a cluster."""
+"""Places and failures of workers, network interfaces and the nodes that a discovery finds, without a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any, Dict, List
 import pytest
 import ray
 from conftest import DEADLINE_S
-from horovod.ray import elastic, elastic_v2, utils
+from farandole.common.exceptions import HorovodInternalError
+from horovod.ray import elastic, elastic_job, elastic_v2, utils
+from horovod.ray.errors import Failure, Place
 from horovod.ray.ranks import adjacent
 from horovod.ray.runner import Coordinator, MiniSettings
 from horovod.ray.worker import Node
@@ -189,3 +191,16 @@ def test_the_environment_of_a_raylet_need_not_be_utf_8() -> None:
     environment = {**os.environb, b"CUDA_VISIBLE_DEVICES": b"5,7", b"FOLDER": b"caf\xe9"}
     command = [sys.executable, "-c", program]
     assert subprocess.check_output(command, env=environment, text=True, timeout=DEADLINE_S) == "('5', '7')\n"
+
+
+@pytest.mark.parametrize(("at", "cause"), [(100.0, TimeoutError), (40.0, ValueError)])
+def test_a_failure_that_an_elastic_job_has_survived_is_not_its_cause(at: float, cause: type) -> None:
+    lost = HorovodInternalError("lost rank 0")
+    lost.consequence = True
+    actors = elastic_job._Actors(elastic_job.ElasticJob(None, 1), print, "", None)
+    actors._failures = [
+        Failure(Place(3), TimeoutError("no room"), at),
+        Failure(Place(0, Node("a", "same", 0, (), ())), ValueError("no such data set"), 100.0),
+        Failure(Place(1), lost, 200.0),
+    ]
+    assert type(actors.error("the job has failed").__cause__) is cause

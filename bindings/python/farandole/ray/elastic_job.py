@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import ray
 
+from farandole.ray.calls import CAUSE_S
 from farandole.ray.discovery import NODE_SHARE
 from farandole.ray.environment import settings_in_environment
 from farandole.ray.errors import Failure, Place, cause_of
@@ -181,7 +182,9 @@ class _Actors:
             failures = list(self._failures)
         if not failures:
             return RuntimeError(message)
-        cause = cause_of(failures).error()
+        own = [failure for failure in failures if not failure.is_consequence] or failures
+        # The job has survived those that were long before the last one.
+        cause = cause_of([failure for failure in own if failure.at > own[-1].at - CAUSE_S]).error()
         problem = RuntimeError(f"{message}\n{cause}")
         problem.__cause__ = cause.__cause__
         return problem
