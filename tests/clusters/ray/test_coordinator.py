@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 import ray
@@ -204,3 +204,27 @@ def test_a_failure_that_an_elastic_job_has_survived_is_not_its_cause(at: float, 
         Failure(Place(1), lost, 200.0),
     ]
     assert type(actors.error("the job has failed").__cause__) is cause
+
+
+def test_a_lost_cluster_neither_hides_the_error_of_a_clients_job_nor_keeps_its_actor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def get(_: Any) -> None:
+        raise LookupError("no such data set")
+
+    def wait(_: Any, timeout: Optional[float] = None) -> None:
+        waits.append(timeout)
+        raise ConnectionError("the cluster is lost")
+
+    killed: List[Any] = []
+    waits: List[Optional[float]] = []
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(ray, "kill", killed.append)
+    call = SimpleNamespace(remote=lambda *_: None)
+    run = elastic_job.ClusterRun.__new__(elastic_job.ClusterRun)
+    run._run = SimpleNamespace(results=call, stop=call)
+    with pytest.raises(LookupError):
+        run.results(print, None)
+    assert killed == [run._run]
+    assert waits == [elastic_job.ENDING_S]

@@ -26,6 +26,8 @@ from farandole.runner.functions import job_secret
 from farandole.runner.http.http_server import RendezvousServer
 from farandole.runner.util import network
 
+ENDING_S = 60.0
+"""How long the end of a job in the cluster is awaited; its launcher kills workers long before."""
 UNLIMITED = 65536
 """The most workers of a job without a maximum."""
 _OF_THE_LAUNCHER = (job_secret.FILE_VARIABLE, job_secret.TEXT_VARIABLE, "FARANDOLE_LAUNCHER_PROCESS")
@@ -212,12 +214,15 @@ class ClusterRun:
 
     def stop(self) -> None:
         """As of ``ElasticRun``."""
-        ray.wait([self._run.stop.remote()])  # which fails after the end of the actor
+        ray.wait([self._run.stop.remote()], timeout=ENDING_S)  # the call fails after the end of the actor
 
     def results(self, function: Callable[[Any], Any], queue: Any) -> List[Any]:
         """As of ``ElasticRun``."""
         try:
             return list(ray.get(self._run.results.remote(function, queue)))
         finally:
-            self.stop()  # after Ctrl-C, the job still runs
-            ray.kill(self._run)
+            with contextlib.suppress(Exception):  # of a lost cluster, which would hide the one of the job
+                try:
+                    self.stop()  # after Ctrl-C, the job still runs
+                finally:
+                    ray.kill(self._run)
