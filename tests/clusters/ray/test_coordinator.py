@@ -1,14 +1,19 @@
-"""Places of workers, network interfaces and the nodes that a discovery finds, without a cluster."""
+"""Places and failures of workers, network interfaces and the nodes that a discovery finds, without a cluster."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 import ray
-from horovod.ray import elastic, elastic_v2, utils
+from conftest import DEADLINE_S
+from farandole.common.exceptions import HorovodInternalError
+from horovod.ray import elastic, elastic_job, elastic_v2, utils
+from horovod.ray.errors import Failure, Place
 from horovod.ray.ranks import adjacent
 from horovod.ray.runner import Coordinator, MiniSettings
 from horovod.ray.worker import Node
@@ -179,3 +184,47 @@ def test_a_test_discovery_removes_and_returns_nodes() -> None:
     for count in (1, 2, 3, 4, 4):
         discovery.add_host(hosts)
         assert len(discovery.find_available_hosts_and_slots()) == count
+
+
+def test_the_environment_of_a_raylet_need_not_be_utf_8() -> None:
+    program = "from farandole.ray.worker import _gpus_of_raylet; print(_gpus_of_raylet())"
+    environment = {**os.environb, b"CUDA_VISIBLE_DEVICES": b"5,7", b"FOLDER": b"caf\xe9"}
+    command = [sys.executable, "-c", program]
+    assert subprocess.check_output(command, env=environment, text=True, timeout=DEADLINE_S) == "('5', '7')\n"
+
+
+@pytest.mark.parametrize(("at", "cause"), [(100.0, TimeoutError), (40.0, ValueError)])
+def test_a_failure_that_an_elastic_job_has_survived_is_not_its_cause(at: float, cause: type) -> None:
+    lost = HorovodInternalError("lost rank 0")
+    lost.consequence = True
+    actors = elastic_job._Actors(elastic_job.ElasticJob(None, 1), print, "", None)
+    actors._failures = [
+        Failure(Place(3), TimeoutError("no room"), at),
+        Failure(Place(0, Node("a", "same", 0, (), ())), ValueError("no such data set"), 100.0),
+        Failure(Place(1), lost, 200.0),
+    ]
+    assert type(actors.error("the job has failed").__cause__) is cause
+
+
+def test_a_lost_cluster_neither_hides_the_error_of_a_clients_job_nor_keeps_its_actor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def get(_: Any) -> None:
+        raise LookupError("no such data set")
+
+    def wait(_: Any, timeout: Optional[float] = None) -> None:
+        waits.append(timeout)
+        raise ConnectionError("the cluster is lost")
+
+    killed: List[Any] = []
+    waits: List[Optional[float]] = []
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(ray, "wait", wait)
+    monkeypatch.setattr(ray, "kill", killed.append)
+    call = SimpleNamespace(remote=lambda *_: None)
+    run = elastic_job.ClusterRun.__new__(elastic_job.ClusterRun)
+    run._run = SimpleNamespace(results=call, stop=call)
+    with pytest.raises(LookupError):
+        run.results(print, None)
+    assert killed == [run._run]
+    assert waits == [elastic_job.ENDING_S]

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import ray
 
+from farandole.ray.calls import CAUSE_S
 from farandole.ray.discovery import NODE_SHARE
 from farandole.ray.environment import settings_in_environment
 from farandole.ray.errors import Failure, Place, cause_of
@@ -25,6 +26,8 @@ from farandole.runner.functions import job_secret
 from farandole.runner.http.http_server import RendezvousServer
 from farandole.runner.util import network
 
+ENDING_S = 60.0
+"""How long the end of a job in the cluster is awaited; its launcher kills workers long before."""
 UNLIMITED = 65536
 """The most workers of a job without a maximum."""
 _OF_THE_LAUNCHER = (job_secret.FILE_VARIABLE, job_secret.TEXT_VARIABLE, "FARANDOLE_LAUNCHER_PROCESS")
@@ -181,7 +184,9 @@ class _Actors:
             failures = list(self._failures)
         if not failures:
             return RuntimeError(message)
-        cause = cause_of(failures).error()
+        own = [failure for failure in failures if not failure.is_consequence] or failures
+        # The job has survived those that were long before the last one.
+        cause = cause_of([failure for failure in own if failure.at > own[-1].at - CAUSE_S]).error()
         problem = RuntimeError(f"{message}\n{cause}")
         problem.__cause__ = cause.__cause__
         return problem
@@ -209,12 +214,15 @@ class ClusterRun:
 
     def stop(self) -> None:
         """As of ``ElasticRun``."""
-        ray.wait([self._run.stop.remote()])  # which fails after the end of the actor
+        ray.wait([self._run.stop.remote()], timeout=ENDING_S)  # the call fails after the end of the actor
 
     def results(self, function: Callable[[Any], Any], queue: Any) -> List[Any]:
         """As of ``ElasticRun``."""
         try:
             return list(ray.get(self._run.results.remote(function, queue)))
         finally:
-            self.stop()  # after Ctrl-C, the job still runs
-            ray.kill(self._run)
+            with contextlib.suppress(Exception):  # of a lost cluster, which would hide the one of the job
+                try:
+                    self.stop()  # after Ctrl-C, the job still runs
+                finally:
+                    ray.kill(self._run)

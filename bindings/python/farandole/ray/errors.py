@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any, List, Optional
 
 import ray
@@ -53,6 +54,7 @@ class Failure:
 
     place: Place
     problem: BaseException
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def has_died(self) -> bool:

@@ -168,6 +168,6 @@ class BaseHorovodWorker:
 
 
 def _gpus_of_raylet() -> Tuple[str, ...]:
-    with open("/proc/self/environ") as file:  # Ray has changed os.environ since this process was started
-        variables = dict(line.partition("=")[::2] for line in file.read().split("\0"))
+    with open("/proc/self/environ", "rb") as file:  # Ray has changed os.environ since this process was started
+        variables = dict(line.partition("=")[::2] for line in os.fsdecode(file.read()).split("\0"))
     return tuple(filter(None, variables.get("CUDA_VISIBLE_DEVICES", "").split(",")))
