@@ -10,6 +10,7 @@ from typing import Any, Dict, List
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.torch.elastic.state import StateHandler, get_handler_registry, set_handler_registry
 from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -248,14 +249,21 @@ def test_a_compressor_is_rolled_back_and_each_rank_keeps_its_own_errors(name: st
     assert compression.state_dict()["errors"][name].flatten().tolist() == errors
 
 
-def test_restore_drops_the_gradients_of_the_interrupted_step() -> None:
-    model = torch.nn.Linear(2, 1)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
-    state = hvd.elastic.TorchState(model, optimizer)
-    state.commit()
-    model(torch.ones(1, 2)).sum().backward()
-    optimizer.synchronize()
-    state.restore()
+@pytest.mark.parametrize("handlers", ["default", "own"])
+def test_restore_drops_the_gradients_of_the_interrupted_step(handlers: str) -> None:
+    registry = get_handler_registry()
+    if handlers == "own":
+        set_handler_registry([(torch.nn.Module, StateHandler), (torch.optim.Optimizer, StateHandler)])
+    try:
+        model = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        state = hvd.elastic.TorchState([model], optimizer)
+        state.commit()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.synchronize()
+        state.restore()
+    finally:
+        set_handler_registry(registry)
     assert [each.grad for each in model.parameters()] == [None, None]
 
 

@@ -47,12 +47,6 @@ class ModelStateHandler(StateHandler):
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
 
-    def restore(self) -> None:
-        """Restores the saved state, and drops the gradients of the interrupted step."""
-        super().restore()
-        for parameter in self.value.parameters():
-            parameter.grad = None
-
     def sync(self) -> None:
         """Broadcasts rank 0's parameters, buffers and extra states, and saves them."""
         functions.broadcast_module(self.value)
@@ -64,13 +58,6 @@ class OptimizerStateHandler(StateHandler):
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
-
-    def restore(self) -> None:
-        """Restores the saved state, and drops the gradients of the interrupted step."""
-        super().restore()
-        for group in self.value.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's state and options, and saves them."""
@@ -304,9 +291,12 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Restores the saved copies."""
+        """Restores the saved copies, and drops the gradients of the interrupted step."""
         for handler in self._handlers.values():
             handler.restore()
+        for each in self._own_values().values():
+            if isinstance(each, torch.Tensor):
+                each.grad = None
         super().restore()
 
     def sync(self) -> None:
