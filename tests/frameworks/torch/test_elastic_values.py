@@ -313,6 +313,32 @@ def test_a_value_that_holds_parameters_follows_this_ranks_own_after_restore_and_
     assert state.average.shadow[0].tolist() == [0.0, 0.0], "the average is not that of rank 0"
 
 
+@several_ranks
+@pytest.mark.parametrize("has_optimizer", [False, True])
+def test_a_value_that_holds_tensors_follows_those_of_the_same_name(has_optimizer: bool, rank: int) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if has_optimizer else None
+    held = [*model.parameters(), *model.buffers()]
+    if rank == 0:  # as its first forward may do
+        model[0].register_buffer("seen", torch.ones(1), persistent=False)
+    state = hvd.elastic.TorchState(model, optimizer, held=held)
+    state.sync()
+    assert all(each is own for each, own in zip(state.held, held))
+
+
+@several_ranks
+def test_a_value_that_holds_a_tensor_which_only_rank_0_has_is_refused(rank: int) -> None:
+    model = torch.nn.Linear(2, 2)
+    if rank == 0:
+        model.register_buffer("seen", torch.ones(1), persistent=False)
+    state = hvd.elastic.TorchState(model, held=list(model.buffers()))
+    if rank == 0:
+        state.sync()
+    else:
+        with pytest.raises(ValueError, match=r"rank 0 .*'seen'.*before sync\(\)"):
+            state.sync()
+
+
 def test_what_cannot_be_copied_is_shared() -> None:
     model, optimizer = training(0)
     generator = (each for each in range(3))

@@ -246,13 +246,13 @@ def _labelled(name: str, value: Any) -> Iterator[Tuple[Hashable, Any]]:
     members = _items(value) if _is_container(value) else [(None, value)]
     for key, member in members:
         yield (name, key), member
-        tensors: Iterable[torch.Tensor] = ()
         if isinstance(member, torch.nn.Module):
-            tensors = (*member.parameters(), *member.buffers())
+            for tensor_name, tensor in (*member.named_parameters(), *member.named_buffers()):
+                yield (name, key, tensor_name), tensor
         elif isinstance(member, torch.optim.Optimizer):
-            tensors = (each for group in member.param_groups for each in group["params"])
-        for number, tensor in enumerate(tensors):
-            yield (name, key, number), tensor
+            for group_number, group in enumerate(member.param_groups):
+                for number, tensor in enumerate(group["params"]):
+                    yield (name, key, group_number, number), tensor
 
 
 class TorchState(ObjectState):
