@@ -13,6 +13,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 import torchmetrics
+from farandole.common import membership
 from horovod.common.exceptions import HostsUpdatedInterrupt
 from newer_versions import needs
 
@@ -414,6 +415,31 @@ def test_an_older_lightning_is_refused(pl: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(importlib.import_module(package), "__version__", "2.1.4")
     with pytest.raises(ImportError, match=r"needs Lightning 2\.2\.0 or later, and 2\.1\.4 is installed"):
         horovod.lightning.classes_for.__wrapped__(pl.__name__)
+
+
+def test_a_trainer_that_has_been_fitted_is_as_it_was_before(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "is_elastic", lambda: True)
+    state = horovod.lightning.LightningState()
+    if not isinstance(state.commit_every(1), pl.Callback):
+        pytest.skip("both packages are imported, and the callback is one of the other")
+
+    class Interrupts(pl.Callback):  # type: ignore[misc]
+        def on_train_epoch_end(self, *_: Any) -> None:
+            if state.checkpoint is None:
+                state.save()
+                raise HostsUpdatedInterrupt(False)
+
+    fitted = trainer(pl, callbacks=[state.commit_every(100), Interrupts()])
+
+    def patched() -> List[Any]:
+        return [fitted.fit_loop.epoch_loop.advance, fitted._signal_connector.register_signal_handlers]
+
+    before = patched()
+    with pytest.raises(HostsUpdatedInterrupt):
+        state.fit(fitted, module(pl), loader())
+    assert patched() == before
+    state.fit(fitted, module(pl), loader())
+    assert patched() == before
 
 
 def test_commits_come_after_steps_only(pl: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Dict, List
 import horovod.torch as hvd
 import pytest
 import torch
+from horovod.torch.elastic.state import StateHandler, get_handler_registry, set_handler_registry
 from newer_versions import needs
 
 several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
@@ -248,14 +249,21 @@ def test_a_compressor_is_rolled_back_and_each_rank_keeps_its_own_errors(name: st
     assert compression.state_dict()["errors"][name].flatten().tolist() == errors
 
 
-def test_restore_drops_the_gradients_of_the_interrupted_step() -> None:
-    model = torch.nn.Linear(2, 1)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
-    state = hvd.elastic.TorchState(model, optimizer)
-    state.commit()
-    model(torch.ones(1, 2)).sum().backward()
-    optimizer.synchronize()
-    state.restore()
+@pytest.mark.parametrize("handlers", ["default", "own"])
+def test_restore_drops_the_gradients_of_the_interrupted_step(handlers: str) -> None:
+    registry = get_handler_registry()
+    if handlers == "own":
+        set_handler_registry([(torch.nn.Module, StateHandler), (torch.optim.Optimizer, StateHandler)])
+    try:
+        model = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        state = hvd.elastic.TorchState([model], optimizer)
+        state.commit()
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.synchronize()
+        state.restore()
+    finally:
+        set_handler_registry(registry)
     assert [each.grad for each in model.parameters()] == [None, None]
 
 
@@ -303,6 +311,32 @@ def test_a_value_that_holds_parameters_follows_this_ranks_own_after_restore_and_
         assert all(held is each for held, each in zip(state.average.followed, own))
         assert all(held is each for held, each in zip(state.parameters, own))
     assert state.average.shadow[0].tolist() == [0.0, 0.0], "the average is not that of rank 0"
+
+
+@several_ranks
+@pytest.mark.parametrize("has_optimizer", [False, True])
+def test_a_value_that_holds_tensors_follows_those_of_the_same_name(has_optimizer: bool, rank: int) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1) if has_optimizer else None
+    held = [*model.parameters(), *model.buffers()]
+    if rank == 0:  # as its first forward may do
+        model[0].register_buffer("seen", torch.ones(1), persistent=False)
+    state = hvd.elastic.TorchState(model, optimizer, held=held)
+    state.sync()
+    assert all(each is own for each, own in zip(state.held, held))
+
+
+@several_ranks
+def test_a_value_that_holds_a_tensor_which_only_rank_0_has_is_refused(rank: int) -> None:
+    model = torch.nn.Linear(2, 2)
+    if rank == 0:
+        model.register_buffer("seen", torch.ones(1), persistent=False)
+    state = hvd.elastic.TorchState(model, held=list(model.buffers()))
+    if rank == 0:
+        state.sync()
+    else:
+        with pytest.raises(ValueError, match=r"rank 0 .*'seen'.*before sync\(\)"):
+            state.sync()
 
 
 def test_what_cannot_be_copied_is_shared() -> None:

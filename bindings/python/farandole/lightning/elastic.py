@@ -51,14 +51,17 @@ class LightningState(ObjectState):
     def fit(self, trainer: Any, model: Any, *args: Any, **kwargs: Any) -> None:
         """``trainer.fit(model, …)`` from the last commit on, on all ranks that are members now."""
         self._trainer = trainer
+        connector = trainer._signal_connector
+        register_signal_handlers = connector.register_signal_handlers
         if membership.is_elastic():  # Lightning's handler of SIGTERM would end this member before it leaves at a commit
-            trainer._signal_connector.register_signal_handlers = lambda: None
+            connector.register_signal_handlers = lambda: None
         try:
             with _in_memory(self.checkpoint) as path:
                 if path is not None and "weights_only" in inspect.signature(trainer.fit).parameters:  # from 2.6 on
                     kwargs.setdefault("weights_only", False)  # our own, and it holds more than weights
                 trainer.fit(model, *args, ckpt_path=path, **kwargs)
         finally:
+            connector.register_signal_handlers = register_signal_handlers
             self._trainer = None
 
     def commit_every(self, batches: int) -> Any:
@@ -106,6 +109,12 @@ def _commits(base: Any) -> Any:
             progress = loop.batch_progress
             is_between = progress.current.ready == progress.current.completed and not progress.is_last_batch
             loop.advance = functools.partial(self._commit_and_advance, loop, loop.advance, is_between)
+
+        def on_train_end(self, trainer: Any, *_: Any) -> None:
+            """Leaves the trainer's loop as it was."""
+            vars(trainer.fit_loop.epoch_loop).pop("advance", None)
+
+        on_exception = on_train_end
 
         def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
             """Remembers the step, so that it is known whether the batch takes another one."""

@@ -17,20 +17,30 @@ def copied(value: Any, own: OwnValues) -> Any:
 
 
 def with_references(value: Any, own: OwnValues) -> Any:
-    """For sending: a deep copy with references instead of own values; the value itself if it cannot be copied so."""
-    return _copied_or_shared(value, {id(each): Reference(label) for label, each in own.items()}) if own else value
+    """For sending: a deep copy with references instead of own values; the value itself if it cannot be copied so. Of
+    several labels the first is sent."""
+    return _copied_or_shared(value, {id(own[label]): Reference(label) for label in reversed(own)}) if own else value
 
 
 def with_own_values(value: Any, own: OwnValues) -> Any:
-    """A received value with this rank's own values instead of references."""
+    """A received value with this rank's own values instead of references.
+
+    :raises ValueError: if this rank has no value of a reference's label
+    """
     return _copied_or_shared(value, {Reference.MEMO: own}) if own else value
 
 
 def _copied_or_shared(value: Any, memo: Dict[Any, Any]) -> Any:
     try:
         return copy.deepcopy(value, memo)
+    except _UnknownLabelError:
+        raise
     except Exception:
         return value
+
+
+class _UnknownLabelError(ValueError):
+    pass
 
 
 class Reference:
@@ -42,4 +52,11 @@ class Reference:
         self.label = label
 
     def __deepcopy__(self, memo: Dict[Any, Any]) -> Any:
-        return memo[self.MEMO][self.label] if self.MEMO in memo else self
+        if self.MEMO not in memo:
+            return self
+        if self.label not in memo[self.MEMO]:
+            raise _UnknownLabelError(
+                f"a value of rank 0 refers to {self.label}, which this rank's state does not have; make models and "
+                "variables the same on all ranks, also on those that join, before sync()"
+            )
+        return memo[self.MEMO][self.label]

@@ -47,12 +47,6 @@ class ModelStateHandler(StateHandler):
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
 
-    def restore(self) -> None:
-        """Restores the saved state, and drops the gradients of the interrupted step."""
-        super().restore()
-        for parameter in self.value.parameters():
-            parameter.grad = None
-
     def sync(self) -> None:
         """Broadcasts rank 0's parameters, buffers and extra states, and saves them."""
         functions.broadcast_module(self.value)
@@ -64,13 +58,6 @@ class OptimizerStateHandler(StateHandler):
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         super().__init__(optimizer)
-
-    def restore(self) -> None:
-        """Restores the saved state, and drops the gradients of the interrupted step."""
-        super().restore()
-        for group in self.value.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
 
     def sync(self) -> None:
         """Broadcasts rank 0's state and options, and saves them."""
@@ -259,13 +246,13 @@ def _labelled(name: str, value: Any) -> Iterator[Tuple[Hashable, Any]]:
     members = _items(value) if _is_container(value) else [(None, value)]
     for key, member in members:
         yield (name, key), member
-        tensors: Iterable[torch.Tensor] = ()
         if isinstance(member, torch.nn.Module):
-            tensors = (*member.parameters(), *member.buffers())
+            for tensor_name, tensor in (*member.named_parameters(), *member.named_buffers()):
+                yield (name, key, tensor_name), tensor
         elif isinstance(member, torch.optim.Optimizer):
-            tensors = (each for group in member.param_groups for each in group["params"])
-        for number, tensor in enumerate(tensors):
-            yield (name, key, number), tensor
+            for group_number, group in enumerate(member.param_groups):
+                for number, tensor in enumerate(group["params"]):
+                    yield (name, key, group_number, number), tensor
 
 
 class TorchState(ObjectState):
@@ -304,9 +291,12 @@ class TorchState(ObjectState):
         super().save()
 
     def restore(self) -> None:
-        """Restores the saved copies."""
+        """Restores the saved copies, and drops the gradients of the interrupted step."""
         for handler in self._handlers.values():
             handler.restore()
+        for each in self._own_values().values():
+            if isinstance(each, torch.Tensor):
+                each.grad = None
         super().restore()
 
     def sync(self) -> None:
