@@ -73,6 +73,7 @@ def test_a_worker_that_fails_leaves_without_waiting_for_its_own_programs(tmp_pat
         import farandole.jax as hvd, jax, jax.numpy as jnp
         from farandole.runner import worker
         hvd.init()
+        hvd.allreduce(jnp.ones(4), name="first").block_until_ready()
         try:
             if hvd.rank() == 1:
                 unread = jax.jit(lambda x: hvd.allreduce(jnp.sin(x) @ x, name="unmatched"))(jnp.ones((300, 300)))

@@ -14,6 +14,7 @@ from farandole.common.basics import HorovodBasics, leave
 from farandole.common.elastic import ObjectState, State, run_fn
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.objects import allgather_object, broadcast_object
+from farandole.jax.completion import finish
 from farandole.jax.functions import broadcast_parameters
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
             return result
 
     def reset() -> None:
+        finish()  # programs that run later would submit to the next generation
         leave()
         # Compiled programs contain the job's size and the ranks' places.
         jax.clear_caches()

@@ -116,7 +116,7 @@ class BaseHorovodWorker:
 
     def execute_to_end(self, func: Any) -> Ended:
         """Calls a function with the object of ``start_executable()``, then leaves the job in order."""
-        from farandole.common import exit_status
+        from farandole.common import exit_status, job
         from farandole.runner.worker import place
 
         try:
@@ -124,6 +124,7 @@ class BaseHorovodWorker:
         except SystemExit as problem:  # as by a worker that has lost its place in the job
             return Ended(place()["rank"], exit_status.status(problem))
         rank = place()["rank"]
+        job.complete()
         self.leave_job()
         return Ended(rank, 0, True, value)
 

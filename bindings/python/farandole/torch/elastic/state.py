@@ -292,11 +292,11 @@ class TorchState(ObjectState):
 
     def restore(self) -> None:
         """Restores the saved copies, and drops the gradients of the interrupted step."""
-        for handler in self._handlers.values():
-            handler.restore()
         for each in self._own_values().values():
             if isinstance(each, torch.Tensor):
                 each.grad = None
+        for handler in self._handlers.values():
+            handler.restore()
         super().restore()
 
     def sync(self) -> None:
