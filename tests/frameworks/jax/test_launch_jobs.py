@@ -22,20 +22,29 @@ def test_the_mnist_example_reaches_85_percent_accuracy(jobs) -> None:
     assert accuracy and float(accuracy[1]) > 0.85, jobs[-1].text
 
 
-def test_a_program_that_was_called_completes_before_the_process_ends(tmp_path: Path) -> None:
-    """One rank does not read the result, and reaches its end before the other rank has begun."""
+@pytest.mark.parametrize("shuts_down", [False, True])
+def test_a_program_that_was_called_completes_before_the_process_ends(tmp_path: Path, shuts_down: bool) -> None:
+    """One rank does not read the result, and reaches its end before the other rank has begun. The script may have found
+    no checkpoint."""
     ended = run_script(
         2,
         tmp_path,
-        """
+        f"""
         import farandole.jax as hvd, jax, jax.numpy as jnp
-        hvd.init()
-        step = jax.jit(lambda x: hvd.allreduce(jnp.sin(x) @ x / 300, name="step"))
-        x = jnp.ones((300, 300))
-        for _ in range(20):
-            x = step(x)
-        if hvd.rank() == 0:
-            print("came:", bool(jnp.isfinite(x).all()), flush=True)
+        def main():
+            hvd.init()
+            step = jax.jit(lambda x: hvd.allreduce(jnp.sin(x) @ x / 300, name="step"))
+            x = jnp.ones((300, 300))
+            for _ in range(20):
+                x = step(x)
+            if hvd.rank() == 0:
+                print("came:", bool(jnp.isfinite(x).all()), flush=True)
+            if {shuts_down}:
+                hvd.shutdown()
+        try:
+            open("no checkpoint")
+        except FileNotFoundError:
+            main()
         """,
     )
     assert ended.returncode == 0 and "came: True" in ended.stdout, ended.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
@@ -93,9 +94,12 @@ class HorovodBasics:
         sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
-        """Leaves the job when programs of JAX and MXNet's engine have run, or at once while an exception is handled;
-        other operations in flight on any rank fail. Allows a later ``init()``."""
-        if sys.exc_info()[1] is None:  # A process that an exception ends must not wait for ranks that go on.
+        """Leaves the job when programs of JAX and MXNet's engine have run, or at once when the caller handles an
+        exception of its own; other operations in flight on any rank fail. Allows a later ``init()``."""
+        # A process that an exception ends must not wait for ranks that go on. A caller of this one may handle another
+        # exception, as a script does that trains from the start where there is no checkpoint.
+        caller = sys._getframe(1)
+        if all(frame is not caller for frame, _ in traceback.walk_tb(sys.exc_info()[2])):
             job.complete()
         leave()
 
