@@ -357,15 +357,25 @@ submission_queue::attempt submission_queue::end(const error& reason) {
 }
 
 submission_queue::attempt submission_queue::pending_names(std::vector<std::string>& names) {
+  std::vector<operation_state_ptr> in_slots;
+  {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock())
+      return attempt::busy;
+    for (const auto& [name, entry] : table_)
+      if (entry.last && is_on_fast_path(entry.last->now()))
+        in_slots.push_back(entry.last);
+  }
+  // Without the lock: a callback may submit again.
+  for (const auto& operation : in_slots)
+    operation->try_settle(operation_state::runner::nobody);
   std::unique_lock guard(mutex_, std::try_to_lock);
   if (!guard.owns_lock())
     return attempt::busy;
   for (const auto& [name, entry] : table_) {
     if (!entry.last || name == set_change_name)
       continue;
-    const auto current = entry.last->now();
-    if (current == phase::queued ||
-        (is_on_fast_path(current) && !entry.last->try_settle(operation_state::runner::nobody)))
+    if (const auto current = entry.last->now(); current == phase::queued || is_on_fast_path(current))
       names.push_back(name);
   }
   return attempt::done;

@@ -229,6 +229,19 @@ TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[s
   CHECK(member.queue->take_queue().empty());
 }
 
+TEST_CASE("a callback may submit while names of operations in flight are asked for", "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any);
+  const auto complete = member.submit(completion_mode::any);
+  operation_state_ptr following;
+  complete->on_settled([&] { following = member.submit(completion_mode::callback); });
+  REQUIRE_FALSE(following);
+  std::vector<std::string> names;
+  CHECK(member.queue->pending_names(names) == submission_queue::attempt::done);
+  CHECK(following);
+  CHECK(names == std::vector<std::string>{"t"});
+}
+
 TEST_CASE("an operation that is withdrawn from the fast path after the end fails", "[submission_queue]") {
   queue_of_member member;
   member.move_to_fast_path(completion_mode::any, 2);
