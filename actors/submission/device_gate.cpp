@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/submission/request_check.hpp"
 #include "collectives/operation.hpp"
 #include "messages/values/printable.hpp"
 
@@ -14,17 +15,6 @@ namespace {
 
 error named(const submission& request, const error& problem) {
   return {problem.kind, printable_name(request.name) + ": " + problem.text};
-}
-
-std::size_t input_bytes(const submission& request) {
-  return static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
-}
-
-// At least so much of the output is written: of a segment, the rows that every member gets.
-std::size_t least_output_bytes(const submission& request, std::int32_t members) {
-  if (row_of(request.signature.operation).rows != row_use::segmented || request.signature.shape.empty())
-    return input_bytes(request);
-  return static_cast<std::size_t>(request.signature.shape[0] / members) * bytes_of_row(request.signature);
 }
 
 } // namespace
@@ -70,7 +60,7 @@ error check_memory(const submission& request, std::int32_t members, known_memory
     if (auto problem = (*all)->check(request.input, bytes, device, inputs))
       return named(request, problem);
   if (request.output != nullptr && request.output != request.input)
-    if (const auto bytes = least_output_bytes(request, members); bytes > 0)
+    if (const auto bytes = output_bytes(request, members); bytes > 0)
       if (auto problem = (*all)->check(request.output, bytes, device, outputs))
         return named(request, {problem.kind, "the output: " + problem.text});
   return {};

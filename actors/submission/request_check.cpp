@@ -35,18 +35,6 @@ error wrong_reduction(const submission& request, std::int32_t members) {
   return {};
 }
 
-std::size_t input_bytes(const submission& request) {
-  return static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
-}
-
-// Of a reducescatter, only the rows that every member gets are counted. Some members get one more, but this function
-// does not know which; for the others, the memory right behind the output may well be another tensor.
-std::size_t output_bytes(const submission& request, std::int32_t members) {
-  if (row_of(request.signature.operation).rows != row_use::segmented)
-    return input_bytes(request);
-  return static_cast<std::size_t>(request.signature.shape[0] / members) * bytes_of_row(request.signature);
-}
-
 // Every member reads all inputs until the last member has its segment, so no output may overlap the input.
 error wrong_scatter(const submission& request, std::int32_t members) {
   if (row_of(request.signature.operation).rows != row_use::segmented)
@@ -151,6 +139,18 @@ error wrong_request(const submission& request, std::int32_t members, std::span<c
   if (auto problem = wrong_scatter(request, members))
     return problem;
   return wrong_splits(request, members);
+}
+
+std::size_t input_bytes(const submission& request) {
+  return static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
+}
+
+// A member cannot know here whether it gets one more row. If it does not, the memory right behind the output may well be
+// another tensor.
+std::size_t output_bytes(const submission& request, std::int32_t members) {
+  if (row_of(request.signature.operation).rows != row_use::segmented || request.signature.shape.empty())
+    return input_bytes(request);
+  return static_cast<std::size_t>(request.signature.shape[0] / members) * bytes_of_row(request.signature);
 }
 
 error wrong_group(std::span<const submission> requests, std::int32_t members) {

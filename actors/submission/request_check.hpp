@@ -2,6 +2,7 @@
 // (collectives/negotiation/signature_check.hpp). Every error names the tensor and the faulty value.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,6 +24,13 @@ error wrong_request(const submission& request, std::int32_t members,
 /// Why these requests may not be a group of a set of `members`: memory that one of them writes is memory of another.
 /// Kind `none` if they may. Only for requests that wrong_request() accepts.
 error wrong_group(std::span<const submission> requests, std::int32_t members);
+
+/// The bytes of the input.
+std::size_t input_bytes(const submission& request);
+
+/// The bytes that every member of a set of `members` writes to its output, if the caller gave one. Some members write one
+/// row more of a reducescatter.
+std::size_t output_bytes(const submission& request, std::int32_t members);
 
 /// The rows for each member if this is an alltoall, with equal parts written out; otherwise empty. Only for requests
 /// that wrong_request() accepts.
