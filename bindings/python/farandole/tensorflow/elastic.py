@@ -12,7 +12,7 @@ from farandole.common.elastic.loop import restart
 from farandole.tensorflow import functions
 from farandole.tensorflow.errors import translated
 from farandole.tensorflow.framework import Verbs
-from farandole.tensorflow.gradient_aggregation_eager import discard_passes
+from farandole.tensorflow.gradient_aggregation_eager import discard_all_passes
 from farandole.tensorflow.kernels import tf
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class TensorFlowState(_TensorFlowVariables):
     def _write(self, values: List[Any]) -> None:
         if self._bcast_op is None:
             super()._write(values)
-            discard_passes()
+            discard_all_passes()
             return
         for variable, value in zip(self.variables, values):
             variable.load(value, self.session)
@@ -101,6 +101,6 @@ class TensorFlowState(_TensorFlowVariables):
     def _broadcast(self) -> None:
         if self._bcast_op is None:
             super()._broadcast()
-            discard_passes()
+            discard_all_passes()
         else:
             self.session.run(self._bcast_op)

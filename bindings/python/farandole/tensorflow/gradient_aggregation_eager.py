@@ -22,7 +22,7 @@ _begun: weakref.WeakSet[LocalGradientAggregationHelperEager] = weakref.WeakSet()
 """Those whose variables a program can assign to outside of graphs."""
 
 
-def discard_passes() -> None:
+def discard_all_passes() -> None:
     """All begin anew: steps were undone, or the members have changed."""
     for each in list(_begun):
         each.begin_anew()
