@@ -146,7 +146,7 @@ struct operation_state : operation_request, phase_word {
     busy   ///< a thread moves its bytes: try again
   };
   /// Gives the round up and takes this member's cell back, unless the round is complete. After `left`, the caller
-  /// must send the operation to the leader.
+  /// must send the operation to the leader. Settles nothing, so no callback runs.
   leaving leave_fast_path();
   /// Allocates the output, to which each member sends the given number of rows.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);

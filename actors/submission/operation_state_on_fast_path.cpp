@@ -182,14 +182,13 @@ void operation_state::record_round() const {
 // After shm_fast_path::retract() this member's cell is withdrawn: the operation can become stranded, but it can never
 // be found complete.
 operation_state::leaving operation_state::leave_fast_path() {
-  if (try_settle(runner::nobody) || !is_on_fast_path(now()))
+  const auto current_phase = now();
+  if (!is_on_fast_path(current_phase))
     return leaving::stays;
-  if (now() == phase::moving)
+  if (current_phase == phase::moving)
     return leaving::busy;
-  if (!taken_slot->fast_path().retract(taken_slot->cell(), round)) {
-    try_settle(runner::nobody);
+  if (!taken_slot->fast_path().retract(taken_slot->cell(), round))
     return leaving::stays;
-  }
   for (auto current = now(); is_on_fast_path(current) && current != phase::moving; current = now())
     if (advance(current, phase::queued)) {
       if (collective)

@@ -257,6 +257,8 @@ void submission_queue::withdraw(operation_state& operation) {
   if (operation.name == set_change_name)
     return; // other members may rely on it already
   // Without the lock: if the operation is complete on the fast path, its callback may submit again.
+  if (operation.try_settle(operation_state::runner::nobody))
+    return;
   const bool left = operation.leave_fast_path() == operation_state::leaving::left;
   error reason;
   {

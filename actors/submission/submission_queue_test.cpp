@@ -198,7 +198,7 @@ TEST_CASE("a member that joins after a complete round leaves the next round", "[
   member.move_to_fast_path(completion_mode::any);
   const auto complete = member.submit(completion_mode::any);
   const auto join = member.join();
-  CHECK(complete->settled());
+  CHECK(complete->try_settle(operation_state::runner::nobody));
   CHECK_FALSE(complete->problem);
   REQUIRE(member.queue->take_queue().size() == 1);
   CHECK(join->left == std::vector<fast_path_round>{{1, 1}});
@@ -240,6 +240,26 @@ TEST_CASE("a callback may submit while names of operations in flight are asked f
   CHECK(member.queue->pending_names(names) == submission_queue::attempt::done);
   CHECK(following);
   CHECK(names == std::vector<std::string>{"t"});
+}
+
+TEST_CASE("no callback runs while operations are taken off the fast path", "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any);
+  const auto complete = member.submit(completion_mode::any);
+  REQUIRE(complete->now() == phase::on_fast_path);
+  bool called = false;
+  complete->on_settled([&] { called = true; });
+  SECTION("because the leader retracts the round") {
+    operation_state_ptr taken;
+    CHECK(member.queue->retract({1, complete->round}, taken) == submission_queue::attempt::done);
+    CHECK_FALSE(taken);
+  }
+  SECTION("because the member joins") {
+    member.join();
+  }
+  CHECK_FALSE(called);
+  CHECK(complete->try_settle(operation_state::runner::nobody));
+  CHECK(called);
 }
 
 TEST_CASE("an operation that is withdrawn from the fast path after the end fails", "[submission_queue]") {
