@@ -21,6 +21,8 @@ namespace {
 // report.
 constexpr std::chrono::milliseconds suspicion{600};
 
+constexpr std::chrono::microseconds retry_interval{50};
+
 error shut_down() {
   return {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
 }
@@ -175,9 +177,11 @@ void member_state::start_generation() {
     client_ = actors.client;
     connector_ = actors.connector;
     auto& shared = *setup_.shared;
+    auto routes = actors.entered(0, {});
+    inject(shared.faults, self->home_system(), 0, shared.rank, actors.scheduler.address(), routes);
     caf::anon_send(router_,
                    generation_entered{generation_, shared.rank, shared.members, shared.tree,
-                                      actors.entered(0, {}), caf::actor_cast<envelope_actor>(heartbeats_)});
+                                      std::move(routes), caf::actor_cast<envelope_actor>(heartbeats_)});
   };
   tree_ = self->spawn(supervisor, set_tree(setup, entered));
   self->monitor(tree_);
@@ -302,10 +306,23 @@ void member_state::down(const caf::down_msg& down_message) {
       broke("the message router of this member ended: " + to_string(down_message.reason));
     return;
   }
-  auto present =
+  const auto present =
       (tree_ && down_message.source == tree_.address()) || (sets_ && down_message.source == sets_.address());
-  if (present && stage_ != stage::out)
-    broke("an actor of this member failed: " + to_string(down_message.reason));
+  if (!present)
+    return;
+  failure_ = {error_kind::unknown, "an actor of this member failed: " + to_string(down_message.reason)};
+  broke(failure_.text);
+  fail_operations();
+}
+
+// The actors that would settle the operations in flight are gone.
+void member_state::fail_operations() {
+  const auto& global = *setup_.shared->global;
+  if (global.lane)
+    global.lane->abort(failure_);
+  if (global.queue && global.queue->fail(failure_) == submission_queue::attempt::busy)
+    return self->delayed_send(self, retry_interval, retry_atom::value);
+  failure_ = {};
 }
 
 // ---- leaving in order ----------------------------------------------------------------------------
@@ -370,6 +387,8 @@ void member_state::deadline() {
     return say_farewell();
   if (stage_ == stage::in && suspect_.rank >= 0)
     lost_member(suspect_);
+  if (failure_)
+    fail_operations();
 }
 
 // Ends the generation on this member, from any stage. Pending operations fail with `reason`, and all links close.

@@ -111,6 +111,7 @@ private:
   void give_up_neighbours(bool in_order);
   void leave_if_done();
   void say_farewell();
+  void fail_operations();
 
   member_actor::pointer self;
   member_setup setup_;
@@ -133,6 +134,7 @@ private:
   path_connector_actor connector_;
   std::set<std::int32_t> still_linked_; ///< members below in the relay tree whose links are open
   lost suspect_;                        ///< suspected loss that the rendezvous has not confirmed yet
+  error failure_; ///< why actors of the generation are gone; set until its operations have failed
   stuck_rules stuck_;
   heartbeats_actor heartbeats_;  ///< may be null
   reconnect_backoff calls_;      ///< for dialling a rendezvous that cannot be reached

@@ -125,6 +125,18 @@ hvd.shutdown()
 print("all is well")
 """
 
+GLOBAL_SET = """
+hvd.init()
+everyone = hvd.global_process_set
+pending = [submit_alone(everyone, f"rank {RANK} alone")]
+for step in range(1000):
+    if message := failure(lambda: check_sum(everyone, f"step {step}")):
+        break
+for later in [message, failure(lambda: hvd.synchronize(pending[0])), failure(lambda: check_sum(everyone, "later"))]:
+    assert "a fault was injected into the" in later, later
+print("all is well")
+"""
+
 REPEATED = """
 group = hvd.ProcessSet([0, 1])
 hvd.init(process_sets=[group])
@@ -222,6 +234,11 @@ def test_a_fault_in_a_set_fails_only_operations_of_that_set(
 @pytest.mark.parametrize("actor", ["negotiator,message=11", "path_connector,at=negotiator,message=30"])
 def test_ranks_agree_and_continue_after_a_fault_at_any_message(actor: str, tmp_path: Path) -> None:
     run(4, AT_ANY_MOMENT, tmp_path, f"set=1,rank=0,actor={actor}")
+
+
+@pytest.mark.parametrize("fault", ["rank=0,actor=negotiator,message=9", "rank=1,actor=set_client,message=4"])
+def test_a_fault_in_the_global_set_fails_the_operations_of_all_ranks(fault: str, tmp_path: Path) -> None:
+    run(2, GLOBAL_SET, tmp_path, f"set=0,{fault}")
 
 
 def test_a_set_that_fails_repeatedly_ends_the_job_with_the_cause(tmp_path: Path) -> None:
