@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -234,8 +233,7 @@ def complete() -> None:
 
 
 def _complete_at_exit(wait: Callable[[], None]) -> None:
-    # A process that an exception ends must not wait for ranks that go on.
-    if is_started() and runtime.usable_here and not hasattr(sys, "last_value"):
+    if is_started() and runtime.usable_here and not departure.has_failed():
         wait()
 
 
