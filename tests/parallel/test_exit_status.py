@@ -34,7 +34,7 @@ PROGRAMS = """
 import atexit, sys
 import farandole.numpy as hvd
 from farandole.common import job
-job.call_before_leaving(lambda *_: print("waits", "inside") is None)
+job.call_before_leaving(lambda *_: print("waits", "inside" if hvd.is_initialized() else "outside") is None)
 hvd.init()
 exec(sys.argv[1])
 """
@@ -97,9 +97,12 @@ FAILURE = "try: raise KeyError\nexcept KeyError: "
         ("try: sys.exit(3)\nfinally: hvd.shutdown()", []),
         (FAILURE + "sys.exit(3)", []),
         (FAILURE + "hvd.shutdown()", []),
+        (FAILURE + "hvd.shutdown()\nhvd.init()", ["outside", "inside"]),
     ],
 )
-def test_programs_are_waited_for_before_leaving_unless_the_script_has_failed(action: str, waits: List[str]) -> None:
+def test_programs_are_waited_for_before_leaving_but_after_a_failure_only_before_the_next_job(
+    action: str, waits: List[str]
+) -> None:
     ended = end_with(action, PROGRAMS)
     assert ended.stdout.split() == [word for each in waits for word in ("waits", each)], ended.stderr
     assert "ValueError" not in ended.stderr, ended.stderr
