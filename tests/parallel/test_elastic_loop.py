@@ -114,6 +114,14 @@ def test_after_a_lost_member_the_state_is_restored_and_synced() -> None:
     assert Replay(lost(), lost("unknown")).run() == START + 2 * WHOLE_RESET
 
 
+def test_programs_are_completed_before_a_planned_change_and_not_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replay = Replay(HostsUpdatedInterrupt(False), lost())
+    monkeypatch.setattr(job, "complete", lambda: replay.record.append("complete"))
+    assert replay.run() == [*START, "complete", *WHOLE_RESET[1:], *WHOLE_RESET]
+
+
 @pytest.mark.parametrize("skip_sync", [False, True])
 def test_a_planned_change_resets_without_a_restore(skip_sync: bool) -> None:
     sync = [] if skip_sync else ["sync"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, List
 
 import horovod.numpy
@@ -9,7 +10,7 @@ import horovod.torch as hvd
 import pytest
 import torch
 from farandole.common import job
-from farandole.common.elastic import HostUpdateResult
+from farandole.common.elastic import HostUpdateResult, references
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 from horovod.torch.elastic import ElasticSampler, TorchState
 from horovod.torch.elastic.state import ModelStateHandler, get_handler_registry, set_handler_registry
@@ -249,3 +250,26 @@ def test_adasum_uses_its_own_optimizer_in_an_elastic_job_of_one_rank(monkeypatch
         pass
     with pytest.raises(AssertionError), growing.skip_synchronize():  # type: ignore[attr-defined]
         pass
+
+
+class Follower:
+    """Its copies fail if their model does."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __deepcopy__(self, memo: Any) -> Follower:
+        model = copy.deepcopy(self.model, memo)
+        if model == "broken":
+            raise TypeError("follows no broken model")
+        return Follower(model)
+
+
+def test_a_value_with_references_that_a_rank_cannot_replace_is_refused() -> None:
+    model = network(0)
+    sent = references.with_references({"ema": Follower(model)}, {"net": model})
+    assert references.with_own_values(sent, {"net": "own"})["ema"].model == "own"
+    with pytest.raises(ValueError, match="refers to net"):
+        references.with_own_values(sent, {})
+    with pytest.raises(TypeError, match="no broken model"):
+        references.with_own_values(sent, {"net": "broken"})

@@ -1,10 +1,12 @@
-"""The exit code of a script is known before ``atexit`` handlers run; SystemExit otherwise behaves as before."""
+"""The exit code of a script is known before ``atexit`` handlers run; SystemExit otherwise behaves as before. A process
+that has failed leaves the job without waiting for its programs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from typing import Tuple
+from typing import List, Tuple
 
 import pytest
 from launched import DEADLINE_S
@@ -28,9 +30,22 @@ exec(sys.argv[1])
 """
 
 
-def end_with(action: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SCRIPT, action]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
+PROGRAMS = """
+import atexit, sys
+import farandole.numpy as hvd
+from farandole.common import job
+job.call_before_leaving(lambda *_: print("waits", "inside" if hvd.is_initialized() else "outside") is None)
+hvd.init()
+exec(sys.argv[1])
+"""
+
+
+def end_with(action: str, script: str = SCRIPT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, action]
+    alone = {
+        key: value for key, value in os.environ.items() if not key.lstrip("_").startswith(("HOROVOD", "FARANDOLE"))
+    }
+    return subprocess.run(command, check=False, env=alone, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +78,31 @@ def test_sys_exit_in_a_thread_is_not_the_exit_code_of_the_script() -> None:
     action = "import threading; one = threading.Thread(target=sys.exit, args=(7,)); one.start(); one.join()"
     ended = end_with(action)
     assert (ended.returncode, ended.stdout) == (0, "|0\n"), ended.stderr
+
+
+FAILURE = "try: raise KeyError\nexcept KeyError: "
+
+
+@pytest.mark.parametrize(
+    "action, waits",
+    [
+        ("pass", ["inside"]),
+        ("hvd.shutdown()", ["inside"]),
+        ("atexit.register(hvd.shutdown)", ["inside"]),
+        ("def train(): hvd.shutdown()\n" + FAILURE + "train()", ["inside"]),  # as one that has found no checkpoint
+        ("try: sys.exit()\nfinally: hvd.shutdown()", ["inside"]),
+        ("sys.last_value, sys.ps1 = KeyError(), '>>> '", ["inside"]),
+        ("raise KeyError", []),
+        ("atexit.register(hvd.shutdown)\nraise KeyError", []),
+        ("try: sys.exit(3)\nfinally: hvd.shutdown()", []),
+        (FAILURE + "sys.exit(3)", []),
+        (FAILURE + "hvd.shutdown()", []),
+        (FAILURE + "hvd.shutdown()\nhvd.init()", ["outside", "inside"]),
+    ],
+)
+def test_programs_are_waited_for_before_leaving_but_after_a_failure_only_before_the_next_job(
+    action: str, waits: List[str]
+) -> None:
+    ended = end_with(action, PROGRAMS)
+    assert ended.stdout.split() == [word for each in waits for word in ("waits", each)], ended.stderr
+    assert "ValueError" not in ended.stderr, ended.stderr

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from farandole.common import handles, job, membership, mpi, numbering, set_generations
+from farandole.common import departure, handles, job, membership, mpi, numbering, set_generations
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
@@ -94,12 +93,10 @@ class HorovodBasics:
         sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
-        """Leaves the job when programs of JAX and MXNet's engine have run, or at once when the caller handles an
-        exception of its own; other operations in flight on any rank fail. Allows a later ``init()``."""
-        # A process that an exception ends must not wait for ranks that go on. A caller of this one may handle another
-        # exception, as a script does that trains from the start where there is no checkpoint.
-        caller = sys._getframe(1)
-        if all(frame is not caller for frame, _ in traceback.walk_tb(sys.exc_info()[2])):
+        """Leaves the job when programs of JAX and MXNet's engine have run, or at once when the script has failed or the
+        caller handles an exception of its own; other operations in flight on any rank fail. Allows a later ``init()``.
+        """
+        if not departure.has_failed(sys._getframe().f_back):  # else others may never call what this process waits for
             job.complete()
         leave()
 

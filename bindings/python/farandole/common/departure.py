@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
+import traceback
+from types import FrameType, TracebackType
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Type
 
 from farandole.common import exit_status
@@ -52,6 +53,16 @@ def ending() -> Ending:
         code = exit_status.status(_exit)
         return Ending(exit_status.reason(_exit) if code else "", code)
     return Ending(_exception_text(), 0)
+
+
+def has_failed(caller: Optional[FrameType] = None) -> bool:
+    """Whether the script ends by an exception or an exit code other than 0, or ``caller`` handles an exception of its
+    own. A handler further out may be that of a script which goes on, as one that trains from the start where there is
+    no checkpoint."""
+    handled = sys.exc_info()[1]
+    if handled is not None and any(frame is caller for frame, _ in traceback.walk_tb(handled.__traceback__)):
+        return not isinstance(handled, SystemExit) or exit_status.status(handled) != 0
+    return any(ending())
 
 
 def _exception_text() -> str:

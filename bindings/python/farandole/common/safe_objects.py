@@ -15,7 +15,7 @@ _PLAIN = {
     "builtins": ("bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "range", "set")
     + ("slice", "str", "tuple"),
     "collections": ("Counter", "OrderedDict", "defaultdict", "deque"),
-    "farandole.common.elastic.references": ("Reference",),
+    "farandole.common.elastic.references": ("Copy", "Reference"),
     "numpy": ("bool_", "dtype", "ndarray"),
     "numpy.core.multiarray": ("_reconstruct", "scalar"),
     "numpy._core.multiarray": ("_reconstruct", "scalar"),

@@ -10,11 +10,11 @@ import jax
 import numpy
 
 from farandole.common import kernels
-from farandole.common.basics import HorovodBasics, leave
+from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import ObjectState, State, run_fn
+from farandole.common.elastic.loop import restart
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.objects import allgather_object, broadcast_object
-from farandole.jax.completion import finish
 from farandole.jax.functions import broadcast_parameters
 
 if TYPE_CHECKING:
@@ -56,11 +56,9 @@ def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concat
             return result
 
     def reset() -> None:
-        finish()  # programs that run later would submit to the next generation
-        leave()
+        restart()
         # Compiled programs contain the job's size and the ranks' places.
         jax.clear_caches()
-        _basics.init()
 
     return run_fn(train, reset)
 

@@ -499,8 +499,8 @@ def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
 def shutdown() -> None:
-    """Leaves the job when programs of JAX and MXNet's engine have run, or at once when the caller handles an
-    exception of its own; other operations in flight on any rank fail. Allows a later ``init()``.
+    """Leaves the job when programs of JAX and MXNet's engine have run, or at once when the script has failed or the
+    caller handles an exception of its own; other operations in flight on any rank fail. Allows a later ``init()``.
     """
 
 def size() -> int:

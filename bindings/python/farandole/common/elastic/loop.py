@@ -118,6 +118,7 @@ def _after(event: Event, state: State, training: bool, policy: RetryPolicy) -> _
         policy.changed()
         events.tell("changed")
         _log.info("members change; training goes on with the others")
+        job.complete()
         return _Next(reset=True, sync=not event.skip_sync)
     events.tell("lost", state)
     # A process set that failed alone can be used again: only its members retry, and the other ranks go on.

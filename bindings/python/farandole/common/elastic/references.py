@@ -19,7 +19,12 @@ def copied(value: Any, own: OwnValues) -> Any:
 def with_references(value: Any, own: OwnValues) -> Any:
     """For sending: a deep copy with references instead of own values; the value itself if it cannot be copied so. Of
     several labels the first is sent."""
-    return _copied_or_shared(value, {id(own[label]): Reference(label) for label in reversed(own)}) if own else value
+    if not own:
+        return value
+    try:
+        return Copy(copy.deepcopy(value, {id(own[label]): Reference(label) for label in reversed(own)}))
+    except Exception:
+        return value
 
 
 def with_own_values(value: Any, own: OwnValues) -> Any:
@@ -27,20 +32,14 @@ def with_own_values(value: Any, own: OwnValues) -> Any:
 
     :raises ValueError: if this rank has no value of a reference's label
     """
-    return _copied_or_shared(value, {Reference.MEMO: own}) if own else value
+    return copy.deepcopy(value.value, {Reference.MEMO: own}) if isinstance(value, Copy) else value
 
 
-def _copied_or_shared(value: Any, memo: Dict[Any, Any]) -> Any:
-    try:
-        return copy.deepcopy(value, memo)
-    except _UnknownLabelError:
-        raise
-    except Exception:
-        return value
+class Copy:
+    """A copy with references."""
 
-
-class _UnknownLabelError(ValueError):
-    pass
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Reference:
@@ -52,10 +51,8 @@ class Reference:
         self.label = label
 
     def __deepcopy__(self, memo: Dict[Any, Any]) -> Any:
-        if self.MEMO not in memo:
-            return self
         if self.label not in memo[self.MEMO]:
-            raise _UnknownLabelError(
+            raise ValueError(
                 f"a value of rank 0 refers to {self.label}, which this rank's state does not have; make models and "
                 "variables the same on all ranks, also on those that join, before sync()"
             )
