@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,8 +24,6 @@ struct lent_runtime {
   const process_runtime* owner = nullptr;
   farandole_runtime runtime;
   pid_t process = 0;
-  std::atomic<std::uint64_t> submitted = 0;
-  std::atomic<std::uint64_t> ended = 0;
 };
 
 lent_runtime& lent() {
@@ -51,11 +48,9 @@ farandole_status with_runtime(farandole_error* reason, Call call) {
 farandole_status submit_here(const farandole_submission* submission, size_t count, farandole_handle** handles,
                              farandole_error* reason) {
   return with_runtime(reason, [&](farandole_runtime& runtime) {
-    const auto status = count == 1 ? farandole_submit(&runtime, submission, handles, reason)
-                                   : farandole_submit_group(&runtime, submission, count, handles, reason);
-    if (status == FARANDOLE_OK)
-      lent().submitted += count;
-    return status;
+    if (count == 1)
+      return farandole_submit(&runtime, submission, handles, reason);
+    return farandole_submit_group(&runtime, submission, count, handles, reason);
   });
 }
 
@@ -73,14 +68,8 @@ farandole_status submit_absent_here(const farandole_submission* given, farandole
     auto made = std::make_unique<farandole_handle>();
     made->operation = std::move(*accepted);
     *handle = made.release();
-    ++lent().submitted;
     return FARANDOLE_OK;
   });
-}
-
-void release_here(farandole_handle* handle) {
-  farandole_release(handle);
-  ++lent().ended;
 }
 
 farandole_absent_result absent_result(const farandole_handle* handle) {
@@ -160,17 +149,13 @@ const farandole_kernel_api& kernel_api() {
                                            &farandole_on_settled,
                                            &farandole_wait,
                                            &farandole_get_result,
-                                           &release_here,
+                                           &farandole_release,
                                            &ask_here,
                                            &farandole_cancel,
                                            &kind_of,
                                            &submit_absent_here,
                                            &absent_result};
   return api;
-}
-
-std::pair<std::uint64_t, std::uint64_t> kernel_operations() {
-  return {lent().submitted, lent().ended};
 }
 
 void open_to_kernels(const std::shared_ptr<process_runtime>& running) {

@@ -2,9 +2,7 @@
 // the runtime until it returns, so no kernel ever holds the last reference to it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "bindings/native/process_runtime.hpp"
 #include <farandole/kernel_api.h>
@@ -13,9 +11,6 @@ namespace farandole::native {
 
 /// The table that kernel libraries connect to; it lives as long as the process.
 const farandole_kernel_api& kernel_api();
-
-/// How many operations kernels have submitted, and of how many they have released the handle, since the process began.
-std::pair<std::uint64_t, std::uint64_t> kernel_operations();
 
 /// Kernels submit to this runtime from now on, until it is closed or another one is opened to them.
 void open_to_kernels(const std::shared_ptr<process_runtime>& running);

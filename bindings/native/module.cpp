@@ -418,9 +418,6 @@ void define_kernel_api(nb::module_& module) {
       "kernel_api", [] { return reinterpret_cast<std::uintptr_t>(&kernel_api()); },
       "Address of the table of functions that kernel libraries connect to "
       "(bindings/include/farandole/kernel_api.h).");
-  module.def(
-      "kernel_operations", &kernel_operations,
-      "How many operations kernels have submitted, and how many of these have ended and been released.");
 }
 
 void define_devices(nb::module_& module) {

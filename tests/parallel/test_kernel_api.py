@@ -195,26 +195,6 @@ def test_a_rank_that_contributes_nothing_learns_what_the_others_have_contributed
     kernel_api.release(handle)
 
 
-def test_the_wait_for_programs_ends_when_their_operations_make_no_progress(monkeypatch):
-    monkeypatch.setenv("FARANDOLE_SHUTDOWN_TIMEOUT", "0")
-    array, waits, handles = np.ones((3,), np.float32), [], []
-
-    def wait(seconds):
-        waits.append(seconds)
-        if len(waits) == 5:  # a program has computed for a while, and calls its operation
-            handles.extend(submit(submission("door.last", array, output=array)))
-        return False
-
-    monkeypatch.setattr(job, "_before_leaving", [wait])
-    job.complete()
-    assert len(waits) == 6
-    assert kernel_api.wait(handles[0], 60_000, None) == 0
-    kernel_api.release(handles[0])
-    monkeypatch.setattr(job, "_before_leaving", [lambda seconds: waits.append(seconds) or len(waits) == 20])
-    job.complete()
-    assert len(waits) == 20
-
-
 def test_a_refused_submission_has_the_status_and_the_text_of_the_core():
     array = np.zeros((2,), np.float32)
     wrong = submission("door.wrong", array, output=array)

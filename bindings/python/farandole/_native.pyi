@@ -410,8 +410,3 @@ def kernel_api() -> int:
     """
     Address of the table of functions that kernel libraries connect to (bindings/include/farandole/kernel_api.h).
     """
-
-def kernel_operations() -> tuple[int, int]:
-    """
-    How many operations kernels have submitted, and how many of these have ended and been released.
-    """

@@ -48,9 +48,7 @@ constexpr setting_row rows[] = {
      .built_in = "5",
      .limit = day_s,
      .environment = "FARANDOLE_SHUTDOWN_TIMEOUT",
-     .doc = "Maximum time that shutdown() waits for the other workers to agree, and before that for programs "
-            "of JAX "
-            "and MXNet's engine whose operations in flight make no progress."},
+     .doc = "Maximum time that shutdown() waits for the other workers to agree."},
     {.id = setting::exit_grace,
      .name = "exit grace",
      .type = duration,

@@ -46,7 +46,6 @@ def test_a_program_that_was_called_completes_before_the_process_ends(tmp_path: P
         except FileNotFoundError:
             main()
         """,
-        FARANDOLE_SHUTDOWN_TIMEOUT="600",
     )
     assert ended.returncode == 0 and "came: True" in ended.stdout, ended.stdout
 
@@ -98,6 +97,5 @@ def test_a_worker_that_fails_leaves_without_waiting_for_its_own_programs(tmp_pat
         print("LEFT", hvd.is_initialized(), type(failure).__name__, flush=True)
         """,
         survivors_report=True,
-        FARANDOLE_SHUTDOWN_TIMEOUT="600",
     )
     assert ended.returncode == 0 and ended.stdout.count("LEFT False") == 2 and "KeyError" in ended.stdout, ended.stdout

@@ -21,7 +21,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 @public
 def join(device: int = -1) -> int:
-    _job.complete(gives_up=False)  # as the join itself, it waits for ranks that have more to do
+    _job.complete()
     handle = _job.runtime.submit(_JOIN, None, None, None, 0)
     handle.wait()
     return handle.last_rank

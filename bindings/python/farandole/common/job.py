@@ -7,7 +7,6 @@ placeholder takes its place that raises an error when it is used, so that the ca
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 from contextlib import AbstractContextManager, nullcontext
@@ -16,8 +15,6 @@ from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
 from farandole.common import departure, stalls
 from farandole.common.exceptions import HorovodInternalError, make_error
-
-_log = logging.getLogger("farandole")
 
 NOT_STARTED = "Farandole has not been initialized; call init() first"
 
@@ -149,7 +146,7 @@ def start(
             runtime.shutdown()
             stalls.left()
         for wait in _before_leaving if _owner_pid == os.getpid() else []:
-            _complete(wait)  # earlier programs, whose operations fail now and would join the next job
+            wait()  # for earlier programs, whose operations fail now and would join the next job
         _close_meeting()
         from farandole import _native
 
@@ -219,54 +216,28 @@ def _close_meeting() -> None:
         _meeting = None
 
 
-Wait = Callable[[float], bool]
-
-_before_leaving: List[Wait] = []
+_before_leaving: List[Callable[[], None]] = []
 
 
-def call_before_leaving(wait: Wait) -> None:
+def call_before_leaving(wait: Callable[[], None]) -> None:
     """Lets a framework that calls operations later complete them: ``join()``, ``shutdown()``, ``init()`` and the end of
-    the script call ``wait`` first. It waits for at most so many seconds, and returns whether all have been called and
-    have ended. To be called when the framework has registered its exit handlers, which then run after it.
+    the script call ``wait`` first. To be called when the framework has registered its exit handlers, which then run
+    after it.
     """
     _before_leaving.append(wait)
     atexit.register(_complete_at_exit, wait)
 
 
-def complete(gives_up: bool = True) -> None:
+def complete() -> None:
     """Waits until frameworks have called the operations that the script has asked for. Does nothing in a forked child,
-    nor when no job runs.
-
-    :param gives_up: whether to wait no longer once operations in flight make no progress for the shutdown timeout: the
-        other ranks may never call them
-    """
+    nor when no job runs."""
     for wait in _before_leaving if is_started() and runtime.usable_here else []:
-        _complete(wait, gives_up)
+        wait()
 
 
-def _complete(wait: Wait, gives_up: bool = True) -> None:
-    from farandole import _native
-
-    before = _native.kernel_operations()
-    # Computation has no limit: it needs no other rank.
-    while not wait(_shutdown_timeout_s()):
-        now = submitted, ended = _native.kernel_operations()
-        if gives_up and submitted != ended and now == before:
-            _log.warning("leaving the job although other ranks have not called all operations of this one's programs")
-            return
-        before = now
-
-
-def _shutdown_timeout_s() -> float:
-    try:
-        return max(float(os.environ.get("FARANDOLE_SHUTDOWN_TIMEOUT", "")), 0.01)
-    except ValueError:
-        return 5.0  # as docs/settings.md has it
-
-
-def _complete_at_exit(wait: Wait) -> None:
+def _complete_at_exit(wait: Callable[[], None]) -> None:
     if is_started() and runtime.usable_here and not departure.has_failed():
-        _complete(wait)
+        wait()
 
 
 def stop(script_ended: bool = False) -> None:

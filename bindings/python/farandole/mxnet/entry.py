@@ -128,10 +128,14 @@ def _refused(request: Request, names: List[str], arrays: Sequence[NDArray], outp
         result.copyto(output)
 
 
-def _drain(seconds: float) -> bool:
-    """Waits until the engine has none of our operations left, at most so long; returns whether it has none. A script
-    may end while operations still run in it, and other ranks need their data."""
-    return bool(_library.farandole_mxnet_drain(int(seconds * 1000)))
+def _drain() -> None:
+    """Waits until the engine has none of our operations left, at most for the shutdown timeout: a script may end while
+    operations still run in it, and other ranks need their data."""
+    try:
+        seconds = float(os.environ.get("FARANDOLE_SHUTDOWN_TIMEOUT", ""))
+    except ValueError:
+        seconds = 5.0  # as docs/settings.md has it
+    _library.farandole_mxnet_drain(int(seconds * 1000))
 
 
 job.call_before_leaving(_drain)
