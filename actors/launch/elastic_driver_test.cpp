@@ -248,7 +248,7 @@ struct driven {
   loop_system system;
   elastic_driver_actor actor;
 
-  explicit driven(const elastic_job& job) {
+  explicit driven(const elastic_job& job, std::chrono::nanoseconds kill_after = patience) {
     elastic_driver_spec spec;
     spec.hands = std::make_shared<hands>(real_hands(system.get(), {.writer = &writer}));
     spec.scheduler = job.scheduler;
@@ -259,7 +259,7 @@ struct driven {
       spec.script->script.environment = {"PATH=/usr/bin:/bin"};
       spec.script->interval = std::chrono::milliseconds(1);
     }
-    spec.times.kill_after = patience;
+    spec.times.kill_after = kill_after;
     spec.slot_for = job.slot_for;
     spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
       if (std::exchange(first, false))
@@ -301,6 +301,22 @@ TEST_CASE("a worker whose host is removed is reported to the rendezvous, and its
   CHECK(driven::soon(driver.retired) == 1);
   std::ofstream(place.path + "/go");
   CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE(
+    "a worker that was not yet a member of the job when its host was removed, and ignores SIGTERM, is killed",
+    "[elastic]") {
+  const folder place;
+  auto job = job_of(
+      place, await_file + "trap '' TERM; touch $SLOT; case $SLOT in 1) await never;; *) await done;; esac", 1,
+      2, 2);
+  job.script =
+      place.script("cd " + place.path + "\necho localhost:1\nif [ ! -e 1 ]; then echo 127.0.0.1:1; fi");
+  driven driver(job, std::chrono::milliseconds(1));
+  CHECK(driven::soon(driver.exited) == 1);
+  CHECK(driven::soon(driver.ended).manner == process_end{128 + SIGKILL, SIGKILL}.text());
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
 }
