@@ -14,6 +14,7 @@
 #include <future>
 #include <sstream>
 
+#include "actors/event_loop/pipe_testing.hpp"
 #include "actors/launch/launcher.hpp"
 #include "elastic/journal.hpp"
 #include "tests/patience.hpp"
@@ -319,6 +320,42 @@ TEST_CASE(
   CHECK(driven::soon(driver.ended).manner == process_end{128 + SIGKILL, SIGKILL}.text());
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a job closes the copies of a worker's output when the worker has ended, or cannot be started",
+          "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "echo out; echo err >&2; await done", 1, 2, 2);
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  pipe_ends pipe;
+  std::promise<output_writer*> writer;
+  job.slot_for = [&, files = writer.get_future().share(),
+                  inner = job.slot_for](const worker_scheduler::start& start, const agent_hello* agent) {
+    auto slot = inner(start, agent);
+    for (int number : {0, 1})
+      slot->files[number] =
+          *files.get()->open(place.path + "/copies/" + std::to_string(start.slot) + std::to_string(number));
+    if (start.slot == 1)
+      slot->process.arguments = {"no-such-program-anywhere"};
+    return slot;
+  };
+  const auto open_copies = [&] {
+    int count = 0;
+    std::error_code problem; // of the descriptor that lists the folder
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      count +=
+          std::filesystem::read_symlink(entry.path(), problem).string().starts_with(place.path + "/copies/");
+    return count;
+  };
+  driven driver(job);
+  writer.set_value(&driver.writer);
+  CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 127);    // no generation came after the failure
+  driver.writer.write(pipe.write.get(), "x"); // after all that was queued before
+  char letter = 0;
+  REQUIRE(::read(pipe.read.get(), &letter, 1) == 1);
+  CHECK(open_copies() == 0);
 }
 
 TEST_CASE("the driver answers a drain at once with the leaving ranks, and again when they have ended",
