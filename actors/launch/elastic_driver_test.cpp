@@ -358,6 +358,26 @@ TEST_CASE("a job closes the copies of a worker's output when the worker has ende
   CHECK(open_copies() == 0);
 }
 
+TEST_CASE("a discoverer ends while the name of a host is being resolved", "[elastic]") {
+  std::promise<void> asked, answer, ended;
+  loop_system system;
+  discoverer_spec spec;
+  spec.script.arguments = {"echo", "localhost:1"};
+  spec.script.environment = {"PATH=/usr/bin:/bin"};
+  spec.is_remote = [&asked, answered = answer.get_future().share()](const std::string&) {
+    asked.set_value();
+    answered.wait();
+    return false;
+  };
+  const auto actor = system.get().spawn(discoverer, spec, discovery_owner_actor{});
+  actor->attach_functor([&ended] { ended.set_value(); });
+  caf::anon_send(actor, run_atom::value);
+  CHECK(asked.get_future().wait_for(patience) == std::future_status::ready);
+  caf::anon_send(actor, close_atom::value);
+  CHECK(ended.get_future().wait_for(patience) == std::future_status::ready);
+  answer.set_value();
+}
+
 TEST_CASE("the driver answers a drain at once with the leaving ranks, and again when they have ended",
           "[elastic]") {
   const folder place;
