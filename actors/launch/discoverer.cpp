@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 namespace farandole {
 
@@ -47,8 +48,8 @@ discoverer_actor::behavior_type discoverer_state::begin(const discoverer_spec& s
 
 discoverer_state::~discoverer_state() {
   end_process();
-  if (checker_.joinable())
-    checker_.join();
+  const std::lock_guard lock(target_->mutex);
+  target_->actor = nullptr;
 }
 
 void discoverer_state::run() {
@@ -149,13 +150,15 @@ void discoverer_state::check(discovery_result result) {
     deliver(std::move(result));
     return;
   }
-  if (checker_.joinable())
-    checker_.join(); // does not block for long: the next run starts only after the thread has sent its result
-  checker_ = std::thread([me = caf::actor_cast<discoverer_actor>(self_), result = std::move(result), names,
-                          is_remote = spec_.is_remote]() mutable {
+  target_->actor = caf::actor_cast<discoverer_actor>(self_);
+  // Not joined: a name server that does not answer must not delay the end of the job.
+  std::thread([target = target_, result = std::move(result), names, is_remote = spec_.is_remote]() mutable {
     pthread_setname_np(pthread_self(), "fd-discovery");
-    caf::anon_send(me, checked_atom::value, looked_at(std::move(result), names, is_remote));
-  });
+    auto checked = looked_at(std::move(result), names, is_remote);
+    const std::lock_guard lock(target->mutex);
+    if (target->actor)
+      caf::anon_send(target->actor, checked_atom::value, std::move(checked));
+  }).detach();
 }
 
 void discoverer_state::deliver(discovery_result result) {

@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "actors/event_loop/loop.hpp"
@@ -54,8 +55,8 @@ struct discoverer_spec {
   std::optional<std::int32_t> slots_per_host;
   std::chrono::nanoseconds interval = std::chrono::seconds{1}; ///< from a result to the next run
   std::chrono::nanoseconds timeout = std::chrono::seconds{30};
-  /// Whether this host is another machine. It runs on a thread of its own, so it may block. May be empty: then all
-  /// hosts are this machine. A host is not checked again.
+  /// Whether this host is another machine. It runs on a thread of its own, so it may block, also longer than the
+  /// discoverer lives. May be empty: then all hosts are this machine. A host is not checked again.
   std::function<bool(const std::string& host)> is_remote;
 };
 
@@ -73,6 +74,12 @@ private:
   struct stream {
     descriptor_watch watch;
     std::string text;
+  };
+
+  /// Where a thread that checks hosts, which may outlive this actor, sends the result. Null once the actor has ended.
+  struct result_target {
+    std::mutex mutex;
+    discoverer_actor actor;
   };
 
   void run();
@@ -93,7 +100,7 @@ private:
   descriptor_watch watched_;
   stream streams_[2];
   std::map<std::string, bool> remote_; ///< hosts that were checked: whether they are other machines
-  std::thread checker_;
+  std::shared_ptr<result_target> target_ = std::make_shared<result_target>();
 };
 
 discoverer_actor::behavior_type discoverer(discoverer_actor::stateful_pointer<discoverer_state> self,

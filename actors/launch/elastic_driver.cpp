@@ -135,6 +135,7 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
 
 void elastic_driver_state::formed(const generation_formed& event) {
   members_ = {event.slots.begin(), event.slots.end()};
+  std::erase_if(retired_, [this](const auto& entry) { return members_.contains(entry.first); });
   cause_.begin_generation(event.slots);
   std::erase_if(reports_, [this](const auto& entry) { return !slots_.contains(entry.first); });
   follow(scheduler_->generation_formed(event.generation, event.slots, now(self_)));
@@ -184,6 +185,7 @@ void elastic_driver_state::finished(const slot_finished& event) {
   if (spec_.slot_complete)
     spec_.slot_complete(event.slot);
   slots_.erase(event.slot);
+  retired_.erase(event.slot);
   cause_.wrote(event.slot, event.last_lines);
   if (const auto report = reports_.find(event.slot); report != reports_.end())
     report->second.last_lines = event.last_lines;
@@ -192,6 +194,8 @@ void elastic_driver_state::finished(const slot_finished& event) {
 
 void elastic_driver_state::due() {
   follow(ending_->due(now(self_)));
+  for (auto& [slot, ending] : retired_)
+    signal(slot, ending.due(now(self_)));
   follow(scheduler_->due(now(self_)));
 }
 
@@ -242,10 +246,18 @@ void elastic_driver_state::start_worker(const worker_scheduler::start& start) {
 void elastic_driver_state::retire(std::int32_t slot) {
   if (spec_.slot_retired)
     spec_.slot_retired(slot);
-  if (spec_.scheduler.serves_calls)
+  if (spec_.scheduler.serves_calls || members_.contains(slot) || !slots_.contains(slot))
     return;
-  if (const auto found = slots_.find(slot); found != slots_.end() && !members_.contains(slot))
-    self_->send(found->second, signal_atom::value, SIGTERM);
+  auto& ending = retired_.try_emplace(slot, 1, spec_.times).first->second;
+  signal(slot, ending.interrupted(SIGTERM, now(self_)));
+}
+
+void elastic_driver_state::signal(std::int32_t slot, const job_ending::step& step) {
+  if (step.signal == 0)
+    return;
+  self_->send(slots_.at(slot), signal_atom::value, step.signal);
+  if (step.call_next)
+    self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
 }
 
 void elastic_driver_state::give_up(int code) {

@@ -63,7 +63,7 @@ struct elastic_driver_spec {
   /// May be empty. Called on the loop when all output of a slot was forwarded.
   std::function<void(std::int32_t slot)> slot_complete;
   /// Called on the loop: this worker is to leave in order at the next commit. A worker that is not a member also
-  /// receives SIGTERM, unless the workers serve calls: then the caller lets it end.
+  /// receives SIGTERM, and SIGKILL later, unless the workers serve calls: then the caller lets it end.
   std::function<void(std::int32_t slot)> slot_retired;
   /// Called on the loop, once: no further process is started.
   std::function<void()> no_more_starts;
@@ -108,6 +108,8 @@ private:
   void follow(const worker_scheduler::step& step);
   void start_worker(const worker_scheduler::start& start);
   void retire(std::int32_t slot);
+  /// Sends this slot the signal of a step, and asks for due() at its time.
+  void signal(std::int32_t slot, const job_ending::step& step);
   /// Ends the job with this exit code.
   void give_up(int code);
   void follow(const job_ending::step& step);
@@ -121,8 +123,9 @@ private:
   elastic_driver_spec spec_;
   std::unique_ptr<worker_scheduler> scheduler_;
   std::unique_ptr<job_ending> ending_;
-  std::map<std::int32_t, slot_actor> slots_; ///< slots whose output has not ended
-  std::set<std::int32_t> members_;           ///< slots of the last generation
+  std::map<std::int32_t, slot_actor> slots_;   ///< slots whose output has not ended
+  std::set<std::int32_t> members_;             ///< slots of the last generation
+  std::map<std::int32_t, job_ending> retired_; ///< the ends of retired workers that are no members, by slot
   drain_watch drains_;
   root_cause cause_;
   std::map<std::int32_t, failure_report> reports_; ///< for workers that run, or ended in this generation

@@ -14,6 +14,7 @@
 #include <future>
 #include <sstream>
 
+#include "actors/event_loop/pipe_testing.hpp"
 #include "actors/launch/launcher.hpp"
 #include "elastic/journal.hpp"
 #include "tests/patience.hpp"
@@ -248,7 +249,7 @@ struct driven {
   loop_system system;
   elastic_driver_actor actor;
 
-  explicit driven(const elastic_job& job) {
+  explicit driven(const elastic_job& job, std::chrono::nanoseconds kill_after = patience) {
     elastic_driver_spec spec;
     spec.hands = std::make_shared<hands>(real_hands(system.get(), {.writer = &writer}));
     spec.scheduler = job.scheduler;
@@ -259,7 +260,7 @@ struct driven {
       spec.script->script.environment = {"PATH=/usr/bin:/bin"};
       spec.script->interval = std::chrono::milliseconds(1);
     }
-    spec.times.kill_after = patience;
+    spec.times.kill_after = kill_after;
     spec.slot_for = job.slot_for;
     spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
       if (std::exchange(first, false))
@@ -303,6 +304,78 @@ TEST_CASE("a worker whose host is removed is reported to the rendezvous, and its
   CHECK(driven::soon(driver.exited) == 1);
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE(
+    "a worker that was not yet a member of the job when its host was removed, and ignores SIGTERM, is killed",
+    "[elastic]") {
+  const folder place;
+  auto job = job_of(
+      place, await_file + "trap '' TERM; touch $SLOT; case $SLOT in 1) await never;; *) await done;; esac", 1,
+      2, 2);
+  job.script =
+      place.script("cd " + place.path + "\necho localhost:1\nif [ ! -e 1 ]; then echo 127.0.0.1:1; fi");
+  driven driver(job, std::chrono::milliseconds(1));
+  CHECK(driven::soon(driver.exited) == 1);
+  CHECK(driven::soon(driver.ended).manner == process_end{128 + SIGKILL, SIGKILL}.text());
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a job closes the copies of a worker's output when the worker has ended, or cannot be started",
+          "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "echo out; echo err >&2; await done", 1, 2, 2);
+  job.hosts.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  pipe_ends pipe;
+  std::promise<output_writer*> writer;
+  job.slot_for = [&, files = writer.get_future().share(),
+                  inner = job.slot_for](const worker_scheduler::start& start, const agent_hello* agent) {
+    auto slot = inner(start, agent);
+    for (int number : {0, 1})
+      slot->files[number] =
+          *files.get()->open(place.path + "/copies/" + std::to_string(start.slot) + std::to_string(number));
+    if (start.slot == 1)
+      slot->process.arguments = {"no-such-program-anywhere"};
+    return slot;
+  };
+  const auto open_copies = [&] {
+    int count = 0;
+    std::error_code problem; // of the descriptor that lists the folder
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      count +=
+          std::filesystem::read_symlink(entry.path(), problem).string().starts_with(place.path + "/copies/");
+    return count;
+  };
+  driven driver(job);
+  writer.set_value(&driver.writer);
+  CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 127);    // no generation came after the failure
+  driver.writer.write(pipe.write.get(), "x"); // after all that was queued before
+  char letter = 0;
+  REQUIRE(::read(pipe.read.get(), &letter, 1) == 1);
+  CHECK(open_copies() == 0);
+}
+
+TEST_CASE("a discoverer ends while the name of a host is being resolved", "[elastic]") {
+  std::promise<void> asked, answer, ended;
+  loop_system system;
+  discoverer_spec spec;
+  spec.script.arguments = {"echo", "localhost:1"};
+  spec.script.environment = {"PATH=/usr/bin:/bin"};
+  spec.is_remote = [&asked, answered = answer.get_future().share()](const std::string&) {
+    asked.set_value();
+    answered.wait();
+    return false;
+  };
+  const auto actor = system.get().spawn(discoverer, spec, discovery_owner_actor{});
+  actor->attach_functor([&ended] { ended.set_value(); });
+  caf::anon_send(actor, run_atom::value);
+  CHECK(asked.get_future().wait_for(patience) == std::future_status::ready);
+  caf::anon_send(actor, close_atom::value);
+  CHECK(ended.get_future().wait_for(patience) == std::future_status::ready);
+  answer.set_value();
 }
 
 TEST_CASE("the driver answers a drain at once with the leaving ranks, and again when they have ended",

@@ -28,7 +28,10 @@ void labelled_output::write(int stream, std::string_view bytes) {
 void labelled_output::end(int stream) {
   if (stream == channel_stream)
     return;
-  pass_on(targets_[stream], targets_[stream].prefix.end(stamp()));
+  auto& ended = targets_[stream];
+  pass_on(ended, ended.prefix.end(stamp()));
+  if (const int file = std::exchange(ended.file, -1); file >= 0)
+    writer_->close(file);
 }
 
 bool labelled_output::full(int stream) const {

@@ -74,7 +74,8 @@ struct elastic_job {
   discovered_hosts hosts;        ///< the hosts of a job without a script
   std::string script;            ///< path of a program that prints hosts, or a command for the shell
   std::optional<std::int32_t> slots_per_host; ///< for hosts that the script prints without a number of slots
-  /// Whether a host that the script printed is another machine. May block: it is not called on the loop.
+  /// Whether a host that the script printed is another machine. May block: it is not called on the loop, and may run
+  /// longer than the launcher.
   std::function<bool(const std::string& host)> is_remote;
   std::size_t first_agents = 0; ///< not 0: users start the agents, and the first workers wait for this number
   /// Returns the process to start for a worker. `agent` is null on this machine. Called on the loop.

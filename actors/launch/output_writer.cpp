@@ -36,8 +36,18 @@ expected<int> output_writer::open(const std::string& path) {
   descriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
   if (!file)
     return error{error_kind::invalid_argument, "cannot write to " + path + ": " + std::strerror(errno)};
-  files_.push_back(std::move(file));
-  return files_.back().get();
+  const int number = file.get();
+  std::lock_guard lock{mutex_};
+  files_[number] = std::move(file);
+  return number;
+}
+
+void output_writer::close(int file) {
+  {
+    std::lock_guard lock{mutex_};
+    queue_.push_back({file, {}});
+  }
+  changed_.notify_one();
 }
 
 void output_writer::write(int target, std::string text) {
@@ -95,6 +105,11 @@ void output_writer::run() {
 }
 
 void output_writer::put(const chunk& chunk) {
+  if (chunk.text.empty()) {
+    broken_.erase(chunk.target); // its number may become that of another file
+    std::lock_guard lock{mutex_};
+    files_.erase(chunk.target);
+  }
   if (broken_.contains(chunk.target))
     return;
   for (std::size_t at = 0; at < chunk.text.size();) {

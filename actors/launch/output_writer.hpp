@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -35,8 +36,10 @@ public:
   void when_unread(std::function<void()> action) { unread_ = std::move(action); }
 
   /// Creates or truncates a file, and creates its parent directories. Returns its descriptor, which the writer owns
-  /// and closes in its destructor. Blocks, so call it before the job starts.
+  /// until close(). Blocks, so call it before the job starts.
   expected<int> open(const std::string& path);
+  /// Closes the descriptor of a file after all texts that are queued for it. Never blocks for long.
+  void close(int file);
 
   /// Queues a text for a target descriptor. All texts are written in the order of the calls. Never blocks for long,
   /// and accepts the text even when full().
@@ -49,16 +52,16 @@ public:
 private:
   struct chunk {
     int target;
-    std::string text;
+    std::string text; ///< empty: close the file
   };
   void run();
   void put(const chunk& chunk);
 
-  std::vector<descriptor> files_;
   std::function<void()> unread_; ///< used only by thread_ after the first write
   std::set<int> broken_; ///< used only by thread_: targets whose write failed; output to them is dropped
 
   mutable std::mutex mutex_;
+  std::map<int, descriptor> files_;
   std::condition_variable changed_;
   std::deque<chunk> queue_;
   std::size_t waiting_bytes_ = 0;

@@ -99,3 +99,29 @@ TEST_CASE("a file is created with its folders, and the error names a file that c
   const descriptor file{::open((folder + "/a/b/stdout").c_str(), O_RDONLY)};
   CHECK(all_of(file.get()) == "text\n");
 }
+
+TEST_CASE("a file is closed after its last text, and its number may be that of another file", "[output]") {
+  const temporary_folder made;
+  pipe_ends pipe;
+  output_writer writer;
+  const auto catch_up = [&] {
+    char letter = 0;
+    writer.write(pipe.write.get(), "x");
+    REQUIRE(::read(pipe.read.get(), &letter, 1) == 1);
+  };
+  const auto full = writer.open("/dev/full");
+  REQUIRE(full);
+  writer.write(*full, "lost");
+  writer.close(*full);
+  catch_up();
+  REQUIRE(::fcntl(*full, F_GETFD) == -1);
+  const auto copy = writer.open(made.file("copy"));
+  REQUIRE(copy);
+  CHECK(*copy == *full);
+  writer.write(*copy, "kept");
+  writer.close(*copy);
+  catch_up();
+  CHECK(::fcntl(*copy, F_GETFD) == -1);
+  const descriptor file{::open(made.file("copy").c_str(), O_RDONLY)};
+  CHECK(all_of(file.get()) == "kept");
+}

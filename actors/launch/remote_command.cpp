@@ -46,7 +46,7 @@ remote_command_spec spec_of(const remote_command_options& options) {
   spec.links.connect_timeout = options.values.duration(setting::start_timeout);
   spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
   spec.host = options.host;
-  spec.slot.process.arguments = {"sh", "-c", options.command};
+  spec.slot.process.arguments = {"sh", "-c", "--", options.command};
   spec.slot.process.directory = options.directory;
   spec.slot.process.keeps_input = true;
   return spec;

@@ -92,6 +92,10 @@ std::string root_cause::text_of(std::int32_t slot) const {
   return fates_.empty() ? "left the job, and others failed because of it" : "was lost";
 }
 
+bool root_cause::is_member(std::int32_t slot) const {
+  return slots_.empty() || std::find(slots_.begin(), slots_.end(), slot) != slots_.end();
+}
+
 std::int32_t root_cause::slot_of(std::int32_t rank) const {
   if (slots_.empty())
     return rank;
@@ -110,9 +114,12 @@ std::vector<std::int32_t> root_cause::failed() const {
 auto root_cause::judge() const -> std::optional<conclusion> {
   if (failures_.empty())
     return std::nullopt;
-  const auto cause = std::find_if(failures_.begin(), failures_.end(), [this](const failure& failure) {
-    return culprit_of(failure.slot) == failure.slot;
+  const auto is_own = [this](const failure& failure) { return culprit_of(failure.slot) == failure.slot; };
+  auto cause = std::find_if(failures_.begin(), failures_.end(), [&](const failure& failure) {
+    return is_own(failure) && is_member(failure.slot);
   });
+  if (cause == failures_.end())
+    cause = std::find_if(failures_.begin(), failures_.end(), is_own);
   if (cause != failures_.end())
     return conclusion{cause->slot, cause->code, cause->code, text_of(cause->slot), cause->ran};
   // The process at fault has exited with code 0, or had not ended before the launcher sent signals.

@@ -4,7 +4,8 @@
 // - The rendezvous reports that its part in the job ended by the end of the other process, and the other process
 //   failed, was lost, or left operations of this process pending.
 // - The process names the other one in the last lines that it writes.
-// Of the failures that are not a consequence, the earliest is the cause.
+// Of the failures that are not a consequence, the earliest is the cause. A worker that is not yet a member is the cause
+// only if no member is: the members continue without it.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +64,7 @@ private:
   bool has_failed(std::int32_t slot) const;
   std::string text_of(std::int32_t slot) const;
   std::int32_t slot_of(std::int32_t rank) const;
+  bool is_member(std::int32_t slot) const;
 
   std::vector<failure> failures_; ///< in the order in which the processes ended
   std::set<std::int32_t> ran_;

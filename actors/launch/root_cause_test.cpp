@@ -188,3 +188,14 @@ TEST_CASE("a blamed rank that was never started here is not the cause", "[cause]
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 0);
 }
+
+TEST_CASE("a worker that failed before it became a member is the cause only if no member is", "[cause]") {
+  root_cause judge;
+  judge.begin_generation({0, 1});
+  judge.ended(2, {5, 0}, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 2);
+  judge.ended(1, killed, false);
+  judge.ended(0, failed, false);
+  CHECK(judge.judge()->slot == 1);
+}

@@ -55,6 +55,8 @@ slot_state::~slot_state() {
 void slot_state::start() {
   auto started = start_process(spec_.process);
   if (!started) {
+    for (int stream = 0; stream < output_streams; ++stream)
+      sink_->end(stream);
     self_->send(owner_,
                 slot_ended{spec_.slot, {start_failure_code(started.error()), 0}, started.error().text});
     self_->send(owner_, slot_finished{spec_.slot, {}});

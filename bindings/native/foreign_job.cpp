@@ -58,6 +58,10 @@ std::string place_of_process() {
   return place_in_environment(process_environment());
 }
 
+double discovery_timeout_s() {
+  return std::chrono::duration<double>(settings_of_process().duration(setting::discovery_timeout)).count();
+}
+
 std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job() {
   const auto values = settings_of_process();
   const auto launch = torch_store_launch(process_environment(), values);

@@ -20,6 +20,8 @@ bool launched_by_mpi();
 
 std::string place_of_process();
 
+double discovery_timeout_s();
+
 std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job();
 
 /// Where this process meets the others of a job.

@@ -395,6 +395,8 @@ void define_foreign_jobs(nb::module_& module) {
   module.def("place_in_environment", &place_of_process,
              "The position that launchers assigned to this process, as one text to compare: a process that a "
              "member starts inherits it.");
+  module.def("discovery_timeout_s", &discovery_timeout_s,
+             "How many seconds a discovery script of this process's jobs may run.");
   module.def("take_secret_variable", &take_secret_variable,
              "Moves the job's secret from FARANDOLE_SECRET, a variable of this process, into its memory.");
   module.def("torch_job", &torch_job,

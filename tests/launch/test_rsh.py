@@ -60,6 +60,7 @@ def test_a_command_runs_on_a_host_with_the_streams_and_the_exit_code_of_rsh(job:
     assert errors.read_text() == "bad\n"
     assert ended(job.rsh("b", "kill -9 $$", shell="</dev/null")) == [137, ""]
     assert ended(job.rsh("b", "no-such-program", shell="2>/dev/null")) == [127, ""]
+    assert ended(job.rsh("b", "--", "-no-such-program", shell="2>/dev/null")) == [127, ""]  # no option of the shell
     assert ended(job.rsh("b", "yes", shell="| head -n 1")) == [0, "y\n"]  # SIGPIPE ends the command, without a message
     assert job.hosts.connections(1) == 1  # no further login
 

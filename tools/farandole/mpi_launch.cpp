@@ -10,10 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <span>
 
 #include "actors/launch/process.hpp"
 #include "actors/launch/program.hpp"
 #include "messages/values/descriptor.hpp"
+#include "messages/values/file_bytes.hpp"
 #include "messages/values/printable.hpp"
 #include "tools/farandole/cli/shell_words.hpp"
 #include "tools/farandole/command_output.hpp"
@@ -111,13 +113,16 @@ expected<std::string> write_rank_file(const run_request& request, std::int32_t c
   const auto placed = jsrun_rank_file(request.hosts, request.processes, cpus_per_host);
   if (!placed)
     return placed.error();
-  const auto& content = *placed;
   std::error_code problem;
   auto path = std::filesystem::temp_directory_path(problem).string() + "/farandole-ranks-XXXXXX";
   descriptor file{::mkostemp(path.data(), O_CLOEXEC)};
-  if (!file || ::write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()))
-    return wrong("the rank file " + path + " cannot be written: " + std::strerror(errno) +
-                 "; TMPDIR names another folder");
+  if (!file || !write_all(file.get(), std::as_bytes(std::span(*placed)))) {
+    const auto failure = wrong("the rank file " + path + " cannot be written: " + std::strerror(errno) +
+                               "; TMPDIR names another folder");
+    if (file)
+      ::unlink(path.c_str());
+    return failure;
+  }
   if (auto failure = remove_at_end(path, reader)) {
     ::unlink(path.c_str());
     return failure;

@@ -52,7 +52,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 /// Replaces this process by the shell. Returns only if that fails.
 int run_here(const std::string& command) {
-  ::execlp("sh", "sh", "-c", command.c_str(), nullptr);
+  ::execlp("sh", "sh", "-c", "--", command.c_str(), nullptr);
   return fail(std::string("sh: ") + std::strerror(errno), command_lost_code);
 }
 

@@ -227,8 +227,9 @@ expected<int> run_elastic(const running_job& job, const std::set<std::string>& r
   elastic_job.hosts = {request.hosts, {}, remote};
   elastic_job.script = request.discovery_script;
   elastic_job.slots_per_host = request.slots_per_host;
-  elastic_job.is_remote = [&request](const std::string& host) {
-    return request.caller_address.empty() && (request.remote_hosts.contains(host) || !is_this_host(host));
+  elastic_job.is_remote = [placed = !request.caller_address.empty(),
+                           remote_hosts = request.remote_hosts](const std::string& host) {
+    return !placed && (remote_hosts.contains(host) || !is_this_host(host));
   };
   elastic_job.first_agents = static_cast<std::size_t>(request.fewest_agents);
   elastic_job.slot_for = [&](const worker_scheduler::start& start, const agent_hello* agent) {

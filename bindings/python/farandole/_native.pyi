@@ -374,6 +374,9 @@ def place_in_environment() -> str:
     The position that launchers assigned to this process, as one text to compare: a process that a member starts inherits it.
     """
 
+def discovery_timeout_s() -> float:
+    """How many seconds a discovery script of this process's jobs may run."""
+
 def take_secret_variable() -> None:
     """
     Moves the job's secret from FARANDOLE_SECRET, a variable of this process, into its memory.

@@ -30,6 +30,8 @@ ENDING_S = 60.0
 """How long the end of a job in the cluster is awaited; its launcher kills workers long before."""
 UNLIMITED = 65536
 """The most workers of a job without a maximum."""
+SHOWN = 5
+"""How many failures the error of a job names beside its cause."""
 _OF_THE_LAUNCHER = (job_secret.FILE_VARIABLE, job_secret.TEXT_VARIABLE, "FARANDOLE_LAUNCHER_PROCESS")
 """Variables that hold on the launcher's node alone."""
 
@@ -185,9 +187,11 @@ class _Actors:
         if not failures:
             return RuntimeError(message)
         own = [failure for failure in failures if not failure.is_consequence] or failures
-        # The job has survived those that were long before the last one.
-        cause = cause_of([failure for failure in own if failure.at > own[-1].at - CAUSE_S]).error()
-        problem = RuntimeError(f"{message}\n{cause}")
+        late = [failure for failure in own if failure.at > own[-1].at - CAUSE_S]
+        cause = cause_of(late).error()
+        # The job may have survived the others, or have waited in vain since one of them.
+        earlier = [str(failure.error()).partition("\n")[0] for failure in own if failure not in late][-SHOWN:]
+        problem = RuntimeError("\n".join([message, str(cause), *(f"An earlier failure: {line}" for line in earlier)]))
         problem.__cause__ = cause.__cause__
         return problem
 

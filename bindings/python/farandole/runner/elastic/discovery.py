@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import re
 import threading
@@ -13,9 +12,6 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Set
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.runner.common.util import hosts as host_lists
 from farandole.runner.common.util import safe_shell_exec
-
-_TIMEOUT_VARIABLE = "FARANDOLE_DISCOVERY_TIMEOUT"
-"""How many seconds a script may run."""
 
 
 class HostDiscovery:
@@ -64,7 +60,9 @@ class HostDiscoveryScript(HostDiscovery):
 
     def _printed(self) -> str:
         """What the command prints; ``RuntimeError`` if it fails, or does not end in the launcher's time."""
-        limit_s = _timeout_s()
+        from farandole import _native
+
+        limit_s = _native.discovery_timeout_s()
         overdue = threading.Event()
         timer = threading.Timer(limit_s, overdue.set)
         stdout, stderr = io.StringIO(), io.StringIO()
@@ -76,7 +74,7 @@ class HostDiscoveryScript(HostDiscovery):
         if overdue.is_set():
             raise RuntimeError(
                 f"the host discovery script {self._discovery_script} did not end within {limit_s:g} s "
-                f"({_TIMEOUT_VARIABLE}) and was killed"
+                "(FARANDOLE_DISCOVERY_TIMEOUT) and was killed"
             )
         if code != 0:
             raise RuntimeError(
@@ -84,18 +82,6 @@ class HostDiscoveryScript(HostDiscovery):
                 f"{stderr.getvalue().strip()}"
             )
         return stdout.getvalue()
-
-
-def _timeout_s() -> float:
-    """The limit of the launcher, in whose range it must be."""
-    text = os.environ.get(_TIMEOUT_VARIABLE) or "30"
-    try:
-        limit_s = float(text)
-    except ValueError:
-        limit_s = 0.0
-    if not 0.01 <= limit_s <= 86400:
-        raise ValueError(f"{_TIMEOUT_VARIABLE} is '{text}'; set it to a number of seconds from 0.01 to 86400")
-    return limit_s
 
 
 class FixedHosts(HostDiscovery):
