@@ -108,6 +108,16 @@ void event_recorder::describe(const recorded_clock& clock) {
   header.clock_bound_ns.store(clock.bound.count(), std::memory_order_release);
 }
 
+std::uint32_t event_recorder::intern(std::string_view name) {
+  constexpr std::string_view mark = ".noname"; // see unnamed_calls
+  if (!region_)
+    return 0;
+  auto names = region_->names();
+  if (const auto at = name.find(mark); at != std::string_view::npos && names.is_half_full())
+    name = name.substr(0, at + mark.size());
+  return names.intern(name);
+}
+
 event_ring* event_recorder::ring_of_this_thread() noexcept {
   if (cached.serial != serial_)
     cached = {serial_, claim_ring()};

@@ -141,6 +141,22 @@ TEST_CASE("memory that a killed process left behind can be taken, with its event
   CHECK(record.threads.at(0).events.back().first == 2);
 }
 
+TEST_CASE("calls without a name, however many, leave room for names and reasons") {
+  const auto region = small_region();
+  event_recorder recorder(region);
+  const auto name_of = [&](std::uint32_t index) { return region->names().at(index); };
+  CHECK(name_of(recorder.intern("allreduce.noname.7")) == "allreduce.noname.7");
+  for (int number = 0; number < 10'000; ++number)
+    CHECK(recorder.intern("allreduce.noname." + std::to_string(number)) != 0);
+  CHECK(name_of(recorder.intern("allreduce.noname.10000")) == "allreduce.noname");
+  CHECK(name_of(recorder.intern("weights")) == "weights");
+  CHECK(region->names().refused() == 0);
+  for (int number = 0; number < 10'000; ++number)
+    recorder.intern("layer." + std::to_string(number));
+  CHECK(region->names().refused() > 0);
+  CHECK(name_of(recorder.intern_reason("rank 1 was lost")) == "rank 1 was lost");
+}
+
 TEST_CASE("threads without a ring are counted, and rings of threads that have ended are used again") {
   const auto region = small_region();
   event_recorder recorder(region);

@@ -85,10 +85,15 @@ void read_file(const std::string& path, record_files& found) {
     return;
   }
   auto record = read_event_record(memory.bytes());
-  if (record)
-    found.files.push_back({path, std::move(*record)});
-  else
+  if (!record) {
     found.problems.push_back(path + ": " + record.error().text);
+    return;
+  }
+  if (record->refused_names > 0)
+    found.problems.push_back(
+        path + ": the record had no room for the names of all tensors; those without a name are "
+               "shown as one");
+  found.files.push_back({path, std::move(*record)});
 }
 
 void read_folder(const std::string& path, record_files& found) {

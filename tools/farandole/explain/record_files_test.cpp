@@ -101,6 +101,21 @@ TEST_CASE("a file that is damaged is a problem, and the others are read", "[expl
   CHECK(found.files.size() == 1);
 }
 
+TEST_CASE("a record without room for all names is read, and said to be incomplete", "[explain]") {
+  const record_folder folder;
+  const auto path = folder.write("rank-0.events", 0);
+  {
+    event_recorder recorder(*event_region::open(path, 16));
+    for (int number = 0; number < 7'000; ++number)
+      recorder.intern("layer." + std::to_string(number));
+  }
+  const auto found = read_record_files({folder.path()});
+  CHECK_THAT(only_problem(found),
+             EndsWith("/rank-0.events: the record had no room for the names of all tensors; those "
+                      "without a name are shown as one"));
+  CHECK(found.files.size() == 1);
+}
+
 TEST_CASE("records of another job are left out, and the job with most records is explained", "[explain]") {
   const record_folder folder;
   folder.write("a.events", 0, 7);
