@@ -141,6 +141,20 @@ TEST_CASE("memory that a killed process left behind can be taken, with its event
   CHECK(record.threads.at(0).events.back().first == 2);
 }
 
+TEST_CASE("memory that a killed process left behind can be taken by the next process with the same id") {
+  const auto region = small_region();
+  {
+    event_recorder killed(region);
+    killed.record(event_kind::joined, 0, 0, 0, 1);
+  }
+  region->header().attached = 1;
+  region->header().process_start -= 1;
+  event_recorder recorder(region);
+  REQUIRE(recorder.records());
+  recorder.record(event_kind::joined, 0, 0, 0, 2);
+  CHECK(content_of(*region).threads.at(0).events.back().first == 2);
+}
+
 TEST_CASE("calls without a name, however many, leave room for names and reasons") {
   const auto region = small_region();
   event_recorder recorder(region);
