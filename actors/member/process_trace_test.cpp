@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <future>
+#include <random>
 #include <semaphore>
 
 #include "tests/patience.hpp"
+#include "tests/small_disk.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace farandole;
@@ -64,6 +66,22 @@ TEST_CASE("the trace of a member has the name of its rank, and that of another p
   process.begin().reset();
   CHECK(process.warnings.empty());
   CHECK(process.files() == std::vector{rank < 0 ? process.name(".trace") : "rank-3.trace"});
+}
+
+TEST_CASE("a full disk ends a trace with a warning, and the events until then remain") {
+  traced_process process(3);
+  on_disk_of(1 << 20, process.folder.path(), [&] {
+    auto trace = process.begin();
+    std::mt19937_64 numbers;
+    for (int i = 0; i < 50'000; ++i) // they cannot be compressed
+      process.recorder.record(event_kind::submitted, 0, 0, 0, numbers(), numbers());
+    trace.reset();
+    REQUIRE(process.warnings.size() == 2);
+    CHECK_THAT(process.warnings[0], Contains("the trace of this process is incomplete: ") &&
+                                        Contains(process.name(".events") + " could not grow: No space left"));
+    CHECK_THAT(process.warnings[1], Contains("the trace is in ") && Contains(process.name(".events")));
+    CHECK(process.files() == std::vector{process.name(".events")});
+  });
 }
 
 TEST_CASE("a process ends although the file system of its trace does not answer") {

@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include <barrier>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "messages/record/event_reader.hpp"
+#include "tests/small_disk.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 namespace {
@@ -169,6 +173,26 @@ TEST_CASE("calls without a name, however many, leave room for names and reasons"
     recorder.intern("layer." + std::to_string(number));
   CHECK(region->names().refused() > 0);
   CHECK(name_of(recorder.intern_reason("rank 1 was lost")) == "rank 1 was lost");
+}
+
+TEST_CASE("a file for which its disk has no room is refused with the remedy") {
+  const temporary_folder folder;
+  const auto path = folder.file("record");
+  const auto problem = [&] {
+    const auto region = event_region::open(path, 4096);
+    REQUIRE_FALSE(region);
+    CHECK(region.error().text ==
+          "the event record: " + path +
+              " cannot be sized; FARANDOLE_RECORDER_FILE can name a file on a disk with room "
+              "for 4590080 bytes: No space left on device");
+  };
+  on_disk_of(1 << 20, folder.path(), [&] {
+    problem();
+    CHECK(std::filesystem::file_size(path) == 0);
+    std::filesystem::resize_file(path, event_region_layout{4096}.bytes()); // without blocks
+    problem();
+    CHECK(event_region::open(folder.file("small"), 16));
+  });
 }
 
 TEST_CASE("threads without a ring are counted, and rings of threads that have ended are used again") {

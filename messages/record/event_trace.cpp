@@ -1,5 +1,6 @@
 #include "messages/record/event_trace.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,9 @@ void copy_facts(event_region_header& from, event_region_header& to) {
   copy(from.clock_bound_ns, to.clock_bound_ns);
 }
 
+/// Events for which the file grows at once.
+constexpr std::uint64_t reserved_events = 4096;
+
 bool is_call(event_kind kind) {
   return kind == event_kind::submitted || kind == event_kind::published;
 }
@@ -50,7 +54,10 @@ expected<event_trace> event_trace::begin(std::shared_ptr<event_region> source, d
     return error{error_kind::precondition, "the process has not called init()"};
   const event_region_layout layout{
       rounded_ring_events(static_cast<std::size_t>(bounds.bytes / sizeof(event)))};
-  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) != 0)
+  // The process would be killed when it writes to a page for which the disk has no room.
+  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) == 0)
+    errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(layout.rings_offset()));
+  if (errno != 0)
     return error{error_kind::unknown,
                  std::string("the file of the trace cannot be sized: ") + std::strerror(errno)};
   auto target = event_region::map(file.get(), layout.ring_events);
@@ -95,7 +102,7 @@ std::size_t event_trace::pull_ring(std::size_t index) {
     gap.kind = event_kind::gap;
     gap.ticks = excerpt.events.empty() ? 0 : excerpt.events.front().ticks;
     gap.first = excerpt.dropped;
-    write(target, gap);
+    write(index, gap);
   }
   for (auto entry : excerpt.events) {
     if (has_ended())
