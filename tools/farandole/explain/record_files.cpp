@@ -99,9 +99,10 @@ void read_file(const std::string& path, record_files& found) {
 void read_folder(const std::string& path, record_files& found) {
   std::error_code problem;
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path, problem))
-    if (is_record_name(entry.path().filename().string()))
-      files.push_back(entry.path().string());
+  for (std::filesystem::directory_iterator entry(path, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (is_record_name(entry->path().filename().string()))
+      files.push_back(entry->path().string());
   if (problem) {
     found.problems.push_back(path + " cannot be read: " + problem.message());
     return;
