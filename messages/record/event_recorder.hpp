@@ -98,8 +98,8 @@ private:
   const std::uint64_t serial_; ///< distinguishes the recorders of a process, also those that are gone
   std::shared_ptr<event_region> region_;
   tick_clock clock_;
-  std::vector<event_ring> rings_; ///< references to the rings of the region
-  std::atomic<bool> detailed_{false};
+  std::vector<event_ring> rings_;               ///< references to the rings of the region
+  std::atomic<int> detailed_{0};                ///< readers
   std::atomic<std::uint32_t> reader_sleeps_{0}; ///< 1: the follower sleeps, or is about to
 };
 

@@ -175,6 +175,16 @@ TEST_CASE("calls without a name, however many, leave room for names and reasons"
   CHECK(name_of(recorder.intern_reason("rank 1 was lost")) == "rank 1 was lost");
 }
 
+TEST_CASE("details are recorded as long as any reader wants them") {
+  event_recorder recorder(small_region());
+  recorder.detailed(true);
+  recorder.detailed(true);
+  recorder.detailed(false);
+  CHECK(recorder.detailed());
+  recorder.detailed(false);
+  CHECK_FALSE(recorder.detailed());
+}
+
 TEST_CASE("a file for which its disk has no room is refused with the remedy") {
   const temporary_folder folder;
   const auto path = folder.file("record");
