@@ -60,9 +60,10 @@ bool is_name(const std::string& name) {
 void remove_oldest(const std::string& parent) {
   std::error_code problem;
   std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, problem))
-    if (is_name(entry.path().filename().string()))
-      folders.push_back(entry.path());
+  for (std::filesystem::directory_iterator entry(parent, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (is_name(entry->path().filename().string()))
+      folders.push_back(entry->path());
   std::sort(folders.begin(), folders.end());
   for (std::size_t i = 0; i + most_record_folders < folders.size(); ++i)
     std::filesystem::remove_all(folders[i], problem);

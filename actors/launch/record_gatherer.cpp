@@ -1,5 +1,6 @@
 #include "actors/launch/record_gatherer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "messages/wire/records.hpp"
@@ -117,7 +118,10 @@ void record_gatherer_state::begin_traces(const records_wanted& event) {
   const auto answer = [this, event](const std::string& problem, std::vector<std::string> notices) {
     spec_.answer({event.link, {problem, 0, std::move(notices), event.request.caller}});
   };
-  if (traces_ || waiting_program_)
+  const auto begins_traces = [](const gather_records& order) {
+    return order.task.action == record_action::begin_traces;
+  };
+  if (traces_ || waiting_program_ || std::ranges::any_of(orders_, begins_traces))
     return answer("it is traced already: farandole trace stop ends that trace", {});
   const bool waits = event.request.task.limits.steps > 0;
   if (waits)

@@ -76,6 +76,16 @@ TEST_CASE("a program that waits for a trace is told when too many requests wait 
   }
 }
 
+TEST_CASE("of two requests for a trace that wait for another request, the second is refused", "[launch]") {
+  bench job("");
+  job.send(gather_records{{}, std::chrono::minutes(1), [](const gathered_records&) {}});
+  auto trace = trace_of_20_steps();
+  trace.request.task.limits.steps = 0;
+  job.send(trace);
+  job.send(trace);
+  CHECK(job.answered().problem == "it is traced already: farandole trace stop ends that trace");
+}
+
 TEST_CASE("a program that waits for a trace learns at its end which hosts were not traced", "[launch]") {
   bench job("b");
   job.send(trace_of_20_steps());

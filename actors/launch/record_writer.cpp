@@ -94,14 +94,14 @@ void record_writer::end_of(const std::string& host) {
 }
 
 void record_writer::finish(std::function<void(const record_outcome& outcome)> done) {
-  add([this, done = std::move(done)] {
+  add([this] {
     // Files of hosts that did not send everything are no records.
     for (const auto& [host, entry] : incomplete_)
       ::unlink(entry.path.c_str());
     incomplete_.clear();
     read();
-    done(outcome_);
   });
+  add([this, done = std::move(done)] { done(outcome_); });
 }
 
 void record_writer::add(std::function<void()> task) {
@@ -120,7 +120,11 @@ void record_writer::work() {
     const auto task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    try {
+      task();
+    } catch (const std::exception& problem) {
+      outcome_.problem = {error_kind::unknown, std::string("the event records: ") + problem.what()};
+    }
     lock.lock();
   }
 }

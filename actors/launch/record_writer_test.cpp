@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <stdexcept>
 
 #include "actors/launch/process_keeper.hpp"
 #include "actors/launch/record_sender.hpp"
@@ -225,6 +226,22 @@ TEST_CASE("records that are only read are in a temporary folder, which is remove
   CHECK(outcome.files == 1);
   CHECK(folder.find("farandole-records-") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("a failure to read the records is a problem of this order, not of the launcher") {
+  worker_records records;
+  record_as(given(records, 0), 0);
+  record_writer writer;
+  record_order order{{}, {}, records.held()};
+  order.read = [&](const std::string& path) -> std::string {
+    std::filesystem::remove_all(path);
+    throw std::runtime_error("out of memory");
+  };
+  writer.begin(std::move(order));
+  CHECK(finished(writer).problem.text == "the event records: out of memory");
+  const temporary_folder home;
+  writer.begin({{}, home.path(), records.held()});
+  CHECK(finished(writer).files == 1);
 }
 
 TEST_CASE("the keeper removes the temporary folder of a process that is killed while it reads the records") {

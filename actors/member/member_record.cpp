@@ -77,9 +77,8 @@ void record_generation_begin(const shared_member_state& shared, const std::strin
       pair_field(static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(shared.rank)));
 }
 
-// Reasons differ from job to job but not in number, so they fit into the name table.
 void record_generation_end(const shared_member_state& shared, const error& reason) {
-  shared.recorder->record(event_kind::generation_end, shared.recorder->intern(reason.text), 0,
+  shared.recorder->record(event_kind::generation_end, shared.recorder->intern_reason(reason.text), 0,
                           static_cast<std::uint8_t>(reason.kind), shared.generation);
 }
 

@@ -271,7 +271,8 @@ void message_router_state::closed(const link_closed& event) {
 
 void message_router_state::record(event_kind kind, std::int32_t rank, const std::string& reason) const {
   if (setup_.recorder)
-    setup_.recorder->record(kind, setup_.recorder->intern(reason), 0, 0, static_cast<std::uint64_t>(rank));
+    setup_.recorder->record(kind, setup_.recorder->intern_reason(reason), 0, 0,
+                            static_cast<std::uint64_t>(rank));
 }
 
 void message_router_state::log_link(const std::string& peer, const std::string& address,

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <thread>
 #include <utility>
 
 namespace farandole {
@@ -16,8 +17,10 @@ namespace {
 /// To compress and write a trace, at the end of the process.
 constexpr std::chrono::seconds longest_to_write{60};
 
-/// Gives the file of a trace the first free name for its rank.
+/// Gives the file of a trace the first free name for its rank. That of a process without a rank keeps its name.
 error name_by_rank(const std::string& folder, const written_trace& trace) {
+  if (trace.rank < 0)
+    return {};
   const auto path = folder + "/process-" + std::to_string(::getpid()) + ".trace";
   const auto by_rank = folder + "/rank-" + std::to_string(trace.rank);
   for (int number = 1; number < 1000; ++number) {
@@ -61,18 +64,21 @@ process_trace::begin(const settings& values, const std::shared_ptr<event_recorde
                                         return facts;
                                       }}};
   };
-  return std::unique_ptr<process_trace>(new process_trace(folder, std::move(plan), log));
+  return std::make_unique<process_trace>(folder, std::move(plan), log, longest_to_write);
 }
 
-process_trace::process_trace(std::string folder, trace_plan plan, logger& log)
-    : folder_(std::move(folder)), log_(log), writer_(std::move(plan)) {}
+process_trace::process_trace(std::string folder, trace_plan plan, logger& log, std::chrono::seconds patience)
+    : folder_(std::move(folder)), log_(log), patience_(patience),
+      writer_(std::make_unique<trace_writer>(std::move(plan))) {}
 
 process_trace::~process_trace() {
   const auto written = std::make_shared<std::promise<written_traces>>();
   auto promised = written->get_future();
-  writer_.end([written](written_traces traces) { written->set_value(std::move(traces)); });
-  if (promised.wait_for(longest_to_write) != std::future_status::ready) {
-    log_.warning("the trace of this process was not written within 60 s");
+  writer_->end([written](written_traces traces) { written->set_value(std::move(traces)); });
+  if (promised.wait_for(patience_) != std::future_status::ready) {
+    log_.warning("the trace of this process was not written within " + std::to_string(patience_.count()) +
+                 " s");
+    std::thread([writer = std::move(writer_)] {}).detach(); // waits for the writer's thread
     return;
   }
   auto traces = promised.get();

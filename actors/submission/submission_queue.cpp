@@ -116,7 +116,7 @@ submission_queue::submit_group(std::span<const submission> requests) {
 // goes on does not overwrite the events before the end.
 error submission_queue::refuse_after_end(const submission& request) {
   if (recorder_ && !std::exchange(refusal_recorded_, true))
-    recorder_->record(event_kind::settled, recorder_->intern(request.name), set_,
+    recorder_->record(event_kind::settled, recorder_->intern_reason(request.name), set_,
                       static_cast<std::uint8_t>(ended_.kind));
   auto reason = ended_;
   reason.text = printable_name(request.name) + ": " + reason.text;

@@ -11,6 +11,8 @@
 #include <climits>
 #include <csignal>
 #include <ctime>
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "messages/record/stored_text.hpp"
@@ -26,6 +28,19 @@ std::uint64_t next_serial() {
 
 std::uint32_t this_thread() {
   return static_cast<std::uint32_t>(::syscall(SYS_gettid));
+}
+
+/// Field 22 of /proc/self/stat; 0 if it is not known.
+std::uint64_t start_of_this_process() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.erase(0, text.rfind(')') + 1)); // the name may contain anything
+  std::uint64_t start = 0;
+  for (int field = 3; field < 22; ++field)
+    fields >> text;
+  fields >> start;
+  return start;
 }
 
 /// Whether a thread of this process has ended.
@@ -50,8 +65,10 @@ event_recorder::event_recorder(std::shared_ptr<event_region> region, tick_clock 
     return;
   auto& header = region_->header();
   const auto me = static_cast<std::uint32_t>(::getpid());
-  // A process that was killed leaves its mark behind.
-  const bool inherited = header.process.load(std::memory_order_acquire) != me;
+  const auto start = start_of_this_process();
+  // A process that was killed leaves its mark behind. In a container, the next one may have the same id.
+  const bool inherited = header.process.load(std::memory_order_acquire) != me ||
+                         header.process_start.load(std::memory_order_relaxed) != start;
   if (header.attached.exchange(1, std::memory_order_acq_rel) != 0 && !inherited) {
     region_.reset();
     return;
@@ -66,6 +83,7 @@ event_recorder::event_recorder(std::shared_ptr<event_region> region, tick_clock 
   header.version.store(event_region_version, std::memory_order_relaxed);
   header.ring_events.store(static_cast<std::uint32_t>(region_->layout().ring_events),
                            std::memory_order_relaxed);
+  header.process_start.store(start, std::memory_order_relaxed);
   header.process.store(me, std::memory_order_relaxed);
   header.uses_counter.store(clock_.uses_counter() ? 1 : 0, std::memory_order_relaxed);
   header.rank.store(-1, std::memory_order_relaxed);
@@ -106,6 +124,16 @@ void event_recorder::describe(const recorded_clock& clock) {
   header.clock_measured_ns.store(clock.measured.count(), std::memory_order_relaxed);
   header.clock_drift_ppb.store(clock.drift_parts_per_billion, std::memory_order_relaxed);
   header.clock_bound_ns.store(clock.bound.count(), std::memory_order_release);
+}
+
+std::uint32_t event_recorder::intern(std::string_view name) {
+  constexpr std::string_view mark = ".noname"; // see unnamed_calls
+  if (!region_)
+    return 0;
+  auto names = region_->names();
+  if (const auto at = name.find(mark); at != std::string_view::npos && names.is_half_full())
+    name = name.substr(0, at + mark.size());
+  return names.intern(name);
 }
 
 event_ring* event_recorder::ring_of_this_thread() noexcept {

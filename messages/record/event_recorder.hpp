@@ -55,12 +55,17 @@ public:
   /// The clock of another member was measured. For one thread.
   void describe(const recorded_clock& clock);
 
-  /// Whether events of detailed kinds are wanted.
-  bool detailed() const { return detailed_.load(std::memory_order_relaxed); }
-  void detailed(bool wanted) { detailed_.store(wanted, std::memory_order_relaxed); }
+  /// Whether events of detailed kinds are wanted: by a reader that has called detailed(true), and not yet detailed(false).
+  bool detailed() const { return detailed_.load(std::memory_order_relaxed) != 0; }
+  void detailed(bool wanted) { detailed_.fetch_add(wanted ? 1 : -1, std::memory_order_relaxed); }
 
-  /// The index of a name, for event::name. Never waits.
-  std::uint32_t intern(std::string_view name) { return region_ ? region_->names().intern(name) : 0; }
+  /// The index of a name, for event::name. Once half of the table is full, calls without a name, which are numbered, are
+  /// recorded without their numbers. Never waits.
+  std::uint32_t intern(std::string_view name);
+  /// The same for a text that explains a failure: the table keeps room for such texts.
+  std::uint32_t intern_reason(std::string_view reason) {
+    return region_ ? region_->names().intern(reason, true) : 0;
+  }
 
   /// Writes an event of the calling thread, at the present time.
   void record(event_kind kind, std::uint32_t name, std::uint32_t set, std::uint8_t detail = 0,
@@ -93,8 +98,8 @@ private:
   const std::uint64_t serial_; ///< distinguishes the recorders of a process, also those that are gone
   std::shared_ptr<event_region> region_;
   tick_clock clock_;
-  std::vector<event_ring> rings_; ///< references to the rings of the region
-  std::atomic<bool> detailed_{false};
+  std::vector<event_ring> rings_;               ///< references to the rings of the region
+  std::atomic<int> detailed_{0};                ///< readers
   std::atomic<std::uint32_t> reader_sleeps_{0}; ///< 1: the follower sleeps, or is about to
 };
 

@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include <barrier>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "messages/record/event_reader.hpp"
+#include "tests/small_disk.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 namespace {
@@ -139,6 +143,66 @@ TEST_CASE("memory that a killed process left behind can be taken, with its event
   const auto record = content_of(**region);
   CHECK(record.process == static_cast<std::uint32_t>(::getpid()));
   CHECK(record.threads.at(0).events.back().first == 2);
+}
+
+TEST_CASE("memory that a killed process left behind can be taken by the next process with the same id") {
+  const auto region = small_region();
+  {
+    event_recorder killed(region);
+    killed.record(event_kind::joined, 0, 0, 0, 1);
+  }
+  region->header().attached = 1;
+  region->header().process_start -= 1;
+  event_recorder recorder(region);
+  REQUIRE(recorder.records());
+  recorder.record(event_kind::joined, 0, 0, 0, 2);
+  CHECK(content_of(*region).threads.at(0).events.back().first == 2);
+}
+
+TEST_CASE("calls without a name, however many, leave room for names and reasons") {
+  const auto region = small_region();
+  event_recorder recorder(region);
+  const auto name_of = [&](std::uint32_t index) { return region->names().at(index); };
+  CHECK(name_of(recorder.intern("allreduce.noname.7")) == "allreduce.noname.7");
+  for (int number = 0; number < 10'000; ++number)
+    CHECK(recorder.intern("allreduce.noname." + std::to_string(number)) != 0);
+  CHECK(name_of(recorder.intern("allreduce.noname.10000")) == "allreduce.noname");
+  CHECK(name_of(recorder.intern("weights")) == "weights");
+  CHECK(region->names().refused() == 0);
+  for (int number = 0; number < 10'000; ++number)
+    recorder.intern("layer." + std::to_string(number));
+  CHECK(region->names().refused() > 0);
+  CHECK(name_of(recorder.intern_reason("rank 1 was lost")) == "rank 1 was lost");
+}
+
+TEST_CASE("details are recorded as long as any reader wants them") {
+  event_recorder recorder(small_region());
+  recorder.detailed(true);
+  recorder.detailed(true);
+  recorder.detailed(false);
+  CHECK(recorder.detailed());
+  recorder.detailed(false);
+  CHECK_FALSE(recorder.detailed());
+}
+
+TEST_CASE("a file for which its disk has no room is refused with the remedy") {
+  const temporary_folder folder;
+  const auto path = folder.file("record");
+  const auto problem = [&] {
+    const auto region = event_region::open(path, 4096);
+    REQUIRE_FALSE(region);
+    CHECK(region.error().text ==
+          "the event record: " + path +
+              " cannot be sized; FARANDOLE_RECORDER_FILE can name a file on a disk with room "
+              "for 4590080 bytes: No space left on device");
+  };
+  on_disk_of(1 << 20, folder.path(), [&] {
+    problem();
+    CHECK(std::filesystem::file_size(path) == 0);
+    std::filesystem::resize_file(path, event_region_layout{4096}.bytes()); // without blocks
+    problem();
+    CHECK(event_region::open(folder.file("small"), 16));
+  });
 }
 
 TEST_CASE("threads without a ring are counted, and rings of threads that have ended are used again") {

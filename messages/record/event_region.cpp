@@ -73,9 +73,19 @@ expected<std::shared_ptr<event_region>> event_region::open(const std::string& pa
   struct stat status {};
   if (::fstat(file.get(), &status) != 0)
     return failed(path + " cannot be examined");
-  if (status.st_size == 0 && ::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) != 0)
-    return failed(path + " cannot be sized");
-  return map(file.get(), ring_events);
+  const auto bytes = static_cast<off_t>(layout.bytes());
+  if (status.st_size != 0 && status.st_size != bytes)
+    return map(file.get(), ring_events);
+  // The process would be killed when it writes to a page for which the disk has no room.
+  errno = ::posix_fallocate(file.get(), 0, bytes);
+  if (errno == 0)
+    return map(file.get(), ring_events);
+  auto problem =
+      failed(path + " cannot be sized; FARANDOLE_RECORDER_FILE can name a file on a disk with room for " +
+             std::to_string(bytes) + " bytes");
+  // The next process must find no file of another size.
+  [[maybe_unused]] const bool emptied = status.st_size != 0 || ::ftruncate(file.get(), 0) == 0;
+  return problem;
 }
 
 event_region::~event_region() {

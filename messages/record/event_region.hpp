@@ -62,7 +62,8 @@ struct event_region_header {
   std::atomic<std::int64_t> clock_measured_ns;
   std::atomic<std::int64_t> clock_drift_ppb;
   std::atomic<std::int32_t> clock_peer;
-  std::byte padding[60];
+  std::atomic<std::uint64_t> process_start; ///< of the process, in ticks since the boot
+  std::byte padding[48];
   name_table_header names;
   event_copy_header copy;
 };

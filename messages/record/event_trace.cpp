@@ -1,5 +1,6 @@
 #include "messages/record/event_trace.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +39,9 @@ void copy_facts(event_region_header& from, event_region_header& to) {
   copy(from.clock_bound_ns, to.clock_bound_ns);
 }
 
+/// Events for which the file grows at once.
+constexpr std::uint64_t reserved_events = 4096;
+
 bool is_call(event_kind kind) {
   return kind == event_kind::submitted || kind == event_kind::published;
 }
@@ -50,7 +54,10 @@ expected<event_trace> event_trace::begin(std::shared_ptr<event_region> source, d
     return error{error_kind::precondition, "the process has not called init()"};
   const event_region_layout layout{
       rounded_ring_events(static_cast<std::size_t>(bounds.bytes / sizeof(event)))};
-  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) != 0)
+  // The process would be killed when it writes to a page for which the disk has no room.
+  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) == 0)
+    errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(layout.rings_offset()));
+  if (errno != 0)
     return error{error_kind::unknown,
                  std::string("the file of the trace cannot be sized: ") + std::strerror(errno)};
   auto target = event_region::map(file.get(), layout.ring_events);
@@ -95,15 +102,17 @@ std::size_t event_trace::pull_ring(std::size_t index) {
     gap.kind = event_kind::gap;
     gap.ticks = excerpt.events.empty() ? 0 : excerpt.events.front().ticks;
     gap.first = excerpt.dropped;
-    write(target, gap);
+    write(index, gap);
   }
   for (auto entry : excerpt.events) {
     if (has_ended())
       break;
     entry.name = translated(entry.name);
     count_call(entry);
-    write(target, entry);
+    write(index, entry);
   }
+  if (reserved_[index] == 0)
+    return count;
   // A ring that had no owner when the trace began may have one now.
   auto& from = source.header();
   auto& to = target.header();
@@ -113,19 +122,35 @@ std::size_t event_trace::pull_ring(std::size_t index) {
   return count;
 }
 
-void event_trace::write(event_ring& ring, event entry) {
+void event_trace::write(std::size_t index, event entry) {
+  auto ring = target_->ring(index);
+  // On some file systems, reading a page also needs room for it.
+  const auto written = reserved_[index] == 0 ? 0 : ring.header().written.load(std::memory_order_relaxed);
+  if (written == reserved_[index] && !reserve(index))
+    return;
   ring.write(entry);
   ++events_;
-  if (events_ * sizeof(event) >= bounds_.bytes ||
-      ring.header().written.load(std::memory_order_relaxed) == ring.capacity())
+  if (events_ * sizeof(event) >= bounds_.bytes || written + 1 == ring.capacity())
     is_full_ = true;
+}
+
+bool event_trace::reserve(std::size_t index) {
+  const auto& layout = target_->layout();
+  const auto end_of = [](std::uint64_t events) { return sizeof(event_ring_header) + events * sizeof(event); };
+  const auto begin = reserved_[index] == 0 ? 0 : end_of(reserved_[index]);
+  const auto events = std::min<std::uint64_t>(reserved_[index] + reserved_events, layout.ring_events);
+  problem_ = ::posix_fallocate(file_.get(), static_cast<off_t>(layout.ring_offset(index) + begin),
+                               static_cast<off_t>(end_of(events) - begin));
+  if (problem_ == 0)
+    reserved_[index] = events;
+  return problem_ == 0;
 }
 
 std::uint32_t event_trace::translated(std::uint32_t name) {
   if (name == 0 || name >= names_.size())
     return 0;
   if (names_[name] == 0)
-    names_[name] = target_->names().intern(source_->names().at(name));
+    names_[name] = target_->names().intern(source_->names().at(name), true);
   return names_[name];
 }
 

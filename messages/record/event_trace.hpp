@@ -34,7 +34,7 @@ public:
   /// lost.
   double pull();
   /// A bound was reached: pull() copies nothing any more.
-  bool has_ended() const { return is_full_ || steps_passed(); }
+  bool has_ended() const { return is_full_ || problem_ != 0 || steps_passed(); }
   /// Adds the facts that the tracing process has about the traced one.
   void finish(const record_copy& facts);
 
@@ -42,6 +42,8 @@ public:
   std::uint64_t events() const { return events_; }
   std::uint64_t dropped() const { return dropped_; }
   bool is_full() const { return is_full_; }
+  /// The number of the system's error that ended the trace, because the file could not grow; 0: none.
+  int problem() const { return problem_; }
   int file() const { return file_.get(); }
 
 private:
@@ -49,7 +51,9 @@ private:
               const trace_bounds& bounds);
 
   std::size_t pull_ring(std::size_t index);
-  void write(event_ring& ring, event entry);
+  void write(std::size_t index, event entry);
+  /// Makes room in the file for the next events of a ring. False if there is none.
+  bool reserve(std::size_t index);
   std::uint32_t translated(std::uint32_t name);
   void count_call(const event& entry);
   bool steps_passed() const;
@@ -63,6 +67,8 @@ private:
   std::uint64_t events_ = 0;
   std::uint64_t dropped_ = 0;
   bool is_full_ = false;
+  int problem_ = 0;
+  std::array<std::uint64_t, event_ring_limit> reserved_{}; ///< by ring: events for which the file has room
   std::uint32_t marked_steps_ = 0;
   std::vector<std::uint32_t> calls_; ///< by name in the target
   std::size_t called_names_ = 0;

@@ -1,18 +1,25 @@
 #include "messages/record/event_trace.hpp"
 
 #include <catch2/catch.hpp>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "messages/record/event_reader.hpp"
 #include "messages/record/event_recorder.hpp"
 #include "messages/record/packed_record.hpp"
 #include "messages/record/trace_writer.hpp"
+#include "tests/small_disk.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
@@ -36,8 +43,8 @@ struct traced {
       : bounds(limits), region(*event_region::anonymous(ring_events)), recorder(region, tick_clock(false)) {
     recorder.describe({7, 1, 3, 4, 3, "alpha"});
   }
-  void begin() {
-    auto made = event_trace::begin(region, memory(), bounds);
+  void begin(descriptor file = memory()) {
+    auto made = event_trace::begin(region, std::move(file), bounds);
     REQUIRE(made);
     trace.emplace(std::move(*made));
   }
@@ -139,6 +146,40 @@ TEST_CASE("without marks, a step has passed when at least half of the tensors ha
   for (const auto& entry : record.threads.front().events)
     ++calls[record.name(entry.name)];
   CHECK(calls["a"] == 4);
+}
+
+TEST_CASE("a trace ends when its disk is full, and remains readable") {
+  const temporary_folder folder;
+  on_disk_of(1 << 20, folder.path(), [&] {
+    traced process;
+    const auto open = [&](const std::string& name) {
+      return descriptor{::open(folder.file(name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    };
+    process.begin(open("trace"));
+    const auto submit = [&] {
+      process.submit("tensor");
+      process.trace->pull();
+    };
+    submit();
+    const auto other = open("other");
+    while (::write(other.get(), "other", 5) > 0) {
+    }
+    SECTION("in the ring of another thread") {
+      std::thread(submit).join();
+    }
+    SECTION("in a ring that has grown") {
+      for (int i = 0; i < 10'000; ++i)
+        submit();
+    }
+    CHECK(process.trace->problem() == ENOSPC);
+    CHECK_FALSE(process.trace->is_full());
+    submit();
+    process.trace->finish({});
+    std::filesystem::resize_file(folder.file("other"), 0); // a reader looks at all rings
+    const auto record = process.read();
+    REQUIRE(record.threads.size() == 1);
+    CHECK(record.threads.front().events.size() == process.trace->events());
+  });
 }
 
 TEST_CASE("the process that traces adds what it knows, at the end") {

@@ -20,10 +20,13 @@ std::uint32_t hash_of(std::string_view text) {
 
 } // namespace
 
-// A slot that another thread is writing is skipped, because its writer may have been stopped.
-std::uint32_t name_table::intern(std::string_view name) {
+// A slot that another thread is writing is skipped, because its writer may have been stopped. A quarter of the slots stays
+// empty, so that probes stay short; reserved names may take half of it.
+std::uint32_t name_table::intern(std::string_view name, bool reserved) {
   if (name.empty())
     return 0;
+  const auto slot_limit = slots_.size() / 8 * (reserved ? 7 : 6);
+  const auto byte_limit = reserved ? bytes_.size() : bytes_.size() / 16 * 15;
   const auto hash = hash_of(name);
   for (std::size_t probe = 0; probe < slots_.size(); ++probe) {
     const auto index = static_cast<std::uint32_t>((hash + probe) & (slots_.size() - 1));
@@ -33,17 +36,15 @@ std::uint32_t name_table::intern(std::string_view name) {
       return index + 1;
     if (state != empty)
       continue;
-    // A quarter of the slots stays empty, so that probes stay short.
-    if (header_->used_slots.load(std::memory_order_relaxed) >= slots_.size() / 4 * 3)
+    if (header_->used_slots.load(std::memory_order_relaxed) >= slot_limit ||
+        header_->used_bytes.load(std::memory_order_relaxed) + name.size() > byte_limit)
       return refuse();
     if (!slot.state.compare_exchange_strong(state, being_written, std::memory_order_relaxed))
       continue;
     header_->used_slots.fetch_add(1, std::memory_order_relaxed);
-    const auto offset = header_->used_bytes.load(std::memory_order_relaxed) <= bytes_.size()
-                            ? header_->used_bytes.fetch_add(static_cast<std::uint32_t>(name.size()),
-                                                            std::memory_order_relaxed)
-                            : static_cast<std::uint32_t>(bytes_.size());
-    // The slot stays invalid if the bytes are full.
+    const auto offset =
+        header_->used_bytes.fetch_add(static_cast<std::uint32_t>(name.size()), std::memory_order_relaxed);
+    // The slot stays invalid if other threads have filled the bytes meanwhile.
     if (offset > bytes_.size() || name.size() > bytes_.size() - offset)
       return refuse();
     std::copy(name.begin(), name.end(), bytes_.begin() + offset);

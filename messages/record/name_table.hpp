@@ -33,11 +33,15 @@ public:
   name_table(name_table_header& header, std::span<name_slot> slots, std::span<char> bytes)
       : header_(&header), slots_(slots), bytes_(bytes) {}
 
-  /// The index of the name, which is added if it is new. 0 for an empty name, and if the table is full. Any thread;
-  /// never waits.
-  std::uint32_t intern(std::string_view name);
+  /// The index of the name, which is added if it is new. 0 for an empty name, and if the table is full. `reserved`: the
+  /// name may take the room that is kept from other names. Any thread; never waits.
+  std::uint32_t intern(std::string_view name, bool reserved = false);
   /// Empty if there is no such name. Any thread. The text stays where it is.
   std::string_view at(std::uint32_t index) const;
+  bool is_half_full() const {
+    return header_->used_slots.load(std::memory_order_relaxed) >= slots_.size() / 2 ||
+           header_->used_bytes.load(std::memory_order_relaxed) >= bytes_.size() / 2;
+  }
   /// Number of names that did not fit.
   std::uint64_t refused() const { return header_->refused.load(std::memory_order_relaxed); }
 

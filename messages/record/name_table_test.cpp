@@ -66,12 +66,33 @@ TEST_CASE("names that exceed the bytes are refused, and names that still fit are
   CHECK(names.at(first) == std::string(40, 'a'));
 }
 
+TEST_CASE("names that are refused for their length take no slots") {
+  table_memory<16, 64> memory;
+  auto names = memory.table();
+  for (int number = 0; number < 20; ++number)
+    CHECK(names.intern(std::string(64, 'a') + std::to_string(number)) == 0);
+  CHECK(names.refused() == 20);
+  CHECK(names.at(names.intern("weights")) == "weights");
+}
+
+TEST_CASE("when a table is full, reserved names still fit") {
+  table_memory<16, 1024> memory;
+  auto names = memory.table();
+  for (int number = 0; number < 20; ++number)
+    names.intern("name." + std::to_string(number));
+  CHECK(names.refused() == 8);
+  CHECK(names.at(names.intern("rank 1 was lost", true)) == "rank 1 was lost");
+  CHECK(names.intern("one too many") == 0);
+}
+
 TEST_CASE("a name fills the bytes exactly") {
   table_memory<16, 64> memory;
   auto names = memory.table();
-  const auto index = names.intern(std::string(64, 'x'));
-  CHECK(names.at(index) == std::string(64, 'x'));
+  const auto index = names.intern(std::string(60, 'x'));
+  CHECK(names.at(index) == std::string(60, 'x'));
   CHECK(names.intern("y") == 0);
+  CHECK(names.at(names.intern("last", true)) == "last");
+  CHECK(names.intern("y", true) == 0);
 }
 
 TEST_CASE("a slot whose writer stopped halfway is passed over") {

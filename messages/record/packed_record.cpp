@@ -40,12 +40,12 @@ using gzip = std::unique_ptr<std::remove_pointer_t<gzFile>, closed_gzip>;
 
 /// A stream on a file that remains open, from its beginning.
 gzip open_stream(int file, const char* mode) {
-  const auto copy = ::dup(file);
-  if (copy < 0 || ::lseek(copy, 0, SEEK_SET) != 0)
+  descriptor copy{::dup(file)};
+  if (!copy || ::lseek(copy.get(), 0, SEEK_SET) != 0)
     return {};
-  gzip stream(::gzdopen(copy, mode));
-  if (!stream)
-    ::close(copy);
+  gzip stream(::gzdopen(copy.get(), mode));
+  if (stream)
+    copy.release();
   return stream;
 }
 

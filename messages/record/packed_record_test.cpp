@@ -1,6 +1,7 @@
 #include "messages/record/packed_record.hpp"
 
 #include <catch2/catch.hpp>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,6 +49,16 @@ descriptor packed_example(std::string* unpacked = nullptr) {
 }
 
 } // namespace
+
+TEST_CASE("a file that cannot be read from its beginning leaves no descriptor open") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const descriptor out{ends[0]}, in{ends[1]};
+  const auto next = [] { return memory().get(); };
+  const auto before = next();
+  CHECK_FALSE(rank_in_packed_record(out.get()));
+  CHECK(next() == before);
+}
 
 TEST_CASE("a record is the same after it was packed and unpacked, and takes less space") {
   std::string before;

@@ -139,12 +139,19 @@ written_traces trace_writer::finish() {
   for (auto& [identity, facts, trace, path] : traces_) {
     const auto process = facts();
     trace.finish(process);
+    if (trace.problem() != 0)
+      written.problems.push_back((path.empty() ? "the memory of a trace" : path) + " could not grow: " +
+                                 std::strerror(trace.problem()) + "; it has no later events");
     const auto rank = trace.rank();
     const auto packed_path = path.empty() ? path : path.substr(0, path.rfind('.')) + ".trace";
     auto packed = make_file(packed_path);
     auto problem = packed ? pack_record(trace.file(), packed.get())
                           : error{error_kind::unknown, system_problem("a trace cannot be written")};
     if (problem) {
+      if (packed && !path.empty()) {
+        ::unlink(packed_path.c_str());
+        problem.text += "; the trace is in " + path;
+      }
       written.problems.push_back(problem.text);
       continue;
     }

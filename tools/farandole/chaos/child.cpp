@@ -1,10 +1,10 @@
 #include "tools/farandole/chaos/child.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,17 +70,11 @@ std::optional<int> reap(pid_t child, std::chrono::milliseconds longest) {
 }
 
 ending run_to_end(child_options options) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return {127, std::strerror(errno)};
-  const descriptor own{ends[0]};
-  descriptor other{ends[1]};
-  options.output = options.errors = other.get();
-  const auto child = spawn(options);
+  const descriptor output{::memfd_create("farandole-chaos", MFD_CLOEXEC)};
+  options.output = options.errors = output.get();
+  const auto child = output ? spawn(options) : -1;
   if (child < 0)
     return {127, std::strerror(errno)};
-  other.close();
-  ::fcntl(own.get(), F_SETFL, O_NONBLOCK);
   const auto name = options.words.front();
   auto code = reap(child, longest_run);
   if (!code) {
@@ -89,7 +83,7 @@ ending run_to_end(child_options options) {
     return {137, name + " did not end"};
   }
   std::string said(most_said, '\0');
-  const auto count = ::read(own.get(), said.data(), said.size());
+  const auto count = ::pread(output.get(), said.data(), said.size(), 0);
   said.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   if (said.empty() && *code != 0)
     said = name + " ended with " + std::to_string(*code);

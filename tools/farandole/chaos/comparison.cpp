@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace farandole::chaos {
 
@@ -13,7 +15,7 @@ constexpr std::string_view weights_mark = "WEIGHTS ";
 constexpr std::string_view accuracy_mark = "accuracy";
 
 /// The number behind the last "accuracy" in any case: the one after a colon or "=" if there is such a sign, else
-/// the first one.
+/// the first one. NaN if it is not finite.
 std::optional<double> accuracy_in(std::string_view line) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
   const auto at = std::find_end(line.begin(), line.end(), accuracy_mark.begin(), accuracy_mark.end(), same);
@@ -22,13 +24,16 @@ std::optional<double> accuracy_in(std::string_view line) {
   line.remove_prefix(static_cast<std::size_t>(at - line.begin()) + accuracy_mark.size());
   if (const auto sign = line.find_first_of(":="); sign != std::string_view::npos)
     line.remove_prefix(sign + 1);
-  const auto begin = line.find_first_of("0123456789");
-  if (begin == std::string_view::npos)
-    return std::nullopt;
-  line.remove_prefix(begin);
-  double value = 0;
-  const auto read = std::from_chars(line.data(), line.data() + line.size(), value);
-  return read.ec == std::errc{} ? std::optional(value) : std::nullopt;
+  const auto is_letter = [](unsigned char letter) { return std::isalpha(letter) != 0; };
+  const auto is_of_word = [](unsigned char letter) { return std::isalnum(letter) != 0 || letter == '.'; };
+  for (auto word = line.begin(); (word = std::find_if(word, line.end(), is_of_word)) != line.end();
+       word = std::find_if_not(word, line.end(), is_of_word)) {
+    double value = 0;
+    const auto [end, problem] = std::from_chars(word, line.end(), value);
+    if (problem == std::errc{} && (std::isfinite(value) || end == line.end() || !is_letter(*end)))
+      return std::isfinite(value) ? value : std::numeric_limits<double>::quiet_NaN();
+  }
+  return std::nullopt;
 }
 
 std::string number(double value) {
@@ -63,10 +68,10 @@ bool judge_accuracy(const achievement& undisturbed, std::span<const achievement>
                     verdict& into) {
   if (!undisturbed.accuracy)
     return false;
-  const auto worst =
-      std::min_element(disturbed.begin(), disturbed.end(), [](const achievement& a, const achievement& b) {
-        return a.accuracy.value_or(-1) < b.accuracy.value_or(-1);
-      });
+  const auto told = [](const achievement& entry) {
+    return entry.accuracy && !std::isnan(*entry.accuracy) ? *entry.accuracy : -1;
+  };
+  const auto worst = std::ranges::min_element(disturbed, {}, told);
   const auto run = ", run " + std::to_string(worst - disturbed.begin() + 1) + ": ";
   const bool reached = worst->accuracy && *worst->accuracy >= *undisturbed.accuracy - tolerance;
   into.good = into.good && reached;

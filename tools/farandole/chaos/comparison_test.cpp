@@ -29,7 +29,10 @@ TEST_CASE("an accuracy is read from any usual form of a script's line", "[chaos]
   CHECK(accuracy_of("epoch 3: 4 workers, step 75, accuracy 0.95") == 0.95);
   CHECK(accuracy_of("Test Accuracy=97.5%") == 97.5);
   CHECK(accuracy_of("accuracy before: 0.1, accuracy after: 0.9 in 5 s") == 0.9);
+  CHECK(accuracy_of("accuracy=.93") == 0.93);
+  CHECK(accuracy_of("accuracy: tensor(0.93)") == 0.93);
   CHECK_FALSE(accuracy_of("accuracy: soon"));
+  CHECK_FALSE(accuracy_of("accuracy: no information"));
   CHECK_FALSE(accuracy_of("accurate to 0.5"));
 }
 
@@ -39,6 +42,16 @@ TEST_CASE("the last weights and the last accuracy that a script prints count", "
     take_line(line, told);
   CHECK(told.weights == "2.0");
   CHECK(told.accuracy == 0.5);
+}
+
+TEST_CASE("an accuracy that is no number replaces the one before, and is not reached", "[chaos]") {
+  for (const char* line :
+       {"accuracy: nan", "val_accuracy: NaN - loss: 0.3", "accuracy: tensor(nan)", "accuracy inf"}) {
+    achievement told{{}, 0.96};
+    take_line(line, told);
+    CHECK_FALSE(good(with({}, 0.96), {with({}, 0.97), told, with({}, 0.98)}));
+    CHECK_FALSE(good(told, {with({}, 0.97)}));
+  }
 }
 
 TEST_CASE("weights must be printed in every run, and be equal", "[chaos]") {

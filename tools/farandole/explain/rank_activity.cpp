@@ -282,6 +282,7 @@ rank_activity activity_in(const event_record& record, std::uint64_t generation, 
     if (!reader.follow(*found.entry))
       break;
   auto activity = reader.finish();
+  activity.size = std::clamp(activity.size, 0, most_ranks);
   activity.started = record.process != 0;
   activity.job = record.member.job;
   activity.host = record.member.host;

@@ -18,6 +18,9 @@ namespace farandole {
 /// Times of records are in UTC, since 1970.
 using record_time = std::chrono::nanoseconds;
 
+/// A damaged record may state any size of its job.
+inline constexpr std::int32_t most_ranks = 65'536;
+
 /// Whether a process in this state cannot go on: it is stopped, waits for a disk or a device, or is dead.
 bool is_held(char state);
 

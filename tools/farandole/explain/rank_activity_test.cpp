@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <climits>
+
 #include "tools/farandole/explain/explain_testing.hpp"
 
 using namespace farandole;
@@ -25,6 +27,12 @@ TEST_CASE("a call that has not completed is pending, and its caller waits", "[ex
   CHECK(activity.waits == std::map<tensor_key, record_time>{{{0, "a"}, at_ms(31)}});
   CHECK_FALSE(activity.failure);
   CHECK(activity.last_event == at_ms(31));
+}
+
+TEST_CASE("a damaged record cannot state a size that no job has", "[explain]") {
+  CHECK(made_record(0, INT_MAX).activity().size == most_ranks);
+  CHECK(made_record(-1, INT_MAX).activity().size == most_ranks);
+  CHECK(made_record(0, -1).activity().size == 0);
 }
 
 TEST_CASE("after its last call has completed, a rank is in user code", "[explain]") {

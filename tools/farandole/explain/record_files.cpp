@@ -85,18 +85,24 @@ void read_file(const std::string& path, record_files& found) {
     return;
   }
   auto record = read_event_record(memory.bytes());
-  if (record)
-    found.files.push_back({path, std::move(*record)});
-  else
+  if (!record) {
     found.problems.push_back(path + ": " + record.error().text);
+    return;
+  }
+  if (record->refused_names > 0)
+    found.problems.push_back(
+        path + ": the record had no room for the names of all tensors; those without a name are "
+               "shown as one");
+  found.files.push_back({path, std::move(*record)});
 }
 
 void read_folder(const std::string& path, record_files& found) {
   std::error_code problem;
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path, problem))
-    if (is_record_name(entry.path().filename().string()))
-      files.push_back(entry.path().string());
+  for (std::filesystem::directory_iterator entry(path, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (is_record_name(entry->path().filename().string()))
+      files.push_back(entry->path().string());
   if (problem) {
     found.problems.push_back(path + " cannot be read: " + problem.message());
     return;

@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <dirent.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -17,6 +19,9 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
 namespace {
+
+/// The number of entries of folders that can be read until an error occurs; -1: all.
+int readable_entries = -1;
 
 class record_folder : public temporary_folder {
 public:
@@ -40,6 +45,16 @@ std::string only_problem(const record_files& found) {
 
 } // namespace
 
+// std::filesystem calls this function instead of the system's.
+extern "C" [[gnu::visibility("default")]] dirent* readdir(DIR* folder) {
+  if (readable_entries != 0) {
+    readable_entries -= readable_entries > 0;
+    return reinterpret_cast<dirent*>(::readdir64(folder));
+  }
+  errno = EIO;
+  return nullptr;
+}
+
 TEST_CASE("the records of a folder are read, and other files in it are not", "[explain]") {
   const record_folder folder;
   folder.write("rank-0.events", 0);
@@ -59,6 +74,16 @@ TEST_CASE("a path that does not exist, and a folder without records, are problem
              Contains("/none cannot be read: No such file or directory"));
   CHECK_THAT(only_problem(read_record_files({folder.path()})),
              EndsWith("has no event records (files *.events and *.trace)"));
+}
+
+TEST_CASE("a folder that cannot be read to its end is a problem", "[explain]") {
+  const record_folder folder;
+  for (const char* name : {"a.events", "b.events", "c.events"})
+    folder.write(name, 0);
+  readable_entries = 4; // three of five may be records
+  const auto found = read_record_files({folder.path()});
+  readable_entries = -1;
+  CHECK_THAT(only_problem(found), EndsWith(" cannot be read: Input/output error"));
 }
 
 TEST_CASE("a file that is damaged is a problem, and the others are read", "[explain]") {
@@ -98,6 +123,21 @@ TEST_CASE("a file that is damaged is a problem, and the others are read", "[expl
   }
   const auto found = read_record_files({folder.path()});
   CHECK_THAT(only_problem(found), Contains(expected));
+  CHECK(found.files.size() == 1);
+}
+
+TEST_CASE("a record without room for all names is read, and said to be incomplete", "[explain]") {
+  const record_folder folder;
+  const auto path = folder.write("rank-0.events", 0);
+  {
+    event_recorder recorder(*event_region::open(path, 16));
+    for (int number = 0; number < 7'000; ++number)
+      recorder.intern("layer." + std::to_string(number));
+  }
+  const auto found = read_record_files({folder.path()});
+  CHECK_THAT(only_problem(found),
+             EndsWith("/rank-0.events: the record had no room for the names of all tensors; those "
+                      "without a name are shown as one"));
   CHECK(found.files.size() == 1);
 }
 

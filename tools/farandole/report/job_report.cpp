@@ -9,8 +9,6 @@ namespace farandole {
 
 namespace {
 
-/// A damaged record may state any size of its job.
-constexpr std::int32_t most_ranks = 65'536;
 /// Steps of which the slowest is shown.
 constexpr std::size_t recent_steps = 100;
 
@@ -73,7 +71,7 @@ job_reporter::job_reporter(const std::vector<member_record>& members, const tick
   std::vector<const member_record*> sorted;
   std::vector<const event_record*> records;
   for (const auto& member : members)
-    report_.size = std::min(std::max(report_.size, member.activity.size), most_ranks);
+    report_.size = std::max(report_.size, member.activity.size);
   for (const auto& member : members)
     if (member.activity.rank < report_.size) {
       sorted.push_back(&member);
