@@ -150,7 +150,10 @@ void discoverer_state::check(discovery_result result) {
     deliver(std::move(result));
     return;
   }
-  target_->actor = caf::actor_cast<discoverer_actor>(self_);
+  {
+    const std::lock_guard lock(target_->mutex);
+    target_->actor = caf::actor_cast<discoverer_actor>(self_);
+  }
   // Not joined: a name server that does not answer must not delay the end of the job.
   std::thread([target = target_, result = std::move(result), names, is_remote = spec_.is_remote]() mutable {
     pthread_setname_np(pthread_self(), "fd-discovery");

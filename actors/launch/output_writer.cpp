@@ -107,8 +107,9 @@ void output_writer::run() {
 void output_writer::put(const chunk& chunk) {
   if (chunk.text.empty()) {
     broken_.erase(chunk.target); // its number may become that of another file
-    std::lock_guard lock{mutex_};
-    files_.erase(chunk.target);
+    std::unique_lock lock{mutex_};
+    const auto file = files_.extract(chunk.target);
+    lock.unlock(); // a server of files that does not answer may block the closing
   }
   if (broken_.contains(chunk.target))
     return;

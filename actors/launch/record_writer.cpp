@@ -123,7 +123,7 @@ void record_writer::work() {
     try {
       task();
     } catch (const std::exception& problem) {
-      outcome_.problem = {error_kind::unknown, std::string("the event records: ") + problem.what()};
+      give_up({error_kind::unknown, std::string("the event records: ") + problem.what()});
     }
     lock.lock();
   }
@@ -220,7 +220,11 @@ void record_writer::read() {
 }
 
 void record_writer::fail(const std::string& path) {
-  outcome_.problem = {error_kind::unknown, path + " cannot be written: " + std::strerror(errno)};
+  give_up({error_kind::unknown, path + " cannot be written: " + std::strerror(errno)});
+}
+
+void record_writer::give_up(error problem) {
+  outcome_.problem = std::move(problem);
   if (order_.folder.empty()) {
     std::error_code ignored;
     std::filesystem::remove_all(std::exchange(outcome_.folder, {}), ignored);

@@ -78,6 +78,7 @@ private:
   void complete(const std::string& host);
   void read();
   void fail(const std::string& path);
+  void give_up(error problem);
 
   const process_keeper* keeper_ = nullptr;
   std::mutex mutex_;

@@ -233,12 +233,14 @@ TEST_CASE("a failure to read the records is a problem of this order, not of the 
   record_as(given(records, 0), 0);
   record_writer writer;
   record_order order{{}, {}, records.held()};
+  std::string folder;
   order.read = [&](const std::string& path) -> std::string {
-    std::filesystem::remove_all(path);
+    folder = path;
     throw std::runtime_error("out of memory");
   };
   writer.begin(std::move(order));
   CHECK(finished(writer).problem.text == "the event records: out of memory");
+  CHECK_FALSE(std::filesystem::exists(folder));
   const temporary_folder home;
   writer.begin({{}, home.path(), records.held()});
   CHECK(finished(writer).files == 1);

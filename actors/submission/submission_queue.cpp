@@ -41,18 +41,21 @@ expected<operation_state_ptr> submission_queue::submit(const submission& request
   auto ready = admit_memory(request, size_);
   if (!ready)
     return ready.error();
-  std::lock_guard guard(mutex_);
+  std::unique_lock guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
     table_.sweep();
   if (auto problem = check(request))
     return problem;
   auto* entry = table_.find(request.name);
-  if (entry && entry->in_flight())
+  if (entry && entry->in_flight()) {
+    if (settle_unlocked(guard, entry->last))
+      return submit(request);
     return error{error_kind::invalid_argument,
                  printable_name(request.name) +
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
+  }
   const auto come = admit(entry ? *entry : table_.at(request.name), request, 0, 0);
   come.operation->ready = std::move(*ready);
   enter({&come, 1});
@@ -80,7 +83,7 @@ submission_queue::submit_group(std::span<const submission> requests) {
   auto ready = admit_group_memory(requests, size_);
   if (!ready)
     return ready.error();
-  std::lock_guard guard(mutex_);
+  std::unique_lock guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
     table_.sweep();
@@ -89,7 +92,10 @@ submission_queue::submit_group(std::span<const submission> requests) {
     if (auto problem = check(request))
       return problem;
     const auto* entry = table_.find(request.name);
-    if ((entry && entry->in_flight()) || !names.insert(request.name).second)
+    const bool in_flight = entry && entry->in_flight();
+    if (in_flight && settle_unlocked(guard, entry->last))
+      return submit_group(requests);
+    if (in_flight || !names.insert(request.name).second)
       return error{error_kind::invalid_argument,
                    printable_name(request.name) +
                        ": an operation of this name is already in flight in this process "
@@ -110,6 +116,12 @@ submission_queue::submit_group(std::span<const submission> requests) {
   for (auto& item : come)
     all.push_back(std::move(item.operation));
   return all;
+}
+
+// Settles an operation that is complete on the fast path, without the lock: its callback may submit again.
+bool submission_queue::settle_unlocked(std::unique_lock<std::mutex>& guard, operation_state_ptr operation) {
+  guard.unlock();
+  return operation->try_settle(operation_state::runner::nobody);
 }
 
 // The operation is recorded as one that has ended and was never submitted. Only the first one is, so that a caller that

@@ -101,6 +101,7 @@ public:
 
 private:
   error check(const submission& request);
+  static bool settle_unlocked(std::unique_lock<std::mutex>& guard, operation_state_ptr operation);
   error refuse_after_end(const submission& request);
   struct arrival {
     known_tensor& entry;

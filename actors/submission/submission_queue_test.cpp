@@ -242,6 +242,19 @@ TEST_CASE("a callback may submit while names of operations in flight are asked f
   CHECK(names == std::vector<std::string>{"t"});
 }
 
+TEST_CASE("a callback may call the queue while the name of its operation is submitted again",
+          "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any);
+  const auto complete = member.submit(completion_mode::any);
+  bool called = false;
+  complete->on_settled([&] { called = member.queue->failures("t") == 0; });
+  REQUIRE_FALSE(called);
+  const auto next = member.submit(completion_mode::any);
+  CHECK(called);
+  CHECK(next->now() == phase::on_fast_path);
+}
+
 TEST_CASE("no callback runs while operations are taken off the fast path", "[submission_queue]") {
   queue_of_member member;
   member.move_to_fast_path(completion_mode::any);

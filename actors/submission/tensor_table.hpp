@@ -42,11 +42,8 @@ struct known_tensor {
     return id != 0 && !operation.absent && group == operation.group && group_size == operation.group_size &&
            device == operation.device_number && signature == operation.signature;
   }
-  /// Whether the name is in use. It is free again as soon as its last operation is settled. An operation that is
-  /// complete on the fast path is settled here.
-  bool in_flight() const {
-    return last && !last->settled() && !last->try_settle(operation_state::runner::nobody);
-  }
+  /// Whether the name is in use. It is free again as soon as its last operation is settled.
+  bool in_flight() const { return last && !last->settled(); }
 };
 
 class tensor_table {

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "messages/values/file_bytes.hpp"
+
 namespace farandole {
 
 namespace {
@@ -74,11 +76,7 @@ expected<std::shared_ptr<event_region>> event_region::open(const std::string& pa
   if (::fstat(file.get(), &status) != 0)
     return failed(path + " cannot be examined");
   const auto bytes = static_cast<off_t>(layout.bytes());
-  if (status.st_size != 0 && status.st_size != bytes)
-    return map(file.get(), ring_events);
-  // The process would be killed when it writes to a page for which the disk has no room.
-  errno = ::posix_fallocate(file.get(), 0, bytes);
-  if (errno == 0)
+  if ((status.st_size != 0 && status.st_size != bytes) || allocate_at(file.get(), 0, layout.bytes()))
     return map(file.get(), ring_events);
   auto problem =
       failed(path + " cannot be sized; FARANDOLE_RECORDER_FILE can name a file on a disk with room for " +

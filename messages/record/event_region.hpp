@@ -86,7 +86,7 @@ struct event_region_layout {
 };
 static_assert(sizeof(event_region_header) <= event_region_layout::header_bytes);
 
-/// Shared mapped memory. Its pages exist only once they are touched.
+/// Shared mapped memory. Its pages exist only once they are touched, except those of open().
 class event_region {
 public:
   /// For a launcher: a file without a name, of the size for `ring_events` events in each ring.

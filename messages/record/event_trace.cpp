@@ -1,6 +1,5 @@
 #include "messages/record/event_trace.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "messages/values/file_bytes.hpp"
 
 namespace farandole {
 
@@ -54,10 +55,8 @@ expected<event_trace> event_trace::begin(std::shared_ptr<event_region> source, d
     return error{error_kind::precondition, "the process has not called init()"};
   const event_region_layout layout{
       rounded_ring_events(static_cast<std::size_t>(bounds.bytes / sizeof(event)))};
-  // The process would be killed when it writes to a page for which the disk has no room.
-  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) == 0)
-    errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(layout.rings_offset()));
-  if (errno != 0)
+  if (::ftruncate(file.get(), static_cast<off_t>(layout.bytes())) != 0 ||
+      !allocate_at(file.get(), 0, layout.rings_offset()))
     return error{error_kind::unknown,
                  std::string("the file of the trace cannot be sized: ") + std::strerror(errno)};
   auto target = event_region::map(file.get(), layout.ring_events);
@@ -139,11 +138,12 @@ bool event_trace::reserve(std::size_t index) {
   const auto end_of = [](std::uint64_t events) { return sizeof(event_ring_header) + events * sizeof(event); };
   const auto begin = reserved_[index] == 0 ? 0 : end_of(reserved_[index]);
   const auto events = std::min<std::uint64_t>(reserved_[index] + reserved_events, layout.ring_events);
-  problem_ = ::posix_fallocate(file_.get(), static_cast<off_t>(layout.ring_offset(index) + begin),
-                               static_cast<off_t>(end_of(events) - begin));
-  if (problem_ == 0)
+  const bool grown = allocate_at(file_.get(), layout.ring_offset(index) + begin, end_of(events) - begin);
+  if (grown)
     reserved_[index] = events;
-  return problem_ == 0;
+  else
+    problem_ = errno;
+  return grown;
 }
 
 std::uint32_t event_trace::translated(std::uint32_t name) {
@@ -176,6 +176,7 @@ bool event_trace::steps_passed() const {
 
 void event_trace::finish(const record_copy& facts) {
   copy_facts(source_->header(), target_->header());
+  target_->header().names.refused += source_->names().refused();
   write_facts(facts, target_->header().copy);
 }
 

@@ -86,6 +86,14 @@ TEST_CASE("a trace has all events since its beginning, also those that the recor
   CHECK_FALSE(record.copied);
 }
 
+TEST_CASE("a trace says how many names the record had no room for") {
+  traced process;
+  process.begin();
+  process.submit(std::string(1 << 20, 'n'));
+  process.trace->finish({});
+  CHECK(process.read().refused_names == 1);
+}
+
 TEST_CASE("events that were overwritten before they could be copied leave a gap that states their number") {
   traced process;
   process.begin();

@@ -1,5 +1,6 @@
 #include "messages/values/file_bytes.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,6 +45,13 @@ bool write_all(int file, std::span<const std::byte> source) {
     source = source.subspan(static_cast<std::size_t>(count));
   }
   return true;
+}
+
+bool allocate_at(int file, std::uint64_t offset, std::uint64_t bytes) {
+  do
+    errno = ::posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  while (errno == EINTR);
+  return errno == 0;
 }
 
 } // namespace farandole

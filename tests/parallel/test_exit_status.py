@@ -34,7 +34,7 @@ PROGRAMS = """
 import atexit, sys
 import farandole.numpy as hvd
 from farandole.common import job
-job.call_before_leaving(lambda *_: print("waits", "inside" if hvd.is_initialized() else "outside") is None)
+job.call_before_leaving(lambda: print("waits", "inside" if hvd.is_initialized() else "outside"))
 hvd.init()
 exec(sys.argv[1])
 """
@@ -92,7 +92,9 @@ FAILURE = "try: raise KeyError\nexcept KeyError: "
         ("def train(): hvd.shutdown()\n" + FAILURE + "train()", ["inside"]),  # as one that has found no checkpoint
         ("try: sys.exit()\nfinally: hvd.shutdown()", ["inside"]),
         ("sys.last_value, sys.ps1 = KeyError(), '>>> '", ["inside"]),
+        ("sys.last_value = KeyError()\nhvd.shutdown()", ["inside"]),  # as pytest leaves it after a test has failed
         ("raise KeyError", []),
+        ("def clean(): hvd.shutdown()\natexit.register(clean)\nraise KeyError", []),
         ("atexit.register(hvd.shutdown)\nraise KeyError", []),
         ("try: sys.exit(3)\nfinally: hvd.shutdown()", []),
         (FAILURE + "sys.exit(3)", []),

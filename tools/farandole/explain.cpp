@@ -53,6 +53,8 @@ int explain(const wishes& wanted) {
   const auto activities = activities_in(found, reading);
   for (const auto& problem : found.problems)
     fail(problem);
+  for (const auto& notice : found.notices)
+    fail(notice);
   if (activities.empty())
     return bad_input;
   auto job = explain_job(activities, reading.system);

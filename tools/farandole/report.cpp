@@ -53,6 +53,8 @@ int report(const wishes& wanted) {
   const auto activities = activities_in(found, reading);
   for (const auto& problem : found.problems)
     fail(problem);
+  for (const auto& notice : found.notices)
+    fail(notice);
   const auto members = members_in(found, activities);
   if (members.empty())
     return found.problems.empty() ? fail("error: none of the processes has become a member of its job")

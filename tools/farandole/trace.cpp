@@ -111,6 +111,8 @@ int merge(const wishes& wanted) {
   auto found = records_named(wanted.words);
   for (const auto& problem : found.problems)
     fail(problem, bad_input);
+  for (const auto& notice : found.notices)
+    fail(notice, bad_input);
   std::vector<event_record> records;
   for (auto& file : found.files)
     records.push_back(std::move(file.record));

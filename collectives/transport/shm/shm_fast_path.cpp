@@ -256,7 +256,7 @@ bool shm_fast_path::retract(const fast_path_cell& cell, std::uint64_t round) {
   if (cell.task_.use == fast_path_use::collective) {
     if (beginning_of(cell, round).decide(cell.id_, round, round_outcome::given_up) == round_outcome::complete)
       return false;
-  } else if (ready(cell, round) || give_up(cell, round) == round_outcome::complete) {
+  } else if ((ready(cell, round) ? complete(cell, round) : give_up(cell, round)) == round_outcome::complete) {
     return false;
   }
   return own.take_back(published, retracted);

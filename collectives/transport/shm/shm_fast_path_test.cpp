@@ -227,6 +227,8 @@ TEST_CASE("a complete round on the fast path cannot be retracted") {
   local_host.fast_paths[0]->publish(cell, 0, part.data());
   local_host.fast_paths[1]->publish(cell, 0, part.data());
   CHECK_FALSE(local_host.fast_paths[0]->retract(cell, 0));
+  // Nor by a member that has just found it incomplete, and gives it up.
+  CHECK(local_host.fast_paths[1]->give_up(cell, 0) == round_outcome::complete);
   CHECK_FALSE(local_host.fast_paths[1]->retract(cell, 0));
   bytes sum(4);
   CHECK_FALSE(local_host.fast_paths[0]->collect(cell, 0, sum.data()));

@@ -65,8 +65,8 @@ constexpr setting_row rows[] = {
      .built_in = "5",
      .limit = day_s,
      .environment = "FARANDOLE_TERMINATION_GRACE",
-     .doc = "Time between SIGTERM and SIGKILL: to the workers at the end of a job, and to a new worker whose "
-            "host was removed before it joined. Raise it if the script "
+     .doc = "Time between SIGTERM and SIGKILL: to the workers at the end of a job, and to a worker that is "
+            "removed before it has joined. Raise it if the script "
             "saves a checkpoint on SIGTERM. An agent that is interrupted or has lost the launcher uses the "
             "value in its own environment."},
     {.id = setting::discovery_timeout,

@@ -90,9 +90,9 @@ void read_file(const std::string& path, record_files& found) {
     return;
   }
   if (record->refused_names > 0)
-    found.problems.push_back(
-        path + ": the record had no room for the names of all tensors; those without a name are "
-               "shown as one");
+    found.notices.push_back(path +
+                            ": the record had no room for the names of all tensors; those without a name are "
+                            "shown as one");
   found.files.push_back({path, std::move(*record)});
 }
 

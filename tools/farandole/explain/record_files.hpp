@@ -17,6 +17,7 @@ struct record_file {
 struct record_files {
   std::vector<record_file> files;
   std::vector<std::string> problems; ///< each with the file's path, for the user
+  std::vector<std::string> notices;  ///< about files that were read, likewise
 };
 
 /// Each path is a file or a folder with files *.events (records) or *.trace (packed traces). A file that cannot be used is a problem, and the others are read.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 from types import FrameType, TracebackType
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Type
@@ -62,7 +63,8 @@ def has_failed(caller: Optional[FrameType] = None) -> bool:
     handled = sys.exc_info()[1]
     if handled is not None and any(frame is caller for frame, _ in traceback.walk_tb(handled.__traceback__)):
         return not isinstance(handled, SystemExit) or exit_status.status(handled) != 0
-    return any(ending())
+    # Until exit handlers run, what ending() knows may be of an exception that the script has survived.
+    return not threading.main_thread().is_alive() and any(ending())
 
 
 def _exception_text() -> str:

@@ -220,9 +220,9 @@ _before_leaving: List[Callable[[], None]] = []
 
 
 def call_before_leaving(wait: Callable[[], None]) -> None:
-    """Lets a framework that calls operations later complete them: ``join()``, ``shutdown()``, ``init()`` and the end of
-    the script call ``wait`` first. To be called when the framework has registered its exit handlers, which then run
-    after it.
+    """Lets a framework that calls operations later complete them: ``join()``, ``shutdown()``, ``init()``, changes of an
+    elastic job and the end of the script call ``wait`` first. To be called when the framework has registered its exit
+    handlers, which then run after it.
     """
     _before_leaving.append(wait)
     atexit.register(_complete_at_exit, wait)
