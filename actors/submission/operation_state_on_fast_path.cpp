@@ -209,9 +209,13 @@ bool operation_state::end_on_fast_path(const error& reason) {
   if (!is_on_fast_path(current))
     return true;
   // The member that found the round complete has seen everything that this member waits for, so try_settle() need not
-  // wait.
-  if (taken_slot->fast_path().give_up(taken_slot->cell(), round) == round_outcome::complete && try_settle())
-    return true;
+  // wait. A thread that moves bytes may have looked before that, and is awaited.
+  if (taken_slot->fast_path().give_up(taken_slot->cell(), round) == round_outcome::complete) {
+    if (now() == phase::moving)
+      return false;
+    if (try_settle())
+      return true;
+  }
   // The waiting thread may have changed the phase meanwhile.
   if (!advance(current, phase::claimed))
     return !is_on_fast_path(now());

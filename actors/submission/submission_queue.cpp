@@ -265,27 +265,6 @@ void submission_queue::begin_range(std::span<const arrival> together) const {
     entry.operation->profiled = range;
 }
 
-void submission_queue::withdraw(operation_state& operation) {
-  if (operation.name == set_change_name)
-    return; // other members may rely on it already
-  // Without the lock: if the operation is complete on the fast path, its callback may submit again.
-  if (operation.try_settle(operation_state::runner::nobody))
-    return;
-  const bool left = operation.leave_fast_path() == operation_state::leaving::left;
-  error reason;
-  {
-    std::lock_guard guard(mutex_);
-    reason = ended_;
-    read_news();
-    if (!reason && left)
-      request_instead(operation);
-    if (!reason && operation.now() == phase::queued)
-      enqueue(withdrawal_request{operation.name});
-  }
-  if (left && reason)
-    operation.claim_and_settle(phase::queued, reason);
-}
-
 void submission_queue::settle_from_loop(operation_state& operation) {
   if (!operation.watch_requested.exchange(true, std::memory_order_relaxed))
     enqueue_watch(operation, false);

@@ -64,6 +64,29 @@ void submission_queue::leave_all_slots(operation_state& join) {
   }
 }
 
+void submission_queue::withdraw(operation_state& operation) {
+  if (operation.name == set_change_name)
+    return; // other members may rely on it already
+  // Without the lock: if the operation is complete on the fast path, its callback may submit again.
+  if (operation.try_settle(operation_state::runner::nobody))
+    return;
+  error reason;
+  bool left = false;
+  {
+    // A join must not come between the departure from the round and the request that names it.
+    std::lock_guard guard(mutex_);
+    left = leave_fast_path(operation);
+    reason = ended_;
+    read_news();
+    if (!reason && left)
+      request_instead(operation);
+    if (!reason && operation.now() == phase::queued)
+      enqueue(withdrawal_request{operation.name});
+  }
+  if (left && reason)
+    operation.claim_and_settle(phase::queued, reason);
+}
+
 // The operation has left the fast path: it is requested from the leader.
 void submission_queue::request_instead(operation_state& operation) {
   auto& entry = table_.at(operation.name);

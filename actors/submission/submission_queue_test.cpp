@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <future>
+#include <thread>
+
 #include "messages/record/event_reader.hpp"
 
 using namespace farandole;
@@ -217,6 +220,25 @@ TEST_CASE("an operation that waits on the fast path leaves it to be withdrawn", 
   CHECK(open->now() == phase::queued);
   CHECK(open->left == std::vector<fast_path_round>{{1, 0}});
   CHECK(std::get<withdrawal_request>(queued[1]).name == "t");
+}
+
+TEST_CASE("an operation that is withdrawn while a thread moves its bytes leaves the fast path afterwards",
+          "[submission_queue]") {
+  queue_of_member member;
+  member.move_to_fast_path(completion_mode::any, 2);
+  const auto open = member.submit(completion_mode::any);
+  REQUIRE(open->advance(phase::on_fast_path, phase::moving));
+  std::promise<void> begun;
+  std::thread caller([&] {
+    begun.set_value();
+    member.queue->withdraw(*open);
+  });
+  begun.get_future().wait();
+  std::this_thread::yield();
+  CHECK(open->advance(phase::moving, phase::on_fast_path));
+  caller.join();
+  CHECK(open->now() == phase::queued);
+  CHECK(member.queue->take_queue().size() == 2);
 }
 
 TEST_CASE("an operation that is complete on the fast path is not withdrawn", "[submission_queue]") {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace farandole {
@@ -48,10 +49,14 @@ bool write_all(int file, std::span<const std::byte> source) {
 }
 
 bool allocate_at(int file, std::uint64_t offset, std::uint64_t bytes) {
-  do
-    errno = ::posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  while (errno == EINTR);
-  return errno == 0;
+  constexpr std::uint64_t piece = 8 << 20; // a signal takes back what the call has allocated so far
+  for (const auto end = offset + bytes; offset < end; offset += errno == EINTR ? 0 : piece) {
+    errno = ::posix_fallocate(file, static_cast<off_t>(offset),
+                              static_cast<off_t>(std::min(piece, end - offset)));
+    if (errno != 0 && errno != EINTR)
+      return false;
+  }
+  return true;
 }
 
 } // namespace farandole

@@ -94,6 +94,10 @@ FAILURE = "try: raise KeyError\nexcept KeyError: "
         ("sys.last_value, sys.ps1 = KeyError(), '>>> '", ["inside"]),
         ("sys.last_value = KeyError()\nhvd.shutdown()", ["inside"]),  # as pytest leaves it after a test has failed
         ("raise KeyError", []),
+        (
+            "hvd.shutdown()\nsys.excepthook = lambda *_: hvd.shutdown()\nhvd.init()\nraise KeyError",
+            ["inside", "outside"],
+        ),
         ("def clean(): hvd.shutdown()\natexit.register(clean)\nraise KeyError", []),
         ("atexit.register(hvd.shutdown)\nraise KeyError", []),
         ("try: sys.exit(3)\nfinally: hvd.shutdown()", []),

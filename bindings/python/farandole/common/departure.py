@@ -63,8 +63,10 @@ def has_failed(caller: Optional[FrameType] = None) -> bool:
     handled = sys.exc_info()[1]
     if handled is not None and any(frame is caller for frame, _ in traceback.walk_tb(handled.__traceback__)):
         return not isinstance(handled, SystemExit) or exit_status.status(handled) != 0
-    # Until exit handlers run, what ending() knows may be of an exception that the script has survived.
-    return not threading.main_thread().is_alive() and any(ending())
+    # Before the hook and exit handlers run, what ending() knows may be of an exception that the script has survived.
+    has_ended = caller is None or not threading.main_thread().is_alive()
+    in_hook = any(frame.f_code is _hook.__code__ for frame, _ in traceback.walk_stack(caller))
+    return (has_ended or in_hook) and any(ending())
 
 
 def _exception_text() -> str:
