@@ -32,14 +32,24 @@ print(f"the sum of {hvd.size()} ranks is right", flush=True)
 """
 
 
-# Lets other users reach the interpreter of the tests on a host, where all else in the closed folder disappears.
+# Lets other users reach paths below a closed folder on a host: the interpreter and the tree. All else in it disappears.
 OPEN = """
 set -e
-mkdir /run/interpreter
-mount --bind "$2" /run/interpreter
-mount -t tmpfs -o mode=755 none "$1"
-mkdir -p "$2"
-mount --bind /run/interpreter "$2"
+closed=$1
+shift
+number=0
+for path; do
+  number=$((number + 1))
+  mkdir -p "/run/open-$number"
+  mount --bind "$path" "/run/open-$number"
+done
+mount -t tmpfs -o mode=755 none "$closed"
+number=0
+for path; do
+  number=$((number + 1))
+  mkdir -p "$path"
+  mount --bind "/run/open-$number" "$path"
+done
 """
 
 
@@ -55,9 +65,13 @@ class Pods:
         self.hosts = hosts
         # The folder of the test belongs to root.
         hosts.shared.parent.chmod(0o755)
-        if closed := closed_folder(Path(sys.base_prefix)):
+        below: Dict[str, List[str]] = {}
+        for path in (Path(sys.base_prefix), Path(__file__).parents[2]):
+            if closed := closed_folder(path):
+                below.setdefault(str(closed), []).append(str(path))
+        for closed, paths in below.items():
             for number in range(len(hosts.names)):
-                self._run(number, shlex.join(["sh", "-c", OPEN, "open", str(closed), sys.base_prefix]))
+                self._run(number, shlex.join(["sh", "-c", OPEN, "open", closed, *paths]))
 
     def write(self, script: str) -> None:
         """Puts the script into the working directory of all pods."""

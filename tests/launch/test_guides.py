@@ -263,7 +263,7 @@ def listeners(hosts: SshHosts, number: int) -> Dict[int, str]:
 def close_all_ports_but(hosts: SshHosts, number: int, first: int, last: int) -> None:
     """Drops what comes from other hosts by TCP, by rules of the routing policy. What comes to or from these ports and
     22 passes, because a firewall lets the answers to a connection through."""
-    received = "dev net0 ipproto tcp"
+    received = "dev net0 ipproto 6"
     passes = [f"{end} {ports}" for end in ("dport", "sport") for ports in ("22", f"{first}-{last}")]
     rules = ["add pref 10 lookup local", "del pref 0"]
     rules += [f"add pref {pref} {received} {which} lookup local" for pref, which in enumerate(passes, 1)]

@@ -92,9 +92,9 @@ def apart(hosts: SshHosts) -> SshHosts:
         for rule in (
             "add pref 10 lookup local",
             "del pref 0",
-            "add pref 1 to 10.219.7.0/24 dev net0 ipproto tcp dport 22 lookup local",
-            "add pref 2 to 10.219.7.0/24 dev net0 ipproto tcp sport 22 lookup local",
-            "add pref 3 to 10.219.7.0/24 dev net0 ipproto tcp prohibit",
+            "add pref 1 to 10.219.7.0/24 dev net0 ipproto 6 dport 22 lookup local",
+            "add pref 2 to 10.219.7.0/24 dev net0 ipproto 6 sport 22 lookup local",
+            "add pref 3 to 10.219.7.0/24 dev net0 ipproto 6 prohibit",
         ):
             process = hosts.start(number, ["ip", "rule", *rule.split()])
             assert process.end() == 0, process.text
