@@ -61,7 +61,8 @@ public:
   bool is_local() const { return mark_->is_local(); }
   /// Tells handles, which may outlive this object, whether is_local().
   const std::shared_ptr<const process_guard>& mark() const { return mark_; }
-  bool alive() const { return shared_state_->alive; }
+  /// False at the latest when an operation has failed because the generation has ended. May be called from any thread.
+  bool alive() const { return shared_state_->alive && !shared_state_->global->queue->has_ended(); }
   /// Elastic jobs: the number of membership changes that wait for the end of this generation, and whether all of them
   /// are removals. May be called from any thread.
   std::pair<std::uint64_t, bool> membership_change() const { return shared_state_->changes.waiting(); }

@@ -287,6 +287,11 @@ std::uint64_t submission_queue::failures(std::string_view name) {
   return found == failures_.end() ? 0 : found->second;
 }
 
+bool submission_queue::has_ended() {
+  std::lock_guard guard(mutex_);
+  return static_cast<bool>(ended_);
+}
+
 void submission_queue::close() {
   std::lock_guard guard(mutex_);
   if (!ended_)

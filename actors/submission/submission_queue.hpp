@@ -66,6 +66,8 @@ public:
   /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
   /// name is in flight here, the number is the same on all members.
   std::uint64_t failures(std::string_view name);
+  /// Whether later submissions fail. Waits for the lock.
+  bool has_ended();
   /// The runtime ends: later submissions fail, and the event loop is not rung again. Waits for the lock.
   void close();
 

@@ -338,6 +338,7 @@ TEST_CASE("a cancelled operation ends aborted on every member") {
 TEST_CASE("the shutdown of one member fails the pending operations of the others") {
   job together(2);
   error pending_end, later;
+  bool alive = true;
   together.run([&](runtime& member) {
     if (member.rank() == 0)
       return;
@@ -345,12 +346,14 @@ TEST_CASE("the shutdown of one member fails the pending operations of the others
     tensor.in = {1};
     auto asked = member.submit(tensor.ask("never"));
     pending_end = asked ? asked->wait() : asked.error(); // the other member may have left already
+    alive = member.alive();
     auto late = member.submit(
         tensor.ask("late")); // refused, or let in just before the submission queue closed, and failed
     later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::minutes{1}) : late.error();
   });
   CHECK(pending_end.kind == error_kind::shut_down);
   CHECK_THAT(pending_end.text, Catch::Contains("rank 0 on ") && Catch::Contains("called shutdown()"));
+  CHECK_FALSE(alive); // so that init() begins anew
   CHECK(later.kind == error_kind::shut_down);
 }
 
