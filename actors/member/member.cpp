@@ -317,10 +317,7 @@ void member_state::down(const caf::down_msg& down_message) {
 
 // The actors that would settle the operations in flight are gone.
 void member_state::fail_operations() {
-  const auto& global = *setup_.shared->global;
-  if (global.lane)
-    global.lane->abort(failure_);
-  if (global.queue && global.queue->fail(failure_) == submission_queue::attempt::busy)
+  if (setup_.shared->global->fail(failure_) == submission_queue::attempt::busy)
     return self->delayed_send(self, retry_interval, retry_atom::value);
   failure_ = {};
 }

@@ -143,10 +143,7 @@ void process_set_manager_state::fail_queues() {
     if (!abandoned_set.stopped)
       return false;
     // The lane may have been made after abandon().
-    if (abandoned_set.set_state->lane)
-      abandoned_set.set_state->lane->abort(abandoned_set.reason);
-    if (abandoned_set.set_state->queue &&
-        abandoned_set.set_state->queue->fail(abandoned_set.reason) == submission_queue::attempt::busy) {
+    if (abandoned_set.set_state->fail(abandoned_set.reason) == submission_queue::attempt::busy) {
       busy = true;
       return false;
     }

@@ -7,6 +7,12 @@
 
 namespace farandole {
 
+submission_queue::attempt shared_set_state::fail(const error& reason) const {
+  if (lane)
+    lane->abort(reason);
+  return queue ? queue->fail(reason) : submission_queue::attempt::done;
+}
+
 void set_table::built(set_ptr set) {
   std::lock_guard lock(guard_);
   built_.push_back(std::move(set));

@@ -47,6 +47,9 @@ struct shared_set_state {
 
   /// Of this generation; null until it is connected, and where there is none.
   guarded<std::shared_ptr<farandole::shm_fast_path>> fast_path;
+
+  /// Fails all operations, when the actors that would settle them are gone. For the event loop: `busy` must be tried again.
+  submission_queue::attempt fail(const error& reason) const;
 };
 
 /// The process sets of one member, except the global one. Thread-safe; its lock is only held briefly.
