@@ -37,18 +37,12 @@ OPEN = """
 set -e
 closed=$1
 shift
-number=0
-for path; do
-  number=$((number + 1))
-  mkdir -p "/run/open-$number"
-  mount --bind "$path" "/run/open-$number"
-done
+mkdir -p /run/closed
+mount --rbind "$closed" /run/closed
 mount -t tmpfs -o mode=755 none "$closed"
-number=0
 for path; do
-  number=$((number + 1))
   mkdir -p "$path"
-  mount --bind "/run/open-$number" "$path"
+  mount --bind "/run/closed${path#"$closed"}" "$path"
 done
 """
 
