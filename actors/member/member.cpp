@@ -317,7 +317,9 @@ void member_state::down(const caf::down_msg& down_message) {
 
 // The actors that would settle the operations in flight are gone.
 void member_state::fail_operations() {
-  if (setup_.shared->global->fail(failure_) == submission_queue::attempt::busy)
+  const auto global = setup_.shared->global->fail(failure_);
+  const auto others = setup_.shared->sets.fail(failure_);
+  if (global == submission_queue::attempt::busy || others == submission_queue::attempt::busy)
     return self->delayed_send(self, retry_interval, retry_atom::value);
   failure_ = {};
 }

@@ -39,6 +39,12 @@ void process_set_manager_state::begin(set_setup pattern) {
   self->set_exit_handler([this](const caf::exit_msg& exit_message) { take_down(exit_message.reason); });
 }
 
+// If it fails, the actors of its sets end with it; the member then fails their operations.
+process_set_manager_state::~process_set_manager_state() {
+  for (const auto& [number, running_set] : running_)
+    caf::anon_send_exit(running_set.tree, caf::exit_reason::user_shutdown);
+}
+
 // ---- changes -------------------------------------------------------------------------------------
 
 void process_set_manager_state::change(const sets_changed& message) {

@@ -34,6 +34,9 @@ struct process_set_manager_state {
   static inline const char* name = "process_set_manager";
 
   explicit process_set_manager_state(process_set_manager_actor::pointer owner) : self(owner) {}
+  process_set_manager_state(const process_set_manager_state&) = delete;
+  process_set_manager_state& operator=(const process_set_manager_state&) = delete;
+  ~process_set_manager_state();
   /// `pattern`: the part of the setup that all sets have in common.
   void begin(set_setup pattern);
 

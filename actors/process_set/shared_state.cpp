@@ -108,6 +108,21 @@ std::map<std::uint32_t, std::vector<std::int32_t>> set_table::ranks() const {
   return all;
 }
 
+// Without the lock: a callback may look for a set.
+submission_queue::attempt set_table::fail(const error& reason) {
+  resume();
+  std::vector<set_ptr> all;
+  {
+    std::lock_guard lock(guard_);
+    all = built_;
+  }
+  auto result = submission_queue::attempt::done;
+  for (const auto& set : all)
+    if (set->fail(reason) == submission_queue::attempt::busy)
+      result = submission_queue::attempt::busy;
+  return result;
+}
+
 void set_table::reap() {
   std::vector<set_ptr> done;
   {

@@ -84,6 +84,9 @@ public:
   std::map<std::uint32_t, std::uint64_t> submitted() const;
   std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
 
+  /// As shared_set_state::fail(), for all sets; no set will start any more.
+  submission_queue::attempt fail(const error& reason);
+
   /// Joins the lanes of sets that have ended. Framework threads.
   void reap();
   /// Closes all submission queues and stops all lanes. Framework threads, at the end of the runtime.
