@@ -62,6 +62,10 @@ void set_client_state::drain_queue() {
                    },
                    [&](withdrawal_request& request) { batch.withdraw.push_back(std::move(request.name)); },
                    [&](watch_request& request) { watch(std::move(request)); },
+                   [&](round_broken& broken) {
+                     if (!end_reason_)
+                       setup_.broke(std::move(broken.reason));
+                   },
                },
                message);
   if (end_reason_)

@@ -53,6 +53,8 @@ struct set_client_setup {
   process_set_manager_actor sets; ///< of the global set: is told of changes of the process sets
   /// Of a process set: called when its last schedule has come; end() follows. Empty for the global set.
   std::function<void()> ended;
+  /// Called when an operation on the fast path has failed on this member alone. Empty in most tests.
+  std::function<void(error)> broke;
   /// Called after end(), when all operations that the set client held are settled.
   std::function<void()> settled;
   /// Describes a global rank to users: "rank 1 on alpha". Empty in tests.

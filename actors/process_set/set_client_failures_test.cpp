@@ -42,3 +42,16 @@ TEST_CASE("an operation that ends while it is taken back leaves the next one of 
   CHECK(table.sent[0].withdraw.empty());
   CHECK(table.sent[0].full.size() == 1);
 }
+
+TEST_CASE("an operation that fails on the fast path of one member ends the set, until that has ended") {
+  auto setup = testing::second_of_two();
+  std::vector<std::string> reasons;
+  setup.broke = [&](const error& reason) { reasons.push_back(reason.text); };
+  set_client_bench table(std::move(setup));
+  CHECK(table.queue().report_broken({error_kind::unknown, "a: no memory"}));
+  table.world().run_until_quiet();
+  CHECK(reasons == std::vector<std::string>{"a: no memory"});
+  table.tell(generation_over{{error_kind::disconnected, "over"}});
+  CHECK_FALSE(table.queue().report_broken({error_kind::unknown, "b: no memory"}));
+  CHECK(reasons.size() == 1);
+}

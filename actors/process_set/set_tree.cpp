@@ -239,6 +239,7 @@ struct growing_tree {
     setup.inline_tensors = inline_of(settings);
     setup.depends_on = depends_on();
     setup.ended = settings.ended;
+    setup.broke = settings.broke;
     setup.settled = settings.settled;
     setup.name_of = [shared = std::weak_ptr(settings.shared)](std::int32_t rank) {
       const auto shared_state = shared.lock();

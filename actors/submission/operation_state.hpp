@@ -174,9 +174,11 @@ private:
   error collect_cells();
   caller_collective::state advance_collective();
   bool settle_on_fast_path(runner runner);
-  void end_damaged();
   bool settle_shown();
   bool go_on();
+  /// This member alone has failed, so the others may wait for it: the event loop ends the process set, and with it this
+  /// operation. Does nothing if the operation is not in phase `from`.
+  void break_round(phase from, const std::string& reason);
   /// Settles an operation on the fast path, which the caller has claimed.
   void end_round(error reason);
   void record_round() const;
@@ -241,7 +243,11 @@ struct watch_request {
   operation_state_ptr operation;
   bool slow; ///< a caller waits for it already, and has waited for long
 };
+/// An operation on the fast path has failed on this member alone.
+struct round_broken {
+  error reason;
+};
 using submission_message =
-    std::variant<operation_state_ptr, set_change_request, withdrawal_request, watch_request>;
+    std::variant<operation_state_ptr, set_change_request, withdrawal_request, watch_request, round_broken>;
 
 } // namespace farandole

@@ -7,6 +7,7 @@
 
 #include "actors/submission/nvtx_ranges.hpp"
 #include "actors/submission/operation_state.hpp"
+#include "actors/submission/submission_queue.hpp"
 #include "collectives/operation.hpp"
 #include "messages/values/printable.hpp"
 
@@ -83,7 +84,7 @@ bool operation_state::try_settle(runner runner) {
   // the other members forever.
   if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
       taken_slot->fast_path().damaged(taken_slot->cell(), round))
-    end_damaged();
+    break_round(current, "this member's part of shared memory was overwritten by another process");
   return settled();
 }
 
@@ -95,12 +96,15 @@ bool operation_state::settle_on_fast_path(runner runner) {
   return runner == runner::caller && can_move() ? go_on() : settled();
 }
 
-void operation_state::end_damaged() {
+// Without a set that can be ended, the operation ends at once.
+void operation_state::break_round(phase from, const std::string& reason) {
   taken_slot->fast_path().give_up(taken_slot->cell(), round);
-  if (!advance(phase::on_fast_path, phase::claimed))
+  if (!advance(from, phase::stranded))
     return;
-  end_round({error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
-                                                         "overwritten by another process"});
+  error problem{error_kind::unknown, printable_name(name) + ": " + reason};
+  const auto submissions = queue.lock();
+  if (!(submissions && submissions->report_broken(problem)) && advance(phase::stranded, phase::claimed))
+    end_round(std::move(problem));
 }
 
 // If all members have published but another member gave the round up before, the operation failed there and must not
@@ -135,6 +139,10 @@ bool operation_state::go_on() {
   const auto begun = std::chrono::steady_clock::now();
   const auto state = advance_collective();
   taken_slot->record_move_time(std::chrono::steady_clock::now() - begun);
+  if (state == caller_collective::state::failed) {
+    break_round(phase::moving, collective->problem().text);
+    return settled();
+  }
   auto next = phase::claimed;
   if (state == caller_collective::state::waits)
     next = phase::on_fast_path;
@@ -145,13 +153,7 @@ bool operation_state::go_on() {
   static_cast<void>(moved_on);
   if (next != phase::claimed)
     return settled();
-  if (state == caller_collective::state::done) {
-    end_round({});
-  } else {
-    taken_slot->fast_path().give_up(taken_slot->cell(), round);
-    const auto& reason = collective->problem();
-    end_round({reason.kind, printable_name(name) + ": " + reason.text});
-  }
+  end_round({});
   return true;
 }
 

@@ -1,4 +1,5 @@
 #include "actors/submission/operation_state_testing.hpp"
+#include "actors/submission/submission_queue.hpp"
 #include "collectives/transport/shm/interleavings_testing.hpp"
 
 using namespace farandole;
@@ -216,9 +217,10 @@ TEST_CASE("a block that another member may still write to is not reused", "[oper
   CHECK(both.operations[1]->problem.text == over.text);
 }
 
-TEST_CASE("an invalid block fails the member that would write there, and the round for all members",
-          "[operation_state]") {
-  auto both = writers();
+namespace {
+
+/// Both have published, and rank 1 a block that rank 0 cannot write to.
+void publish_invalid_block(pair_of_members& both) {
   both.publish(0);
   both.publish(1);
   const auto& cell = both.slots[1]->cell();
@@ -226,6 +228,38 @@ TEST_CASE("an invalid block fails the member that would write there, and the rou
   const std::vector<std::int64_t> rows = {1, 1};
   auto& forged = both.slots[1]->fast_path();
   forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));
+}
+
+} // namespace
+
+TEST_CASE("an operation that fails on one member ends with its set, which ends for that reason",
+          "[operation_state]") {
+  auto both = writers();
+  publish_invalid_block(both);
+  auto& operation = *both.operations[0];
+  const auto queue = std::make_shared<submission_queue>(0, 2, 64, [] {});
+  operation.queue = queue;
+  SECTION("that goes on") {
+    CHECK_FALSE(operation.try_settle());
+    CHECK(operation.now() == phase::stranded);
+    const auto told = queue->take_queue();
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(std::get<round_broken>(told[0]).reason.text, Catch::StartsWith("t: local member 1"));
+    CHECK(operation.end_on_fast_path(over));
+    CHECK(operation.problem.text == over.text);
+  }
+  SECTION("that has ended before") {
+    queue->end(over);
+    CHECK(operation.try_settle());
+    CHECK_THAT(operation.problem.text, Catch::StartsWith("t: local member 1"));
+    CHECK(queue->take_queue().empty());
+  }
+}
+
+TEST_CASE("an invalid block fails the member that would write there, and the round for all members",
+          "[operation_state]") {
+  auto both = writers();
+  publish_invalid_block(both);
   CHECK(both.operations[0]->try_settle());
   CHECK_FALSE(both.operations[0]->problem.text.empty());
   CHECK_FALSE(both.operations[1]->try_settle());

@@ -8,7 +8,7 @@
 //        ──(it would have to wait)──▶ on_fast_path
 //        ──(it is done)──▶ claimed
 //     ──(this member or another one gives the round up, so it goes to the leader)──▶ queued
-//   on_fast_path, moving ──(another member has given the round up; its notice is on the way)──▶ stranded
+//   on_fast_path, moving ──(a member has given the round up, or failed; the notice is on the way)──▶ stranded
 //   stranded ──▶ queued, when it goes to the leader; ──▶ claimed, when the generation ends
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //

@@ -280,6 +280,13 @@ void submission_queue::enqueue_watch(operation_state& operation, bool slow) {
     enqueue(watch_request{operation_state_ptr::share(&operation), slow});
 }
 
+bool submission_queue::report_broken(error reason) {
+  std::lock_guard guard(mutex_);
+  if (!ended_)
+    enqueue(round_broken{std::move(reason)});
+  return !ended_;
+}
+
 std::uint64_t submission_queue::failures(std::string_view name) {
   std::lock_guard guard(mutex_);
   read_news();

@@ -63,6 +63,9 @@ public:
   void settle_from_loop(operation_state& operation);
   /// Its caller has waited on the fast path for `slow_wait`: the event loop may have to report the missing members.
   void report_slow(operation_state& operation);
+  /// An operation on the fast path has failed on this member alone: the event loop ends the set for this reason. False if
+  /// the set has ended already.
+  bool report_broken(error reason);
   /// The number of operations of this name that have failed on all members, because these disagreed. While none of this
   /// name is in flight here, the number is the same on all members.
   std::uint64_t failures(std::string_view name);

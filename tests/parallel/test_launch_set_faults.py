@@ -150,6 +150,42 @@ assert "a fault was injected into the set_client" in message, message
 print("all is well")
 """
 
+# Rank 1 cannot allocate the rows that it receives, and goes on. Rank 2 only watches.
+NO_MEMORY = """
+import resource
+group = hvd.ProcessSet([0, 1]) if sys.argv[1] == "set" else hvd.global_process_set
+hvd.init(process_sets=[group] if sys.argv[1] == "set" else None)
+rows = numpy.zeros((1 if RANK else 64, 1 << 20), numpy.uint8)
+
+def send(splits):
+    hvd.alltoall(rows, splits=splits, name="rows", process_set=group)
+
+def send_to_rank_1():
+    pages = int(open("/proc/self/statm").read().split()[0])
+    if RANK == 1:
+        most = pages * resource.getpagesize() + (32 << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    message = failure(lambda: send([0, len(rows)]))
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return message
+
+if RANK < 2:
+    for _ in range(3):  # then on the fast path
+        send([len(rows), 0])
+    message = send_to_rank_1()
+    assert "rows: no memory for the" in message, message
+    if sys.argv[1] == "set":
+        assert f"process set {group.process_set_id} was restarted" in message, message
+        assert "on rank 1" in message, message
+        send([len(rows), 0])
+    else:
+        assert RANK == 1 or "rank 1 on" in message, message
+        assert failure(lambda: send([len(rows), 0])), "the generation goes on"
+if sys.argv[1] == "set":
+    hvd.barrier()
+print("all is well")
+"""
+
 # A fault occurs while the set is removed, while the ranks shut down, or while a member dies.
 REMOVED = """
 hvd.init(process_sets="dynamic")
@@ -240,6 +276,13 @@ def test_ranks_agree_and_continue_after_a_fault_at_any_message(actor: str, tmp_p
 @pytest.mark.parametrize("fault", ["rank=0,actor=negotiator,message=9", "rank=1,actor=set_client,message=4"])
 def test_a_fault_in_the_global_set_fails_the_operations_of_all_ranks(fault: str, tmp_path: Path) -> None:
     run(2, GLOBAL_SET, tmp_path, f"set=0,{fault}")
+
+
+@pytest.mark.parametrize(("ranks", "group"), [(3, "set"), (2, "all")])
+def test_an_operation_on_the_fast_path_that_fails_on_one_rank_fails_on_all(
+    ranks: int, group: str, tmp_path: Path
+) -> None:
+    run(ranks, NO_MEMORY, tmp_path, "", group)
 
 
 def test_a_set_that_fails_repeatedly_ends_the_job_with_the_cause(tmp_path: Path) -> None:
